@@ -1,0 +1,372 @@
+//! The stored form of one connection.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::split::{Parts, PhaseSplit, Split};
+use crate::timeline::{
+    Attempt, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks, Offset,
+    TcpFacts, TlsFacts,
+};
+
+/// One connection, as stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct ConnectionRecord {
+    pub url: String,
+    pub started_unix_ns: Option<u64>,
+    pub remote: Option<String>,
+    pub local: Option<String>,
+    pub total_ns: u64,
+    pub marks: BTreeMap<String, MarkRecord>,
+    pub split: SplitRecord,
+    pub lookups: Vec<DnsRecord>,
+    pub attempts: Vec<AttemptRecord>,
+    pub flights: Vec<FlightRecord>,
+    pub tcp: Option<TcpRecord>,
+    pub tls: Option<TlsRecord>,
+    pub http: Option<HttpRecord>,
+    pub failure: Option<FailureRecord>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct MarkRecord {
+    pub at_ns: i64,
+    pub clock: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct SplitRecord {
+    pub rtt_ns: Option<u64>,
+    pub round_trips: u32,
+    pub server_uncertainty_ns: Option<u64>,
+    pub parts: PartsRecord,
+    pub phases: Vec<PhaseRecord>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct PhaseRecord {
+    pub name: String,
+    pub start_ns: i64,
+    pub duration_ns: u64,
+    pub complete: bool,
+    pub round_trips: u32,
+    pub parts: PartsRecord,
+}
+
+/// The parts of a stretch of time; they add up to it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct PartsRecord {
+    pub resolver_ns: u64,
+    pub network_ns: u64,
+    pub variation_ns: u64,
+    pub server_ns: u64,
+    pub client_ns: u64,
+    pub transfer_ns: u64,
+    pub fallback_ns: u64,
+    pub unexplained_ns: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct DnsRecord {
+    pub record_type: String,
+    pub start_ns: i64,
+    pub end_ns: Option<i64>,
+    pub addresses: Vec<String>,
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct AttemptRecord {
+    pub remote: String,
+    pub start_ns: i64,
+    pub end_ns: Option<i64>,
+    pub outcome: String,
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct FlightRecord {
+    pub direction: String,
+    pub first_ns: i64,
+    pub last_ns: i64,
+    pub bytes: u64,
+    pub messages: Vec<String>,
+    pub chunks: Vec<ChunkRecord>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct ChunkRecord {
+    pub at_ns: i64,
+    pub clock: String,
+    pub bytes: u64,
+    pub acknowledged_ns: Option<i64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct TcpRecord {
+    pub syn_rtt_ns: Option<u64>,
+    pub min_rtt_ns: Option<u64>,
+    pub retransmits: Option<u32>,
+    pub send_mss_bytes: Option<u32>,
+    pub congestion_control: Option<String>,
+    pub syn_departure_uncertainty_ns: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct TlsRecord {
+    pub version: Option<String>,
+    pub cipher_suite: Option<String>,
+    pub group: Option<String>,
+    pub handshake: Option<String>,
+    pub alpn: Option<String>,
+    pub certificate_chain_bytes: Option<u64>,
+    pub certificates: Vec<CertificateRecord>,
+    pub verified: Option<bool>,
+    pub tickets_received: Option<u32>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct CertificateRecord {
+    pub subject: String,
+    pub issuer: String,
+    pub key: String,
+    pub not_after_unix_seconds: Option<i64>,
+    pub der_bytes: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct HttpRecord {
+    pub method: String,
+    pub version: Option<String>,
+    pub status: Option<u16>,
+    pub headers: Vec<(String, String)>,
+    pub request_bytes: Option<u64>,
+    pub upload_bytes: Option<u64>,
+    pub header_bytes: Option<u64>,
+    pub body_bytes: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct FailureRecord {
+    pub phase: String,
+    pub fault: String,
+    pub cause: String,
+    pub message: String,
+    pub hint: Option<String>,
+    pub at_ns: Option<i64>,
+}
+
+impl ConnectionRecord {
+    /// The stored form of `connection`.
+    pub fn of(connection: &Connection) -> Self {
+        let split = Split::of(connection);
+        let Facts { remote, local, tcp, tls, http } = &connection.facts;
+        Self {
+            url: connection.url.clone(),
+            started_unix_ns: connection.started_unix_ns,
+            remote: remote.map(|a| a.to_string()),
+            local: local.map(|a| a.to_string()),
+            total_ns: ns(split.total()),
+            marks: marks(&connection.marks),
+            split: SplitRecord::of(&split),
+            lookups: connection.lookups.iter().map(DnsRecord::of).collect(),
+            attempts: connection.attempts.iter().map(AttemptRecord::of).collect(),
+            flights: connection.flights.iter().map(FlightRecord::of).collect(),
+            tcp: tcp.as_ref().map(TcpRecord::of),
+            tls: tls.as_ref().map(TlsRecord::of),
+            http: http.as_ref().map(HttpRecord::of),
+            failure: connection.failure.as_ref().map(FailureRecord::of),
+        }
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn marks(marks: &Marks) -> BTreeMap<String, MarkRecord> {
+    marks
+        .iter()
+        .map(|(mark, stamp)| {
+            let record =
+                MarkRecord { at_ns: stamp.at.as_nanos(), clock: stamp.clock.name().into() };
+            (mark.name().to_owned(), record)
+        })
+        .collect()
+}
+
+impl SplitRecord {
+    fn of(split: &Split) -> Self {
+        Self {
+            rtt_ns: split.rtt.map(ns),
+            round_trips: split.round_trips,
+            server_uncertainty_ns: split.server_uncertainty().map(ns),
+            parts: PartsRecord::of(&split.parts),
+            phases: split.phases.iter().map(PhaseRecord::of).collect(),
+        }
+    }
+}
+
+impl PhaseRecord {
+    fn of(split: &PhaseSplit) -> Self {
+        Self {
+            name: split.phase.name.name().into(),
+            start_ns: split.phase.start.as_nanos(),
+            duration_ns: ns(split.phase.duration()),
+            complete: split.phase.complete,
+            round_trips: split.round_trips,
+            parts: PartsRecord::of(&split.parts),
+        }
+    }
+}
+
+impl PartsRecord {
+    fn of(parts: &Parts) -> Self {
+        Self {
+            resolver_ns: ns(parts.resolver),
+            network_ns: ns(parts.network),
+            variation_ns: ns(parts.variation),
+            server_ns: ns(parts.server),
+            client_ns: ns(parts.client),
+            transfer_ns: ns(parts.transfer),
+            fallback_ns: ns(parts.fallback),
+            unexplained_ns: ns(parts.unexplained),
+        }
+    }
+}
+
+impl DnsRecord {
+    fn of(lookup: &Lookup) -> Self {
+        Self {
+            record_type: lookup.record_type.name().into(),
+            start_ns: lookup.start.as_nanos(),
+            end_ns: lookup.end.map(Offset::as_nanos),
+            addresses: lookup.addresses.iter().map(ToString::to_string).collect(),
+            error: lookup.error.clone(),
+        }
+    }
+}
+
+impl AttemptRecord {
+    fn of(attempt: &Attempt) -> Self {
+        use crate::timeline::AttemptOutcome::Failed;
+        Self {
+            remote: attempt.remote.to_string(),
+            start_ns: attempt.start.as_nanos(),
+            end_ns: attempt.end.map(Offset::as_nanos),
+            outcome: attempt.outcome.name().into(),
+            error: match &attempt.outcome {
+                Failed { error } => Some(error.clone()),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl FlightRecord {
+    fn of(flight: &Flight) -> Self {
+        Self {
+            direction: match flight.direction {
+                Direction::Sent => "sent".into(),
+                Direction::Received => "received".into(),
+            },
+            first_ns: flight.first().as_nanos(),
+            last_ns: flight.last().as_nanos(),
+            bytes: flight.bytes(),
+            messages: flight.messages.clone(),
+            chunks: flight
+                .chunks
+                .iter()
+                .map(|chunk| ChunkRecord {
+                    at_ns: chunk.stamp.at.as_nanos(),
+                    clock: chunk.stamp.clock.name().into(),
+                    bytes: chunk.bytes,
+                    acknowledged_ns: chunk.acknowledged.map(Offset::as_nanos),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl TcpRecord {
+    fn of(tcp: &TcpFacts) -> Self {
+        Self {
+            syn_rtt_ns: tcp.syn_rtt.map(ns),
+            min_rtt_ns: tcp.min_rtt.map(ns),
+            retransmits: tcp.retransmits,
+            send_mss_bytes: tcp.send_mss,
+            congestion_control: tcp.congestion_control.clone(),
+            syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
+        }
+    }
+}
+
+impl TlsRecord {
+    fn of(tls: &TlsFacts) -> Self {
+        Self {
+            version: tls.version.clone(),
+            cipher_suite: tls.cipher_suite.clone(),
+            group: tls.group.clone(),
+            handshake: tls.handshake.map(|h| h.name().into()),
+            alpn: tls.alpn.clone(),
+            certificate_chain_bytes: tls.certificate_chain_bytes(),
+            certificates: tls
+                .certificates
+                .iter()
+                .map(|c| CertificateRecord {
+                    subject: c.subject.clone(),
+                    issuer: c.issuer.clone(),
+                    key: c.key.clone(),
+                    not_after_unix_seconds: c.not_after_unix,
+                    der_bytes: c.der_bytes,
+                })
+                .collect(),
+            verified: tls.verified,
+            tickets_received: tls.tickets_received,
+        }
+    }
+}
+
+impl HttpRecord {
+    fn of(http: &HttpFacts) -> Self {
+        Self {
+            method: http.method.clone(),
+            version: http.version.clone(),
+            status: http.status,
+            headers: http.headers.iter().map(|h| (h.name.clone(), h.value.clone())).collect(),
+            request_bytes: http.request_bytes,
+            upload_bytes: http.upload_bytes,
+            header_bytes: http.header_bytes,
+            body_bytes: http.body_bytes,
+        }
+    }
+}
+
+impl FailureRecord {
+    fn of(failure: &Failure) -> Self {
+        Self {
+            phase: failure.phase.name().into(),
+            fault: failure.cause.fault().name().into(),
+            cause: failure.cause.name().into(),
+            message: failure.cause.to_string(),
+            hint: failure.cause.hint(),
+            at_ns: failure.at.map(Offset::as_nanos),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Stored forms: versioned, self-describing, with units in the names.
+//!
+//! One JSON object a line. `format` and `version` come first; a reader refuses a version above its
+//! own. Within a version fields are only added, and a reader ignores those it does not know.
+//! Absent is `null`, never zero. Every field is described in `docs/formats.md`.
+
+mod connection;
+mod sample;
+
+pub use connection::{
+    AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, FailureRecord,
+    FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, SplitRecord, TcpRecord,
+    TlsRecord,
+};
+pub use sample::{SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};

@@ -1,0 +1,176 @@
+//! Walks the flights of one phase and sorts its time into exchanges and the client's own.
+
+use std::time::Duration;
+
+use super::Phase;
+use crate::timeline::{
+    AttemptOutcome, Chunk, Connection, Direction, Flight, Mark, Offset, PhaseName,
+};
+
+/// A wait for an answer, and the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// Whether something was sent that this answers; otherwise data went on arriving.
+    pub is_wait: bool,
+    /// From the departure of the last byte sent to the arrival of the first of the answer.
+    pub waited: Duration,
+    /// From the first to the last byte of the answer.
+    pub answering: Duration,
+    /// Gaps within the answer that came after more than a segment's worth of bytes.
+    gaps: Vec<Duration>,
+}
+
+impl Exchange {
+    fn wait(waited: Duration) -> Self {
+        Self { is_wait: true, waited, answering: Duration::ZERO, gaps: Vec::new() }
+    }
+
+    /// Gaps so long that the sender must have waited for acknowledgements: a full congestion
+    /// window costs one round trip (RFC 5681 §3.1). The first segments of a window take a little
+    /// time themselves, so the gap is somewhat shorter than the round trip.
+    pub(super) fn stalls(&self, rtt: Duration) -> u32 {
+        let stalled = self.gaps.iter().filter(|gap| **gap >= rtt * 4 / 5).count();
+        u32::try_from(stalled).unwrap_or(u32::MAX)
+    }
+}
+
+/// The time of one phase, sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Walk {
+    pub phase: Phase,
+    pub exchanges: Vec<Exchange>,
+    /// The client was at work.
+    pub client: Duration,
+    /// Between the first and the last byte of flights sent.
+    pub sending: Duration,
+    /// Before the winning attempt, while another was tried.
+    pub fallback: Duration,
+    /// After something was sent that was not answered within the phase.
+    pub unanswered: Duration,
+}
+
+impl Walk {
+    pub(super) fn of(connection: &Connection, phase: Phase) -> Self {
+        let mut walk = Self {
+            phase,
+            exchanges: Vec::new(),
+            client: Duration::ZERO,
+            sending: Duration::ZERO,
+            fallback: Duration::ZERO,
+            unanswered: Duration::ZERO,
+        };
+        match phase.name {
+            PhaseName::Resolve => {}
+            PhaseName::Connect => walk.connect(connection),
+            PhaseName::Tls => walk.flights(connection),
+            PhaseName::Send => walk.send(connection),
+            PhaseName::Wait => walk.wait(),
+            PhaseName::Receive => walk.receive(connection),
+        }
+        walk
+    }
+
+    fn connect(&mut self, connection: &Connection) {
+        let Phase { start, end, complete, .. } = self.phase;
+        let begun = connection.marks.at(Mark::ConnectStart).unwrap_or(start).clamp(start, end);
+        self.client = begun.since(start);
+        let winner = connection.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won);
+        let syn = winner.map_or(begun, |a| a.start).clamp(begun, end);
+        if complete {
+            self.fallback = syn.since(begun);
+            self.exchanges.push(Exchange::wait(end.since(syn)));
+        } else {
+            self.unanswered = end.since(begun);
+        }
+    }
+
+    fn flights(&mut self, connection: &Connection) {
+        let Phase { start, end, complete, .. } = self.phase;
+        let mut cursor = start;
+        let mut waiting = false;
+        for flight in &connection.flights {
+            if flight.last() < start || flight.first() > end {
+                continue;
+            }
+            let first = flight.first().max(cursor);
+            let last = flight.last().clamp(first, end.max(first));
+            match flight.direction {
+                Direction::Sent => {
+                    self.client += first.since(cursor);
+                    self.sending += last.since(first);
+                    waiting = true;
+                }
+                Direction::Received => {
+                    self.exchanges.push(Exchange {
+                        is_wait: waiting,
+                        waited: first.since(cursor),
+                        answering: last.since(first),
+                        gaps: gaps(flight, mss(connection), first, last),
+                    });
+                    waiting = false;
+                }
+            }
+            cursor = last;
+        }
+        let rest = end.since(cursor);
+        if waiting && !complete {
+            self.unanswered += rest;
+        } else {
+            self.client += rest;
+        }
+    }
+
+    fn send(&mut self, connection: &Connection) {
+        let Phase { start, end, .. } = self.phase;
+        let first = connection.marks.at(Mark::RequestStart).unwrap_or(start).clamp(start, end);
+        self.client = first.since(start);
+        self.sending = end.since(first);
+    }
+
+    fn wait(&mut self) {
+        let Phase { start, end, complete, .. } = self.phase;
+        if complete {
+            self.exchanges.push(Exchange::wait(end.since(start)));
+        } else {
+            self.unanswered = end.since(start);
+        }
+    }
+
+    fn receive(&mut self, connection: &Connection) {
+        let Phase { start, end, .. } = self.phase;
+        let gaps = connection
+            .flights
+            .iter()
+            .filter(|f| f.direction == Direction::Received)
+            .flat_map(|f| gaps(f, mss(connection), start, end))
+            .collect();
+        self.exchanges.push(Exchange {
+            is_wait: false,
+            waited: Duration::ZERO,
+            answering: end.since(start),
+            gaps,
+        });
+    }
+}
+
+fn mss(connection: &Connection) -> u64 {
+    let mss = connection.facts.tcp.as_ref().and_then(|t| t.send_mss);
+    // RFC 9293 §3.7.1: the default where nothing was announced.
+    u64::from(mss.unwrap_or(536))
+}
+
+/// The gaps between the chunks of `flight` that lie within `from..to` and follow at least one
+/// segment's worth of bytes.
+fn gaps(flight: &Flight, mss: u64, from: Offset, to: Offset) -> Vec<Duration> {
+    let mut arrived = 0;
+    flight
+        .chunks
+        .windows(2)
+        .filter_map(|pair| {
+            let [before, after]: &[Chunk; 2] = pair.try_into().ok()?;
+            arrived += before.bytes;
+            let within = before.stamp.at >= from && after.stamp.at <= to;
+            (within && arrived >= mss).then(|| after.stamp.at.since(before.stamp.at))
+        })
+        .collect()
+}

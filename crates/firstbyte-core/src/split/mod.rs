@@ -1,0 +1,234 @@
+//! Where the time went: every phase split into round trips, server, client and the rest.
+//!
+//! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds.
+//! The definitions are in `docs/measurement.md`; this module is their only implementation.
+
+mod exchange;
+mod phase;
+
+use std::time::Duration;
+
+pub use phase::{Phase, phases, total};
+
+use crate::timeline::{Connection, Mark, PhaseName};
+use exchange::{Exchange, Walk};
+
+/// The parts of a stretch of time. They add up to it exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Waiting for the name service.
+    pub resolver: Duration,
+    /// Round trips counted times the connection's round-trip time.
+    pub network: Duration,
+    /// What the TCP handshake took above one round trip: jitter and lost SYNs.
+    pub variation: Duration,
+    /// From the arrival of a flight at the server to the departure of its answer.
+    pub server: Duration,
+    /// From the arrival of the last byte needed to the departure of the client's next flight.
+    pub client: Duration,
+    /// Between the first and the last byte of a flight.
+    pub transfer: Duration,
+    /// Before the winning connection attempt was begun, because another was tried first.
+    pub fallback: Duration,
+    /// Not attributable from what was seen.
+    pub unexplained: Duration,
+}
+
+impl Parts {
+    /// The parts by name, in the order in which they are shown.
+    pub const fn named(&self) -> [(&'static str, Duration); 8] {
+        [
+            ("resolver", self.resolver),
+            ("network", self.network),
+            ("variation", self.variation),
+            ("server", self.server),
+            ("client", self.client),
+            ("transfer", self.transfer),
+            ("fallback", self.fallback),
+            ("unexplained", self.unexplained),
+        ]
+    }
+
+    /// What the parts add up to.
+    pub fn sum(&self) -> Duration {
+        self.named().into_iter().map(|(_, d)| d).sum()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.resolver += other.resolver;
+        self.network += other.network;
+        self.variation += other.variation;
+        self.server += other.server;
+        self.client += other.client;
+        self.transfer += other.transfer;
+        self.fallback += other.fallback;
+        self.unexplained += other.unexplained;
+    }
+}
+
+/// One phase and its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseSplit {
+    /// The phase.
+    pub phase: Phase,
+    /// Round trips counted in it.
+    pub round_trips: u32,
+    /// Its parts; they add up to its duration.
+    pub parts: Parts,
+}
+
+/// A connection's time, split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The round-trip time used: the smallest that was seen. Absent when none was.
+    pub rtt: Option<Duration>,
+    /// How much larger the largest undisturbed round trip was than `rtt`; each round trip's
+    /// network share, and so each server share, is uncertain by as much.
+    pub rtt_spread: Option<Duration>,
+    /// The phases that happened, in order; each begins where the one before it ended.
+    pub phases: Vec<PhaseSplit>,
+    /// All parts together.
+    pub parts: Parts,
+    /// Round trips counted over all phases.
+    pub round_trips: u32,
+}
+
+impl Split {
+    /// Splits `connection`.
+    pub fn of(connection: &Connection) -> Self {
+        let phases = phases(connection);
+        let walks: Vec<Walk> = phases.iter().map(|phase| Walk::of(connection, *phase)).collect();
+        let rtt = round_trip_time(connection, &walks);
+        let phases: Vec<PhaseSplit> = phases
+            .into_iter()
+            .zip(&walks)
+            .map(|(phase, walk)| split_phase(connection, phase, walk, rtt))
+            .collect();
+        let mut parts = Parts::default();
+        for phase in &phases {
+            parts.add(&phase.parts);
+        }
+        let round_trips = phases.iter().map(|p| p.round_trips).sum();
+        Self { rtt, rtt_spread: rtt_spread(connection, rtt), phases, parts, round_trips }
+    }
+
+    /// The split of one phase, if it happened.
+    pub fn phase(&self, name: PhaseName) -> Option<&PhaseSplit> {
+        self.phases.iter().find(|p| p.phase.name == name)
+    }
+
+    /// What the phases add up to.
+    pub fn total(&self) -> Duration {
+        self.parts.sum()
+    }
+
+    /// How far the server's share may be off, in either direction: one spread a round trip.
+    pub fn server_uncertainty(&self) -> Option<Duration> {
+        self.rtt_spread.map(|spread| spread * self.round_trips)
+    }
+}
+
+/// The smallest round trip seen: the SYN's, the kernel's minimum, or a whole exchange.
+fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> {
+    let tcp = connection.facts.tcp.as_ref();
+    let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min());
+    let connect = walks
+        .iter()
+        .filter(|w| w.phase.name == PhaseName::Connect && w.phase.complete)
+        .flat_map(|w| &w.exchanges)
+        .map(|e| e.waited)
+        .min();
+    let floor = kernel.or(connect)?;
+    // An answer that began before the request had ended waited less than a round trip and says
+    // nothing about the path; half a round trip separates the two.
+    walks
+        .iter()
+        .flat_map(|w| &w.exchanges)
+        .map(|e| e.waited)
+        .filter(|waited| *waited >= floor / 2)
+        .chain([floor])
+        .min()
+}
+
+/// The largest round trip that no server or delayed acknowledgement can have prolonged, above `rtt`.
+fn rtt_spread(connection: &Connection, rtt: Option<Duration>) -> Option<Duration> {
+    /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
+    const DELAYED_ACK: Duration = Duration::from_millis(35);
+    let rtt = rtt?;
+    let tcp = connection.facts.tcp.as_ref()?;
+    let lost = tcp.retransmits.is_some_and(|n| n > 0);
+    let acks = connection.flights.iter().enumerate().filter_map(|(i, flight)| {
+        let chunk = flight.chunks.last()?;
+        let acknowledged = chunk.acknowledged?;
+        // An acknowledgement that rode on the answer carries the server's time.
+        let answered = connection.flights.get(i + 1).map(super::timeline::Flight::first);
+        answered.is_some_and(|at| acknowledged < at).then(|| acknowledged.since(chunk.stamp.at))
+    });
+    acks.chain(tcp.syn_rtt.filter(|_| !lost))
+        .filter(|sample| *sample < rtt + DELAYED_ACK)
+        .max()
+        .map(|largest| largest.saturating_sub(rtt))
+}
+
+fn split_phase(
+    connection: &Connection,
+    phase: Phase,
+    walk: &Walk,
+    rtt: Option<Duration>,
+) -> PhaseSplit {
+    let mut parts = Parts { client: walk.client, transfer: walk.sending, ..Parts::default() };
+    let mut round_trips = 0;
+    parts.unexplained = walk.unanswered;
+    match phase.name {
+        PhaseName::Resolve => {
+            let asked = connection.marks.at(Mark::DomainLookupStart).unwrap_or(phase.start);
+            let asked = asked.clamp(phase.start, phase.end);
+            parts.client = asked.since(phase.start);
+            parts.resolver = phase.duration().saturating_sub(parts.client);
+        }
+        PhaseName::Connect => {
+            parts.fallback = walk.fallback;
+            for exchange in &walk.exchanges {
+                let network = rtt.unwrap_or(exchange.waited).min(exchange.waited);
+                round_trips += 1;
+                parts.network += network;
+                parts.variation += exchange.waited - network;
+            }
+        }
+        PhaseName::Tls | PhaseName::Send | PhaseName::Wait | PhaseName::Receive => {
+            for exchange in &walk.exchanges {
+                round_trips += split_exchange(exchange, rtt, &mut parts);
+            }
+        }
+    }
+    let left = phase.duration().saturating_sub(parts.sum());
+    parts.unexplained += left;
+    PhaseSplit { phase, round_trips, parts }
+}
+
+/// Adds one exchange to `parts` and returns the round trips in it.
+fn split_exchange(exchange: &Exchange, rtt: Option<Duration>, parts: &mut Parts) -> u32 {
+    let Some(rtt) = rtt else {
+        parts.unexplained += exchange.waited;
+        parts.transfer += exchange.answering;
+        return 0;
+    };
+    let mut round_trips = 0;
+    if exchange.is_wait && exchange.waited >= rtt {
+        round_trips = 1;
+        parts.network += rtt;
+        parts.server += exchange.waited - rtt;
+    } else {
+        parts.unexplained += exchange.waited;
+    }
+    let mut stalls = exchange.stalls(rtt);
+    while rtt * stalls > exchange.answering {
+        stalls -= 1;
+    }
+    parts.network += rtt * stalls;
+    parts.transfer += exchange.answering - rtt * stalls;
+    round_trips + stalls
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Phases: the stretches between marks.
+
+use std::time::Duration;
+
+use crate::timeline::{Connection, Mark, Offset, PhaseName};
+
+/// A stretch of a connection's time. It begins where the phase before it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Which.
+    pub name: PhaseName,
+    /// Begin.
+    pub start: Offset,
+    /// End.
+    pub end: Offset,
+    /// Whether it came to its own end; otherwise the connection failed in it.
+    pub complete: bool,
+}
+
+impl Phase {
+    /// How long it took.
+    pub fn duration(&self) -> Duration {
+        self.end.since(self.start)
+    }
+}
+
+/// The phases of `connection`, in order, without gaps: together they are its total.
+///
+/// A phase that did not happen is absent. Marks out of order (a response that begins before the
+/// request has ended) give a phase of no length, never a negative one.
+pub fn phases(connection: &Connection) -> Vec<Phase> {
+    const ENDS: [(PhaseName, Mark); 6] = [
+        (PhaseName::Resolve, Mark::DomainLookupEnd),
+        (PhaseName::Connect, Mark::TcpConnected),
+        (PhaseName::Tls, Mark::HandshakeComplete),
+        (PhaseName::Send, Mark::RequestEnd),
+        (PhaseName::Wait, Mark::ResponseStart),
+        (PhaseName::Receive, Mark::ResponseEnd),
+    ];
+    let mut phases = Vec::with_capacity(ENDS.len());
+    let mut start = Offset::ZERO;
+    for (name, mark) in ENDS {
+        if let Some(end) = connection.marks.at(mark) {
+            let end = end.max(start);
+            phases.push(Phase { name, start, end, complete: true });
+            start = end;
+        }
+    }
+    if let Some(failure) = &connection.failure
+        && let Some(at) = failure.at
+        && at > start
+        && !phases.iter().any(|p| p.name >= failure.phase)
+    {
+        phases.push(Phase { name: failure.phase, start, end: at, complete: false });
+    }
+    phases
+}
+
+/// From the origin to the end of the last phase that happened.
+pub fn total(connection: &Connection) -> Duration {
+    phases(connection).last().map_or(Duration::ZERO, |p| p.end.since(Offset::ZERO))
+}

@@ -1,0 +1,216 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::timeline::*;
+
+const RTT: i64 = 80_000_000;
+
+fn at(ns: i64) -> Stamp {
+    Stamp::kernel(Offset::from_nanos(ns))
+}
+
+fn flight(direction: Direction, chunks: &[(i64, u64)]) -> Flight {
+    let chunks = chunks
+        .iter()
+        .map(|&(ns, bytes)| Chunk { stamp: at(ns), bytes, acknowledged: None })
+        .collect();
+    Flight { direction, chunks, messages: Vec::new() }
+}
+
+/// A connection over an 80 ms path: 2 ms of DNS, TCP, `flights` as the TLS handshake.
+fn connection(handshake: &[Flight], complete: i64) -> Connection {
+    let mut c = Connection::default();
+    c.marks.set(Mark::DomainLookupStart, at(100));
+    c.marks.set(Mark::DomainLookupEnd, at(2_000_000));
+    c.marks.set(Mark::ConnectStart, at(2_010_000));
+    c.marks.set(Mark::TcpConnected, at(2_010_000 + RTT));
+    c.marks.set(Mark::SecureConnectionStart, at(2_010_000 + RTT));
+    c.marks.set(Mark::HandshakeComplete, at(complete));
+    c.marks.set(Mark::RequestStart, at(complete));
+    c.marks.set(Mark::RequestEnd, at(complete));
+    c.marks.set(Mark::ResponseStart, at(complete + RTT + 8_000_000));
+    c.marks.set(Mark::ResponseEnd, at(complete + RTT + 9_000_000));
+    c.flights = handshake.to_vec();
+    c.flights.push(flight(Direction::Sent, &[(complete, 300)]));
+    c.flights.push(flight(
+        Direction::Received,
+        &[(complete + RTT + 8_000_000, 1460), (complete + RTT + 9_000_000, 500)],
+    ));
+    c.facts.tcp = Some(TcpFacts {
+        syn_rtt: Some(Duration::from_nanos(RTT as u64)),
+        send_mss: Some(1460),
+        ..TcpFacts::default()
+    });
+    c
+}
+
+fn ms(n: f64) -> Duration {
+    Duration::from_nanos((n * 1e6) as u64)
+}
+
+#[test]
+fn tls13_is_one_round_trip_and_the_rest_is_server_and_client() {
+    let hello = 2_010_000 + RTT + 300_000;
+    let answer = hello + RTT + 2_900_000;
+    let done = answer + 900_000;
+    let split = Split::of(&connection(
+        &[
+            flight(Direction::Sent, &[(hello, 517)]),
+            flight(Direction::Received, &[(answer, 2_800)]),
+        ],
+        done,
+    ));
+    let tls = split.phase(PhaseName::Tls).unwrap();
+    assert_eq!(tls.round_trips, 1);
+    assert_eq!(tls.parts.network, ms(80.0));
+    assert_eq!(tls.parts.server, ms(2.9));
+    assert_eq!(tls.parts.client, ms(1.2));
+    let wait = split.phase(PhaseName::Wait).unwrap();
+    assert_eq!((wait.round_trips, wait.parts.server), (1, ms(8.0)));
+    assert_eq!(split.phase(PhaseName::Receive).unwrap().parts.transfer, ms(1.0));
+    assert_eq!(split.phase(PhaseName::Resolve).unwrap().parts.resolver, ms(1.9999));
+    assert_eq!(split.round_trips, 3);
+    assert_eq!(split.total(), total(&connection(&[], done)));
+    assert_eq!(split.parts.unexplained, Duration::ZERO);
+}
+
+#[test]
+fn tls12_is_two_round_trips() {
+    let t0 = 2_010_000 + RTT;
+    let split = Split::of(&connection(
+        &[
+            flight(Direction::Sent, &[(t0, 200)]),
+            flight(Direction::Received, &[(t0 + RTT, 3_000)]),
+            flight(Direction::Sent, &[(t0 + RTT + 1_000_000, 126)]),
+            flight(Direction::Received, &[(t0 + 2 * RTT + 1_000_000, 258)]),
+        ],
+        t0 + 2 * RTT + 1_000_000,
+    ));
+    let tls = split.phase(PhaseName::Tls).unwrap();
+    assert_eq!((tls.round_trips, tls.parts.network), (2, ms(160.0)));
+    assert_eq!((tls.parts.server, tls.parts.client), (Duration::ZERO, ms(1.0)));
+}
+
+#[test]
+fn a_chain_that_overflows_the_initial_window_costs_a_counted_round_trip() {
+    let t0 = 2_010_000 + RTT;
+    let answer = t0 + RTT;
+    let split = Split::of(&connection(
+        &[
+            flight(Direction::Sent, &[(t0, 200)]),
+            flight(Direction::Received, &[(answer, 1_460), (answer + RTT, 3_000)]),
+        ],
+        answer + RTT,
+    ));
+    let tls = split.phase(PhaseName::Tls).unwrap();
+    assert_eq!((tls.round_trips, tls.parts.network), (2, ms(160.0)));
+    assert_eq!(tls.parts.transfer, Duration::ZERO);
+}
+
+#[test]
+fn a_lost_syn_is_variation_and_not_a_slow_server() {
+    let mut c = connection(&[], 0);
+    c = Connection {
+        marks: {
+            let mut marks = Marks::default();
+            marks.set(Mark::ConnectStart, at(0));
+            marks.set(Mark::TcpConnected, at(1_000_000_000 + RTT));
+            marks
+        },
+        flights: Vec::new(),
+        ..c
+    };
+    c.facts.tcp =
+        Some(TcpFacts { min_rtt: Some(Duration::from_nanos(RTT as u64)), ..TcpFacts::default() });
+    let split = Split::of(&c);
+    let connect = split.phase(PhaseName::Connect).unwrap();
+    assert_eq!((connect.parts.network, connect.parts.variation), (ms(80.0), ms(1000.0)));
+}
+
+#[test]
+fn the_wait_for_a_losing_attempt_is_fallback() {
+    let mut c = connection(&[], 0);
+    c.marks = Marks::default();
+    c.marks.set(Mark::ConnectStart, at(0));
+    c.marks.set(Mark::TcpConnected, at(250_000_000 + RTT));
+    let attempt = |start: i64, outcome| Attempt {
+        remote: "192.0.2.1:443".parse().unwrap(),
+        start: Offset::from_nanos(start),
+        end: None,
+        outcome,
+    };
+    c.attempts = vec![attempt(0, AttemptOutcome::Lost), attempt(250_000_000, AttemptOutcome::Won)];
+    let connect = Split::of(&c).phase(PhaseName::Connect).copied().unwrap();
+    assert_eq!((connect.parts.fallback, connect.parts.network), (ms(250.0), ms(80.0)));
+}
+
+#[test]
+fn a_failed_phase_is_shown_up_to_its_failure() {
+    let mut c = connection(&[], 0);
+    c.marks = Marks::default();
+    c.marks.set(Mark::ConnectStart, at(0));
+    c.failure = Some(Failure {
+        phase: PhaseName::Connect,
+        cause: Cause::ConnectTimedOut {
+            remote: "192.0.2.1:443".parse().unwrap(),
+            after: Duration::from_secs(2),
+        },
+        at: Some(Offset::from_nanos(2_000_000_000)),
+    });
+    let split = Split::of(&c);
+    assert_eq!(split.phases.len(), 1);
+    assert!(!split.phases[0].phase.complete);
+    assert_eq!(split.phases[0].parts.unexplained, ms(2000.0));
+}
+
+fn any_connection() -> impl Strategy<Value = Connection> {
+    let marks = proptest::collection::vec(proptest::option::of(0i64..2_000_000_000), 10);
+    let flights = proptest::collection::vec(
+        (any::<bool>(), proptest::collection::vec((0i64..2_000_000_000, 1u64..9000), 1..5)),
+        0..8,
+    );
+    let rtt = proptest::option::of(0u64..500_000_000);
+    (marks, flights, rtt).prop_map(|(marks, mut flights, rtt)| {
+        let mut c = Connection::default();
+        for (mark, ns) in Mark::ALL.into_iter().zip(marks) {
+            if let Some(ns) = ns {
+                c.marks.set(mark, at(ns));
+            }
+        }
+        for (_, chunks) in &mut flights {
+            chunks.sort_unstable();
+        }
+        flights.sort_by_key(|(_, chunks)| chunks[0].0);
+        c.flights = flights
+            .iter()
+            .map(|(sent, chunks)| {
+                flight(if *sent { Direction::Sent } else { Direction::Received }, chunks)
+            })
+            .collect();
+        c.facts.tcp =
+            Some(TcpFacts { syn_rtt: rtt.map(Duration::from_nanos), ..TcpFacts::default() });
+        c
+    })
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_every_phase_and_to_the_total(c in any_connection()) {
+        let split = Split::of(&c);
+        for phase in &split.phases {
+            prop_assert_eq!(phase.parts.sum(), phase.phase.duration(), "{:?}", phase);
+        }
+        prop_assert_eq!(split.total(), total(&c));
+    }
+
+    #[test]
+    fn network_is_whole_round_trips(c in any_connection()) {
+        let split = Split::of(&c);
+        for phase in &split.phases {
+            if phase.phase.name != PhaseName::Connect {
+                let whole = split.rtt.unwrap_or_default() * phase.round_trips;
+                prop_assert_eq!(phase.parts.network, whole);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A connection, from the name to the last byte.
+
+use std::net::SocketAddr;
+
+use super::{Facts, Failure, Flight, Marks, Offset};
+
+/// Everything that is known about one connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// The URL asked for; empty where the source knows none.
+    pub url: String,
+    /// Wall-clock time of the origin, nanoseconds since the Unix epoch.
+    pub started_unix_ns: Option<u64>,
+    /// Named points in time.
+    pub marks: Marks,
+    /// DNS lookups, in the order in which they were begun.
+    pub lookups: Vec<Lookup>,
+    /// Connection attempts, in the order in which they were begun; losing ones included (RFC 8305).
+    pub attempts: Vec<Attempt>,
+    /// Runs of bytes, in time order.
+    pub flights: Vec<Flight>,
+    /// What was negotiated and proven.
+    pub facts: Facts,
+    /// Why it did not come to its end, if it did not.
+    pub failure: Option<Failure>,
+}
+
+/// Type of a DNS question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordType {
+    /// IPv4 addresses.
+    A,
+    /// IPv6 addresses.
+    Aaaa,
+    /// Both at once: the system resolver does not tell them apart.
+    Any,
+}
+
+impl RecordType {
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::Aaaa => "AAAA",
+            Self::Any => "A+AAAA",
+        }
+    }
+}
+
+/// One DNS question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// What was asked for.
+    pub record_type: RecordType,
+    /// When the question was handed to the resolver.
+    pub start: Offset,
+    /// When the answer, or the refusal, was there; absent if it was not waited for.
+    pub end: Option<Offset>,
+    /// The addresses, in the order of the answer.
+    pub addresses: Vec<std::net::IpAddr>,
+    /// What went wrong, if it did.
+    pub error: Option<String>,
+}
+
+/// How a connection attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// This one carried the connection.
+    Won,
+    /// Another was faster; this one was given up.
+    Lost,
+    /// It failed.
+    Failed {
+        /// Why, in the kernel's words.
+        error: String,
+    },
+}
+
+impl AttemptOutcome {
+    /// The name used in stored forms.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Won => "won",
+            Self::Lost => "lost",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// One attempt to open a TCP connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Where to.
+    pub remote: SocketAddr,
+    /// When its SYN left.
+    pub start: Offset,
+    /// When it was connected, failed or was given up.
+    pub end: Option<Offset>,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+}

@@ -1,0 +1,139 @@
+//! Facts: what was negotiated and what was proven. Unknown is `None`, never zero.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What is known about a connection besides its times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The address connected to.
+    pub remote: Option<SocketAddr>,
+    /// The local address of the winning attempt.
+    pub local: Option<SocketAddr>,
+    /// What the kernel says about the TCP connection.
+    pub tcp: Option<TcpFacts>,
+    /// What the TLS handshake settled.
+    pub tls: Option<TlsFacts>,
+    /// What the HTTP exchange was.
+    pub http: Option<HttpFacts>,
+}
+
+/// What the kernel says about a TCP connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpFacts {
+    /// Round-trip time of the SYN exchange (`TCP_INFO` read right after connect).
+    pub syn_rtt: Option<Duration>,
+    /// Smallest round-trip time the kernel saw up to the end (`TCP_INFO.tcpi_min_rtt`).
+    pub min_rtt: Option<Duration>,
+    /// Segments retransmitted by the client, the SYN included.
+    pub retransmits: Option<u32>,
+    /// Maximum segment size towards the server, bytes.
+    pub send_mss: Option<u32>,
+    /// Congestion control algorithm of the client's socket.
+    pub congestion_control: Option<String>,
+    /// How long after connect was called, at the latest, the SYN may have left: the uncertainty of
+    /// every mark derived from the SYN's departure.
+    pub syn_departure_uncertainty: Option<Duration>,
+}
+
+/// How a TLS handshake went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// Certificates were exchanged.
+    Full,
+    /// Full, after the server asked for another ClientHello (RFC 8446 §4.1.4).
+    FullWithHelloRetryRequest,
+    /// The server accepted an offered session.
+    Resumed,
+}
+
+impl Handshake {
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::FullWithHelloRetryRequest => "full-hello-retry-request",
+            Self::Resumed => "resumed",
+        }
+    }
+}
+
+/// What a TLS handshake settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// "TLSv1.3" or "TLSv1.2".
+    pub version: Option<String>,
+    /// IANA name of the cipher suite.
+    pub cipher_suite: Option<String>,
+    /// Key-exchange group, as in the IANA registry ("X25519MLKEM768", "secp256r1").
+    pub group: Option<String>,
+    /// Full, or resumed.
+    pub handshake: Option<Handshake>,
+    /// Protocol chosen by ALPN.
+    pub alpn: Option<String>,
+    /// The server's certificates, leaf first.
+    pub certificates: Vec<Certificate>,
+    /// Whether the certificate was checked and found good (`-k` leaves it unchecked).
+    pub verified: Option<bool>,
+    /// NewSessionTicket messages received.
+    pub tickets_received: Option<u32>,
+}
+
+impl TlsFacts {
+    /// Sum of the DER lengths of the certificates the server sent; absent when it sent none.
+    pub fn certificate_chain_bytes(&self) -> Option<u64> {
+        (!self.certificates.is_empty()).then(|| self.certificates.iter().map(|c| c.der_bytes).sum())
+    }
+}
+
+/// One certificate of the server's chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Certificate {
+    /// Subject distinguished name.
+    pub subject: String,
+    /// Issuer distinguished name.
+    pub issuer: String,
+    /// Key type and size, such as "ECDSA P-256" or "RSA 2048".
+    pub key: String,
+    /// End of validity, seconds since the Unix epoch.
+    pub not_after_unix: Option<i64>,
+    /// Length of its DER form, bytes.
+    pub der_bytes: u64,
+}
+
+/// A header field of the response, as received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Field name, lower case.
+    pub name: String,
+    /// Field value; bytes that are not UTF-8 replaced.
+    pub value: String,
+}
+
+/// What the HTTP exchange was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpFacts {
+    /// Method of the request.
+    pub method: String,
+    /// "1.0", "1.1" or "2".
+    pub version: Option<String>,
+    /// Status code of the final response.
+    pub status: Option<u16>,
+    /// Response header fields in order.
+    pub headers: Vec<Header>,
+    /// Bytes of the request on the TLS or TCP stream before encryption: preface, frames, headers.
+    pub request_bytes: Option<u64>,
+    /// Bytes of the request's body.
+    pub upload_bytes: Option<u64>,
+    /// Bytes of the response up to the body, before encryption.
+    pub header_bytes: Option<u64>,
+    /// Bytes of the body as received, before content decoding.
+    pub body_bytes: Option<u64>,
+}
+
+impl HttpFacts {
+    /// The first value of the header field `name` (case-insensitive).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name)).map(|h| h.value.as_str())
+    }
+}

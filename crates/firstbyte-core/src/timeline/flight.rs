@@ -1,0 +1,52 @@
+//! Flights: runs of bytes in one direction (RFC 8446 §2 uses the word).
+
+use super::{Offset, Stamp};
+
+/// Which way bytes went, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the client to the server.
+    Sent,
+    /// From the server to the client.
+    Received,
+}
+
+/// Bytes that left with one send, or arrived with one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// When the last of these bytes left or arrived.
+    pub stamp: Stamp,
+    /// How many bytes, on the TCP stream.
+    pub bytes: u64,
+    /// When the peer's TCP acknowledged the last of these bytes, where the kernel said so.
+    pub acknowledged: Option<Offset>,
+}
+
+/// A run of bytes in one direction, until the other side answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// Which way.
+    pub direction: Direction,
+    /// Its parts in order; at least one.
+    pub chunks: Vec<Chunk>,
+    /// The messages in it, by their names in RFC 8446, RFC 5246 and RFC 9113. Those sent encrypted
+    /// are named from the state of the TLS stack, and in braces as in RFC 8446 figure 1.
+    pub messages: Vec<String>,
+}
+
+impl Flight {
+    /// When its first chunk left or arrived.
+    pub fn first(&self) -> Offset {
+        self.chunks.first().map_or(Offset::ZERO, |c| c.stamp.at)
+    }
+
+    /// When its last chunk left or arrived.
+    pub fn last(&self) -> Offset {
+        self.chunks.last().map_or(Offset::ZERO, |c| c.stamp.at)
+    }
+
+    /// Bytes on the TCP stream.
+    pub fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|c| c.bytes).sum()
+    }
+}

@@ -1,0 +1,102 @@
+//! Marks: named points of a connection, in the vocabulary of W3C Resource Timing.
+
+use super::{Offset, Stamp};
+
+/// A named point of a connection. The order of the variants is the order in which they happen
+/// over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mark {
+    /// The first DNS query is about to be sent.
+    DomainLookupStart,
+    /// The address to connect to is known.
+    DomainLookupEnd,
+    /// The first SYN leaves.
+    ConnectStart,
+    /// The SYN/ACK of the winning attempt arrived.
+    TcpConnected,
+    /// The TLS handshake begins: over TCP the instant of `TcpConnected` (W3C secureConnectionStart).
+    SecureConnectionStart,
+    /// The client's handshake is complete: its Finished leaves (TLS 1.3, RFC 8446 §2), or the
+    /// server's Finished arrived (full TLS 1.2, RFC 5246 §7.3).
+    HandshakeComplete,
+    /// The first byte of the request leaves.
+    RequestStart,
+    /// The last byte of the request left.
+    RequestEnd,
+    /// The first byte of the response arrived (not of session tickets or HTTP/2 settings).
+    ResponseStart,
+    /// The last byte of the response arrived.
+    ResponseEnd,
+}
+
+impl Mark {
+    /// Every mark, in order.
+    pub const ALL: [Self; 10] = [
+        Self::DomainLookupStart,
+        Self::DomainLookupEnd,
+        Self::ConnectStart,
+        Self::TcpConnected,
+        Self::SecureConnectionStart,
+        Self::HandshakeComplete,
+        Self::RequestStart,
+        Self::RequestEnd,
+        Self::ResponseStart,
+        Self::ResponseEnd,
+    ];
+
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DomainLookupStart => "domain_lookup_start",
+            Self::DomainLookupEnd => "domain_lookup_end",
+            Self::ConnectStart => "connect_start",
+            Self::TcpConnected => "tcp_connected",
+            Self::SecureConnectionStart => "secure_connection_start",
+            Self::HandshakeComplete => "handshake_complete",
+            Self::RequestStart => "request_start",
+            Self::RequestEnd => "request_end",
+            Self::ResponseStart => "response_start",
+            Self::ResponseEnd => "response_end",
+        }
+    }
+}
+
+/// The marks of one connection. A mark that did not happen is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks([Option<Stamp>; Mark::ALL.len()]);
+
+impl Marks {
+    /// The stamp of `mark`, if it happened.
+    pub fn stamp(&self, mark: Mark) -> Option<Stamp> {
+        self.0[mark as usize]
+    }
+
+    /// The time of `mark`, if it happened.
+    pub fn at(&self, mark: Mark) -> Option<Offset> {
+        self.stamp(mark).map(|s| s.at)
+    }
+
+    /// Records `mark`.
+    pub fn set(&mut self, mark: Mark, stamp: Stamp) {
+        self.0[mark as usize] = Some(stamp);
+    }
+
+    /// The marks that happened, in protocol order.
+    pub fn iter(&self) -> impl Iterator<Item = (Mark, Stamp)> + '_ {
+        Mark::ALL.into_iter().filter_map(|m| self.stamp(m).map(|s| (m, s)))
+    }
+
+    /// The first pair of marks that is out of order, if any.
+    pub fn disorder(&self) -> Option<(Mark, Mark)> {
+        let mut previous: Option<(Mark, Stamp)> = None;
+        for (mark, stamp) in self.iter() {
+            if let Some((earlier, earlier_stamp)) = previous
+                && stamp.at < earlier_stamp.at
+            {
+                return Some((earlier, mark));
+            }
+            previous = Some((mark, stamp));
+        }
+        None
+    }
+}

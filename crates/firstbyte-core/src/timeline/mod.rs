@@ -1,0 +1,19 @@
+//! The one model: what happened on a connection, as points in time, runs of bytes and facts.
+//!
+//! Sources fill it in, views read it. Nothing here knows which source or view there is.
+
+mod connection;
+mod facts;
+mod failure;
+mod flight;
+mod mark;
+mod sample;
+mod time;
+
+pub use connection::{Attempt, AttemptOutcome, Connection, Lookup, RecordType};
+pub use facts::{Certificate, Facts, Handshake, Header, HttpFacts, TcpFacts, TlsFacts};
+pub use failure::{Cause, Failure, Fault, PhaseName};
+pub use flight::{Chunk, Direction, Flight};
+pub use mark::{Mark, Marks};
+pub use sample::Sample;
+pub use time::{Clock, Offset, Stamp};

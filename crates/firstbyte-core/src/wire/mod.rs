@@ -1,0 +1,4 @@
+//! Bytes to messages. Incremental, bounded in memory, never panics.
+
+pub mod http2;
+pub mod tls;

@@ -1,0 +1,276 @@
+//! TLS records and handshake messages, as far as they can be read without keys.
+//!
+//! Input: the bytes of one direction of a connection, in order, in pieces of any size. Output:
+//! one name per record or handshake message. Nothing is decrypted; what is encrypted is counted.
+
+/// Content type of a record (RFC 8446 §5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentType {
+    /// 20
+    ChangeCipherSpec,
+    /// 21
+    Alert,
+    /// 22
+    Handshake,
+    /// 23
+    ApplicationData,
+}
+
+/// Something that was read from the byte stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A handshake message in the clear.
+    Handshake {
+        /// Its name in RFC 8446 or RFC 5246.
+        name: &'static str,
+        /// Its length with its four-byte header.
+        bytes: u32,
+    },
+    /// A record that is encrypted, or is no handshake record.
+    Record {
+        /// Its type as the header says (TLS 1.3 says ApplicationData for all that is encrypted).
+        content_type: ContentType,
+        /// Its payload's length.
+        bytes: u16,
+    },
+}
+
+/// The bytes are not TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotTls {
+    /// Offset in the stream at which they stopped being it.
+    pub offset: u64,
+}
+
+/// Reads one direction of a TLS connection.
+#[derive(Clone, Debug, Default)]
+pub struct RecordScanner {
+    offset: u64,
+    header: [u8; 5],
+    header_len: usize,
+    /// Payload bytes of the current record still to come.
+    payload_left: u16,
+    content_type: Option<ContentType>,
+    handshake: HandshakeScanner,
+    /// After ChangeCipherSpec, TLS 1.2 handshake records are encrypted.
+    encrypted: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct HandshakeScanner {
+    header: [u8; 4],
+    header_len: usize,
+    body_left: u32,
+}
+
+impl RecordScanner {
+    /// Feeds the next bytes; `found` is called once per message or record, at its last byte.
+    ///
+    /// # Errors
+    /// [`NotTls`] when a record header is none; the scanner is then of no further use.
+    pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Event)) -> Result<(), NotTls> {
+        while !bytes.is_empty() {
+            let taken = match self.content_type {
+                None => self.take_header(bytes, &mut found)?,
+                Some(content_type) => self.take_payload(content_type, bytes, &mut found),
+            };
+            self.offset += taken as u64;
+            bytes = &bytes[taken..];
+        }
+        Ok(())
+    }
+
+    fn take_header(
+        &mut self,
+        bytes: &[u8],
+        found: &mut impl FnMut(Event),
+    ) -> Result<usize, NotTls> {
+        let taken = bytes.len().min(self.header.len() - self.header_len);
+        self.header[self.header_len..self.header_len + taken].copy_from_slice(&bytes[..taken]);
+        self.header_len += taken;
+        if self.header_len < self.header.len() {
+            return Ok(taken);
+        }
+        let [kind, major, _minor, high, low] = self.header;
+        let not_tls = NotTls { offset: self.offset };
+        let content_type = match kind {
+            20 => ContentType::ChangeCipherSpec,
+            21 => ContentType::Alert,
+            22 => ContentType::Handshake,
+            23 => ContentType::ApplicationData,
+            _ => return Err(not_tls),
+        };
+        if major != 3 {
+            return Err(not_tls);
+        }
+        self.header_len = 0;
+        self.payload_left = u16::from_be_bytes([high, low]);
+        self.content_type = Some(content_type);
+        if self.payload_left == 0 {
+            self.end_record(content_type, found);
+        }
+        Ok(taken)
+    }
+
+    fn take_payload(
+        &mut self,
+        content_type: ContentType,
+        bytes: &[u8],
+        found: &mut impl FnMut(Event),
+    ) -> usize {
+        let taken = bytes.len().min(usize::from(self.payload_left));
+        if content_type == ContentType::Handshake && !self.encrypted {
+            self.handshake.feed(&bytes[..taken], found);
+        }
+        self.payload_left -= u16::try_from(taken).unwrap_or(self.payload_left);
+        if self.payload_left == 0 {
+            self.end_record(content_type, found);
+        }
+        taken
+    }
+
+    fn end_record(&mut self, content_type: ContentType, found: &mut impl FnMut(Event)) {
+        self.content_type = None;
+        if content_type == ContentType::Handshake && !self.encrypted {
+            return;
+        }
+        let bytes = u16::from_be_bytes([self.header[3], self.header[4]]);
+        found(Event::Record { content_type, bytes });
+        if content_type == ContentType::ChangeCipherSpec {
+            self.encrypted = true;
+        }
+    }
+}
+
+impl HandshakeScanner {
+    fn feed(&mut self, mut bytes: &[u8], found: &mut impl FnMut(Event)) {
+        while !bytes.is_empty() {
+            if self.body_left > 0 {
+                let skipped = bytes.len().min(self.body_left as usize);
+                self.body_left -= u32::try_from(skipped).unwrap_or(self.body_left);
+                bytes = &bytes[skipped..];
+                if self.body_left == 0 {
+                    self.end_message(found);
+                }
+                continue;
+            }
+            let taken = bytes.len().min(self.header.len() - self.header_len);
+            self.header[self.header_len..self.header_len + taken].copy_from_slice(&bytes[..taken]);
+            self.header_len += taken;
+            bytes = &bytes[taken..];
+            if self.header_len == self.header.len() {
+                let [_, a, b, c] = self.header;
+                self.body_left = u32::from_be_bytes([0, a, b, c]);
+                if self.body_left == 0 {
+                    self.end_message(found);
+                }
+            }
+        }
+    }
+
+    fn end_message(&mut self, found: &mut impl FnMut(Event)) {
+        let [kind, a, b, c] = self.header;
+        self.header_len = 0;
+        let bytes = u32::from_be_bytes([0, a, b, c]) + 4;
+        found(Event::Handshake { name: handshake_name(kind), bytes });
+    }
+}
+
+/// The name of a handshake message type (IANA TLS HandshakeType).
+pub const fn handshake_name(kind: u8) -> &'static str {
+    match kind {
+        0 => "HelloRequest",
+        1 => "ClientHello",
+        2 => "ServerHello",
+        4 => "NewSessionTicket",
+        8 => "EncryptedExtensions",
+        11 => "Certificate",
+        12 => "ServerKeyExchange",
+        13 => "CertificateRequest",
+        14 => "ServerHelloDone",
+        15 => "CertificateVerify",
+        16 => "ClientKeyExchange",
+        20 => "Finished",
+        22 => "CertificateStatus",
+        24 => "KeyUpdate",
+        25 => "CompressedCertificate",
+        _ => "unknown handshake message",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scan(pieces: &[&[u8]]) -> (Vec<Event>, Result<(), NotTls>) {
+        let mut scanner = RecordScanner::default();
+        let mut events = Vec::new();
+        for piece in pieces {
+            if let Err(e) = scanner.feed(piece, |event| events.push(event)) {
+                return (events, Err(e));
+            }
+        }
+        (events, Ok(()))
+    }
+
+    /// A TLS 1.2 server's last flight: NewSessionTicket, ChangeCipherSpec, encrypted Finished.
+    fn last_flight() -> Vec<u8> {
+        let mut bytes = vec![22, 3, 3, 0, 9, 4, 0, 0, 5, 1, 2, 3, 4, 5];
+        bytes.extend([20, 3, 3, 0, 1, 1]);
+        bytes.extend([22, 3, 3, 0, 40]);
+        bytes.extend([20; 40]);
+        bytes
+    }
+
+    #[test]
+    fn names_messages_until_they_are_encrypted() {
+        let (events, end) = scan(&[&last_flight()]);
+        assert_eq!(end, Ok(()));
+        assert_eq!(
+            events,
+            [
+                Event::Handshake { name: "NewSessionTicket", bytes: 9 },
+                Event::Record { content_type: ContentType::ChangeCipherSpec, bytes: 1 },
+                Event::Record { content_type: ContentType::Handshake, bytes: 40 },
+            ]
+        );
+    }
+
+    #[test]
+    fn several_messages_share_a_record() {
+        let (events, _) = scan(&[&[22, 3, 3, 0, 9, 14, 0, 0, 0, 2, 0, 0, 1, 7]]);
+        assert_eq!(
+            events,
+            [
+                Event::Handshake { name: "ServerHelloDone", bytes: 4 },
+                Event::Handshake { name: "ServerHello", bytes: 5 },
+            ]
+        );
+    }
+
+    #[test]
+    fn tells_where_it_stopped_being_tls() {
+        assert_eq!(scan(&[b"HTTP/1.1 400 Bad Request\r\n"]).1, Err(NotTls { offset: 0 }));
+        let mut bytes = last_flight();
+        let good = bytes.len() as u64;
+        bytes.extend(b"garbage");
+        assert_eq!(scan(&[&bytes]).1, Err(NotTls { offset: good }));
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_the_stream_changes_nothing(cut in 0usize..65) {
+            let bytes = last_flight();
+            let cut = cut.min(bytes.len());
+            prop_assert_eq!(scan(&[&bytes[..cut], &bytes[cut..]]), scan(&[&bytes]));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(pieces in proptest::collection::vec(any::<Vec<u8>>(), 0..8)) {
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let _ = scan(&pieces);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Where did the time before the first byte go?
+//!
+//! `probe` measures, `report` shows, `cli` reads what the user wants. The pure half (model, split,
+//! statistics, stored forms) is the crate `firstbyte-core`; the emulated network is `firstbyte-lab`.
+
+pub mod report;

@@ -1,0 +1,1 @@
+//! Views of samples: one file per format.
