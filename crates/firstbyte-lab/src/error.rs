@@ -1,0 +1,124 @@
+//! Why a lab did not start or did not work. Every message says what failed, where, and what helps.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a lab did not start or did not work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LabError {
+    /// This is not Linux.
+    Unsupported,
+    /// The process had more than one thread.
+    Threads {
+        /// How many it had.
+        count: usize,
+    },
+    /// The kernel refused new namespaces.
+    Namespaces {
+        /// The kernel's reason.
+        reason: String,
+        /// What, of what is known to forbid it, is set on this machine.
+        cause: Option<String>,
+    },
+    /// A step of the set-up was refused by the operating system.
+    System {
+        /// What was being done.
+        step: String,
+        /// The operating system's reason.
+        reason: String,
+    },
+    /// A capture file cannot be written.
+    Capture {
+        /// The file.
+        file: String,
+        /// The operating system's reason.
+        reason: String,
+    },
+    /// The scenario wants nginx, which is not here.
+    NginxNotFound {
+        /// The host that wants it.
+        host: String,
+    },
+    /// A server did not come up.
+    Server {
+        /// Its host.
+        host: String,
+        /// Which server it is.
+        kind: String,
+        /// What was observed.
+        reason: String,
+        /// What it wrote to stderr.
+        output: String,
+    },
+    /// The certificates could not be made.
+    Certificates {
+        /// The reason.
+        reason: String,
+    },
+    /// The lab has no such host.
+    UnknownHost {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The command could not be started.
+    Command {
+        /// The program.
+        program: String,
+        /// The operating system's reason.
+        reason: String,
+    },
+    /// The lab's own process ended before it said that it was ready.
+    Ended {
+        /// Its exit code, 128 and the signal's number if it was killed.
+        code: i32,
+    },
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported => write!(f, "the lab needs Linux network namespaces"),
+            Self::Threads { count } => {
+                write!(f, "a lab must be started while the process has one thread; it has {count}")
+            }
+            Self::Namespaces { reason, cause } => {
+                write!(f, "the kernel refuses new namespaces: {reason}")?;
+                match cause {
+                    Some(cause) => write!(f, "\n  {cause}"),
+                    None => write!(
+                        f,
+                        "\n  run as root, or allow user namespaces; in a container, allow it \
+                         CAP_SYS_ADMIN or an unconfined seccomp profile"
+                    ),
+                }
+            }
+            Self::System { step, reason } => write!(f, "cannot {step}: {reason}"),
+            Self::Capture { file, reason } => write!(f, "cannot write capture {file}: {reason}"),
+            Self::NginxNotFound { host } => write!(
+                f,
+                "host {host} wants nginx, which is not installed\n  install it (apt-get install \
+                 nginx-light), or set server = {{ kind = \"builtin\" }}"
+            ),
+            Self::Server { host, kind, reason, output } => {
+                write!(f, "server {kind} on host {host} did not come up: {reason}")?;
+                for line in output.lines() {
+                    write!(f, "\n  {line}")?;
+                }
+                Ok(())
+            }
+            Self::Certificates { reason } => write!(f, "cannot make certificates: {reason}"),
+            Self::UnknownHost { name, known } => {
+                write!(f, "the lab has no host `{name}`\n  hosts: {}", known.join(", "))
+            }
+            Self::Command { program, reason } => write!(f, "cannot run {program}: {reason}"),
+            Self::Ended { code } => {
+                write!(f, "the lab ended before it was ready, with exit code {code}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LabError {}

@@ -1,0 +1,281 @@
+//! The middle of the network: carries frames between hosts, with what their links do to them.
+//!
+//! One thread owns the far end of every host's link. A frame's time is the kernel's stamp of its
+//! arrival; everything later is computed from that by the pure [`Link`]s, and a frame is sent when
+//! its time has come. Nothing is lost without being counted.
+
+mod frame;
+mod stats;
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+use crate::clock::{Offset, monotonic_ns};
+use crate::link::{DropCause, Link, Nanos, Offer};
+use crate::scenario::Family;
+use crate::sys::{PacketRing, prefer_this_thread};
+use frame::{ETHERNET_HEADER, Envelope};
+
+pub(crate) use frame::Mac;
+pub use stats::ForwarderStats;
+pub(crate) use stats::{Counter, Counters};
+
+/// The gateway of every host, as its routes name it.
+pub(crate) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
+/// The gateway of every host, as its routes name it.
+pub(crate) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+/// The gateway's hardware address. No interface has it: the router's kernel then takes no frame for
+/// its own.
+pub(crate) const GATEWAY_MAC: Mac = [0x02, 0xfb, 0xff, 0xff, 0xff, 0xff];
+
+/// A sleeping thread is woken up to this late, so that the last stretch is waited out awake.
+const SPIN_NS: u64 = 60_000;
+/// Frames taken from one ring before the other rings and due frames have their turn.
+const BATCH: usize = 64;
+/// How often rings are asked for what they dropped.
+const DROP_CHECK_NS: u64 = 100_000_000;
+
+/// One host's place in the middle: the far end of its link, and what the link does.
+pub(crate) struct Port {
+    pub(crate) ring: PacketRing,
+    pub(crate) mac: Mac,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) up: Link,
+    pub(crate) down: Link,
+}
+
+/// A frame as it passes the middle, for a capture there.
+pub(crate) struct MiddleFrame {
+    pub(crate) realtime_ns: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The forwarder's whole state.
+pub(crate) struct Forwarder {
+    ports: Vec<Port>,
+    routes: HashMap<IpAddr, usize>,
+    pending: BinaryHeap<Reverse<Pending>>,
+    sequence: u64,
+    offset: Offset,
+    counters: Arc<Counters>,
+    middle: Option<Sender<MiddleFrame>>,
+    next_drop_check: Nanos,
+}
+
+/// A frame that waits for its time.
+struct Pending {
+    at: Nanos,
+    /// Frames of one time keep their order.
+    sequence: u64,
+    port: usize,
+    stage: Stage,
+    family: Family,
+    bytes: Vec<u8>,
+}
+
+/// What happens to a pending frame when its time comes.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// It has left the source's link and enters the destination's.
+    Middle,
+    /// It has left the destination's link.
+    Deliver,
+}
+
+impl Forwarder {
+    pub(crate) fn new(
+        ports: Vec<Port>,
+        counters: Arc<Counters>,
+        middle: Option<Sender<MiddleFrame>>,
+    ) -> Self {
+        let addresses = ports.iter().enumerate();
+        let routes = addresses
+            .flat_map(|(port, host)| host.addresses.iter().map(move |address| (*address, port)))
+            .collect();
+        Self {
+            ports,
+            routes,
+            pending: BinaryHeap::new(),
+            sequence: 0,
+            offset: Offset::now(),
+            counters,
+            middle,
+            next_drop_check: 0,
+        }
+    }
+
+    /// Forwards until the other end of `stop` is closed.
+    pub(crate) fn run(mut self, stop: &OwnedFd) {
+        prefer_this_thread();
+        // Sleep as precisely as the kernel can; the default lets timers be 50 µs late.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        loop {
+            self.offset = Offset::now();
+            let received = self.receive();
+            let now = monotonic_ns();
+            self.release(now);
+            if !received && !self.wait(now, stop) {
+                return self.check_drops();
+            }
+        }
+    }
+
+    /// Takes what has arrived; false if nothing had.
+    fn receive(&mut self) -> bool {
+        let mut received = false;
+        for port in 0..self.ports.len() {
+            for _ in 0..BATCH {
+                let Some(frame) = self.ports[port].ring.next() else { break };
+                let realtime_ns = frame.realtime_ns;
+                let bytes = frame.bytes.to_vec();
+                drop(frame);
+                self.accept(port, realtime_ns, bytes);
+                received = true;
+            }
+        }
+        received
+    }
+
+    /// A frame from a host: finds its way and sends it through the host's uplink.
+    fn accept(&mut self, from: usize, realtime_ns: u64, bytes: Vec<u8>) {
+        let Some((envelope, to)) = self.route(&bytes) else {
+            self.counters.ignored.add(1);
+            return;
+        };
+        let arrival = self.offset.to_monotonic(realtime_ns);
+        let length = bytes.len() - ETHERNET_HEADER;
+        match self.ports[from].up.offer(arrival, length, envelope.family) {
+            Offer::Release(at) => self.enqueue(at, to, Stage::Middle, envelope.family, bytes),
+            Offer::Drop(cause) => self.dropped(arrival, envelope, cause, &bytes),
+        }
+    }
+
+    fn route(&self, bytes: &[u8]) -> Option<(Envelope, usize)> {
+        let envelope = Envelope::of(bytes)?;
+        Some((envelope, *self.routes.get(&envelope.destination)?))
+    }
+
+    /// Handles everything whose time has come.
+    fn release(&mut self, now: Nanos) {
+        while let Some(pending) = self.next_due(now) {
+            match pending.stage {
+                Stage::Middle => self.pass_middle(pending),
+                Stage::Deliver => self.deliver(pending),
+            }
+        }
+    }
+
+    fn next_due(&mut self, now: Nanos) -> Option<Pending> {
+        let Reverse(first) = self.pending.peek()?;
+        if first.at > now {
+            return None;
+        }
+        self.pending.pop().map(|Reverse(pending)| pending)
+    }
+
+    fn pass_middle(&mut self, pending: Pending) {
+        let Pending { at, port, family, bytes, .. } = pending;
+        if let Some(middle) = &self.middle {
+            let realtime_ns = self.offset.to_realtime(at);
+            // The receiver outlives this thread; if not, there is nobody to tell.
+            let _ = middle.send(MiddleFrame { realtime_ns, bytes: bytes.clone() });
+        }
+        match self.ports[port].down.offer(at, bytes.len() - ETHERNET_HEADER, family) {
+            Offer::Release(at) => self.enqueue(at, port, Stage::Deliver, family, bytes),
+            Offer::Drop(cause) => {
+                if let Some(envelope) = Envelope::of(&bytes) {
+                    self.dropped(at, envelope, cause, &bytes);
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, mut pending: Pending) {
+        let port = &self.ports[pending.port];
+        frame::address_to(&mut pending.bytes, port.mac, GATEWAY_MAC);
+        match port.ring.send(&pending.bytes) {
+            Ok(()) => self.counters.forwarded.add(1),
+            Err(_) => self.counters.send_failed.add(1),
+        }
+    }
+
+    /// Counts a dropped frame, and tells its sender where a router would.
+    fn dropped(&mut self, at: Nanos, envelope: Envelope, cause: DropCause, bytes: &[u8]) {
+        match cause {
+            DropCause::Loss => self.counters.lost.add(1),
+            DropCause::QueueFull => self.counters.queue_full.add(1),
+            DropCause::TooBig { mtu } => {
+                self.counters.too_big.add(1);
+                let sender = self.routes.get(&envelope.source).copied();
+                let answer = frame::too_big(bytes, envelope, mtu);
+                if let (Some(port), Some(answer)) = (sender, answer) {
+                    self.enqueue(at, port, Stage::Middle, envelope.family, answer);
+                }
+            }
+        }
+    }
+
+    fn enqueue(&mut self, at: Nanos, port: usize, stage: Stage, family: Family, bytes: Vec<u8>) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        self.pending.push(Reverse(Pending { at, sequence, port, stage, family, bytes }));
+    }
+
+    /// Waits for a frame or for the next pending one's time; false when it is time to stop.
+    fn wait(&mut self, now: Nanos, stop: &OwnedFd) -> bool {
+        let due = self.pending.peek().map(|Reverse(pending)| pending.at);
+        let sleep_ns = match due {
+            Some(due) if due <= now + SPIN_NS => return true,
+            Some(due) => Some(due - now - SPIN_NS),
+            None => None,
+        };
+        if now >= self.next_drop_check {
+            self.check_drops();
+            self.next_drop_check = now + DROP_CHECK_NS;
+        }
+        let timeout = sleep_ns.map(|ns| TimeSpec::from(std::time::Duration::from_nanos(ns)));
+        let mut fds: Vec<PollFd<'_>> = self
+            .ports
+            .iter()
+            .map(|port| PollFd::new(port.ring.as_fd(), PollFlags::POLLIN))
+            .collect();
+        fds.push(PollFd::new(stop.as_fd(), PollFlags::POLLIN));
+        // An interrupted or failed wait is a short one: the loop looks again.
+        let _ = ppoll(&mut fds, timeout, None);
+        let stopped = fds.last().and_then(PollFd::any).unwrap_or(false);
+        !stopped
+    }
+
+    fn check_drops(&mut self) {
+        for port in &self.ports {
+            self.counters.ring_full.add(port.ring.take_drops());
+        }
+    }
+}
+
+impl Ord for Pending {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+impl PartialOrd for Pending {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Pending {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Pending {}

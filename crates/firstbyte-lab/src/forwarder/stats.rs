@@ -1,0 +1,62 @@
+//! What the forwarder counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What became of the frames so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwarderStats {
+    /// Delivered.
+    pub forwarded: u64,
+    /// Dropped by configured loss.
+    pub lost: u64,
+    /// Dropped because a link's queue was full.
+    pub queue_full: u64,
+    /// Dropped because they were larger than a link's MTU; the sender was told.
+    pub too_big: u64,
+    /// Not for any host of the lab: multicast, and addresses that nobody has.
+    pub ignored: u64,
+    /// Dropped by the machine: more arrived at once than the forwarder could take.
+    pub ring_full: u64,
+    /// Dropped by the machine: the kernel refused to send.
+    pub send_failed: u64,
+}
+
+/// The counters behind [`ForwarderStats`], written by the forwarder, read by anyone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) forwarded: Counter,
+    pub(crate) lost: Counter,
+    pub(crate) queue_full: Counter,
+    pub(crate) too_big: Counter,
+    pub(crate) ignored: Counter,
+    pub(crate) ring_full: Counter,
+    pub(crate) send_failed: Counter,
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self) -> ForwarderStats {
+        ForwarderStats {
+            forwarded: self.forwarded.value(),
+            lost: self.lost.value(),
+            queue_full: self.queue_full.value(),
+            too_big: self.too_big.value(),
+            ignored: self.ignored.value(),
+            ring_full: self.ring_full.value(),
+            send_failed: self.send_failed.value(),
+        }
+    }
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

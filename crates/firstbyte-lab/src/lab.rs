@@ -1,0 +1,280 @@
+//! A lab that is ready: its network runs, its servers answer, its captures write.
+//!
+//! In: a scenario, within the lab's own process and namespaces. Out: commands, threads and addresses
+//! on its hosts. Everything stops when it is dropped.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::ca::Ca;
+use crate::capture::{Capture, CaptureStats};
+use crate::clock;
+use crate::error::LabError;
+use crate::forwarder::{Counters, Forwarder, ForwarderStats, MiddleFrame, Port};
+use crate::link::Link;
+use crate::network::{HostNetwork, Network};
+use crate::process::{self, LabOptions, Published};
+use crate::scenario::{Role, Scenario};
+use crate::servers::{ServerReport, Servers, start_dns};
+use crate::sys::{PacketRing, RingSize, start_in_network};
+
+/// Frames that may wait for the forwarder, per host.
+const FORWARDER_RING_FRAMES: usize = 8_192;
+const ETHERNET_HEADER: usize = 14;
+
+/// A running lab, seen from its own process.
+pub struct Lab {
+    scenario: Scenario,
+    network: Network,
+    ca: Ca,
+    warnings: Vec<String>,
+    environment: Vec<(String, String)>,
+    capture_dir: Option<PathBuf>,
+    counters: Arc<Counters>,
+    // Dropped in this order: the forwarder ends before the capture that it feeds.
+    servers: Servers,
+    _forwarder: ForwarderThread,
+    captures: Vec<Capture>,
+    _published: OwnedFd,
+}
+
+impl Lab {
+    /// Builds everything, in a process that has its own namespaces. The calling thread is on the
+    /// client host afterwards.
+    pub(crate) fn set_up(scenario: &Scenario, options: &LabOptions) -> Result<Self, LabError> {
+        let (scratch, warnings) = process::prepare_mounts(scenario, options)?;
+        let ca = Ca::new().map_err(|error| LabError::Certificates { reason: error.to_string() })?;
+        let environment = environment(scenario, &ca, &scratch)?;
+
+        let network = Network::build(scenario)?;
+        let (captures, middle) = match &options.capture {
+            Some(directory) => start_captures(directory, scenario, &network)?,
+            None => (Vec::new(), None),
+        };
+        let counters = Arc::new(Counters::default());
+        let seed = options.seed.unwrap_or(scenario.seed);
+        let ports = open_ports(scenario, &network, seed)?;
+        let forwarder = Forwarder::new(ports, Arc::clone(&counters), middle);
+        let forwarder = ForwarderThread::start(forwarder)?;
+
+        start_dns(scenario, &network)?;
+        let servers = Servers::start(scenario, &network, &ca, &scratch, options.server)?;
+        let client = &scenario.client().name;
+        let published = process::publish(&Published {
+            scenario: scenario.name.clone(),
+            started: clock::wall(),
+            client: client.clone(),
+            hosts: network
+                .hosts
+                .iter()
+                .map(|host| (host.name.clone(), host.namespace.number()))
+                .collect(),
+            servers: servers.reports(),
+            environment: environment.clone(),
+        })?;
+        let lab = Self {
+            scenario: scenario.clone(),
+            network,
+            ca,
+            warnings,
+            environment,
+            capture_dir: options.capture.clone(),
+            counters,
+            servers,
+            _forwarder: forwarder,
+            captures,
+            _published: published,
+        };
+        lab.enter(client)?;
+        Ok(lab)
+    }
+
+    /// What it was made from.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Its web servers, and which software each one is.
+    pub fn servers(&self) -> Vec<ServerReport> {
+        self.servers.reports()
+    }
+
+    /// What could not be arranged but does not stop the lab, one sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What commands need in their environment: where the lab's CA is, which scenario this is.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    /// The root certificate that all servers' certificates lead to, PEM.
+    pub fn ca_pem(&self) -> &str {
+        self.ca.root_pem()
+    }
+
+    /// Where captures are written, if they are.
+    pub fn capture_dir(&self) -> Option<&Path> {
+        self.capture_dir.as_deref()
+    }
+
+    /// How complete the captures are so far.
+    pub fn capture_stats(&self) -> Vec<CaptureStats> {
+        self.captures.iter().map(Capture::stats).collect()
+    }
+
+    /// What became of the frames so far.
+    pub fn forwarder_stats(&self) -> ForwarderStats {
+        self.counters.snapshot()
+    }
+
+    /// Moves the calling thread, and the threads and sockets it will make, to a host.
+    ///
+    /// `main` begins on the client.
+    pub fn enter(&self, host: &str) -> Result<(), LabError> {
+        self.place(host)?.namespace.enter().map_err(|errno| LabError::System {
+            step: format!("enter host {host}"),
+            reason: errno.desc().to_owned(),
+        })
+    }
+
+    /// Makes `command` start on a host, with the lab's environment.
+    pub fn command_on(&self, host: &str, mut command: Command) -> Result<Command, LabError> {
+        let place = self.place(host)?;
+        let network = place.namespace.descriptor().map_err(|errno| LabError::System {
+            step: format!("enter host {host}"),
+            reason: errno.desc().to_owned(),
+        })?;
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        start_in_network(&mut command, network);
+        Ok(command)
+    }
+
+    /// Runs `command` on a host to its end and returns its exit code, as a shell would: signals
+    /// reach the command, and the lab outlives it.
+    pub fn run_command(&self, host: &str, command: Command) -> Result<i32, LabError> {
+        process::wait_for_command(&mut self.command_on(host, command)?)
+    }
+
+    /// Stays until told to end.
+    pub(crate) fn stay(&self) -> i32 {
+        process::wait_for_end();
+        0
+    }
+
+    fn place(&self, host: &str) -> Result<&HostNetwork, LabError> {
+        self.network.host(host).ok_or_else(|| LabError::UnknownHost {
+            name: host.to_owned(),
+            known: self.network.hosts.iter().map(|host| host.name.clone()).collect(),
+        })
+    }
+}
+
+/// The variables by which common programs are told to trust the lab's CA, and only that.
+fn environment(
+    scenario: &Scenario,
+    ca: &Ca,
+    scratch: &Path,
+) -> Result<Vec<(String, String)>, LabError> {
+    let file = scratch.join("ca.pem");
+    std::fs::write(&file, ca.root_pem()).map_err(|error| LabError::System {
+        step: format!("write {}", file.display()),
+        reason: error.to_string(),
+    })?;
+    let file = file.display().to_string();
+    let trust = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"];
+    let mut variables: Vec<_> =
+        trust.iter().map(|name| ((*name).to_owned(), file.clone())).collect();
+    variables.push(("FIRSTBYTE_LAB".to_owned(), scenario.name.clone()));
+    Ok(variables)
+}
+
+type MiddleSender = std::sync::mpsc::Sender<MiddleFrame>;
+
+/// Taps at the client and every server, and a capture of the middle.
+fn start_captures(
+    directory: &Path,
+    scenario: &Scenario,
+    network: &Network,
+) -> Result<(Vec<Capture>, Option<MiddleSender>), LabError> {
+    std::fs::create_dir_all(directory).map_err(|error| LabError::Capture {
+        file: directory.display().to_string(),
+        reason: error.to_string(),
+    })?;
+    let mut captures = Vec::new();
+    for (host, place) in scenario.hosts.iter().zip(&network.hosts) {
+        let file = match host.role {
+            Role::Client => "client.pcapng".to_owned(),
+            Role::Server => format!("server-{}.pcapng", host.name),
+            Role::Resolver => continue,
+        };
+        captures.push(Capture::on_host(place, frame_bytes(scenario), directory.join(file))?);
+    }
+    let (middle, sender) = Capture::of_middle(directory.join("middle.pcapng"))?;
+    captures.push(middle);
+    Ok((captures, Some(sender)))
+}
+
+/// The far ends of all hosts' links.
+fn open_ports(scenario: &Scenario, network: &Network, seed: u64) -> Result<Vec<Port>, LabError> {
+    let size = RingSize { frames: FORWARDER_RING_FRAMES, frame_bytes: frame_bytes(scenario) };
+    let hosts = scenario.hosts.iter().zip(&network.hosts);
+    hosts
+        .map(|(host, place)| {
+            let open = || PacketRing::open(place.router_interface, size, false);
+            let ring = network.router.within(open).and_then(|ring| ring).map_err(|errno| {
+                LabError::System {
+                    step: format!("open the link of host {}", host.name),
+                    reason: errno.desc().to_owned(),
+                }
+            })?;
+            Ok(Port {
+                ring,
+                mac: place.mac,
+                addresses: host.addresses().collect(),
+                up: Link::new(&host.up, seed, &format!("{}/up", host.name)),
+                down: Link::new(&host.down, seed, &format!("{}/down", host.name)),
+            })
+        })
+        .collect()
+}
+
+/// The longest frame that any host sends.
+fn frame_bytes(scenario: &Scenario) -> usize {
+    let longest = scenario.hosts.iter().map(|host| host.up.mtu.max(host.down.mtu)).max();
+    longest.unwrap_or_default() + ETHERNET_HEADER
+}
+
+/// The forwarder's thread, which ends when this is dropped.
+struct ForwarderThread {
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ForwarderThread {
+    fn start(forwarder: Forwarder) -> Result<Self, LabError> {
+        let failed =
+            |reason: String| LabError::System { step: "start the forwarder".to_owned(), reason };
+        let (stopped, stop) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
+            .map_err(|errno| failed(errno.desc().to_owned()))?;
+        let thread = std::thread::Builder::new()
+            .name("forwarder".to_owned())
+            .spawn(move || forwarder.run(&stopped))
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for ForwarderThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}

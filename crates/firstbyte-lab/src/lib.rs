@@ -1,0 +1,40 @@
+//! Real servers behind emulated links, in network namespaces, without root.
+//!
+//! A [`Scenario`] says which hosts there are and what their links do. [`run`] makes a lab of it and
+//! runs a function on its client; [`up`] makes one that stays. All of it needs Linux; scenarios,
+//! the CA and the [`builtin_server`] do not.
+
+pub mod builtin_server;
+pub mod ca;
+mod clock;
+mod error;
+pub mod link;
+pub mod pcapng;
+pub mod scenario;
+
+#[cfg(target_os = "linux")]
+mod capture;
+#[cfg(target_os = "linux")]
+mod forwarder;
+#[cfg(target_os = "linux")]
+mod lab;
+#[cfg(target_os = "linux")]
+mod network;
+#[cfg(target_os = "linux")]
+mod process;
+#[cfg(target_os = "linux")]
+mod servers;
+#[cfg(target_os = "linux")]
+mod sys;
+
+pub use error::LabError;
+pub use scenario::{Scenario, ScenarioError, ServerChoice};
+
+#[cfg(target_os = "linux")]
+pub use {
+    capture::CaptureStats,
+    forwarder::ForwarderStats,
+    lab::Lab,
+    process::{LabOptions, RunningLab, run, up},
+    servers::ServerReport,
+};

@@ -1,0 +1,153 @@
+//! One direction of one host's link, as a pure function of arrival times and sizes.
+//!
+//! In: when a packet arrives, how long it is, its IP family. Out: when it leaves the far end, or why
+//! it never does. No clock, no socket: the forwarder brings both, tests bring neither.
+
+mod random;
+
+use std::time::Duration;
+
+use crate::scenario::{Family, LinkSettings, PathSettings, Rate};
+use random::Random;
+
+/// A point in time in nanoseconds; of which clock is the caller's business.
+pub type Nanos = u64;
+
+/// The state of one direction of a link.
+#[derive(Debug, Clone)]
+pub struct Link {
+    mtu: usize,
+    serialiser: Option<Serialiser>,
+    ipv4: Path,
+    ipv6: Path,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// It leaves the far end at this time.
+    Release(Nanos),
+    /// It never does.
+    Drop(DropCause),
+}
+
+/// Why a link drops a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropCause {
+    /// The configured loss.
+    Loss,
+    /// It would have waited longer for its turn than the queue allows.
+    QueueFull,
+    /// It is larger than the link's MTU.
+    TooBig {
+        /// The link's MTU.
+        mtu: usize,
+    },
+}
+
+impl Link {
+    /// A link at rest. `stream` tells the random decisions of this link from those of all others.
+    pub fn new(settings: &LinkSettings, seed: u64, stream: &str) -> Self {
+        let path = |family: Family, suffix: &str| {
+            Path::new(settings.path(family), Random::new(seed, &format!("{stream}/{suffix}")))
+        };
+        Self {
+            mtu: settings.mtu,
+            serialiser: settings.rate.map(|rate| Serialiser::new(rate, settings.queue)),
+            ipv4: path(Family::V4, "ipv4"),
+            ipv6: path(Family::V6, "ipv6"),
+        }
+    }
+
+    /// Decides on an IP packet of `bytes` bytes that arrives at `now`.
+    ///
+    /// Offers must be in order of arrival. Lost packets take their time at the configured rate:
+    /// they are lost on the way, not before it.
+    pub fn offer(&mut self, now: Nanos, bytes: usize, family: Family) -> Offer {
+        if bytes > self.mtu {
+            return Offer::Drop(DropCause::TooBig { mtu: self.mtu });
+        }
+        let departure = match &mut self.serialiser {
+            None => now,
+            Some(serialiser) => match serialiser.departure(now, bytes) {
+                Some(departure) => departure,
+                None => return Offer::Drop(DropCause::QueueFull),
+            },
+        };
+        match family {
+            Family::V4 => self.ipv4.carry(departure),
+            Family::V6 => self.ipv6.carry(departure),
+        }
+    }
+}
+
+/// Puts packets on the wire one after the other, at a fixed rate, from a bounded queue.
+#[derive(Debug, Clone)]
+struct Serialiser {
+    rate: Rate,
+    queue_ns: u64,
+    free_at: Nanos,
+}
+
+impl Serialiser {
+    fn new(rate: Rate, queue: Duration) -> Self {
+        Self { rate, queue_ns: nanos(queue), free_at: 0 }
+    }
+
+    /// When the last bit has left; `None` if the packet would wait too long for the first one to.
+    fn departure(&mut self, now: Nanos, bytes: usize) -> Option<Nanos> {
+        let start = self.free_at.max(now);
+        if start - now > self.queue_ns {
+            return None;
+        }
+        self.free_at = start.saturating_add(self.rate.serialisation_ns(bytes));
+        Some(self.free_at)
+    }
+}
+
+/// Delay, jitter and loss for one IP family.
+#[derive(Debug, Clone)]
+struct Path {
+    delay_ns: u64,
+    jitter_ns: u64,
+    loss: f64,
+    reorder: bool,
+    last_release: Nanos,
+    random: Random,
+}
+
+impl Path {
+    fn new(settings: &PathSettings, random: Random) -> Self {
+        Self {
+            delay_ns: nanos(settings.delay),
+            jitter_ns: nanos(settings.jitter),
+            loss: settings.loss,
+            reorder: settings.reorder,
+            last_release: 0,
+            random,
+        }
+    }
+
+    /// Draws the same two numbers for every packet, so that changing one setting leaves the other's
+    /// decisions as they were.
+    fn carry(&mut self, departure: Nanos) -> Offer {
+        let lost = self.random.unit() < self.loss;
+        let jitter = (self.random.unit() * self.jitter_ns as f64) as u64;
+        if lost {
+            return Offer::Drop(DropCause::Loss);
+        }
+        let mut release = departure.saturating_add(self.delay_ns).saturating_add(jitter);
+        if !self.reorder {
+            release = release.max(self.last_release);
+            self.last_release = release;
+        }
+        Offer::Release(release)
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

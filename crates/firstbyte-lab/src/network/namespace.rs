@@ -1,0 +1,56 @@
+//! A network namespace that exists as long as a descriptor of it is open: no name, no file.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns, unshare};
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    descriptor: OwnedFd,
+}
+
+impl Namespace {
+    /// Makes a new one and enters it with the calling thread.
+    pub(crate) fn create() -> nix::Result<Self> {
+        unshare(CloneFlags::CLONE_NEWNET)?;
+        Self::current()
+    }
+
+    /// The one that the calling thread is in.
+    pub(crate) fn current() -> nix::Result<Self> {
+        let file = File::open("/proc/thread-self/ns/net")
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(Self { descriptor: file.into() })
+    }
+
+    /// Moves the calling thread into it.
+    pub(crate) fn enter(&self) -> nix::Result<()> {
+        setns(&self.descriptor, CloneFlags::CLONE_NEWNET)
+    }
+
+    /// Runs `action` in it with the calling thread, which is back where it was afterwards.
+    ///
+    /// Sockets opened there belong to it for good.
+    pub(crate) fn within<T>(&self, action: impl FnOnce() -> T) -> nix::Result<T> {
+        let outside = Self::current()?;
+        self.enter()?;
+        let result = action();
+        outside.enter()?;
+        Ok(result)
+    }
+
+    /// The number of its descriptor in this process.
+    pub(crate) fn number(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// Another descriptor of it.
+    pub(crate) fn descriptor(&self) -> nix::Result<OwnedFd> {
+        self.descriptor
+            .try_clone()
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+    }
+}

@@ -1,0 +1,236 @@
+//! Labs that are up: found, entered and ended without any file of state.
+//!
+//! A lab describes itself in an anonymous memory file (memfd) that its process holds open, beside
+//! the network namespaces of its hosts. Whoever may look into the process finds both in
+//! `/proc/PID/fd`, and they are gone when it is.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use serde::{Deserialize, Serialize};
+
+use super::relay::{Collect, HeldSignals};
+use super::{Report, failed, read_report, tell, wait_for_command};
+use crate::error::LabError;
+use crate::servers::ServerReport;
+use crate::sys::{fork_with, start_in_network};
+
+const MEMFD_LINK: &str = "/memfd:firstbyte-lab (deleted)";
+/// How long a lab may take to end by itself.
+const END_LIMIT: Duration = Duration::from_secs(3);
+const END_POLL: Duration = Duration::from_millis(10);
+
+/// What a lab says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Published {
+    pub(crate) scenario: String,
+    pub(crate) started: SystemTime,
+    pub(crate) client: String,
+    /// Each host, and the number of the descriptor of its network namespace.
+    pub(crate) hosts: Vec<(String, i32)>,
+    pub(crate) servers: Vec<ServerReport>,
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// Makes a lab findable for as long as the result lives.
+pub(crate) fn publish(about: &Published) -> Result<OwnedFd, LabError> {
+    let failed = |reason: String| LabError::System { step: "describe the lab".to_owned(), reason };
+    let memfd = memfd_create(c"firstbyte-lab", MFdFlags::MFD_CLOEXEC)
+        .map_err(|errno| failed(errno.desc().to_owned()))?;
+    let text = serde_json::to_vec(about).map_err(|error| failed(error.to_string()))?;
+    let mut file = File::from(memfd);
+    file.write_all(&text).map_err(|error| failed(error.to_string()))?;
+    Ok(file.into())
+}
+
+/// A lab of this user that is up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningLab {
+    pid: Pid,
+    about: Published,
+}
+
+impl RunningLab {
+    /// All labs of this user, the oldest first.
+    pub fn all() -> Vec<Self> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut labs: Vec<Self> = processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| Self::of_process(Pid::from_raw(pid)))
+            .collect();
+        labs.sort_by_key(|lab| (lab.about.started, lab.pid));
+        labs
+    }
+
+    /// The lab's process.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// The name of its scenario.
+    pub fn scenario(&self) -> &str {
+        &self.about.scenario
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> SystemTime {
+        self.about.started
+    }
+
+    /// Its hosts' names.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.about.hosts.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Its web servers.
+    pub fn servers(&self) -> &[ServerReport] {
+        &self.about.servers
+    }
+
+    /// Runs a command on one of its hosts, the client if none is named, and returns its exit code.
+    ///
+    /// The command is a process of the lab: it ends with it. The calling process must have only one
+    /// thread; it stays where it is.
+    pub fn run(&self, host: Option<&str>, command: &mut Command) -> Result<i32, LabError> {
+        let host = host.unwrap_or(&self.about.client);
+        let network = self.network(host)?;
+        command.envs(self.about.environment.iter().map(|(name, value)| (name, value)));
+        let signals = HeldSignals::new().map_err(failed("hold signals"))?;
+        let (reader, mut writer) = std::io::pipe().map_err(|error| LabError::System {
+            step: "open a pipe".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let child = fork_with(|| {
+            let _ = signals.release();
+            let entered = self.enter().and_then(|()| {
+                start_in_network(command, network);
+                wait_for_command(command)
+            });
+            entered.unwrap_or_else(|error| {
+                tell(&mut writer, &Report::Failed(error));
+                1
+            })
+        })
+        .map_err(failed("fork"))?;
+        drop(writer);
+        let report = read_report(reader);
+        let code = signals.wait_for(child, Collect::One).map_err(failed("wait for the command"))?;
+        match report {
+            Some(Report::Failed(error)) => Err(error),
+            _ => Ok(code),
+        }
+    }
+
+    /// Ends it, and everything that runs in it.
+    pub fn down(&self) -> Result<(), LabError> {
+        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+            // The process may have ended, and its number be another's.
+            if !self.is_up() {
+                return Ok(());
+            }
+            match kill(self.pid, signal) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(error) => return Err(failed("end the lab")(error)),
+            }
+            let polls = END_LIMIT.as_millis() / END_POLL.as_millis();
+            for _ in 0..polls {
+                if !self.is_up() {
+                    return Ok(());
+                }
+                std::thread::sleep(END_POLL);
+            }
+        }
+        Err(LabError::System {
+            step: "end the lab".to_owned(),
+            reason: format!("process {} is still there", self.pid),
+        })
+    }
+
+    /// The lab that this front process is the grandparent of.
+    pub(super) fn started_by(front: Pid) -> Option<Self> {
+        Self::all().into_iter().find(|lab| parent(lab.pid).and_then(parent) == Some(front))
+    }
+
+    fn of_process(pid: Pid) -> Option<Self> {
+        let directory = PathBuf::from(format!("/proc/{pid}"));
+        if fs::metadata(&directory).ok()?.uid() != geteuid().as_raw() {
+            return None;
+        }
+        let link = Path::new(MEMFD_LINK);
+        let mut descriptors = fs::read_dir(directory.join("fd")).ok()?.flatten();
+        let memfd =
+            descriptors.find(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == link))?;
+        let about = serde_json::from_slice(&fs::read(memfd.path()).ok()?).ok()?;
+        Some(Self { pid, about })
+    }
+
+    fn is_up(&self) -> bool {
+        Self::of_process(self.pid).as_ref() == Some(self)
+    }
+
+    /// The network namespace of one of its hosts.
+    fn network(&self, host: &str) -> Result<OwnedFd, LabError> {
+        let number = self.about.hosts.iter().find(|(name, _)| name == host);
+        let (_, number) = number.ok_or_else(|| LabError::UnknownHost {
+            name: host.to_owned(),
+            known: self.hosts().map(str::to_owned).collect(),
+        })?;
+        self.open(&format!("fd/{number}"))
+    }
+
+    /// Moves this process into the lab's namespaces, and its next child into its process namespace.
+    fn enter(&self) -> Result<(), LabError> {
+        let directory = std::env::current_dir();
+        let kinds = [
+            ("user", CloneFlags::CLONE_NEWUSER),
+            ("mnt", CloneFlags::CLONE_NEWNS),
+            ("ipc", CloneFlags::CLONE_NEWIPC),
+            ("pid", CloneFlags::CLONE_NEWPID),
+        ];
+        // All are opened before the first is entered: `/proc` is another one afterwards.
+        let namespaces = kinds
+            .iter()
+            .filter(|(name, _)| !self.shares(name))
+            .map(|(name, kind)| Ok((self.open(&format!("ns/{name}"))?, *kind)))
+            .collect::<Result<Vec<_>, LabError>>()?;
+        for (namespace, kind) in namespaces {
+            setns(namespace, kind).map_err(failed("enter the lab"))?;
+        }
+        if let Ok(directory) = directory {
+            // A directory that the lab does not have leaves us in its root.
+            let _ = std::env::set_current_dir(directory);
+        }
+        Ok(())
+    }
+
+    /// Whether this process is in the lab's namespace of this kind already.
+    fn shares(&self, name: &str) -> bool {
+        let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{name}")).ok();
+        of("self") == of(&self.pid.to_string())
+    }
+
+    fn open(&self, file: &str) -> Result<OwnedFd, LabError> {
+        let path = format!("/proc/{}/{file}", self.pid);
+        File::open(&path).map(OwnedFd::from).map_err(|error| LabError::System {
+            step: format!("enter the lab through {path}"),
+            reason: error.to_string(),
+        })
+    }
+}
+
+/// A process's parent: the fourth field of its `stat`, the second after the parenthesised name.
+fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
+}

@@ -1,0 +1,301 @@
+//! From the file as written to a [`Scenario`] that can be relied on.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::document::{Document, HostDocument, LinkDocument, PathDocument, ServerDocument};
+use super::error::ScenarioError;
+use super::{
+    Host, LinkSettings, PathSettings, Role, Scenario, ServerChoice, ServerSettings, units,
+};
+
+const DURATION: &str = r#"a duration from "0ms" to "60s", such as "4.5ms""#;
+const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
+const DEFAULT_MTU: u64 = 1_500;
+const DEFAULT_PAGE_BYTES: u64 = 2_000;
+const MAX_HOSTS: usize = 200;
+
+/// Checks a whole file.
+pub(super) fn scenario(
+    name: &str,
+    file: &str,
+    source: &str,
+    document: Document,
+) -> Result<Scenario, ScenarioError> {
+    let place = Place { file, key: String::new() };
+    if document.host.len() > MAX_HOSTS {
+        let value = format!("{} hosts", document.host.len());
+        return Err(place.at("host").bad(value, format!("at most {MAX_HOSTS} hosts")));
+    }
+    let mut hosts = Vec::with_capacity(document.host.len());
+    for (index, raw) in document.host.into_iter().enumerate() {
+        let key = if raw.name.is_empty() { format!("host[{index}]") } else { raw.name.clone() };
+        hosts.push(host(&place.at(&key), raw)?);
+    }
+    roles(&place, &hosts)?;
+    unique(&place, &hosts)?;
+    Ok(Scenario {
+        name: name.to_owned(),
+        description: document.description,
+        story: document.story.trim().to_owned(),
+        seed: document.seed,
+        hosts,
+        source: source.to_owned(),
+    })
+}
+
+/// One client, at most one resolver, at least one server.
+fn roles(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
+    let place = place.at("host");
+    let of = |role: Role| hosts.iter().filter(move |host| host.role == role);
+    for (role, word) in [(Role::Client, "client"), (Role::Resolver, "resolver")] {
+        let mut with_role = of(role);
+        if let (Some(first), Some(second)) = (with_role.next(), with_role.next()) {
+            let key = Place { file: place.file, key: second.name.clone() };
+            return Err(key.at("role").twice(quoted(word), &first.name));
+        }
+    }
+    if of(Role::Client).next().is_none() {
+        return Err(place.missing(r#"one [[host]] with role = "client""#));
+    }
+    if of(Role::Server).next().is_none() {
+        return Err(place.missing(r#"a [[host]] with role = "server""#));
+    }
+    Ok(())
+}
+
+/// No two hosts share a host name, an address or a DNS name.
+fn unique(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for host in hosts {
+        let mut claim = |key: &str, value: String| match seen.insert(value.clone(), &host.name) {
+            Some(first) => {
+                let place = place.at(&host.name);
+                Err(place.at(key).twice(quoted(&value), first))
+            }
+            None => Ok(()),
+        };
+        claim("name", host.name.clone())?;
+        if let Some(address) = host.ipv4 {
+            claim("ipv4", address.to_string())?;
+        }
+        if let Some(address) = host.ipv6 {
+            claim("ipv6", address.to_string())?;
+        }
+        for name in &host.names {
+            claim("names", name.clone())?;
+        }
+    }
+    Ok(())
+}
+
+fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if raw.name.is_empty() || raw.name.len() > 15 || !raw.name.chars().all(plain) {
+        let allowed = "1 to 15 of a-z, 0-9 and -";
+        return Err(place.at("name").bad(quoted(&raw.name), allowed));
+    }
+    let role = match raw.role.as_str() {
+        "client" => Role::Client,
+        "server" => Role::Server,
+        "resolver" => Role::Resolver,
+        other => {
+            let allowed = r#""client", "server" or "resolver""#;
+            return Err(place.at("role").bad(quoted(other), allowed));
+        }
+    };
+    let ipv4 = address(&place.at("ipv4"), raw.ipv4, "an IPv4 address, such as \"192.0.2.1\"")?;
+    let ipv6 = address(&place.at("ipv6"), raw.ipv6, "an IPv6 address, such as \"2001:db8::1\"")?;
+    if ipv4.is_none() && ipv6.is_none() {
+        return Err(place.at("ipv4").missing("an ipv4 or an ipv6 address, or both"));
+    }
+    for name in &raw.names {
+        check_dns_name(&place.at("names"), name)?;
+    }
+    let server = match (role, raw.server) {
+        (Role::Server, settings) => {
+            Some(server(&place.at("server"), settings.unwrap_or_default())?)
+        }
+        (_, None) => None,
+        (_, Some(_)) => {
+            return Err(place.at("server").bad("{ … }", "only where role = \"server\""));
+        }
+    };
+    if role == Role::Server && raw.names.is_empty() {
+        return Err(place.at("names").missing(
+            "at least one DNS name for the server's certificate, such as [\"www.example.test\"]",
+        ));
+    }
+    let min_mtu = if ipv6.is_some() { 1_280 } else { 576 };
+    let up = link(&place.at("up"), raw.up, min_mtu)?;
+    let down = link(&place.at("down"), raw.down, min_mtu)?;
+    Ok(Host { name: raw.name, role, ipv4, ipv6, names: raw.names, server, up, down })
+}
+
+fn address<A: FromStr>(
+    place: &Place<'_>,
+    text: Option<String>,
+    allowed: &str,
+) -> Result<Option<A>, ScenarioError> {
+    let Some(text) = text else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| place.bad(quoted(&text), allowed))
+}
+
+/// A lower-case name as certificates and DNS servers take it.
+fn check_dns_name(place: &Place<'_>, name: &str) -> Result<(), ScenarioError> {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    if name.len() <= 253 && name.split('.').all(label) {
+        return Ok(());
+    }
+    Err(place.bad(quoted(name), "a lower-case DNS name, such as \"www.example.test\""))
+}
+
+fn server(place: &Place<'_>, raw: ServerDocument) -> Result<ServerSettings, ScenarioError> {
+    let duration_of = |key: &str, text: Option<String>| {
+        optional(&place.at(key), text, units::duration, DURATION).map(Option::unwrap_or_default)
+    };
+    let think_time = duration_of("think_time", raw.think_time)?;
+    let handshake_delay = duration_of("handshake_delay", raw.handshake_delay)?;
+    let delays = !think_time.is_zero() || !handshake_delay.is_zero();
+    let directives = raw.nginx.directives;
+    let choice = match raw.kind.as_deref() {
+        Some("nginx") => ServerChoice::Nginx,
+        Some("builtin") => ServerChoice::Builtin,
+        Some("auto") | None if delays => ServerChoice::Builtin,
+        Some("auto") | None if !directives.is_empty() => ServerChoice::Nginx,
+        Some("auto") | None => ServerChoice::Auto,
+        Some(other) => {
+            let allowed = r#""auto", "nginx" or "builtin""#;
+            return Err(place.at("kind").bad(quoted(other), allowed));
+        }
+    };
+    if choice == ServerChoice::Nginx && delays {
+        return Err(place.at("kind").bad(
+            quoted("nginx"),
+            "\"builtin\" with think_time or handshake_delay: nginx has neither",
+        ));
+    }
+    if choice == ServerChoice::Builtin && !directives.is_empty() {
+        return Err(place
+            .at("nginx.directives")
+            .bad("[ … ]", "only with nginx, and without think_time and handshake_delay"));
+    }
+    let page_bytes = raw.page_bytes.unwrap_or(DEFAULT_PAGE_BYTES);
+    if page_bytes > 100_000_000 {
+        return Err(place.at("page_bytes").bad(page_bytes, "0 to 100000000"));
+    }
+    Ok(ServerSettings {
+        choice,
+        page_bytes: page_bytes as usize,
+        think_time,
+        handshake_delay,
+        nginx_directives: directives,
+    })
+}
+
+fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettings, ScenarioError> {
+    let mtu = raw.mtu.unwrap_or(DEFAULT_MTU);
+    if !(min_mtu..=9_000).contains(&mtu) {
+        let why = if min_mtu == 1_280 { " (IPv6 needs 1280, RFC 8200 §5)" } else { "" };
+        return Err(place.at("mtu").bad(mtu, format!("{min_mtu} to 9000{why}")));
+    }
+    let common =
+        PathDocument { delay: raw.delay, jitter: raw.jitter, loss: raw.loss, reorder: raw.reorder };
+    let nothing =
+        PathSettings { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0.0, reorder: false };
+    let common = path(place, common, &nothing)?;
+    Ok(LinkSettings {
+        rate: optional(
+            &place.at("rate"),
+            raw.rate,
+            units::rate,
+            "a rate up to \"1000gbit\", such as \"512kbit\", \"100mbit\" or \"1gbit\"",
+        )?,
+        queue: optional(&place.at("queue"), raw.queue, units::duration, DURATION)?
+            .unwrap_or(DEFAULT_QUEUE),
+        mtu: mtu as usize,
+        ipv4: path(&place.at("ipv4"), raw.ipv4, &common)?,
+        ipv6: path(&place.at("ipv6"), raw.ipv6, &common)?,
+    })
+}
+
+/// What `raw` says, and where it says nothing, what `default` says.
+fn path(
+    place: &Place<'_>,
+    raw: PathDocument,
+    default: &PathSettings,
+) -> Result<PathSettings, ScenarioError> {
+    let duration_of = |key: &str, text| optional(&place.at(key), text, units::duration, DURATION);
+    let loss = optional(
+        &place.at("loss"),
+        raw.loss,
+        units::share,
+        "a percentage from \"0%\" to \"100%\", such as \"0.5%\"",
+    )?;
+    Ok(PathSettings {
+        delay: duration_of("delay", raw.delay)?.unwrap_or(default.delay),
+        jitter: duration_of("jitter", raw.jitter)?.unwrap_or(default.jitter),
+        loss: loss.unwrap_or(default.loss),
+        reorder: raw.reorder.unwrap_or(default.reorder),
+    })
+}
+
+fn optional<T>(
+    place: &Place<'_>,
+    text: Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+    allowed: &str,
+) -> Result<Option<T>, ScenarioError> {
+    let Some(text) = text else { return Ok(None) };
+    parse(&text).map(Some).ok_or_else(|| place.bad(quoted(&text), allowed))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// Where in which file we are: what errors name.
+struct Place<'a> {
+    file: &'a str,
+    key: String,
+}
+
+impl<'a> Place<'a> {
+    fn at(&self, key: &str) -> Place<'a> {
+        let key = if self.key.is_empty() { key.to_owned() } else { format!("{}.{key}", self.key) };
+        Place { file: self.file, key }
+    }
+
+    fn bad(&self, value: impl Display, allowed: impl Into<String>) -> ScenarioError {
+        ScenarioError::Value {
+            file: self.file.to_owned(),
+            key: self.key.clone(),
+            value: value.to_string(),
+            allowed: allowed.into(),
+        }
+    }
+
+    fn twice(&self, value: String, first: &str) -> ScenarioError {
+        ScenarioError::Duplicate {
+            file: self.file.to_owned(),
+            key: self.key.clone(),
+            value,
+            first: first.to_owned(),
+        }
+    }
+
+    fn missing(&self, needed: &str) -> ScenarioError {
+        ScenarioError::Missing {
+            file: self.file.to_owned(),
+            key: self.key.clone(),
+            needed: needed.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A scenario file as written: the TOML's shape, nothing checked but types and key names.
+
+use serde::Deserialize;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    pub(super) description: String,
+    #[serde(default)]
+    pub(super) story: String,
+    #[serde(default)]
+    pub(super) seed: u64,
+    #[serde(default)]
+    pub(super) host: Vec<HostDocument>,
+}
+
+/// One `[[host]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostDocument {
+    pub(super) name: String,
+    pub(super) role: String,
+    pub(super) ipv4: Option<String>,
+    pub(super) ipv6: Option<String>,
+    #[serde(default)]
+    pub(super) names: Vec<String>,
+    pub(super) server: Option<ServerDocument>,
+    #[serde(default)]
+    pub(super) up: LinkDocument,
+    #[serde(default)]
+    pub(super) down: LinkDocument,
+}
+
+/// A host's `server = {}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServerDocument {
+    pub(super) kind: Option<String>,
+    pub(super) page_bytes: Option<u64>,
+    pub(super) think_time: Option<String>,
+    pub(super) handshake_delay: Option<String>,
+    #[serde(default)]
+    pub(super) nginx: NginxDocument,
+}
+
+/// A server's `nginx = {}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NginxDocument {
+    #[serde(default)]
+    pub(super) directives: Vec<String>,
+}
+
+/// A host's `up = {}` or `down = {}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkDocument {
+    pub(super) delay: Option<String>,
+    pub(super) jitter: Option<String>,
+    pub(super) loss: Option<String>,
+    pub(super) reorder: Option<bool>,
+    pub(super) rate: Option<String>,
+    pub(super) queue: Option<String>,
+    pub(super) mtu: Option<u64>,
+    #[serde(default)]
+    pub(super) ipv4: PathDocument,
+    #[serde(default)]
+    pub(super) ipv6: PathDocument,
+}
+
+/// A link's `ipv4 = {}` or `ipv6 = {}`: what differs for that family.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PathDocument {
+    pub(super) delay: Option<String>,
+    pub(super) jitter: Option<String>,
+    pub(super) loss: Option<String>,
+    pub(super) reorder: Option<bool>,
+}

@@ -1,0 +1,86 @@
+//! What can be wrong with a scenario. Every message names the file, the key and what is allowed.
+
+use std::fmt;
+
+/// Why a scenario cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScenarioError {
+    /// No shipped scenario has this name.
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        shipped: Vec<String>,
+    },
+    /// The file cannot be read.
+    Read {
+        /// The file.
+        file: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The file is not TOML, or has a key that scenarios do not have, or a value of another type.
+    Syntax {
+        /// The file.
+        file: String,
+        /// The TOML reader's message, with line and column.
+        reason: String,
+    },
+    /// A value is out of its range or not of its form.
+    Value {
+        /// The file.
+        file: String,
+        /// Where in it.
+        key: String,
+        /// What it says.
+        value: String,
+        /// What it may say.
+        allowed: String,
+    },
+    /// Something that must be unique is there twice.
+    Duplicate {
+        /// The file.
+        file: String,
+        /// Where in it, the second time.
+        key: String,
+        /// What is there twice.
+        value: String,
+        /// Where it was first.
+        first: String,
+    },
+    /// Something needed is not there.
+    Missing {
+        /// The file.
+        file: String,
+        /// Where in it.
+        key: String,
+        /// What is needed.
+        needed: String,
+    },
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, shipped } => write!(
+                f,
+                "no scenario is called `{name}`\n  shipped: {}\n  a file is given by its path, \
+                 such as ./{name}.toml",
+                shipped.join(", ")
+            ),
+            Self::Read { file, reason } => write!(f, "cannot read scenario {file}: {reason}"),
+            Self::Syntax { file, reason } => write!(f, "scenario {file}: {reason}"),
+            Self::Value { file, key, value, allowed } => {
+                write!(f, "scenario {file}: {key} = {value} is not allowed\n  allowed: {allowed}")
+            }
+            Self::Duplicate { file, key, value, first } => {
+                write!(f, "scenario {file}: {key} = {value} is already used by {first}")
+            }
+            Self::Missing { file, key, needed } => {
+                write!(f, "scenario {file}: {key} is missing\n  needed: {needed}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}

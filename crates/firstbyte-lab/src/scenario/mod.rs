@@ -1,0 +1,223 @@
+//! What a lab consists of: hosts, their links, their servers, the names they answer to.
+//!
+//! A scenario is a TOML file, shipped with this crate or given by path. A [`Scenario`] that exists
+//! has been checked: everything after this module may rely on it.
+
+mod check;
+mod document;
+mod error;
+mod units;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::time::Duration;
+
+pub use error::ScenarioError;
+pub use units::Rate;
+
+/// The scenarios that come with the crate: name and file.
+const SHIPPED: [(&str, &str); 3] = [
+    ("govuk", include_str!("../../scenarios/govuk.toml")),
+    ("accuracy", include_str!("../../scenarios/accuracy.toml")),
+    ("quiet", include_str!("../../scenarios/quiet.toml")),
+];
+
+/// A checked scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// The shipped name, or the file's name without its extension.
+    pub name: String,
+    /// One line: what it is.
+    pub description: String,
+    /// Why it exists and what must come out of it; may be empty.
+    pub story: String,
+    /// Seed of every random decision of its links.
+    pub seed: u64,
+    /// All hosts, in the file's order.
+    pub hosts: Vec<Host>,
+    /// The file as it was written.
+    pub source: String,
+}
+
+/// One machine of the lab: a network namespace with one interface.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Its name, 1 to 15 of `a-z 0-9 -`.
+    pub name: String,
+    /// What it is there for.
+    pub role: Role,
+    /// Its IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+    /// DNS names that resolve to its addresses, and that its certificate is for.
+    pub names: Vec<String>,
+    /// The server it runs; `Some` exactly when the role is [`Role::Server`].
+    pub server: Option<ServerSettings>,
+    /// Its link towards the middle of the network.
+    pub up: LinkSettings,
+    /// Its link from the middle of the network.
+    pub down: LinkSettings,
+}
+
+/// What a host is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Runs the user's command.
+    Client,
+    /// Runs a web server.
+    Server,
+    /// Runs the lab's DNS server.
+    Resolver,
+}
+
+/// How a server host serves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSettings {
+    /// Which server software.
+    pub choice: ServerChoice,
+    /// Size of the page at `/`.
+    pub page_bytes: usize,
+    /// Time between a request and its response; the built-in server only.
+    pub think_time: Duration,
+    /// Time between a ClientHello and its ServerHello; the built-in server only.
+    pub handshake_delay: Duration,
+    /// Lines for nginx's `server` block; nginx only.
+    pub nginx_directives: Vec<String>,
+}
+
+/// Which server software a host runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerChoice {
+    /// nginx where it is installed, the built-in server elsewhere.
+    #[default]
+    Auto,
+    /// nginx, and an error where it is not installed.
+    Nginx,
+    /// The built-in server.
+    Builtin,
+}
+
+/// One direction of a host's link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSettings {
+    /// How fast bits leave; `None` is as fast as they come.
+    pub rate: Option<Rate>,
+    /// The longest that a packet may wait for its turn at `rate`; it is dropped beyond that.
+    pub queue: Duration,
+    /// The largest IP packet that passes, in bytes.
+    pub mtu: usize,
+    /// What happens to IPv4 packets.
+    pub ipv4: PathSettings,
+    /// What happens to IPv6 packets.
+    pub ipv6: PathSettings,
+}
+
+/// What one direction of a link does to the packets of one IP family.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathSettings {
+    /// Time on the way.
+    pub delay: Duration,
+    /// Every packet takes up to this long more, uniformly distributed.
+    pub jitter: Duration,
+    /// Share of packets lost, 0 to 1, independently of each other.
+    pub loss: f64,
+    /// Whether jitter may let a packet overtake an earlier one.
+    pub reorder: bool,
+}
+
+impl Scenario {
+    /// Name and description of every shipped scenario.
+    pub fn shipped() -> impl Iterator<Item = (&'static str, String)> {
+        SHIPPED.iter().filter_map(|(name, _)| {
+            let scenario = Self::load(name).ok()?;
+            Some((*name, scenario.description))
+        })
+    }
+
+    /// The shipped scenario of this name, or else the one in the file at this path.
+    ///
+    /// A word with neither a slash nor a dot in it is always a name.
+    pub fn load(name_or_path: &str) -> Result<Self, ScenarioError> {
+        if let Some((name, source)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
+            return Self::parse(name, &format!("{name} (shipped)"), source);
+        }
+        if !name_or_path.contains(['/', '.']) {
+            return Err(ScenarioError::Unknown {
+                name: name_or_path.to_owned(),
+                shipped: SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            });
+        }
+        let source = std::fs::read_to_string(name_or_path).map_err(|error| {
+            ScenarioError::Read { file: name_or_path.to_owned(), reason: error.to_string() }
+        })?;
+        let stem = Path::new(name_or_path).file_stem().unwrap_or_default();
+        Self::parse(&stem.to_string_lossy(), name_or_path, &source)
+    }
+
+    /// Reads and checks the text of a scenario file; `file` is what errors call it.
+    pub fn parse(name: &str, file: &str, source: &str) -> Result<Self, ScenarioError> {
+        let document = toml::from_str(source).map_err(|error| ScenarioError::Syntax {
+            file: file.to_owned(),
+            reason: error.to_string().trim_end().to_owned(),
+        })?;
+        check::scenario(name, file, source, document)
+    }
+
+    /// The host that commands run on.
+    ///
+    /// # Panics
+    /// Never for a checked scenario: it has exactly one client.
+    pub fn client(&self) -> &Host {
+        self.hosts
+            .iter()
+            .find(|host| host.role == Role::Client)
+            .expect("a checked scenario has a client")
+    }
+
+    /// The host with the lab's DNS server, if the scenario has one.
+    pub fn resolver(&self) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.role == Role::Resolver)
+    }
+
+    /// The hosts with a web server.
+    pub fn servers(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().filter(|host| host.role == Role::Server)
+    }
+
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
+    /// The round trip between two hosts as configured, without jitter, queueing and serialisation.
+    pub fn round_trip(&self, from: &Host, to: &Host, family: Family) -> Duration {
+        [&from.up, &to.down, &to.up, &from.down].iter().map(|link| link.path(family).delay).sum()
+    }
+}
+
+impl Host {
+    /// Its addresses, IPv4 first.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
+    }
+}
+
+/// An IP family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl LinkSettings {
+    /// What happens to packets of this family.
+    pub fn path(&self, family: Family) -> &PathSettings {
+        match family {
+            Family::V4 => &self.ipv4,
+            Family::V6 => &self.ipv6,
+        }
+    }
+}
