@@ -1,15 +1,15 @@
 //! Captures: a tap in a host's own namespace, and the forwarder's view of the middle.
 //!
 //! A tap is independent evidence: it has its own socket, its own thread and the kernel's stamps for
-//! both directions. Files are written out whenever there is nothing more to read, so that whatever
-//! ends the process, they hold what had been seen.
+//! both directions. Files are written out a hundred times a second, so that whatever ends the
+//! process, they hold what had been seen.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,8 +24,9 @@ use crate::sys::{PacketRing, RingSize};
 
 /// Room for a burst of 16,384 full frames.
 const RING: RingSize = RingSize { frames: 16_384, frame_bytes: 0 };
-/// Longest time that the middle's capture waits before it writes out what it has.
-const WRITE_OUT: Duration = Duration::from_millis(20);
+/// How often a capture looks for frames. It is never woken by one: waking a thread takes the kernel
+/// several microseconds, which would be on the frame's way.
+const LOOK_MS: u8 = 10;
 
 /// How complete a capture file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +127,7 @@ fn tap(
     mut writer: Writer<BufWriter<File>>,
     stopped: &OwnedFd,
 ) -> io::Result<()> {
+    let mut stopping = false;
     loop {
         while let Some(frame) = ring.next() {
             let way = if frame.outgoing { Direction::Outbound } else { Direction::Inbound };
@@ -133,17 +135,13 @@ fn tap(
             progress.frames.add(1);
         }
         progress.dropped.add(ring.take_drops());
-        writer.flush()?;
-        let mut fds = [
-            PollFd::new(ring.as_fd(), PollFlags::POLLIN),
-            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
-        ];
-        // An interrupted wait is a short one.
-        let _ = poll(&mut fds, PollTimeout::NONE);
-        let (readable, stopping) = (fds[0].any(), fds[1].any());
-        if stopping == Some(true) && readable != Some(true) {
+        if stopping {
             return writer.finish(realtime_ns(), progress.dropped.value());
         }
+        writer.flush()?;
+        let mut fds = [PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
+        // A last look after the sign to stop takes what came before it.
+        stopping = poll(&mut fds, PollTimeout::from(LOOK_MS)) != Ok(0);
     }
 }
 
@@ -153,13 +151,16 @@ fn middle(
     mut writer: Writer<BufWriter<File>>,
 ) -> io::Result<()> {
     loop {
-        match frames.recv_timeout(WRITE_OUT) {
+        match frames.try_recv() {
             Ok(frame) => {
                 writer.packet(frame.realtime_ns, Direction::Unknown, &frame.bytes)?;
                 progress.frames.add(1);
             }
-            Err(RecvTimeoutError::Timeout) => writer.flush()?,
-            Err(RecvTimeoutError::Disconnected) => return writer.finish(realtime_ns(), 0),
+            Err(TryRecvError::Empty) => {
+                writer.flush()?;
+                std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
+            }
+            Err(TryRecvError::Disconnected) => return writer.finish(realtime_ns(), 0),
         }
     }
 }

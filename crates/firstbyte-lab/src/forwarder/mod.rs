@@ -6,6 +6,7 @@
 
 mod frame;
 mod stats;
+mod wake;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -13,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -22,6 +24,7 @@ use crate::link::{DropCause, Link, Nanos, Offer};
 use crate::scenario::Family;
 use crate::sys::{PacketRing, prefer_this_thread};
 use frame::{ETHERNET_HEADER, Envelope};
+use wake::WakeMargin;
 
 pub(crate) use frame::Mac;
 pub use stats::ForwarderStats;
@@ -35,8 +38,6 @@ pub(crate) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0
 /// its own.
 pub(crate) const GATEWAY_MAC: Mac = [0x02, 0xfb, 0xff, 0xff, 0xff, 0xff];
 
-/// A sleeping thread is woken up to this late, so that the last stretch is waited out awake.
-const SPIN_NS: u64 = 60_000;
 /// Frames taken from one ring before the other rings and due frames have their turn.
 const BATCH: usize = 64;
 /// How often rings are asked for what they dropped.
@@ -67,6 +68,7 @@ pub(crate) struct Forwarder {
     counters: Arc<Counters>,
     middle: Option<Sender<MiddleFrame>>,
     next_drop_check: Nanos,
+    wake: WakeMargin,
 }
 
 /// A frame that waits for its time.
@@ -108,6 +110,7 @@ impl Forwarder {
             counters,
             middle,
             next_drop_check: 0,
+            wake: WakeMargin::new(),
         }
     }
 
@@ -230,17 +233,16 @@ impl Forwarder {
 
     /// Waits for a frame or for the next pending one's time; false when it is time to stop.
     fn wait(&mut self, now: Nanos, stop: &OwnedFd) -> bool {
-        let due = self.pending.peek().map(|Reverse(pending)| pending.at);
-        let sleep_ns = match due {
-            Some(due) if due <= now + SPIN_NS => return true,
-            Some(due) => Some(due - now - SPIN_NS),
-            None => None,
-        };
+        let wake_at =
+            self.pending.peek().map(|Reverse(due)| due.at.saturating_sub(self.wake.margin_ns()));
+        if wake_at.is_some_and(|wake_at| wake_at <= now) {
+            return true;
+        }
         if now >= self.next_drop_check {
             self.check_drops();
             self.next_drop_check = now + DROP_CHECK_NS;
         }
-        let timeout = sleep_ns.map(|ns| TimeSpec::from(std::time::Duration::from_nanos(ns)));
+        let timeout = wake_at.map(|at| TimeSpec::from(Duration::from_nanos(at - now)));
         let mut fds: Vec<PollFd<'_>> = self
             .ports
             .iter()
@@ -248,8 +250,11 @@ impl Forwarder {
             .collect();
         fds.push(PollFd::new(stop.as_fd(), PollFlags::POLLIN));
         // An interrupted or failed wait is a short one: the loop looks again.
-        let _ = ppoll(&mut fds, timeout, None);
+        let woken = ppoll(&mut fds, timeout, None);
         let stopped = fds.last().and_then(PollFd::any).unwrap_or(false);
+        if let (Ok(0), Some(wake_at)) = (woken, wake_at) {
+            self.wake.observe(monotonic_ns().saturating_sub(wake_at));
+        }
         !stopped
     }
 
