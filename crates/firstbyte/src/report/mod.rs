@@ -1,1 +1,23 @@
-//! Views of samples: one file per format.
+//! Views of samples: one file per format, each a pure function from samples to text.
+//!
+//! Input: [`Sample`](firstbyte_core::timeline::Sample)s, from whatever source. Output: text. No
+//! view reads a clock, the environment or a file; all but [`write_out::deliver`] write nowhere
+//! themselves.
+
+mod axis;
+pub mod csv;
+mod dates;
+mod equation;
+pub mod error;
+mod facts;
+#[cfg(test)]
+mod fixtures;
+pub mod flights;
+pub mod ndjson;
+pub mod style;
+pub mod table;
+mod units;
+pub mod waterfall;
+pub mod write_out;
+
+pub use style::Style;

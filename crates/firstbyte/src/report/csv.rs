@@ -1,0 +1,260 @@
+//! `--csv`: tidy, one row per sample, times in microseconds. Quoted as RFC 4180 says; a value
+//! that is not known is an empty field, never zero. Columns are described in `docs/formats.md`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{Clock, Connection, Mark, Offset, PhaseName, Sample};
+
+use super::dates;
+
+/// The columns in order. Within a version of the format columns are only added, at the end.
+pub const COLUMNS: [&str; 46] = [
+    "sequence",
+    "warmup",
+    "url",
+    "started",
+    "remote",
+    "family",
+    "http_version",
+    "status",
+    "tls_version",
+    "cipher_suite",
+    "group",
+    "handshake",
+    "alpn",
+    "certificate_chain_bytes",
+    "resolve_us",
+    "connect_us",
+    "tls_us",
+    "send_us",
+    "wait_us",
+    "receive_us",
+    "ttfb_us",
+    "total_us",
+    "round_trips",
+    "rtt_us",
+    "resolver_us",
+    "network_us",
+    "variation_us",
+    "server_us",
+    "client_us",
+    "transfer_us",
+    "fallback_us",
+    "unexplained_us",
+    "server_uncertainty_us",
+    "retransmits",
+    "clock",
+    "request_bytes",
+    "header_bytes",
+    "body_bytes",
+    "effective_url",
+    "redirects",
+    "redirect_us",
+    "error_phase",
+    "error_fault",
+    "error_cause",
+    "error",
+    "hint",
+];
+
+/// Writes the header and a row for each sample to a sink, as they come.
+pub struct CsvWriter<W: Write> {
+    out: csv::Writer<W>,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut out = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+        out.write_record(COLUMNS)?;
+        out.flush()?;
+        Ok(Self { out })
+    }
+
+    /// Writes the row of `sample` and flushes it: an interrupted run loses nothing.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn sample(&mut self, sample: &Sample) -> io::Result<()> {
+        self.out.write_record(row(sample))?;
+        self.out.flush()
+    }
+}
+
+/// Header and rows of `samples` at once.
+///
+/// # Errors
+/// Those of `out`.
+pub fn samples(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = CsvWriter::new(out)?;
+    samples.iter().try_for_each(|sample| writer.sample(sample))
+}
+
+/// The fields of `sample`, in the order of [`COLUMNS`].
+fn row(sample: &Sample) -> [String; COLUMNS.len()] {
+    let connection = &sample.connection;
+    let split = Split::of(connection);
+    let facts = &connection.facts;
+    let tls = facts.tls.as_ref();
+    let http = facts.http.as_ref();
+    let phase = |name| time(split.phase(name).map(|p| p.phase.duration()));
+    let part = |duration| time(Some(duration));
+    let failure = sample.failure();
+    let redirect: Duration = sample.redirects.iter().map(|hop| Split::of(hop).total()).sum();
+    [
+        sample.sequence.to_string(),
+        sample.warmup.to_string(),
+        sample.requested_url.clone(),
+        connection.started_unix_ns.and_then(dates::rfc3339_micros).unwrap_or_default(),
+        text(facts.remote),
+        text(facts.remote.map(|a| if a.is_ipv4() { "IPv4" } else { "IPv6" })),
+        text(http.and_then(|h| h.version.as_deref())),
+        text(http.and_then(|h| h.status)),
+        text(tls.and_then(|t| t.version.as_deref())),
+        text(tls.and_then(|t| t.cipher_suite.as_deref())),
+        text(tls.and_then(|t| t.group.as_deref())),
+        text(tls.and_then(|t| t.handshake).map(|h| h.name())),
+        text(tls.and_then(|t| t.alpn.as_deref())),
+        text(tls.and_then(|t| t.certificate_chain_bytes())),
+        phase(PhaseName::Resolve),
+        phase(PhaseName::Connect),
+        phase(PhaseName::Tls),
+        phase(PhaseName::Send),
+        phase(PhaseName::Wait),
+        phase(PhaseName::Receive),
+        time(connection.marks.at(Mark::ResponseStart).map(|at| at.since(Offset::ZERO))),
+        time(Some(split.total())),
+        split.round_trips.to_string(),
+        time(split.rtt),
+        part(split.parts.resolver),
+        part(split.parts.network),
+        part(split.parts.variation),
+        part(split.parts.server),
+        part(split.parts.client),
+        part(split.parts.transfer),
+        part(split.parts.fallback),
+        part(split.parts.unexplained),
+        time(split.server_uncertainty()),
+        text(facts.tcp.as_ref().and_then(|t| t.retransmits)),
+        clock(connection).to_owned(),
+        text(http.and_then(|h| h.request_bytes)),
+        text(http.and_then(|h| h.header_bytes)),
+        text(http.and_then(|h| h.body_bytes)),
+        connection.url.clone(),
+        sample.redirects.len().to_string(),
+        time((!sample.redirects.is_empty()).then_some(redirect)),
+        text(failure.map(|f| f.phase)),
+        text(failure.map(|f| f.cause.fault())),
+        text(failure.map(|f| f.cause.name())),
+        text(failure.map(|f| f.cause.to_string())),
+        text(failure.and_then(|f| f.cause.hint())),
+    ]
+}
+
+fn text(value: Option<impl ToString>) -> String {
+    value.map(|v| v.to_string()).unwrap_or_default()
+}
+
+/// Microseconds with the decimals that are needed, three at most: exact to the nanosecond.
+fn time(duration: Option<Duration>) -> String {
+    let Some(duration) = duration else { return String::new() };
+    let (micros, nanos) = (duration.as_micros(), duration.as_nanos() % 1_000);
+    match nanos {
+        0 => micros.to_string(),
+        _ => format!("{micros}.{nanos:03}").trim_end_matches('0').to_owned(),
+    }
+}
+
+/// "kernel", "user", or "mixed": which clock stamped the flights.
+fn clock(connection: &Connection) -> &'static str {
+    let mut clocks = connection.flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp.clock);
+    let Some(first) = clocks.next() else { return "" };
+    let by_kernel = |clock| clock != Clock::User;
+    match (by_kernel(first), clocks.all(|c| by_kernel(c) == by_kernel(first))) {
+        (true, true) => "kernel",
+        (false, true) => "user",
+        (_, false) => "mixed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    fn read(list: &[Sample]) -> (String, Vec<csv::StringRecord>) {
+        let mut out = Vec::new();
+        samples(list, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rows =
+            csv::Reader::from_reader(text.as_bytes()).records().map(Result::unwrap).collect();
+        (text, rows)
+    }
+
+    fn field<'a>(row: &'a csv::StringRecord, column: &str) -> &'a str {
+        &row[COLUMNS.iter().position(|c| *c == column).unwrap()]
+    }
+
+    #[test]
+    fn the_header_is_there_without_samples() {
+        let (text, rows) = read(&[]);
+        assert_eq!(text.trim_end(), COLUMNS.join(","));
+        assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn microseconds_and_absent_values() {
+        let (_, rows) = read(&[fixtures::tls12_sydney(), fixtures::plain_http()]);
+        assert_eq!(field(&rows[0], "started"), "2026-11-20T14:05:09.123456Z");
+        assert_eq!(field(&rows[0], "tls_us"), "166300");
+        assert_eq!(field(&rows[0], "round_trips"), "4");
+        assert_eq!(field(&rows[0], "clock"), "kernel");
+        assert_eq!(field(&rows[1], "tls_us"), "");
+        assert_eq!(field(&rows[1], "certificate_chain_bytes"), "");
+        assert_eq!(field(&rows[1], "family"), "IPv4");
+    }
+
+    #[test]
+    fn parts_add_up_to_the_total() {
+        let (_, rows) = read(&fixtures::all());
+        for row in &rows {
+            let value = |column: &str| field(row, column).parse::<f64>().unwrap();
+            let parts = ["resolver", "network", "variation", "server", "client", "transfer"];
+            let parts = parts.iter().chain(&["fallback", "unexplained"]);
+            let sum: f64 = parts.map(|p| value(&format!("{p}_us"))).sum();
+            assert!((sum - value("total_us")).abs() < 0.0005, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_fills_its_columns() {
+        let (text, rows) = read(&[fixtures::expired_certificate()]);
+        assert_eq!(field(&rows[0], "error_phase"), "tls");
+        assert_eq!(field(&rows[0], "error_fault"), "peer");
+        assert_eq!(field(&rows[0], "error_cause"), "certificate-expired");
+        assert_eq!(field(&rows[0], "error"), "certificate expired on 2026-10-01 12:00:00 UTC");
+        insta::assert_snapshot!(text.replace("\r\n", "\n"));
+    }
+
+    #[test]
+    fn quotes_as_rfc_4180_says() {
+        let mut sample = fixtures::plain_http();
+        sample.requested_url = "http://a/?q=\"x\",y".into();
+        let (text, rows) = read(&[sample]);
+        assert!(text.contains(r#""http://a/?q=""x"",y""#));
+        assert_eq!(field(&rows[0], "url"), "http://a/?q=\"x\",y");
+    }
+
+    #[test]
+    fn exact_to_the_nanosecond() {
+        assert_eq!(time(Some(Duration::from_nanos(1_234_567))), "1234.567");
+        assert_eq!(time(Some(Duration::from_nanos(1_230_500))), "1230.5");
+        assert_eq!(time(Some(Duration::from_micros(12))), "12");
+        assert_eq!(time(None), "");
+    }
+}

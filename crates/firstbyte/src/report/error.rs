@@ -1,0 +1,33 @@
+//! A failure in two lines: what, and what to do about it.
+
+use firstbyte_core::timeline::Failure;
+
+use super::style::{Ink, Style};
+
+/// `error: PHASE: CAUSE (FAULT fault)` and, where there is one, `hint: …` on its own line.
+///
+/// Not wrapped: scripts and people search for these lines.
+pub fn failure(failure: &Failure, style: &Style) -> String {
+    let label = style.paint(Ink::Loss, "error:");
+    let mut out = format!("{label} {}\n", style.safe(&failure.to_string()));
+    if let Some(hint) = failure.cause.hint() {
+        out += &format!("{} {}\n", style.paint(Ink::Strong, "hint:"), style.safe(&hint));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn the_hint_is_on_its_own_line() {
+        let sample = fixtures::expired_certificate();
+        assert_eq!(
+            failure(sample.failure().unwrap(), &Style::default()),
+            "error: tls: certificate expired on 2026-10-01 12:00:00 UTC (peer fault)\n\
+             hint: renew the server's certificate; -k measures all the same, unverified\n"
+        );
+    }
+}

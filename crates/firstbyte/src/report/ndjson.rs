@@ -1,0 +1,43 @@
+//! `--json`: one JSON object a line for each sample, as described in `docs/formats.md`.
+
+use std::io::{self, Write};
+
+use firstbyte_core::document::SampleRecord;
+use firstbyte_core::timeline::Sample;
+
+/// Writes `sample` as one line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &SampleRecord::of(sample))?;
+    out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn a_sample_is_a_line_that_says_what_it_is() {
+        for fixture in fixtures::all() {
+            let mut out = Vec::new();
+            sample(&fixture, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(text.lines().count(), 1);
+            assert!(text.starts_with(r#"{"format":"firstbyte/sample","version":1,"sequence":0,"#));
+            let back: SampleRecord = serde_json::from_str(&text).unwrap();
+            assert_eq!(back.connection.url, fixture.connection.url);
+        }
+    }
+
+    #[test]
+    fn tls13_with_http2() {
+        let value = serde_json::to_string_pretty(&SampleRecord::of(&fixtures::tls13_http2()));
+        let text = value.unwrap();
+        assert!(text.contains("\"certificate_chain_bytes\": 3815"));
+        assert!(text.contains("\"rtt_ns\": 10240000"));
+        insta::assert_snapshot!(text);
+    }
+}
