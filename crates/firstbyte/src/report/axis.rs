@@ -164,7 +164,7 @@ impl Grid {
         }
         let mut number = 0;
         let mut at = origin;
-        while at.since(Offset::ZERO) <= axis.total {
+        while at.since(Offset::ZERO) <= axis.total && grid.lines.len() <= axis.columns {
             grid.lines.push((number, axis.column(at)));
             number += grid.every;
             at = at + Duration::from_nanos((rtt.as_nanos() as u64).saturating_mul(grid.every));

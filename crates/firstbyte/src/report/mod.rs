@@ -4,9 +4,13 @@
 //! view reads a clock, the environment or a file; all but [`write_out::deliver`] write nowhere
 //! themselves.
 
+#[cfg(test)]
+mod any_test;
 mod axis;
 pub mod csv;
 mod dates;
+#[cfg(test)]
+mod docs_test;
 mod equation;
 pub mod error;
 mod facts;

@@ -103,6 +103,11 @@ impl Format {
     }
 }
 
+/// The names of the variables that have a value: the keys of `%{json}`, sorted.
+pub fn variable_names() -> impl Iterator<Item = &'static str> {
+    variable::VARIABLES.iter().map(|(name, _)| *name)
+}
+
 /// Takes a format apart from the front.
 struct Parser {
     items: Vec<Item>,
