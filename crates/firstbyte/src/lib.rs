@@ -3,4 +3,8 @@
 //! `probe` measures, `report` shows, `cli` reads what the user wants. The pure half (model, split,
 //! statistics, stored forms) is the crate `firstbyte-core`; the emulated network is `firstbyte-lab`.
 
+pub mod cli;
+pub mod clock;
+pub mod net;
+pub mod probe;
 pub mod report;

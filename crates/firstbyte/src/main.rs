@@ -1,2 +1,7 @@
-//! The command line of firstbyte.
-fn main() {}
+//! The program `firstbyte`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    firstbyte::cli::run(std::env::args_os())
+}

@@ -66,6 +66,8 @@ pub struct FrameHeader {
     pub stream: u32,
     /// Payload length, bytes.
     pub payload_bytes: u32,
+    /// Offset in the stream of the header's first byte.
+    pub offset: u64,
 }
 
 impl FrameHeader {
@@ -84,6 +86,7 @@ pub struct FrameScanner {
     header: [u8; 9],
     header_len: usize,
     payload_left: u32,
+    offset: u64,
 }
 
 impl FrameScanner {
@@ -93,10 +96,12 @@ impl FrameScanner {
             let skipped = bytes.len().min(self.payload_left as usize);
             self.payload_left -= u32::try_from(skipped).unwrap_or(self.payload_left);
             bytes = &bytes[skipped..];
+            self.offset += skipped as u64;
             let taken = bytes.len().min(self.header.len() - self.header_len);
             self.header[self.header_len..self.header_len + taken].copy_from_slice(&bytes[..taken]);
             self.header_len += taken;
             bytes = &bytes[taken..];
+            self.offset += taken as u64;
             if self.header_len == self.header.len() {
                 self.header_len = 0;
                 let [a, b, c, kind, flags, s0, s1, s2, s3] = self.header;
@@ -106,6 +111,7 @@ impl FrameScanner {
                     flags,
                     stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
                     payload_bytes: self.payload_left,
+                    offset: self.offset - self.header.len() as u64,
                 });
             }
         }
@@ -139,6 +145,7 @@ mod tests {
         let frames = scan(&[&settings_then_headers()]);
         let names: Vec<_> = frames.iter().map(|f| f.frame_type.name()).collect();
         assert_eq!(names, ["SETTINGS", "HEADERS", "SETTINGS"]);
+        assert_eq!(frames.iter().map(|f| f.offset).collect::<Vec<_>>(), [0, 15, 26]);
         assert_eq!(frames[1].stream, 1);
         assert!(frames[2].is_ack() && !frames[0].is_ack());
     }

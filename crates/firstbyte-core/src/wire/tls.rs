@@ -46,6 +46,7 @@ pub struct NotTls {
 #[derive(Clone, Debug, Default)]
 pub struct RecordScanner {
     offset: u64,
+    record_start: u64,
     header: [u8; 5],
     header_len: usize,
     /// Payload bytes of the current record still to come.
@@ -70,14 +71,40 @@ impl RecordScanner {
     /// [`NotTls`] when a record header is none; the scanner is then of no further use.
     pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Event)) -> Result<(), NotTls> {
         while !bytes.is_empty() {
-            let taken = match self.content_type {
-                None => self.take_header(bytes, &mut found)?,
-                Some(content_type) => self.take_payload(content_type, bytes, &mut found),
-            };
-            self.offset += taken as u64;
+            let taken = self.feed_record(bytes, &mut found)?;
             bytes = &bytes[taken..];
         }
         Ok(())
+    }
+
+    /// Feeds the next bytes up to the end of the record under way; gives how many that were.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub fn feed_record(
+        &mut self,
+        bytes: &[u8],
+        mut found: impl FnMut(Event),
+    ) -> Result<usize, NotTls> {
+        let mut total = 0;
+        while total < bytes.len() {
+            let rest = &bytes[total..];
+            let taken = match self.content_type {
+                None => self.take_header(rest, &mut found)?,
+                Some(content_type) => self.take_payload(content_type, rest, &mut found),
+            };
+            self.offset += taken as u64;
+            total += taken;
+            if self.content_type.is_none() && self.header_len == 0 {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Offset in the stream of the first byte of the record fed last, whole or not.
+    pub const fn record_start(&self) -> u64 {
+        self.record_start
     }
 
     fn take_header(
@@ -85,6 +112,9 @@ impl RecordScanner {
         bytes: &[u8],
         found: &mut impl FnMut(Event),
     ) -> Result<usize, NotTls> {
+        if self.header_len == 0 {
+            self.record_start = self.offset;
+        }
         let taken = bytes.len().min(self.header.len() - self.header_len);
         self.header[self.header_len..self.header_len + taken].copy_from_slice(&bytes[..taken]);
         self.header_len += taken;
@@ -248,6 +278,20 @@ mod tests {
                 Event::Handshake { name: "ServerHello", bytes: 5 },
             ]
         );
+    }
+
+    #[test]
+    fn record_by_record() {
+        let bytes = last_flight();
+        let mut scanner = RecordScanner::default();
+        let mut at = 0;
+        let mut records = Vec::new();
+        while at < bytes.len() {
+            let taken = scanner.feed_record(&bytes[at..], |_| {}).unwrap();
+            records.push((scanner.record_start(), taken));
+            at += taken;
+        }
+        assert_eq!(records, [(0, 14), (14, 6), (20, 45)]);
     }
 
     #[test]

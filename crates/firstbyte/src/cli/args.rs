@@ -1,0 +1,303 @@
+//! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Where did the time before the first byte go?
+///
+/// Measures a connection to the microsecond, and says which part was network, server and client.
+#[derive(Debug, Parser)]
+#[command(
+    name = "firstbyte",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = EXAMPLES,
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub probe: ProbeArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  firstbyte https://example.com/              one connection, as a waterfall
+  firstbyte -n 100 https://example.com/       percentiles of 100 connections
+  firstbyte --json -n 20 URL | jq .total_ns   one JSON object per sample
+  firstbyte -w '%{time_connect} %{time_appconnect}\\n' URL
+                                              the format you have for curl
+  firstbyte demo                              try it without network or root
+  firstbyte lab run govuk -- firstbyte https://sydney.govuk.test/
+
+Exit codes are curl's where curl has one; see docs/exit-codes.md.";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Measure connections to URLs (the default when no command is named)
+    Probe(Box<ProbeArgs>),
+    /// Real servers behind emulated links, in network namespaces
+    Lab(LabArgs),
+}
+
+/// Flags mean what they mean to curl.
+#[derive(Args, Debug)]
+pub(super) struct ProbeArgs {
+    /// What to measure; https:// unless it says otherwise
+    #[arg(required = true, value_name = "URL")]
+    pub urls: Vec<String>,
+
+    /// How many samples to take, each on a connection of its own
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub samples: u32,
+    /// Time from the start of a sample to the start of the next [default: none]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sampling")]
+    pub interval: Option<String>,
+    /// Samples measured first, shown apart and not pooled [default: 1 when N > 1]
+    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    pub warmup: Option<u32>,
+
+    /// One JSON object per sample (NDJSON)
+    #[arg(long, help_heading = "Output", group = "view")]
+    pub json: bool,
+    /// One CSV row per sample, times in microseconds
+    #[arg(long, help_heading = "Output", group = "view")]
+    pub csv: bool,
+    /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
+    #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output", group = "view")]
+    pub write_out: Option<String>,
+    /// Show every flight
+    #[arg(short, long, help_heading = "Output")]
+    pub verbose: bool,
+    /// Write the response's body to FILE; - is stdout [default: it is dropped]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// No progress bar
+    #[arg(short, long, help_heading = "Output")]
+    pub silent: bool,
+    /// Accepted for curl's sake: errors are always shown
+    #[arg(short = 'S', long, hide = true)]
+    pub show_error: bool,
+    /// Colours
+    #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
+    pub color: ColorChoice,
+
+    /// Who resolves names: dns (A and AAAA timed apart), system (getaddrinfo), or a server's address
+    #[arg(long, value_name = "WHO", default_value = "dns", help_heading = "Connection")]
+    pub resolver: String,
+    /// Use ADDRESS for HOST:PORT instead of asking DNS
+    #[arg(long, value_name = "HOST:PORT:ADDRESS[,ADDRESS]", help_heading = "Connection")]
+    pub resolve: Vec<String>,
+    /// Connect to HOST2:PORT2 when the URL says HOST1:PORT1
+    #[arg(long, value_name = "HOST1:PORT1:HOST2:PORT2", help_heading = "Connection")]
+    pub connect_to: Vec<String>,
+    /// IPv4 only
+    #[arg(short = '4', long, help_heading = "Connection", conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long, help_heading = "Connection")]
+    pub ipv6: bool,
+    /// Leave from this device or address
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    pub interface: Option<String>,
+    /// Time allowed until the handshakes are done
+    #[arg(long, value_name = "SECONDS", help_heading = "Connection")]
+    pub connect_timeout: Option<String>,
+    /// Time allowed for a whole sample, redirects apart
+    #[arg(short, long, value_name = "SECONDS", help_heading = "Connection")]
+    pub max_time: Option<String>,
+
+    /// TLS 1.2 or later
+    #[arg(long = "tlsv1.2", help_heading = "TLS")]
+    pub tlsv1_2: bool,
+    /// TLS 1.3 or later
+    #[arg(long = "tlsv1.3", help_heading = "TLS")]
+    pub tlsv1_3: bool,
+    /// Highest TLS version offered: 1.2, 1.3 or default
+    #[arg(long, value_name = "VERSION", help_heading = "TLS")]
+    pub tls_max: Option<String>,
+    /// Key-exchange groups offered, most wanted first, separated by colons
+    #[arg(long, value_name = "GROUPS", help_heading = "TLS")]
+    pub curves: Option<String>,
+    /// Measure although the certificate is bad
+    #[arg(short = 'k', long, help_heading = "TLS")]
+    pub insecure: bool,
+    /// Trust the issuers in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub cacert: Option<PathBuf>,
+    /// Client certificate (PEM)
+    #[arg(short = 'E', long, value_name = "FILE", help_heading = "TLS")]
+    pub cert: Option<PathBuf>,
+    /// The client certificate's key (PEM), when it is in a file of its own
+    #[arg(long, value_name = "FILE", help_heading = "TLS", requires = "cert")]
+    pub key: Option<PathBuf>,
+
+    /// HTTP/1.1
+    #[arg(long = "http1.1", help_heading = "HTTP", group = "http")]
+    pub http1_1: bool,
+    /// HTTP/2 where the server agrees (the default with https)
+    #[arg(long = "http2", help_heading = "HTTP", group = "http")]
+    pub http2: bool,
+    /// HTTP/2 or nothing; with http:// without asking first
+    #[arg(long = "http2-prior-knowledge", help_heading = "HTTP", group = "http")]
+    pub http2_prior_knowledge: bool,
+    /// Header field to add; NAME: removes a generated one, NAME; sends it empty
+    #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
+    pub header: Vec<String>,
+    /// Method [default: GET, POST with -d]
+    #[arg(short = 'X', long, value_name = "METHOD", help_heading = "HTTP")]
+    pub request: Option<String>,
+    /// HEAD
+    #[arg(short = 'I', long, help_heading = "HTTP")]
+    pub head: bool,
+    /// Body to send; @FILE reads it from a file
+    #[arg(
+        short = 'd',
+        long,
+        value_name = "DATA",
+        help_heading = "HTTP",
+        visible_alias = "data-ascii",
+        conflicts_with = "head"
+    )]
+    pub data: Vec<String>,
+    /// Body to send, as it is: an @ is no file, newlines are kept
+    #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
+    pub data_raw: Vec<String>,
+    /// Body to send, newlines kept; @FILE reads it from a file
+    #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
+    pub data_binary: Vec<String>,
+    /// User-Agent
+    #[arg(short = 'A', long, value_name = "NAME", help_heading = "HTTP")]
+    pub user_agent: Option<String>,
+    /// Ask for a compressed body, and decode it
+    #[arg(long, help_heading = "HTTP")]
+    pub compressed: bool,
+    /// Follow redirects, each measured on a connection of its own
+    #[arg(short = 'L', long, help_heading = "HTTP")]
+    pub location: bool,
+    /// Redirects to follow with -L; -1 is any number
+    #[arg(long, value_name = "N", default_value_t = 50, help_heading = "HTTP",
+          allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..=1_000_000))]
+    pub max_redirs: i64,
+    /// A status of 400 or more is a failure (exit code 22)
+    #[arg(short, long, help_heading = "HTTP")]
+    pub fail: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ColorChoice {
+    /// When standard output is a terminal and NO_COLOR is not set
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct DemoArgs {
+    /// Rounds; each visits every variant once, in random order
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 12,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Directory for firstbyte-demo.csv and firstbyte-demo.svg
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub output: PathBuf,
+    /// Seed of the order of variants and of the links' jitter
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Use the built-in server although nginx is installed
+    #[arg(long)]
+    pub builtin: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct AccuracyArgs {
+    /// Connections per tool and load
+    #[arg(short = 'n', long, default_value_t = 200)]
+    pub connections: usize,
+    /// Connections in flight in the loaded run
+    #[arg(long, default_value_t = 200)]
+    pub in_flight: usize,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct LabArgs {
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LabCommand {
+    /// Run a command on the scenario's client host, in a lab of its own
+    #[command(after_help = "Example: firstbyte lab run govuk -- curl https://london.govuk.test/")]
+    Run {
+        #[command(flatten)]
+        lab: NewLabArgs,
+        /// The command and its arguments
+        #[arg(required = true, last = true, value_name = "COMMAND")]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Open a shell on the client host: of the lab that is up, or of one of its own
+    Shell {
+        #[command(flatten)]
+        lab: NewLabArgs,
+    },
+    /// Start a lab that stays until it is taken down
+    Up {
+        #[command(flatten)]
+        lab: NewLabArgs,
+    },
+    /// Run a command in a lab that is up
+    Exec {
+        /// The scenario of the lab that is up
+        scenario: String,
+        /// Host to run on [default: the client]
+        #[arg(long, value_name = "HOST")]
+        host: Option<String>,
+        /// The command and its arguments
+        #[arg(required = true, last = true, value_name = "COMMAND")]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Which labs are up
+    Status,
+    /// Take labs down: that of a scenario, or all
+    Down {
+        /// The scenario of the lab to take down [default: all]
+        scenario: Option<String>,
+    },
+    /// The scenarios that come with firstbyte
+    List,
+    /// A scenario: its story, hosts and round trips; --source prints its file
+    Show {
+        /// A shipped scenario's name, or a file
+        scenario: String,
+        /// Print the TOML file, to copy and change
+        #[arg(long)]
+        source: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct NewLabArgs {
+    /// A shipped scenario's name (see `lab list`), or a TOML file
+    pub scenario: String,
+    /// Write what passes client, middle and servers into DIR, as pcapng
+    #[arg(long, value_name = "DIR")]
+    pub capture: Option<PathBuf>,
+    /// Seed of jitter and loss [default: the scenario's]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Server software
+    #[arg(long, value_enum, default_value_t = ServerSoftware::Auto)]
+    pub server: ServerSoftware,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ServerSoftware {
+    /// As the scenario says; nginx where it is installed, else the built-in one
+    Auto,
+    Nginx,
+    Builtin,
+}

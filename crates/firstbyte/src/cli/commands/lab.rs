@@ -1,0 +1,231 @@
+//! `firstbyte lab …`: real servers behind emulated links.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::Command;
+
+use firstbyte_lab::scenario::{Family, Role};
+use firstbyte_lab::{
+    Lab, LabError, LabOptions, RunningLab, Scenario, ServerChoice, ServerReport, run as run_lab, up,
+};
+
+use crate::cli::args::{LabArgs, LabCommand, NewLabArgs, ServerSoftware};
+use crate::cli::exit::{self, Problem};
+use crate::cli::terminal::note;
+
+pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
+    match &args.command {
+        LabCommand::Run { lab, command } => run_command(lab, command),
+        LabCommand::Shell { lab } => shell(lab),
+        LabCommand::Up { lab } => start(lab),
+        LabCommand::Exec { scenario, host, command } => {
+            exec(scenario, host.as_deref(), &mut made(command))
+        }
+        LabCommand::Status => status(),
+        LabCommand::Down { scenario } => down(scenario.as_deref()),
+        LabCommand::List => list(),
+        LabCommand::Show { scenario, source } => show(scenario, *source),
+    }
+}
+
+fn run_command(args: &NewLabArgs, command: &[OsString]) -> Result<u8, Problem> {
+    let (scenario, options) = prepared(args)?;
+    let code = run_lab(&scenario, &options, |lab| {
+        introduce(lab);
+        let client = &lab.scenario().client().name;
+        let code = lab.run_command(client, made(command)).unwrap_or_else(|error| {
+            note(&problem(error).to_string());
+            i32::from(exit::LAB)
+        });
+        take_leave(lab);
+        code
+    });
+    code.map(exit_code).map_err(problem)
+}
+
+fn shell(args: &NewLabArgs) -> Result<u8, Problem> {
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    if args.capture.is_none() && running(&args.scenario).is_ok() {
+        return exec(&args.scenario, None, &mut Command::new(shell));
+    }
+    run_command(args, &[shell])
+}
+
+fn start(args: &NewLabArgs) -> Result<u8, Problem> {
+    let (scenario, options) = prepared(args)?;
+    if running(&scenario.name).is_ok() {
+        let name = &scenario.name;
+        return Err(Problem::new(exit::LAB, format!("the lab {name} is up already"))
+            .hint(format!("enter it with: firstbyte lab shell {name}")));
+    }
+    let lab = up(&scenario, &options).map_err(problem)?;
+    let name = lab.scenario();
+    note(&format!("lab {name} is up (process {}): {}", lab.pid(), servers(lab.servers())));
+    note(&format!("enter it with: firstbyte lab shell {name}"));
+    note(&format!("take it down with: firstbyte lab down {name}"));
+    Ok(exit::OK)
+}
+
+fn exec(scenario: &str, host: Option<&str>, command: &mut Command) -> Result<u8, Problem> {
+    running(scenario)?.run(host, command).map(exit_code).map_err(problem)
+}
+
+fn status() -> Result<u8, Problem> {
+    let labs = RunningLab::all();
+    if labs.is_empty() {
+        note("no lab is up; start one with: firstbyte lab up SCENARIO");
+    }
+    let mut text = String::new();
+    for lab in labs {
+        let up_for = crate::clock::wall_time_since(lab.started()).as_secs();
+        text += &format!(
+            "{:<12} process {:<8} up {}:{:02}:{:02}  {}\n",
+            lab.scenario(),
+            lab.pid(),
+            up_for / 3600,
+            up_for / 60 % 60,
+            up_for % 60,
+            servers(lab.servers())
+        );
+    }
+    print(&text)
+}
+
+fn down(scenario: Option<&str>) -> Result<u8, Problem> {
+    let labs = match scenario {
+        Some(name) => vec![running(name)?],
+        None => RunningLab::all(),
+    };
+    for lab in labs {
+        lab.down().map_err(problem)?;
+        note(&format!("lab {} is down", lab.scenario()));
+    }
+    Ok(exit::OK)
+}
+
+fn list() -> Result<u8, Problem> {
+    let text: String =
+        Scenario::shipped().map(|(name, about)| format!("{name:<12} {about}\n")).collect();
+    print(&text)
+}
+
+fn show(name: &str, source: bool) -> Result<u8, Problem> {
+    let scenario = load(name)?;
+    if source {
+        return print(&scenario.source);
+    }
+    let mut text = format!("{}: {}\n", scenario.name, scenario.description);
+    if !scenario.story.is_empty() {
+        text += &format!("\n{}\n", scenario.story.trim());
+    }
+    let client = scenario.client();
+    text += "\nhost          role      round trip IPv4  round trip IPv6  names\n";
+    for host in &scenario.hosts {
+        let round_trip = |family: Family, there: bool| {
+            if !there || host.role == Role::Client {
+                return "-".to_owned();
+            }
+            let rtt = scenario.round_trip(client, host, family);
+            format!("{:.1} ms", rtt.as_secs_f64() * 1e3)
+        };
+        let role = match host.role {
+            Role::Client => "client",
+            Role::Server => "server",
+            Role::Resolver => "resolver",
+        };
+        text += format!(
+            "{:<13} {role:<9} {:>15}  {:>15}  {}",
+            host.name,
+            round_trip(Family::V4, host.ipv4.is_some()),
+            round_trip(Family::V6, host.ipv6.is_some()),
+            host.names.join(", ")
+        )
+        .trim_end();
+        text.push('\n');
+    }
+    print(&text)
+}
+
+/// The scenario and options that the user asked for.
+fn prepared(args: &NewLabArgs) -> Result<(Scenario, LabOptions), Problem> {
+    let server = match args.server {
+        ServerSoftware::Auto => ServerChoice::Auto,
+        ServerSoftware::Nginx => ServerChoice::Nginx,
+        ServerSoftware::Builtin => ServerChoice::Builtin,
+    };
+    let options = LabOptions { capture: args.capture.clone(), seed: args.seed, server };
+    Ok((load(&args.scenario)?, options))
+}
+
+pub(in crate::cli) fn load(name: &str) -> Result<Scenario, Problem> {
+    Scenario::load(name).map_err(|e| Problem::new(exit::LAB, e.to_string()))
+}
+
+fn running(scenario: &str) -> Result<RunningLab, Problem> {
+    RunningLab::all().into_iter().find(|lab| lab.scenario() == scenario).ok_or_else(|| {
+        Problem::new(exit::LAB, format!("no lab {scenario} is up"))
+            .hint(format!("start it with: firstbyte lab up {scenario}"))
+    })
+}
+
+/// Says on standard error what was made.
+pub(in crate::cli) fn introduce(lab: &Lab) {
+    note(&format!("lab {}: {}", lab.scenario().name, servers(&lab.servers())));
+    for warning in lab.warnings() {
+        note(&format!("warning: {warning}"));
+    }
+}
+
+/// Says on standard error what the user would not want to miss.
+fn take_leave(lab: &Lab) {
+    let stats = lab.forwarder_stats();
+    let unwanted = stats.ring_full + stats.send_failed;
+    if unwanted > 0 {
+        note(&format!(
+            "warning: this machine was too busy for the lab: {unwanted} of {} frames lost",
+            stats.forwarded + unwanted
+        ));
+    }
+    for capture in lab.capture_stats() {
+        if capture.dropped > 0 {
+            let file = capture.file.display();
+            note(&format!("warning: {file} lacks {} frames", capture.dropped));
+        }
+        if let Some(failure) = capture.failure {
+            note(&format!("warning: {} is incomplete: {failure}", capture.file.display()));
+        }
+    }
+}
+
+/// "london, sydney: nginx 1.22.1"
+fn servers(reports: &[ServerReport]) -> String {
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for report in reports {
+        match kinds.iter_mut().find(|(kind, _)| *kind == report.kind) {
+            Some((_, hosts)) => hosts.push(&report.host),
+            None => kinds.push((&report.kind, vec![&report.host])),
+        }
+    }
+    let text: Vec<String> =
+        kinds.iter().map(|(kind, hosts)| format!("{kind} on {}", hosts.join(", "))).collect();
+    text.join("; ")
+}
+
+fn made(command: &[OsString]) -> Command {
+    let mut made = Command::new(command.first().map_or("".as_ref(), OsString::as_os_str));
+    made.args(command.iter().skip(1));
+    made
+}
+
+fn exit_code(code: i32) -> u8 {
+    u8::try_from(code).unwrap_or(exit::LAB)
+}
+
+pub(in crate::cli) fn problem(error: LabError) -> Problem {
+    Problem::new(exit::LAB, error.to_string())
+}
+
+fn print(text: &str) -> Result<u8, Problem> {
+    io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+    Ok(exit::OK)
+}

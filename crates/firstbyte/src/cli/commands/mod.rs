@@ -1,0 +1,4 @@
+//! What can be done, one file a command.
+
+pub(super) mod lab;
+pub(super) mod probe;

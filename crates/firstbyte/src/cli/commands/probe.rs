@@ -1,0 +1,115 @@
+//! `firstbyte [probe] URL…`: takes samples and shows them.
+
+mod shown;
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::cli::args::ProbeArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::plan::Plan;
+use crate::cli::progress::Progress;
+use crate::cli::terminal;
+use crate::probe::{NetProber, Prober, SetupError, TlsSetupError};
+use crate::report::Style;
+use shown::Shown;
+
+pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
+    let plan = Plan::new(args)?;
+    let runtime = terminal::runtime()?;
+    let prober = runtime.block_on(async { NetProber::new(plan.options.clone()) });
+    let prober = prober.map_err(setup_problem)?;
+    let style = terminal::style(args.color);
+    let local = tokio::task::LocalSet::new();
+    let mut stdout = io::stdout();
+    let taken = take(&plan, &prober, &style, &mut stdout, interrupt());
+    local.block_on(&runtime, taken)
+}
+
+/// Comes when the user presses Ctrl-C.
+pub(in crate::cli) async fn interrupt() {
+    // Without a handler Ctrl-C ends the process: nothing better can be done here.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
+    match error {
+        SetupError::Resolver(text) => Problem::new(exit::USAGE, text).hint("try --resolver system"),
+        SetupError::Tls(error) => {
+            let code = match error {
+                TlsSetupError::CaFile(_) => exit::CA_FILE,
+                TlsSetupError::ClientCertificate(_) => exit::CLIENT_CERTIFICATE,
+                TlsSetupError::Group(_) | TlsSetupError::Other(_) => exit::USAGE,
+            };
+            Problem::new(code, error.to_string())
+        }
+    }
+}
+
+/// Takes the plan's samples with `prober`, until done or `interrupted`, and writes them to `out`.
+///
+/// The exit code is that of the last sample that failed.
+pub(in crate::cli) async fn take(
+    plan: &Plan,
+    prober: &impl Prober,
+    style: &Style,
+    out: &mut dyn Write,
+    interrupted: impl Future<Output = ()>,
+) -> Result<u8, Problem> {
+    let rounds = plan.warmup + plan.samples;
+    let progress = Progress::new(u64::from(rounds) * plan.targets.len() as u64, plan.silent);
+    let mut shown = Shown::new(plan, *style, out).map_err(|e| Problem::output(&e))?;
+    let mut schedule = Schedule { interval: plan.interval, next: None };
+    let mut interrupted = std::pin::pin!(interrupted);
+    let mut was_interrupted = false;
+    'rounds: for sequence in 0..rounds {
+        for (index, target) in plan.targets.iter().enumerate() {
+            // The wait is part of what Ctrl-C may cut short, and so is the sample.
+            let sample = async {
+                schedule.wait().await;
+                prober.probe(target).await
+            };
+            let mut sample = tokio::select! {
+                biased;
+                () = &mut interrupted => {
+                    was_interrupted = true;
+                    break 'rounds;
+                }
+                sample = sample => sample,
+            };
+            sample.sequence = sequence;
+            sample.warmup = sequence < plan.warmup;
+            progress.took(&sample);
+            shown.take(index, sample).map_err(|e| Problem::output(&e))?;
+        }
+    }
+    progress.finish();
+    let code = shown.end().map_err(|e| Problem::output(&e))?;
+    if was_interrupted {
+        terminal::note("interrupted: what was complete is shown");
+        return Ok(exit::INTERRUPTED);
+    }
+    Ok(code)
+}
+
+/// Starts on a fixed beat, so that a slow sample does not shift those after it.
+struct Schedule {
+    interval: Option<Duration>,
+    next: Option<Instant>,
+}
+
+impl Schedule {
+    async fn wait(&mut self) {
+        let Some(interval) = self.interval else { return };
+        if let Some(due) = self.next {
+            sleep_until(due).await;
+        }
+        let begun = self.next.unwrap_or_else(crate::clock::timer_now);
+        self.next = Some(begun + interval);
+    }
+}

@@ -1,0 +1,105 @@
+//! Samples on their way to the output, in the view the user chose.
+//!
+//! Views for machines are written sample by sample, so that an interrupted run is complete up to
+//! there; views for people wait for the end.
+
+use std::io::{self, Write};
+
+use firstbyte_core::timeline::{Failure, Sample};
+
+use crate::cli::exit;
+use crate::cli::plan::{Plan, View};
+use crate::report::flights::flights;
+use crate::report::table::table;
+use crate::report::waterfall::waterfall;
+use crate::report::write_out::{Format, Transfer, deliver};
+use crate::report::{Style, csv, ndjson};
+
+pub(super) struct Shown<'a> {
+    plan: &'a Plan,
+    style: Style,
+    sink: Sink<'a>,
+    code: u8,
+}
+
+enum Sink<'a> {
+    /// Samples kept until the end.
+    Terminal {
+        out: &'a mut dyn Write,
+        kept: Vec<Sample>,
+        verbose: bool,
+    },
+    Ndjson(&'a mut dyn Write),
+    Csv(Box<csv::CsvWriter<&'a mut dyn Write>>),
+    WriteOut(&'a mut dyn Write, &'a Format),
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(plan: &'a Plan, style: Style, out: &'a mut dyn Write) -> io::Result<Self> {
+        let sink = match &plan.view {
+            View::Terminal { verbose } => {
+                Sink::Terminal { out, kept: Vec::new(), verbose: *verbose }
+            }
+            View::Ndjson => Sink::Ndjson(out),
+            View::Csv => Sink::Csv(Box::new(csv::CsvWriter::new(out)?)),
+            View::WriteOut(format) => Sink::WriteOut(out, format),
+        };
+        Ok(Self { plan, style, sink, code: exit::OK })
+    }
+
+    /// Takes one sample of the target with number `index`.
+    pub(super) fn take(&mut self, index: usize, sample: Sample) -> io::Result<()> {
+        if let Some(failure) = sample.failure() {
+            self.code = exit::code(&failure.cause);
+        }
+        match &mut self.sink {
+            Sink::Terminal { kept, .. } => kept.push(sample),
+            Sink::Ndjson(out) => {
+                ndjson::sample(&sample, *out)?;
+                out.flush()?;
+            }
+            Sink::Csv(writer) => writer.sample(&sample)?,
+            Sink::WriteOut(out, format) => {
+                let transfer = Transfer {
+                    url_number: u32::try_from(index).unwrap_or(u32::MAX),
+                    filename_effective: filename(self.plan),
+                    exit_code: sample.failure().map_or(0, |f| i32::from(exit::code(&f.cause))),
+                    error_message: sample.failure().map(Failure::to_string),
+                    referer: self.plan.options.http.header(&http::header::REFERER),
+                };
+                deliver(&format.render(&sample, &transfer), *out, &mut io::stderr())?;
+                out.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what waited for the end; gives the exit code.
+    pub(super) fn end(self) -> io::Result<u8> {
+        let Sink::Terminal { out, kept, verbose } = self.sink else { return Ok(self.code) };
+        // One sample a URL is worth a waterfall; more are worth a table.
+        let text = if self.plan.warmup + self.plan.samples == 1 {
+            let each: Vec<String> = kept.iter().map(|s| waterfall(s, &self.style)).collect();
+            each.join("\n")
+        } else {
+            table(&kept, &self.style)
+        };
+        out.write_all(text.as_bytes())?;
+        if verbose {
+            for connection in kept.iter().flat_map(|s| s.redirects.iter().chain([&s.connection])) {
+                writeln!(out)?;
+                out.write_all(flights(connection, &self.style).as_bytes())?;
+            }
+        }
+        out.flush()?;
+        Ok(self.code)
+    }
+}
+
+fn filename(plan: &Plan) -> Option<String> {
+    use crate::probe::options::Output;
+    match plan.options.http.output.as_ref()? {
+        Output::File(path) => Some(path.display().to_string()),
+        Output::Stdout => None,
+    }
+}

@@ -1,0 +1,105 @@
+//! Exit codes: curl's numbers where curl has one. The table is in `docs/exit-codes.md`.
+
+use std::fmt;
+use std::io;
+
+use firstbyte_core::timeline::Cause;
+
+/// Everything was measured.
+pub(crate) const OK: u8 = 0;
+/// Bad flag or value; something could not be set up.
+pub(crate) const USAGE: u8 = 2;
+/// The URL cannot be measured.
+pub(crate) const BAD_URL: u8 = 3;
+/// Writing the output failed.
+pub(crate) const WRITE: u8 = 23;
+/// A file that was to be read cannot be.
+pub(crate) const READ: u8 = 26;
+/// The client certificate is of no use.
+pub(crate) const CLIENT_CERTIFICATE: u8 = 58;
+/// The file of trusted issuers is of no use.
+pub(crate) const CA_FILE: u8 = 77;
+/// The lab could not be set up.
+pub(crate) const LAB: u8 = 100;
+/// Interrupted by Ctrl-C; what was measured was shown.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Why a command could not do what it was asked. What a *measurement* ran into is in its sample.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    code: u8,
+    message: String,
+    hint: Option<String>,
+    broken_pipe: bool,
+}
+
+impl Problem {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, broken_pipe: false }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Writing results failed.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        Self {
+            broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            ..Self::new(WRITE, format!("could not write the results: {error}"))
+        }
+    }
+
+    pub(crate) const fn code(&self) -> u8 {
+        if self.broken_pipe { OK } else { self.code }
+    }
+
+    pub(crate) const fn is_broken_pipe(&self) -> bool {
+        self.broken_pipe
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\n hint: {hint}"))
+    }
+}
+
+/// The exit code for a measurement that ended with `cause`.
+pub(crate) const fn code(cause: &Cause) -> u8 {
+    match cause {
+        Cause::NameNotFound { .. } | Cause::NoAddresses { .. } | Cause::ResolverFailed { .. } => 6,
+        Cause::Refused { .. } | Cause::Unreachable { .. } => 7,
+        Cause::NotHttp { .. } => 8,
+        Cause::BodyCutShort { .. } => 18,
+        Cause::HttpStatus { .. } => 22,
+        Cause::WriteOutput { .. } => WRITE,
+        Cause::TimedOut { .. } | Cause::ConnectTimedOut { .. } | Cause::ResolverTimedOut { .. } => {
+            28
+        }
+        Cause::ProtocolVersionRefused { .. }
+        | Cause::NoCommonParameters { .. }
+        | Cause::AlpnMismatch { .. }
+        | Cause::TlsAlert { .. }
+        | Cause::TlsMisbehaved { .. }
+        | Cause::NotTls { .. }
+        | Cause::TlsSetup { .. }
+        | Cause::ClosedInHandshake
+        | Cause::ResetInHandshake => 35,
+        Cause::SocketSetup { .. } => 45,
+        Cause::TooManyRedirects { .. } => 47,
+        Cause::ClosedBeforeResponse => 52,
+        Cause::Reset | Cause::Io { .. } => 56,
+        Cause::ClientCertificateRequired => CLIENT_CERTIFICATE,
+        Cause::CertificateExpired { .. }
+        | Cause::CertificateNotYetValid { .. }
+        | Cause::CertificateWrongName { .. }
+        | Cause::CertificateUnknownIssuer { .. }
+        | Cause::CertificateInvalid { .. } => 60,
+        Cause::BadContentEncoding { .. } => 61,
+        Cause::Http2 { .. } => 92,
+        Cause::BadRedirect { .. } => BAD_URL,
+    }
+}

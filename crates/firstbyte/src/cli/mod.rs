@@ -1,0 +1,47 @@
+//! The command line: what the user typed (`args`), what it means (`plan`), what is done
+//! (`commands`, one file each), and how it ends (`exit`).
+
+mod args;
+mod commands;
+mod exit;
+mod plan;
+mod progress;
+mod terminal;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::Problem;
+
+/// Runs the command line `arguments` (the program's name first) to its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no error.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+        }
+    };
+    let result = match cli.command {
+        Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
+        Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
+        None => commands::probe::run(&cli.probe),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => report(&problem),
+    }
+}
+
+fn report(problem: &Problem) -> ExitCode {
+    // A reader that has seen enough (`firstbyte … | head`) is no error.
+    if !problem.is_broken_pipe() {
+        let _ = writeln!(io::stderr(), "{problem}");
+    }
+    ExitCode::from(problem.code())
+}

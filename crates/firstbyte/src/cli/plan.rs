@@ -1,0 +1,243 @@
+//! From what was typed to what will be done: the one place for defaults, conflicts and formats.
+//!
+//! Everything is parsed and every file that will be needed is looked at before anything is
+//! measured.
+
+mod data;
+mod values;
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method};
+
+use super::args::ProbeArgs;
+use super::exit::{self, Problem};
+use super::terminal;
+use crate::net::Bind;
+use crate::probe::Target;
+use crate::probe::options::{
+    Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, TlsOptions, TlsVersion,
+};
+use crate::report::write_out;
+
+/// What a `probe` command will do.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub targets: Vec<Target>,
+    pub options: Options,
+    pub samples: u32,
+    pub warmup: u32,
+    pub interval: Option<Duration>,
+    pub view: View,
+    pub silent: bool,
+}
+
+/// How samples are shown.
+#[derive(Debug)]
+pub(super) enum View {
+    /// Waterfall or table, for people.
+    Terminal { verbose: bool },
+    /// One JSON object per sample.
+    Ndjson,
+    /// One CSV row per sample.
+    Csv,
+    /// curl's format language.
+    WriteOut(write_out::Format),
+}
+
+impl Plan {
+    pub(super) fn new(args: &ProbeArgs) -> Result<Self, Problem> {
+        let targets: Vec<Target> =
+            args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
+        let warmup = args.warmup.unwrap_or(u32::from(args.samples > 1));
+        Ok(Self {
+            targets,
+            options: options(args)?,
+            samples: args.samples,
+            warmup,
+            interval: values::seconds("--interval", args.interval.as_deref())?,
+            view: view(args)?,
+            silent: args.silent,
+        })
+    }
+}
+
+fn target(url: &str) -> Result<Target, Problem> {
+    let target =
+        Target::parse(url).map_err(|e| Problem::new(exit::BAD_URL, format!("{url:?}: {e}")))?;
+    if !target.url.username().is_empty() || target.url.password().is_some() {
+        return Err(Problem::new(
+            exit::BAD_URL,
+            format!("{url:?}: a user and password in the URL are not supported"),
+        )
+        .hint("pass -H 'Authorization: …'"));
+    }
+    Ok(target)
+}
+
+fn view(args: &ProbeArgs) -> Result<View, Problem> {
+    let to_stdout = args.output.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if to_stdout && (args.json || args.csv) {
+        return Err(usage("the body cannot go to standard output beside --json or --csv")
+            .hint("give -o a file"));
+    }
+    if let Some(format) = &args.write_out {
+        let format = data::write_out(format)?;
+        for name in format.unknown() {
+            terminal::note(&format!("warning: unknown --write-out variable: '{name}'"));
+        }
+        return Ok(View::WriteOut(format));
+    }
+    Ok(match (args.json, args.csv) {
+        (true, _) => View::Ndjson,
+        (_, true) => View::Csv,
+        _ => View::Terminal { verbose: args.verbose },
+    })
+}
+
+fn options(args: &ProbeArgs) -> Result<Options, Problem> {
+    Ok(Options {
+        resolver: values::resolver(&args.resolver)?,
+        family: match (args.ipv4, args.ipv6) {
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
+        },
+        resolve: args
+            .resolve
+            .iter()
+            .filter_map(|text| values::resolve(text).transpose())
+            .collect::<Result<_, _>>()?,
+        connect_to: args
+            .connect_to
+            .iter()
+            .map(|text| values::connect_to(text))
+            .collect::<Result<_, _>>()?,
+        bind: bind(args.interface.as_deref())?,
+        tls: tls(args)?,
+        http: http(args)?,
+        connect_timeout: values::seconds("--connect-timeout", args.connect_timeout.as_deref())?,
+        max_time: values::seconds("--max-time", args.max_time.as_deref())?,
+        max_redirects: args.location.then(|| u32::try_from(args.max_redirs).unwrap_or(u32::MAX)),
+    })
+}
+
+fn bind(interface: Option<&str>) -> Result<Bind, Problem> {
+    let Some(name) = interface else { return Ok(Bind::Any) };
+    // As with curl, "if!NAME" is a device and "host!NAME" an address.
+    let address = name.strip_prefix("host!").unwrap_or(name);
+    if let Ok(address) = address.parse() {
+        return Ok(Bind::Address(address));
+    }
+    if name.starts_with("host!") {
+        return Err(usage(format!("--interface {name:?}: {address:?} is not an address")));
+    }
+    let device = name.strip_prefix("if!").unwrap_or(name);
+    if device.is_empty() || device.len() > 15 || device.contains(['/', ' ']) {
+        return Err(usage(format!("--interface {name:?}: neither a device's name nor an address")));
+    }
+    Ok(Bind::Device(device.to_owned()))
+}
+
+fn tls(args: &ProbeArgs) -> Result<TlsOptions, Problem> {
+    let min = if args.tlsv1_3 { TlsVersion::V1_3 } else { TlsVersion::V1_2 };
+    let max = match args.tls_max.as_deref() {
+        None | Some("default" | "1.3") => TlsVersion::V1_3,
+        Some("1.2") => TlsVersion::V1_2,
+        Some(old @ ("1.0" | "1.1")) => {
+            return Err(usage(format!("--tls-max {old}: TLS {old} is not supported any more"))
+                .hint("the lowest version is 1.2 (RFC 8996)"));
+        }
+        Some(other) => {
+            return Err(usage(format!("--tls-max {other:?}: not a TLS version"))
+                .hint("one of 1.2, 1.3, default"));
+        }
+    };
+    if min > max {
+        return Err(usage("--tlsv1.3 and --tls-max 1.2 leave no version to offer"));
+    }
+    Ok(TlsOptions {
+        min,
+        max,
+        groups: args.curves.as_deref().map_or_else(Vec::new, |list| {
+            list.split([':', ',']).map(|name| name.trim().to_owned()).collect()
+        }),
+        insecure: args.insecure,
+        ca_file: args.cacert.clone(),
+        client_certificate: args.cert.clone().map(|cert| (cert, args.key.clone())),
+    })
+}
+
+fn http(args: &ProbeArgs) -> Result<HttpOptions, Problem> {
+    let body = data::body(args)?;
+    let method = match &args.request {
+        Some(name) => Method::from_bytes(name.as_bytes())
+            .map_err(|_| usage(format!("-X {name:?}: not a method")))?,
+        None if args.head => Method::HEAD,
+        None if body.is_some() => Method::POST,
+        None => Method::GET,
+    };
+    Ok(HttpOptions {
+        version: if args.http1_1 {
+            HttpVersion::Http1
+        } else if args.http2_prior_knowledge {
+            HttpVersion::Http2
+        } else {
+            HttpVersion::Negotiate
+        },
+        method,
+        method_forced: args.request.is_some(),
+        headers: args.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?,
+        body,
+        user_agent: args
+            .user_agent
+            .clone()
+            .unwrap_or_else(|| concat!("firstbyte/", env!("CARGO_PKG_VERSION")).to_owned()),
+        compressed: args.compressed,
+        fail: args.fail,
+        output: output(args)?,
+    })
+}
+
+fn header(text: &str) -> Result<HeaderChange, Problem> {
+    let bad = |what: &str| usage(format!("-H {text:?}: {what}")).hint("write -H 'Name: value'");
+    let name = |name: &str| {
+        HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("not a field name"))
+    };
+    match (text.split_once(':'), text.strip_suffix(';')) {
+        (Some((field, value)), _) if value.trim().is_empty() => {
+            Ok(HeaderChange::Remove(name(field)?))
+        }
+        (Some((field, value)), _) => {
+            let value = HeaderValue::from_str(value.trim())
+                .map_err(|_| bad("the value has a character that a field cannot hold"))?;
+            Ok(HeaderChange::Set(name(field)?, value))
+        }
+        (None, Some(field)) => Ok(HeaderChange::Set(name(field)?, HeaderValue::from_static(""))),
+        (None, None) => Err(bad("no colon in it")),
+    }
+}
+
+fn output(args: &ProbeArgs) -> Result<Option<Output>, Problem> {
+    let Some(path) = &args.output else { return Ok(None) };
+    if path.as_os_str() == "-" {
+        return Ok(Some(Output::Stdout));
+    }
+    if path.is_dir() {
+        return Err(Problem::new(exit::WRITE, format!("-o {}: it is a directory", path.display())));
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    if let Some(parent) = parent
+        && !parent.is_dir()
+    {
+        return Err(Problem::new(
+            exit::WRITE,
+            format!("-o {}: there is no directory {}", path.display(), parent.display()),
+        ));
+    }
+    Ok(Some(Output::File(path.clone())))
+}
+
+fn usage(message: impl Into<String>) -> Problem {
+    Problem::new(exit::USAGE, message)
+}

@@ -1,0 +1,53 @@
+//! Texts and bodies that come from the command line, a file or standard input.
+
+use std::io::Read;
+
+use bytes::Bytes;
+
+use crate::cli::args::ProbeArgs;
+use crate::cli::exit::{self, Problem};
+use crate::report::write_out::Format;
+
+/// The format for `--write-out`: itself, or what is in the file after `@`.
+pub(super) fn write_out(format: &str) -> Result<Format, Problem> {
+    let Some(path) = format.strip_prefix('@') else { return Ok(Format::parse(format)) };
+    let text = String::from_utf8(read("--write-out", path)?).map_err(|_| {
+        Problem::new(exit::READ, format!("--write-out @{path}: the file is not text"))
+    })?;
+    Ok(Format::parse_file(&text))
+}
+
+/// The request's body: every `-d`, `--data-raw` and `--data-binary`, joined by `&` as curl does.
+pub(super) fn body(args: &ProbeArgs) -> Result<Option<Bytes>, Problem> {
+    let mut parts: Vec<Vec<u8>> = Vec::new();
+    for text in &args.data {
+        parts.push(match text.strip_prefix('@') {
+            // curl drops carriage returns, newlines and NULs from files given with -d.
+            Some(path) => {
+                read("-d", path)?.into_iter().filter(|b| !matches!(b, b'\r' | b'\n' | 0)).collect()
+            }
+            None => text.clone().into_bytes(),
+        });
+    }
+    parts.extend(args.data_raw.iter().map(|text| text.clone().into_bytes()));
+    for text in &args.data_binary {
+        parts.push(match text.strip_prefix('@') {
+            Some(path) => read("--data-binary", path)?,
+            None => text.clone().into_bytes(),
+        });
+    }
+    Ok((!parts.is_empty()).then(|| Bytes::from(parts.join(&b'&'))))
+}
+
+fn read(flag: &str, path: &str) -> Result<Vec<u8>, Problem> {
+    let result = if path == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    result.map_err(|e| {
+        let why = crate::probe::describe_io(&e);
+        Problem::new(exit::READ, format!("{flag} @{path}: {why}"))
+    })
+}

@@ -1,0 +1,144 @@
+//! Values of single flags, each with an error that says what it should have been.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::usage;
+use crate::cli::exit::Problem;
+use crate::probe::options::{ConnectTo, ResolveOverride, ResolverChoice};
+
+/// Seconds, with decimals; zero is "no limit", as with curl.
+pub(super) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    let seconds = text
+        .parse::<f64>()
+        .ok()
+        .filter(|s| (0.0..=1e9).contains(s))
+        .ok_or_else(|| usage(format!("{flag} {text:?}: not a number of seconds")))?;
+    Ok((seconds > 0.0).then(|| Duration::from_secs_f64(seconds)))
+}
+
+pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
+    match text {
+        "dns" => return Ok(ResolverChoice::Dns),
+        "system" => return Ok(ResolverChoice::System),
+        _ => {}
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(ResolverChoice::Server(address));
+    }
+    address(text).map(|ip| ResolverChoice::Server(SocketAddr::new(ip, 53))).ok_or_else(|| {
+        usage(format!("--resolver {text:?}: not a resolver"))
+            .hint("one of dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53")
+    })
+}
+
+fn address(text: &str) -> Option<IpAddr> {
+    text.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// `[+]HOST:PORT:ADDRESS[,ADDRESS…]`; `-HOST:PORT` removes a cached entry, and there is no cache.
+pub(super) fn resolve(text: &str) -> Result<Option<ResolveOverride>, Problem> {
+    if text.starts_with('-') {
+        return Ok(None);
+    }
+    let bad = |what: String| {
+        usage(format!("--resolve {text:?}: {what}"))
+            .hint("write HOST:PORT:ADDRESS, such as example.com:443:192.0.2.1")
+    };
+    let mut parts = text.trim_start_matches('+').splitn(3, ':');
+    let (Some(host), Some(port), Some(addresses)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Err(bad("it takes a host, a port and an address".into()));
+    };
+    if host.is_empty() {
+        return Err(bad("the host is missing".into()));
+    }
+    let port = match port {
+        "*" => None,
+        _ => Some(parse_port(port).ok_or_else(|| bad(format!("{port:?} is not a port")))?),
+    };
+    let addresses = addresses
+        .split(',')
+        .map(|a| address(a).ok_or_else(|| bad(format!("{a:?} is not an address"))))
+        .collect::<Result<_, _>>()?;
+    let host = (host != "*").then(|| host.to_ascii_lowercase());
+    Ok(Some(ResolveOverride { host, port, addresses }))
+}
+
+/// `HOST1:PORT1:HOST2:PORT2`, any of them empty; addresses in brackets.
+pub(super) fn connect_to(text: &str) -> Result<ConnectTo, Problem> {
+    let bad = |what: String| {
+        usage(format!("--connect-to {text:?}: {what}"))
+            .hint("write HOST1:PORT1:HOST2:PORT2, any of them empty")
+    };
+    let parts = split_outside_brackets(text);
+    let [from_host, from_port, to_host, to_port] = parts.as_slice() else {
+        return Err(bad(format!("it takes four parts, this has {}", parts.len())));
+    };
+    let host = |text: &str| {
+        let plain = text.trim_start_matches('[').trim_end_matches(']');
+        (!plain.is_empty()).then(|| plain.to_ascii_lowercase())
+    };
+    let port = |text: &str| match text {
+        "" => Ok(None),
+        _ => parse_port(text).map(Some).ok_or_else(|| bad(format!("{text:?} is not a port"))),
+    };
+    Ok(ConnectTo {
+        from_host: host(from_host),
+        from_port: port(from_port)?,
+        to_host: host(to_host),
+        to_port: port(to_port)?,
+    })
+}
+
+fn parse_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port != 0)
+}
+
+fn split_outside_brackets(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth) = (0, 0_i32);
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            ':' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolve_takes_wildcards_lists_and_brackets() {
+        let parsed = resolve("*:443:192.0.2.1,[2001:db8::1]").unwrap().unwrap();
+        assert_eq!((parsed.host, parsed.port), (None, Some(443)));
+        assert_eq!(parsed.addresses.len(), 2);
+        assert!(resolve("-example.test:443").unwrap().is_none());
+    }
+
+    #[test]
+    fn connect_to_takes_empty_parts_and_brackets() {
+        let parsed = connect_to("::[2001:db8::1]:8443").unwrap();
+        assert_eq!(parsed.from_host, None);
+        assert_eq!(parsed.to_host.as_deref(), Some("2001:db8::1"));
+        assert_eq!(parsed.to_port, Some(8443));
+    }
+
+    #[test]
+    fn zero_seconds_is_no_limit() {
+        assert_eq!(seconds("--max-time", Some("0")).unwrap(), None);
+        assert_eq!(seconds("--max-time", Some("0.5")).unwrap(), Some(Duration::from_millis(500)));
+        assert!(seconds("--max-time", Some("-1")).is_err());
+        assert!(seconds("--max-time", Some("NaN")).is_err());
+    }
+}

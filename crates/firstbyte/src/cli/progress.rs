@@ -1,0 +1,45 @@
+//! Progress of long work, on standard error, when that is a terminal.
+
+use std::time::Duration;
+
+use firstbyte_core::split::total;
+use firstbyte_core::timeline::Sample;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that is not there when nobody looks.
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar of `steps` steps. One step is not worth a bar.
+    pub(super) fn new(steps: u64, silent: bool) -> Self {
+        let bar = if silent || steps < 2 {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr())
+        };
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        Self(bar)
+    }
+
+    /// One more sample is there.
+    pub(super) fn took(&self, sample: &Sample) {
+        let last = match sample.failure() {
+            Some(failure) => format!("failed: {}", failure.phase),
+            None => milliseconds(total(&sample.connection)),
+        };
+        self.0.set_message(last);
+        self.0.inc(1);
+    }
+
+    /// Clears the bar away.
+    pub(super) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,138 @@
+//! The only module that reads a clock.
+//!
+//! Two clocks, two types: [`Monotonic`] is read by this process, [`Realtime`] is what the kernel
+//! writes into packet stamps. A [`Timebase`] maps both onto a connection's offsets; there is no
+//! other way from one to the other.
+#![allow(clippy::disallowed_methods, reason = "this is the module that reads clocks")]
+
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Offset, Stamp};
+use nix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds on the clock that never steps (`CLOCK_MONOTONIC`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Monotonic(i64);
+
+/// Nanoseconds since the Unix epoch (`CLOCK_REALTIME`), the clock of kernel packet stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Realtime(i64);
+
+impl Monotonic {
+    /// Reads the clock.
+    pub fn now() -> Self {
+        Self(read(ClockId::CLOCK_MONOTONIC))
+    }
+
+    /// Time from `earlier` to `self`; zero when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+}
+
+impl std::ops::Add<Duration> for Monotonic {
+    type Output = Self;
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(rhs.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl Realtime {
+    /// Reads the clock.
+    pub fn now() -> Self {
+        Self(read(ClockId::CLOCK_REALTIME))
+    }
+
+    /// A stamp as the kernel writes it.
+    pub const fn from_timespec(seconds: i64, nanoseconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    pub fn unix_nanos(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
+}
+
+fn read(clock: ClockId) -> i64 {
+    // Neither clock can fail on a system that has it, and every supported system has both.
+    clock_gettime(clock).map_or(0, |t| Realtime::from_timespec(t.tv_sec(), t.tv_nsec()).0)
+}
+
+/// A connection's origin on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Timebase {
+    monotonic: Monotonic,
+    realtime: Realtime,
+}
+
+impl Timebase {
+    /// Makes this moment the origin.
+    pub fn start() -> Self {
+        // Reading one clock between two readings of the other bounds how far apart they are;
+        // the tightest of a few tries avoids one that was interrupted.
+        let (_, monotonic, realtime) = (0..4)
+            .map(|_| {
+                let before = Monotonic::now();
+                let realtime = Realtime::now();
+                let after = Monotonic::now();
+                let apart = after.0 - before.0;
+                (apart, Monotonic(before.0 + apart / 2), realtime)
+            })
+            .min_by_key(|(apart, ..)| *apart)
+            .unwrap_or((0, Monotonic::now(), Realtime::now()));
+        Self { monotonic, realtime }
+    }
+
+    /// Wall-clock time of the origin.
+    pub const fn started(&self) -> Realtime {
+        self.realtime
+    }
+
+    /// Where a time read by this process lies.
+    pub fn offset(&self, at: Monotonic) -> Offset {
+        Offset::from_nanos(at.0 - self.monotonic.0)
+    }
+
+    /// Where a kernel stamp lies.
+    pub fn kernel_offset(&self, at: Realtime) -> Offset {
+        Offset::from_nanos(at.0 - self.realtime.0)
+    }
+
+    /// Now, as read by this process.
+    pub fn now(&self) -> Stamp {
+        Stamp::user(self.offset(Monotonic::now()))
+    }
+
+    /// How far the wall clock was stepped since the origin: kernel stamps are off by as much.
+    pub fn stepped(&self) -> Duration {
+        let now = Self::start();
+        let wall = now.realtime.0 - self.realtime.0;
+        let real = now.monotonic.0 - self.monotonic.0;
+        Duration::from_nanos((wall - real).unsigned_abs())
+    }
+}
+
+/// Wall-clock time that has passed since `then`; zero when it lies in the future.
+pub fn wall_time_since(then: std::time::SystemTime) -> Duration {
+    then.elapsed().unwrap_or_default()
+}
+
+/// Now, for the runtime's timers.
+pub fn timer_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clocks_map_to_the_same_offset() {
+        let base = Timebase::start();
+        let user = base.now().at;
+        let kernel = base.kernel_offset(Realtime::now());
+        assert!(kernel.since(user) < Duration::from_millis(50), "{user:?} {kernel:?}");
+        assert!(base.stepped() < Duration::from_millis(1));
+    }
+}

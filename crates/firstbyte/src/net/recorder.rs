@@ -1,0 +1,207 @@
+//! Notes what left and arrived, and turns it into flights.
+//!
+//! Input: sends, receives and the kernel's later reports about sends. Output: the flights of a
+//! connection in time order. It must not guess: a send that the kernel never reported keeps the
+//! time at which it was handed over, marked as read by the process.
+
+use firstbyte_core::timeline::{Chunk, Direction, Flight, Offset, Stamp, TcpFacts};
+
+use super::sys::SentStamp;
+use crate::clock::{Monotonic, Realtime, Timebase};
+
+/// Names a send, so that its departure can be asked for when the kernel has reported it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendId(usize);
+
+#[derive(Clone, Debug)]
+struct Event {
+    direction: Direction,
+    bytes: u64,
+    /// Offset in its direction's stream after the last of these bytes.
+    end: u64,
+    user: Monotonic,
+    kernel: Option<Realtime>,
+    acknowledged: Option<Realtime>,
+    messages: Vec<String>,
+}
+
+/// Above this many events, further ones of a run are merged: a download of gigabytes stays small.
+const EVENTS: usize = 4_096;
+
+/// Notes of one TCP connection.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    timebase: Timebase,
+    events: Vec<Event>,
+    sent: u64,
+    received: u64,
+    /// What the kernel said about the connection when it was given up.
+    pub tcp: Option<TcpFacts>,
+}
+
+impl Recorder {
+    /// A recorder whose offsets count from `timebase`.
+    pub const fn new(timebase: Timebase) -> Self {
+        Self { timebase, events: Vec::new(), sent: 0, received: 0, tcp: None }
+    }
+
+    pub(super) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
+        self.sent += bytes as u64;
+        self.push(Direction::Sent, bytes, self.sent, user, None);
+        SendId(self.events.len() - 1)
+    }
+
+    pub(super) fn received(&mut self, bytes: usize, user: Monotonic, kernel: Option<Realtime>) {
+        self.received += bytes as u64;
+        self.push(Direction::Received, bytes, self.received, user, kernel);
+    }
+
+    fn push(
+        &mut self,
+        direction: Direction,
+        bytes: usize,
+        end: u64,
+        user: Monotonic,
+        kernel: Option<Realtime>,
+    ) {
+        let bytes = bytes as u64;
+        let full = self.events.len() >= EVENTS;
+        if let Some(last) = self.events.last_mut()
+            && last.direction == direction
+            // Two reads of one segment carry the same stamp.
+            && (full || (kernel.is_some() && last.kernel == kernel))
+        {
+            last.bytes += bytes;
+            (last.end, last.user, last.kernel) = (end, user, kernel);
+            return;
+        }
+        let messages = Vec::new();
+        self.events.push(Event {
+            direction,
+            bytes,
+            end,
+            user,
+            kernel,
+            acknowledged: None,
+            messages,
+        });
+    }
+
+    pub(super) fn report(&mut self, stamp: SentStamp) {
+        let (SentStamp::Departed { last_byte, .. } | SentStamp::Acknowledged { last_byte, .. }) =
+            stamp;
+        let of_this_send = |e: &&mut Event| {
+            e.direction == Direction::Sent && e.end.wrapping_sub(1) as u32 == last_byte
+        };
+        let Some(event) = self.events.iter_mut().rev().find(of_this_send) else { return };
+        match stamp {
+            // A retransmission reports again; the first departure is the one that counts.
+            SentStamp::Departed { at, .. } => event.kernel = event.kernel.or(Some(at)),
+            SentStamp::Acknowledged { at, .. } => event.acknowledged = Some(at),
+        }
+    }
+
+    /// Names a message in the bytes that were sent or received last.
+    pub fn name_message(&mut self, direction: Direction, name: impl Into<String>) {
+        if let Some(event) = self.events.iter_mut().rev().find(|e| e.direction == direction) {
+            event.messages.push(name.into());
+        }
+    }
+
+    /// When the send `id` left.
+    pub fn departure(&self, id: SendId) -> Option<Stamp> {
+        self.events.get(id.0).map(|event| self.stamp(event))
+    }
+
+    /// When the last bytes received arrived.
+    pub fn last_arrival(&self) -> Option<Stamp> {
+        let received = |e: &&Event| e.direction == Direction::Received;
+        self.events.iter().rev().find(received).map(|event| self.stamp(event))
+    }
+
+    /// When the received byte at `offset` of the stream arrived, if it has.
+    pub fn arrival_of(&self, offset: u64) -> Option<Stamp> {
+        let holds = |e: &&Event| e.direction == Direction::Received && offset < e.end;
+        self.events.iter().find(holds).map(|event| self.stamp(event))
+    }
+
+    fn stamp(&self, event: &Event) -> Stamp {
+        event.kernel.map_or_else(
+            || Stamp::user(self.timebase.offset(event.user)),
+            |at| Stamp::kernel(self.timebase.kernel_offset(at)),
+        )
+    }
+
+    /// Forgets all kernel stamps: for when the wall clock was stepped under them.
+    pub fn discard_kernel_stamps(&mut self) {
+        for event in &mut self.events {
+            event.kernel = None;
+            event.acknowledged = None;
+        }
+    }
+
+    /// The flights: runs of events in one direction.
+    pub fn flights(&self) -> Vec<Flight> {
+        let mut events: Vec<(Stamp, &Event)> =
+            self.events.iter().map(|e| (self.stamp(e), e)).collect();
+        // The kernel may have received an answer before the process noted what it had sent.
+        // Sorting is stable, and equal times keep the order in which they were noted.
+        events.sort_by_key(|(stamp, _)| stamp.at);
+        let mut flights: Vec<Flight> = Vec::new();
+        for (stamp, event) in events {
+            let acknowledged: Option<Offset> =
+                event.acknowledged.map(|at| self.timebase.kernel_offset(at));
+            let chunk = Chunk { stamp, bytes: event.bytes, acknowledged };
+            match flights.last_mut() {
+                Some(flight) if flight.direction == event.direction => {
+                    flight.chunks.push(chunk);
+                    flight.messages.extend(event.messages.iter().cloned());
+                }
+                _ => flights.push(Flight {
+                    direction: event.direction,
+                    chunks: vec![chunk],
+                    messages: event.messages.clone(),
+                }),
+            }
+        }
+        flights
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use firstbyte_core::timeline::Clock;
+
+    use super::*;
+
+    #[test]
+    fn reports_find_their_send_and_runs_become_flights() {
+        let base = Timebase::start();
+        let origin = Monotonic::now();
+        let mut recorder = Recorder::new(base);
+        let hello = recorder.sent(517, origin);
+        recorder.name_message(Direction::Sent, "ClientHello");
+        let more = recorder.sent(100, origin);
+        let left = Realtime::from_timespec(0, base.started().unix_nanos() as i64 + 5_000_000);
+        recorder.report(SentStamp::Departed { last_byte: 516, at: left });
+        recorder.received(1400, origin + Duration::from_millis(90), None);
+        assert_eq!(recorder.departure(hello), Some(Stamp::kernel(Offset::from_nanos(5_000_000))));
+        assert_eq!(recorder.departure(more).map(|s| s.clock), Some(Clock::User));
+        let flights = recorder.flights();
+        assert_eq!(flights.len(), 2);
+        assert_eq!((flights[0].bytes(), flights[1].bytes()), (617, 1400));
+        assert_eq!(flights[0].messages, ["ClientHello"]);
+    }
+
+    #[test]
+    fn a_long_download_stays_bounded() {
+        let mut recorder = Recorder::new(Timebase::start());
+        for _ in 0..10 * EVENTS {
+            recorder.received(1000, Monotonic::now(), None);
+        }
+        assert_eq!(recorder.events.len(), EVENTS);
+        assert_eq!(recorder.flights()[0].bytes(), 10_000 * EVENTS as u64);
+    }
+}

@@ -1,0 +1,266 @@
+//! TCP with stamps: connects, sends and receives, and notes when.
+//!
+//! The kernel stamps bytes as they pass the device; the process only ever learns later. No option
+//! set here changes what is sent, but `TCP_NODELAY`: Nagle's algorithm together with delayed
+//! acknowledgements would pose as a slow server (RFC 9293 §3.7.4).
+
+use std::cell::{RefCell, RefMut};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Clock, Stamp, TcpFacts};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
+
+use super::recorder::{Recorder, SendId};
+use super::sys;
+use crate::clock::{Monotonic, Timebase};
+
+/// Where connections leave from (`--interface`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Bind {
+    /// The kernel decides.
+    #[default]
+    Any,
+    /// From this device.
+    Device(String),
+    /// From this address.
+    Address(IpAddr),
+}
+
+/// Why a connection attempt came to nothing.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The socket could not be made or bound as asked.
+    Setup(io::Error),
+    /// The network or the peer said no.
+    Failed(io::Error),
+}
+
+/// An open connection, and what its opening showed.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection.
+    pub stream: TcpStream,
+    /// When the SYN left.
+    pub syn_departed: Stamp,
+    /// When the SYN/ACK arrived.
+    pub connected: Stamp,
+    /// Round-trip time of the SYN; absent when it was lost once, or the kernel does not say.
+    pub syn_rtt: Option<Duration>,
+    /// Largest segment either side sends, bytes; absent where the kernel does not say.
+    pub segment_bytes: Option<usize>,
+    /// How far apart the earliest and the latest possible departure of the SYN are.
+    pub syn_uncertainty: Duration,
+}
+
+/// Opens a connection to `remote`.
+///
+/// The SYN leaves while `connect` runs, and the kernel says afterwards how long its answer took:
+/// the arrival of the SYN/ACK is the departure plus that, not the later time at which this process
+/// was woken.
+///
+/// # Errors
+/// [`ConnectError`], with the kernel's own error.
+pub async fn connect(
+    remote: SocketAddr,
+    bind: &Bind,
+    timebase: Timebase,
+) -> Result<Connected, ConnectError> {
+    let socket = open(remote, bind).map_err(ConnectError::Setup)?;
+    let before = Monotonic::now();
+    let begun = socket.connect(&remote.into());
+    let after = Monotonic::now();
+    match begun {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(e) => return Err(ConnectError::Failed(e)),
+    }
+    let stamping = sys::enable_stamps(socket.as_fd()).is_ok();
+    let io = tokio::net::TcpStream::from_std(socket.into()).map_err(ConnectError::Setup)?;
+    io.writable().await.map_err(ConnectError::Setup)?;
+    let woken = Monotonic::now();
+    let info = sys::tcp_info(io.as_fd());
+    if let Some(error) = io.take_error().map_err(ConnectError::Setup)? {
+        return Err(ConnectError::Failed(error));
+    }
+
+    let lost = info.is_some_and(|i| i.total_retransmits > 0);
+    let syn_rtt = info.filter(|_| !lost).map(|i| i.rtt).filter(|rtt| !rtt.is_zero());
+    let departed = departure(before, after);
+    let connected = match syn_rtt {
+        Some(rtt) => {
+            Stamp { at: timebase.offset(woken.min(departed + rtt)), clock: Clock::KernelDerived }
+        }
+        None => Stamp::user(timebase.offset(woken)),
+    };
+    let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
+    Ok(Connected {
+        stream: TcpStream { io, recorder, stamping },
+        syn_departed: Stamp::user(timebase.offset(departed)),
+        connected,
+        syn_rtt,
+        segment_bytes: info.map(|i| i.send_mss as usize).filter(|mss| *mss > 0),
+        syn_uncertainty: after.since(before),
+    })
+}
+
+/// When the SYN left, given when `connect` was called and when it returned.
+///
+/// The way down to the device takes the kernel a few microseconds; what comes after it (the packet
+/// may travel on in the same context, through a virtual device into another host) takes any time.
+fn departure(before: Monotonic, after: Monotonic) -> Monotonic {
+    /// Typical time from the call to the device; `docs/measurement.md` shows how it was measured.
+    const TO_THE_DEVICE: Duration = Duration::from_micros(12);
+    before + (after.since(before) / 2).min(TO_THE_DEVICE)
+}
+
+fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(remote), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    match bind {
+        Bind::Any => {}
+        Bind::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into())?,
+        #[cfg(target_os = "linux")]
+        Bind::Device(name) => socket.bind_device(Some(name.as_bytes()))?,
+        #[cfg(not(target_os = "linux"))]
+        Bind::Device(_) => return Err(io::ErrorKind::Unsupported.into()),
+    }
+    Ok(socket)
+}
+
+/// An open TCP connection that notes what passes through it.
+#[derive(Debug)]
+pub struct TcpStream {
+    io: tokio::net::TcpStream,
+    recorder: Rc<RefCell<Recorder>>,
+    stamping: bool,
+}
+
+impl TcpStream {
+    /// The notes, shared: they outlive the connection, also when it is dropped half-way.
+    pub fn recorder(&self) -> Rc<RefCell<Recorder>> {
+        Rc::clone(&self.recorder)
+    }
+
+    fn notes(&self) -> RefMut<'_, Recorder> {
+        self.recorder.borrow_mut()
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+
+    /// The local address.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.io.local_addr().ok()
+    }
+
+    /// Receives into `buffer`; 0 bytes is the end of the stream.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn poll_receive(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.io.poll_read_ready(cx))?;
+            match self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), buffer)) {
+                Err(e) if is_transient(&e) => {}
+                result => {
+                    let (bytes, stamp) = result?;
+                    let now = Monotonic::now();
+                    self.collect_sent_stamps();
+                    if bytes > 0 {
+                        self.notes().received(bytes, now, stamp);
+                    }
+                    return Poll::Ready(Ok(bytes));
+                }
+            }
+        }
+    }
+
+    /// Sends what the kernel takes of `bytes`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<(usize, SendId)>> {
+        let mut full = false;
+        loop {
+            ready!(self.io.poll_write_ready(cx))?;
+            if full {
+                // Reports in the error queue make the socket look writable from then on. Waiting
+                // for room in a full send buffer is then asking again, between other work.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let now = Monotonic::now();
+            match self.io.try_io(Interest::WRITABLE, || SockRef::from(&self.io).send(bytes)) {
+                Err(e) if is_transient(&e) => {
+                    self.collect_sent_stamps();
+                    full = e.kind() == io::ErrorKind::WouldBlock;
+                }
+                result => {
+                    let sent = result?;
+                    let id = self.notes().sent(sent, now);
+                    self.collect_sent_stamps();
+                    return Poll::Ready(Ok((sent, id)));
+                }
+            }
+        }
+    }
+
+    /// Takes over what the kernel has reported about sent bytes so far.
+    fn collect_sent_stamps(&self) {
+        if self.stamping {
+            while let Some(stamp) = sys::sent_stamp(self.fd()) {
+                self.notes().report(stamp);
+            }
+        }
+    }
+
+    /// What the kernel knows at this moment: MSS, smallest round trip, retransmissions.
+    fn tcp_facts(&self) -> TcpFacts {
+        let info = sys::tcp_info(self.fd());
+        TcpFacts {
+            syn_rtt: None,
+            min_rtt: info.and_then(|i| i.min_rtt),
+            retransmits: info.map(|i| i.total_retransmits),
+            send_mss: info.map(|i| i.send_mss).filter(|mss| *mss > 0),
+            congestion_control: self.congestion_control(),
+            syn_departure_uncertainty: None,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn congestion_control(&self) -> Option<String> {
+        let name = SockRef::from(&self.io).tcp_congestion().ok()?;
+        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        Some(String::from_utf8_lossy(&name[..end]).into_owned())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn congestion_control(&self) -> Option<String> {
+        None
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl Drop for TcpStream {
+    /// The last look at the kernel's figures, also when the connection is given up half-way.
+    fn drop(&mut self) {
+        self.collect_sent_stamps();
+        let facts = self.tcp_facts();
+        self.notes().tcp = Some(facts);
+    }
+}

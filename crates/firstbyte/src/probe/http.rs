@@ -1,0 +1,347 @@
+//! One HTTP exchange over a watched stream.
+//!
+//! hyper speaks the protocol; this module decides what leaves together. Until the request has been
+//! written, the stream holds everything back; then all of it leaves in one send.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use firstbyte_core::timeline::{Cause, Header, HttpFacts, Mark, PhaseName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::rt::ReadBufCursor;
+
+use super::body::Body;
+use super::observation::{Shared, When};
+use super::options::{HeaderChange, HttpOptions};
+use super::stream::Stream;
+use super::target::Target;
+
+/// A stream as hyper wants it, and as this module still needs it.
+#[derive(Clone)]
+struct SharedStream(Rc<RefCell<Stream>>);
+
+impl hyper::rt::Read for SharedStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut piece = [0; 16 * 1024];
+        let room = buffer.remaining().min(piece.len());
+        self.0.borrow_mut().poll_read(cx, &mut piece[..room]).map_ok(|bytes| {
+            buffer.put_slice(&piece[..bytes]);
+        })
+    }
+}
+
+impl hyper::rt::Write for SharedStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_flush(cx)
+    }
+}
+
+type Tasks = Rc<RefCell<Vec<Pin<Box<dyn Future<Output = ()>>>>>>;
+
+/// Runs hyper's own tasks beside the exchange, on the same thread, in a known order.
+#[derive(Clone, Default)]
+struct Beside(Tasks);
+
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Beside {
+    fn execute(&self, future: F) {
+        self.0.borrow_mut().push(Box::pin(future));
+    }
+}
+
+impl Beside {
+    /// Polls every task once, those included that are added meanwhile.
+    fn poll(&self, cx: &mut Context<'_>) {
+        let mut kept = Vec::new();
+        loop {
+            let batch = std::mem::take(&mut *self.0.borrow_mut());
+            if batch.is_empty() {
+                break;
+            }
+            for mut task in batch {
+                if task.as_mut().poll(cx).is_pending() {
+                    kept.push(task);
+                }
+            }
+        }
+        self.0.borrow_mut().extend(kept);
+    }
+}
+
+/// Sends the request and receives the response to its end.
+pub(super) async fn exchange(
+    stream: Stream,
+    http2: bool,
+    target: &Target,
+    options: &HttpOptions,
+    body: &mut Body,
+    seen: &Shared,
+) -> Result<(), Cause> {
+    seen.borrow_mut().phase = PhaseName::Send;
+    seen.borrow_mut().connection.facts.http =
+        Some(HttpFacts { method: options.method.to_string(), ..HttpFacts::default() });
+    let stream = Rc::new(RefCell::new(stream));
+    stream.borrow_mut().speak_http(http2);
+    let request = request(target, options, http2);
+    let beside = Beside::default();
+    let conversation =
+        converse(SharedStream(Rc::clone(&stream)), http2, request, &beside, body, seen);
+    let result = drive(conversation, &beside, &stream, seen).await;
+    let mut stream = stream.borrow_mut();
+    note_facts(&stream, options, seen);
+    let result = result.map_err(|error| match error {
+        Problem::Told(cause) => cause,
+        Problem::Hyper(error) => stream
+            .fault
+            .take()
+            .unwrap_or_else(|| cause(&error, stream.watch().response_started, body)),
+    });
+    stream.close(&mut Context::from_waker(Waker::noop()));
+    result
+}
+
+enum Problem {
+    Hyper(hyper::Error),
+    Told(Cause),
+}
+
+impl From<hyper::Error> for Problem {
+    fn from(error: hyper::Error) -> Self {
+        Self::Hyper(error)
+    }
+}
+
+async fn converse(
+    io: SharedStream,
+    http2: bool,
+    request: http::Request<Full<Bytes>>,
+    beside: &Beside,
+    body: &mut Body,
+    seen: &Shared,
+) -> Result<(), Problem> {
+    let stream = Rc::clone(&io.0);
+    let response = if http2 {
+        let (mut sender, connection) = http2::Builder::new(beside.clone())
+            .initial_stream_window_size(6 * 1024 * 1024)
+            .initial_connection_window_size(16 * 1024 * 1024)
+            .handshake(io)
+            .await?;
+        beside.0.borrow_mut().push(Box::pin(async move {
+            // Its errors come out of the response as well.
+            let _ = connection.await;
+        }));
+        sender.send_request(request).await?
+    } else {
+        let (mut sender, connection) = http1::handshake(io).await?;
+        beside.0.borrow_mut().push(Box::pin(async move {
+            let _ = connection.await;
+        }));
+        sender.send_request(request).await?
+    };
+    let (head, incoming) = response.into_parts();
+    note_head(&head, seen);
+    body.begin(&head.headers).map_err(Problem::Told)?;
+    receive(incoming, body, &stream, seen).await
+}
+
+fn note_head(head: &http::response::Parts, seen: &Shared) {
+    let mut seen = seen.borrow_mut();
+    seen.phase = PhaseName::Receive;
+    let Some(http) = &mut seen.connection.facts.http else { return };
+    http.version = Some(match head.version {
+        http::Version::HTTP_10 => "1.0".into(),
+        http::Version::HTTP_2 => "2".into(),
+        _ => "1.1".into(),
+    });
+    http.status = Some(head.status.as_u16());
+    http.headers = head
+        .headers
+        .iter()
+        .map(|(name, value)| Header {
+            name: name.to_string(),
+            value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        })
+        .collect();
+}
+
+async fn receive(
+    mut incoming: Incoming,
+    body: &mut Body,
+    stream: &Rc<RefCell<Stream>>,
+    seen: &Shared,
+) -> Result<(), Problem> {
+    while let Some(frame) = incoming.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            body.take(&data).map_err(Problem::Told)?;
+        }
+    }
+    if let Some(arrival) = stream.borrow().last_arrival() {
+        let mut seen = seen.borrow_mut();
+        // A response without a body ends where its head does.
+        let start = seen.connection.marks.stamp(Mark::ResponseStart);
+        let end = start.filter(|s| s.at > arrival.at).unwrap_or(arrival);
+        seen.mark(Mark::ResponseEnd, When::At(end));
+    }
+    body.finish().map_err(Problem::Told)
+}
+
+/// Polls the exchange and hyper's tasks; releases the stream once the request has been written.
+async fn drive(
+    conversation: impl Future<Output = Result<(), Problem>>,
+    beside: &Beside,
+    stream: &Rc<RefCell<Stream>>,
+    seen: &Shared,
+) -> Result<(), Problem> {
+    let mut conversation = std::pin::pin!(conversation);
+    let mut released = false;
+    poll_fn(|cx| {
+        if !released {
+            // Writing needs no input, so polling both until nothing more is written leaves the
+            // whole request in the stream's hands.
+            let mut written = None;
+            loop {
+                if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
+                    return Poll::Ready(result);
+                }
+                beside.poll(cx);
+                let now = stream.borrow().watch().request_bytes;
+                if now > 0 && written == Some(now) {
+                    break;
+                }
+                if written == Some(now) {
+                    return Poll::Pending;
+                }
+                written = Some(now);
+            }
+            released = true;
+            let mut stream = stream.borrow_mut();
+            stream.release();
+            // An error here comes back to hyper with its next write or read.
+            let _ = stream.poll_flush(cx);
+            seen.borrow_mut().phase = PhaseName::Wait;
+        }
+        let result = conversation.as_mut().poll(cx);
+        beside.poll(cx);
+        let _ = stream.borrow_mut().poll_flush(cx);
+        if result.is_ready() { result } else { conversation.as_mut().poll(cx) }
+    })
+    .await
+}
+
+fn request(target: &Target, options: &HttpOptions, http2: bool) -> http::Request<Full<Bytes>> {
+    let body = options.body.clone().unwrap_or_default();
+    let mut request = http::Request::new(Full::new(body.clone()));
+    *request.method_mut() = options.method.clone();
+    let path = &target.url[url::Position::BeforePath..url::Position::AfterQuery];
+    let scheme = if target.tls { "https" } else { "http" };
+    let uri = if http2 {
+        format!("{scheme}://{}{path}", authority(target, options))
+    } else {
+        path.to_owned()
+    };
+    // The url crate has percent-encoded everything that is not allowed in a URI.
+    *request.uri_mut() = uri.parse().unwrap_or_else(|_| http::Uri::from_static("/"));
+    *request.version_mut() = if http2 { http::Version::HTTP_2 } else { http::Version::HTTP_11 };
+
+    let headers = request.headers_mut();
+    let mut generate = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    if !http2 {
+        generate(header::HOST, &target.authority());
+    }
+    generate(header::USER_AGENT, &options.user_agent);
+    generate(header::ACCEPT, "*/*");
+    if options.compressed {
+        generate(header::ACCEPT_ENCODING, "deflate, gzip, br, zstd");
+    }
+    if options.body.is_some() {
+        generate(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        generate(header::CONTENT_LENGTH, &body.len().to_string());
+    }
+    apply(headers, &options.headers, http2);
+    request
+}
+
+fn apply(headers: &mut HeaderMap, changes: &[HeaderChange], http2: bool) {
+    let mut replaced: Vec<&HeaderName> = Vec::new();
+    for change in changes {
+        match change {
+            HeaderChange::Remove(name) => {
+                headers.remove(name);
+            }
+            // HTTP/2 says it in :authority, which the caller has set (RFC 9113 §8.3.1).
+            HeaderChange::Set(name, _) if http2 && name == header::HOST => {}
+            HeaderChange::Set(name, value) if replaced.contains(&name) => {
+                headers.append(name, value.clone());
+            }
+            HeaderChange::Set(name, value) => {
+                headers.insert(name, value.clone());
+                replaced.push(name);
+            }
+        }
+    }
+}
+
+/// Host and port the request is for: those of the URL, unless the user gave a `Host` field.
+fn authority(target: &Target, options: &HttpOptions) -> String {
+    options.header(&header::HOST).unwrap_or_else(|| target.authority())
+}
+
+fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
+    let mut seen = seen.borrow_mut();
+    if let Some(tls) = stream.tls_facts() {
+        seen.connection.facts.tls = Some(tls);
+    }
+    let watch = stream.watch();
+    if let Some(http) = &mut seen.connection.facts.http {
+        http.request_bytes = Some(watch.request_bytes);
+        http.upload_bytes = Some(options.body.as_ref().map_or(0, |b| b.len() as u64));
+        http.header_bytes = watch.response_started.then_some(watch.header_bytes);
+    }
+}
+
+fn cause(error: &hyper::Error, response_started: bool, body: &Body) -> Cause {
+    use std::error::Error;
+    if let Some(h2) = error.source().and_then(|e| e.downcast_ref::<h2::Error>()) {
+        if h2.is_io() && !response_started {
+            return Cause::ClosedBeforeResponse;
+        }
+        if h2.is_io() {
+            return Cause::BodyCutShort { received: body.received() };
+        }
+        return Cause::Http2 { detail: h2.to_string() };
+    }
+    if error.is_parse() {
+        return Cause::NotHttp { detail: error.to_string() };
+    }
+    if response_started {
+        return Cause::BodyCutShort { received: body.received() };
+    }
+    Cause::ClosedBeforeResponse
+}

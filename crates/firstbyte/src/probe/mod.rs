@@ -1,0 +1,215 @@
+//! Measures connections: name, TCP, TLS, one HTTP exchange, and redirects.
+//!
+//! Input: a [`Target`] and [`Options`]. Output: a [`Sample`], also when it failed half-way. The
+//! steps (`resolve`, `connect`, `tls` and `stream`, `http`) write what they see into an
+//! `observation`; nothing here prints.
+
+mod body;
+mod connect;
+mod http;
+mod observation;
+pub mod options;
+mod resolve;
+mod stream;
+mod target;
+mod tls;
+mod watch;
+
+use std::future::Future;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Cause, Connection, Mark, PhaseName, Sample, Stamp};
+
+pub use self::connect::describe as describe_io;
+pub use self::target::{BadTarget, Target};
+pub use self::tls::TlsSetupError;
+
+use self::body::Body;
+use self::observation::{Observation, Shared, When};
+use self::options::{HttpOptions, HttpVersion, Options};
+use self::resolve::Resolver;
+use self::stream::Stream;
+use self::tls::{Session, Tls};
+
+/// Something that can take a sample. The real one is [`NetProber`].
+pub trait Prober {
+    /// Visits `target` once. A failure is part of the sample.
+    fn probe(&self, target: &Target) -> impl Future<Output = Sample>;
+}
+
+/// Takes samples over the network.
+pub struct NetProber {
+    options: Options,
+    resolver: Resolver,
+    tls: Tls,
+}
+
+/// Why a prober cannot be made.
+#[derive(Debug)]
+pub enum SetupError {
+    /// DNS.
+    Resolver(String),
+    /// TLS.
+    Tls(TlsSetupError),
+}
+
+impl NetProber {
+    /// Prepares what all samples share: the resolver's and the TLS configuration.
+    ///
+    /// # Errors
+    /// [`SetupError`], in words for the user.
+    pub fn new(options: Options) -> Result<Self, SetupError> {
+        let resolver = Resolver::new(&options.resolver).map_err(SetupError::Resolver)?;
+        let tls = Tls::new(&options.tls, options.http.version).map_err(SetupError::Tls)?;
+        Ok(Self { options, resolver, tls })
+    }
+
+    /// One connection with one exchange.
+    async fn visit(&self, target: &Target, http: &HttpOptions) -> Connection {
+        // Key shares are made before the clock starts: they are the client's preparation, and no
+        // part of the path. The first one also pays for the TLS stack's own start.
+        let session = target.tls.then(|| self.tls.begin(&target.host)).transpose();
+        let seen = Observation::start(target.url.as_str());
+        let steps = async {
+            let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
+            self.steps(target, session, http, &seen).await
+        };
+        let outcome = match self.options.max_time {
+            Some(limit) => tokio::time::timeout(limit, steps)
+                .await
+                .unwrap_or(Err(Cause::TimedOut { after: limit })),
+            None => steps.await,
+        };
+        seen.borrow_mut().finish(outcome)
+    }
+
+    async fn steps(
+        &self,
+        target: &Target,
+        session: Option<Session>,
+        http: &HttpOptions,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        let handshakes = self.handshakes(target, session, seen);
+        let (stream, http2) = match self.options.connect_timeout {
+            Some(limit) => tokio::time::timeout(limit, handshakes)
+                .await
+                .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?,
+            None => handshakes.await?,
+        };
+        let mut body = Body::new(http);
+        let result = http::exchange(stream, http2, target, http, &mut body, seen).await;
+        let mut seen = seen.borrow_mut();
+        if let Some(facts) = &mut seen.connection.facts.http
+            && facts.status.is_some()
+        {
+            facts.body_bytes = Some(body.received());
+            if let (true, Some(status @ 400..)) = (http.fail, facts.status) {
+                return result.and(Err(Cause::HttpStatus { status }));
+            }
+        }
+        result
+    }
+
+    /// Name, TCP and TLS. Says whether HTTP/2 is to be spoken.
+    async fn handshakes(
+        &self,
+        target: &Target,
+        session: Option<Session>,
+        seen: &Shared,
+    ) -> Result<(Stream, bool), Cause> {
+        let only_http2 = self.options.http.version == HttpVersion::Http2;
+        let (host, port) = self.connect_to(target);
+        let addresses = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let connected = connect::connect(seen, &self.options, &addresses, port).await?;
+        let tcp_connected: Stamp = connected.connected;
+        let mut stream = Stream::new(connected, seen);
+        let Some(session) = session else { return Ok((stream, only_http2)) };
+        {
+            let mut seen = seen.borrow_mut();
+            seen.phase = PhaseName::Tls;
+            seen.mark(Mark::SecureConnectionStart, When::At(tcp_connected));
+        }
+        let offered = session.offered.alpn.clone();
+        stream.handshake(session).await?;
+        let http2 = stream.alpn_is_http2();
+        if only_http2 && !http2 {
+            return Err(Cause::AlpnMismatch { offered });
+        }
+        Ok((stream, http2))
+    }
+
+    /// Host and port to connect to: those of the URL, unless `--connect-to` names others.
+    fn connect_to(&self, target: &Target) -> (String, u16) {
+        let rule = self.options.connect_to.iter().find(|rule| {
+            rule.from_host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(&target.host))
+                && rule.from_port.is_none_or(|p| p == target.port)
+        });
+        let host = rule.and_then(|r| r.to_host.clone()).unwrap_or_else(|| target.host.clone());
+        let port = rule.and_then(|r| r.to_port).unwrap_or(target.port);
+        (host, port)
+    }
+}
+
+impl Prober for NetProber {
+    async fn probe(&self, target: &Target) -> Sample {
+        let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
+        let mut http = self.options.http.clone();
+        let mut connection = self.visit(target, &http).await;
+        let mut current = target.clone();
+        while let Some(limit) = self.options.max_redirects
+            && let Some(location) = redirect(&connection)
+        {
+            if sample.redirects.len() as u64 >= u64::from(limit) {
+                fail(&mut connection, Cause::TooManyRedirects { limit });
+                break;
+            }
+            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
+            let Some(next) = next else {
+                fail(&mut connection, Cause::BadRedirect { location });
+                break;
+            };
+            http.redirected(connection.facts.http.as_ref(), next.host == current.host);
+            current = next;
+            sample.redirects.push(connection);
+            connection = self.visit(&current, &http).await;
+        }
+        sample.connection = connection;
+        sample
+    }
+}
+
+/// Where `connection`'s response redirects to, if it does.
+fn redirect(connection: &Connection) -> Option<String> {
+    let http = connection.facts.http.as_ref()?;
+    let redirects = matches!(http.status?, 301 | 302 | 303 | 307 | 308);
+    (redirects && connection.failure.is_none())
+        .then(|| http.header("location").map(str::to_owned))
+        .flatten()
+}
+
+fn fail(connection: &mut Connection, cause: Cause) {
+    connection.failure = Some(firstbyte_core::timeline::Failure {
+        phase: PhaseName::Receive,
+        cause,
+        at: connection.marks.at(Mark::ResponseEnd),
+    });
+}
+
+fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
+    let seen = seen.borrow();
+    match seen.phase {
+        PhaseName::Resolve => {
+            Cause::ResolverTimedOut { name: host_of(&seen.connection.url), after }
+        }
+        PhaseName::Connect => match seen.connection.attempts.last() {
+            Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
+            None => Cause::TimedOut { after },
+        },
+        _ => Cause::TimedOut { after },
+    }
+}
+
+fn host_of(url: &str) -> String {
+    Target::parse(url).map_or_else(|_| url.to_owned(), |t| t.host)
+}

@@ -1,0 +1,133 @@
+//! What is being seen of a connection while it is under way.
+//!
+//! Every step of a probe writes here, so that a connection which is given up half-way (a timeout,
+//! Ctrl-C, an error) leaves all that was seen of it. Some marks are the departure of a send, which
+//! the kernel reports later: they are kept as references and settled at the end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{
+    Cause, Clock, Connection, Failure, Mark, PhaseName, Stamp, TcpFacts,
+};
+
+use crate::clock::Timebase;
+use crate::net::{Recorder, SendId};
+
+/// When something happened, as far as it is known yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum When {
+    At(Stamp),
+    /// When this send left.
+    Departure(SendId),
+}
+
+/// A connection under observation, shared by the steps of a probe.
+pub(super) type Shared = Rc<RefCell<Observation>>;
+
+#[derive(Debug)]
+pub(super) struct Observation {
+    pub timebase: Timebase,
+    pub connection: Connection,
+    /// The phase that is under way.
+    pub phase: PhaseName,
+    /// Facts known at connect; those known at the end come from the recorder.
+    pub tcp: Option<TcpFacts>,
+    pending: Vec<(Mark, When)>,
+    recorder: Option<Rc<RefCell<Recorder>>>,
+}
+
+impl Observation {
+    pub(super) fn start(url: &str) -> Shared {
+        let timebase = Timebase::start();
+        let connection = Connection {
+            url: url.to_owned(),
+            started_unix_ns: Some(timebase.started().unix_nanos()),
+            ..Connection::default()
+        };
+        Rc::new(RefCell::new(Self {
+            timebase,
+            connection,
+            phase: PhaseName::Resolve,
+            tcp: None,
+            pending: Vec::new(),
+            recorder: None,
+        }))
+    }
+
+    pub(super) fn mark(&mut self, mark: Mark, when: When) {
+        match when {
+            When::At(stamp) => self.connection.marks.set(mark, stamp),
+            When::Departure(_) => self.pending.push((mark, when)),
+        }
+    }
+
+    pub(super) fn mark_now(&mut self, mark: Mark) {
+        let now = self.timebase.now();
+        self.connection.marks.set(mark, now);
+    }
+
+    pub(super) fn record_with(&mut self, recorder: Rc<RefCell<Recorder>>) {
+        self.recorder = Some(recorder);
+    }
+
+    /// Settles what is still open and gives the connection. Everything that holds the socket has
+    /// to be dropped before: the kernel's last reports are collected then.
+    pub(super) fn finish(&mut self, outcome: Result<(), Cause>) -> Connection {
+        let at = self.timebase.now().at;
+        if let Some(recorder) = self.recorder.take() {
+            let mut recorder = recorder.borrow_mut();
+            if self.timebase.stepped() > STEP {
+                recorder.discard_kernel_stamps();
+            }
+            for (mark, when) in self.pending.drain(..) {
+                let stamp = match when {
+                    When::At(stamp) => Some(stamp),
+                    When::Departure(id) => recorder.departure(id),
+                };
+                if let Some(stamp) = stamp {
+                    self.connection.marks.set(mark, stamp);
+                }
+            }
+            self.connection.flights = recorder.flights();
+            self.connection.facts.tcp = merge(self.tcp.take(), recorder.tcp.take());
+        }
+        self.keep_order();
+        if let Err(cause) = outcome {
+            let failure = Failure { phase: self.phase, cause, at: Some(at) };
+            self.connection.failure = Some(failure);
+        }
+        std::mem::take(&mut self.connection)
+    }
+
+    /// The arrival of the SYN/ACK is derived from when the SYN left, known to some microseconds
+    /// only: what certainly came after it bounds it.
+    fn keep_order(&mut self) {
+        let marks = &mut self.connection.marks;
+        let Some(connected) = marks.stamp(Mark::TcpConnected) else { return };
+        let next = self.connection.flights.first().map(|f| f.first());
+        if let Some(next) = next
+            && connected.clock == Clock::KernelDerived
+            && next < connected.at
+        {
+            let bounded = Stamp { at: next, clock: Clock::KernelDerived };
+            marks.set(Mark::TcpConnected, bounded);
+            if marks.stamp(Mark::SecureConnectionStart).is_some() {
+                marks.set(Mark::SecureConnectionStart, bounded);
+            }
+        }
+    }
+}
+
+/// A wall clock that moved further than this against the monotonic one was stepped.
+const STEP: Duration = Duration::from_micros(200);
+
+fn merge(at_connect: Option<TcpFacts>, at_end: Option<TcpFacts>) -> Option<TcpFacts> {
+    let (Some(first), Some(last)) = (&at_connect, &at_end) else { return at_connect.or(at_end) };
+    Some(TcpFacts {
+        syn_rtt: first.syn_rtt,
+        syn_departure_uncertainty: first.syn_departure_uncertainty,
+        ..last.clone()
+    })
+}

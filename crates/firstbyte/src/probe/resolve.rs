@@ -1,0 +1,280 @@
+//! Names to addresses, with A and AAAA asked side by side and timed apart.
+//!
+//! Input: a target and the options. Output: addresses in the order in which to try them (RFC 8305
+//! §4: families interleaved, IPv6 first), and every lookup in the observation.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Cause, Lookup, Mark, RecordType};
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::RData;
+
+use super::observation::Shared;
+use super::options::{Family, Options, ResolverChoice};
+
+/// Resolution Delay: how long an answer for IPv4 waits for one for IPv6 (RFC 8305 §8).
+const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
+
+/// A resolver that is ready to be asked.
+pub(super) enum Resolver {
+    Dns(Box<TokioResolver>),
+    System,
+}
+
+impl Resolver {
+    pub(super) fn new(choice: &ResolverChoice) -> Result<Self, String> {
+        let builder = match choice {
+            ResolverChoice::System => return Ok(Self::System),
+            ResolverChoice::Dns => TokioResolver::builder_tokio()
+                .map_err(|e| format!("could not read the system's DNS configuration: {e}"))?,
+            ResolverChoice::Server(address) => {
+                let mut server = NameServerConfig::udp_and_tcp(address.ip());
+                for connection in &mut server.connections {
+                    connection.port = address.port();
+                }
+                let config = ResolverConfig::from_name_servers(vec![server]);
+                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            }
+        };
+        let mut builder = builder;
+        // Every sample asks anew: a cache would measure itself.
+        builder.options_mut().cache_size = 0;
+        let resolver = builder.build().map_err(|e| format!("could not set up DNS: {e}"))?;
+        Ok(Self::Dns(Box::new(resolver)))
+    }
+
+    /// The addresses of `host`, at least one.
+    pub(super) async fn resolve(
+        &self,
+        seen: &Shared,
+        options: &Options,
+        host: &str,
+        port: u16,
+    ) -> Result<Vec<IpAddr>, Cause> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return allowed(vec![address], options.family, host);
+        }
+        if let Some(given) = overridden(options, host, port) {
+            return allowed(given, options.family, host);
+        }
+        seen.borrow_mut().mark_now(Mark::DomainLookupStart);
+        let found = match self {
+            Self::Dns(resolver) => dns(resolver, seen, options.family, host).await,
+            Self::System => system(seen, options.family, host, port).await,
+        };
+        if found.is_ok() {
+            seen.borrow_mut().mark_now(Mark::DomainLookupEnd);
+        }
+        found
+    }
+}
+
+fn allowed(addresses: Vec<IpAddr>, family: Family, host: &str) -> Result<Vec<IpAddr>, Cause> {
+    let allowed: Vec<IpAddr> = addresses.into_iter().filter(|a| family.allows(a)).collect();
+    if allowed.is_empty() {
+        return Err(Cause::NoAddresses { name: host.to_owned(), family: family.name() });
+    }
+    Ok(interleave(allowed))
+}
+
+fn overridden(options: &Options, host: &str, port: u16) -> Option<Vec<IpAddr>> {
+    // As with curl, the last one given wins.
+    options
+        .resolve
+        .iter()
+        .rev()
+        .find(|o| {
+            o.host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(host))
+                && o.port.is_none_or(|p| p == port)
+        })
+        .map(|o| o.addresses.clone())
+}
+
+/// IPv6 first, then one of each family in turn (RFC 8305 §4).
+fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let total = addresses.len();
+    let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
+    let (mut v6, mut v4) = (v6.into_iter(), v4.into_iter());
+    let mut ordered = Vec::with_capacity(total);
+    while ordered.len() < total {
+        ordered.extend(v6.next());
+        ordered.extend(v4.next());
+    }
+    ordered
+}
+
+async fn dns(
+    resolver: &TokioResolver,
+    seen: &Shared,
+    family: Family,
+    host: &str,
+) -> Result<Vec<IpAddr>, Cause> {
+    let v6 = ask(resolver, seen, RecordType::Aaaa, host);
+    let v4 = ask(resolver, seen, RecordType::A, host);
+    let answers = match family {
+        Family::V4 => vec![v4.await],
+        Family::V6 => vec![v6.await],
+        Family::Any => {
+            tokio::pin!(v6, v4);
+            tokio::select! {
+                biased;
+                first = &mut v6 => match first {
+                    // RFC 8305 §3: with IPv6 addresses at hand there is nothing to wait for.
+                    Ok(addresses) if !addresses.is_empty() => vec![Ok(addresses)],
+                    nothing => vec![nothing, v4.await],
+                },
+                first = &mut v4 => match first {
+                    Ok(addresses) if !addresses.is_empty() => {
+                        match tokio::time::timeout(RESOLUTION_DELAY, &mut v6).await {
+                            Ok(second) => vec![second, Ok(addresses)],
+                            Err(_late) => vec![Ok(addresses)],
+                        }
+                    }
+                    nothing => vec![v6.await, nothing],
+                },
+            }
+        }
+    };
+    settle(answers, family, host)
+}
+
+/// The addresses in `answers`; without any, what is most worth telling of why.
+fn settle(
+    answers: Vec<Result<Vec<IpAddr>, Cause>>,
+    family: Family,
+    host: &str,
+) -> Result<Vec<IpAddr>, Cause> {
+    let mut addresses = Vec::new();
+    let mut failure = None;
+    for answer in answers {
+        match answer {
+            Ok(found) => addresses.extend(found),
+            Err(cause) => failure = Some(cause),
+        }
+    }
+    match failure {
+        Some(cause) if addresses.is_empty() => Err(cause),
+        _ => allowed(addresses, family, host),
+    }
+}
+
+/// Asks one question. An answer without records is an empty list, not an error.
+async fn ask(
+    resolver: &TokioResolver,
+    seen: &Shared,
+    record_type: RecordType,
+    host: &str,
+) -> Result<Vec<IpAddr>, Cause> {
+    let start = seen.borrow().timebase.now().at;
+    let index = {
+        let mut seen = seen.borrow_mut();
+        let lookup = Lookup { record_type, start, end: None, addresses: vec![], error: None };
+        seen.connection.lookups.push(lookup);
+        seen.connection.lookups.len() - 1
+    };
+    let answer = match record_type {
+        RecordType::Aaaa => resolver.ipv6_lookup(host).await,
+        RecordType::A | RecordType::Any => resolver.ipv4_lookup(host).await,
+    };
+    let mut seen = seen.borrow_mut();
+    let end = seen.timebase.now().at;
+    let lookup = &mut seen.connection.lookups[index];
+    lookup.end = Some(end);
+    match answer {
+        Ok(found) => {
+            let address = |data: &RData| match data {
+                RData::A(a) => Some(IpAddr::V4(a.0)),
+                RData::AAAA(a) => Some(IpAddr::V6(a.0)),
+                _ => None,
+            };
+            lookup.addresses = found.answers().iter().filter_map(|r| address(&r.data)).collect();
+            Ok(lookup.addresses.clone())
+        }
+        Err(error) if error.is_nx_domain() => {
+            lookup.error = Some("NXDOMAIN".into());
+            Err(Cause::NameNotFound { name: host.to_owned() })
+        }
+        Err(error) if error.is_no_records_found() => Ok(Vec::new()),
+        Err(error) => {
+            lookup.error = Some(error.to_string());
+            Err(match error {
+                NetError::Timeout => {
+                    Cause::ResolverTimedOut { name: host.to_owned(), after: end.since(start) }
+                }
+                other => Cause::ResolverFailed { name: host.to_owned(), detail: other.to_string() },
+            })
+        }
+    }
+}
+
+async fn system(
+    seen: &Shared,
+    family: Family,
+    host: &str,
+    port: u16,
+) -> Result<Vec<IpAddr>, Cause> {
+    let start = seen.borrow().timebase.now().at;
+    let answer = tokio::net::lookup_host((host, port)).await;
+    let mut seen = seen.borrow_mut();
+    let end = Some(seen.timebase.now().at);
+    let mut lookup =
+        Lookup { record_type: RecordType::Any, start, end, addresses: vec![], error: None };
+    let found = match answer {
+        Ok(found) => {
+            for address in found.map(|a: SocketAddr| a.ip()) {
+                if !lookup.addresses.contains(&address) {
+                    lookup.addresses.push(address);
+                }
+            }
+            // The system has sorted them already (RFC 6724); that order is kept.
+            let allowed: Vec<IpAddr> =
+                lookup.addresses.iter().copied().filter(|a| family.allows(a)).collect();
+            if allowed.is_empty() {
+                Err(Cause::NoAddresses { name: host.to_owned(), family: family.name() })
+            } else {
+                Ok(allowed)
+            }
+        }
+        Err(error) => {
+            // EAI_NONAME and its kin have no stable form beyond their text.
+            let detail = error.to_string();
+            let detail = detail.rsplit(": ").next().unwrap_or(&detail).to_owned();
+            lookup.error = Some(detail.clone());
+            Err(if detail.contains("not known") {
+                Cause::NameNotFound { name: host.to_owned() }
+            } else {
+                Cause::ResolverFailed { name: host.to_owned(), detail }
+            })
+        }
+    };
+    seen.connection.lookups.push(lookup);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_alternate_with_ipv6_first() {
+        let parse = |text: &str| text.parse::<IpAddr>().unwrap();
+        let ordered = interleave(
+            ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8::3"]
+                .map(parse)
+                .to_vec(),
+        );
+        let expected = ["2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.2", "2001:db8::3"];
+        assert_eq!(ordered, expected.map(parse));
+    }
+
+    #[test]
+    fn a_family_that_is_missing_is_named() {
+        let v4 = vec!["192.0.2.1".parse().unwrap()];
+        let error = allowed(v4, Family::V6, "example.test").unwrap_err();
+        assert_eq!(error.to_string(), "example.test has no IPv6 address");
+    }
+}

@@ -1,0 +1,438 @@
+//! The byte stream HTTP is spoken over: TCP, or TLS over TCP, watched from both sides.
+//!
+//! What is written is held back until it is released with [`Stream::release`]: the client's
+//! Finished, the HTTP/2 preface, SETTINGS and the request's HEADERS leave together, in one send.
+//! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
+
+use std::cell::RefCell;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use firstbyte_core::timeline::{Cause, Direction, Mark};
+use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};
+use rustls::client::ClientConnection;
+use rustls::{HandshakeKind, ProtocolVersion};
+
+use super::connect::describe;
+use super::observation::{Shared, When};
+use super::tls::{self, Session};
+use super::watch::HttpWatch;
+use crate::net::{Connected, Recorder, SendId, TcpStream};
+
+/// Read at most this much at once, when there is nothing left to time.
+const BULK: usize = 64 * 1024;
+/// Hold back at most this much.
+const HELD_BACK: usize = 256 * 1024;
+
+pub(super) struct Stream {
+    tcp: TcpStream,
+    tls: Option<Box<TlsLayer>>,
+    seen: Shared,
+    /// Until released, nothing leaves.
+    held: bool,
+    /// Ready to be sent.
+    outgoing: Vec<u8>,
+    /// What is in `outgoing`, by name.
+    outgoing_names: Vec<String>,
+    buffer: Box<[u8]>,
+    /// One segment: reads that are timed take no more, so that each has a stamp of its own.
+    segment_bytes: usize,
+    ended: bool,
+    watch: HttpWatch,
+    handshake_complete_marked: bool,
+    request_start_marked: bool,
+    /// What went wrong on this stream, if anything did.
+    pub fault: Option<Cause>,
+}
+
+struct TlsLayer {
+    session: Session,
+    sent: RecordScanner,
+    received: RecordScanner,
+    tickets: u32,
+    /// Plaintext decrypted so far, bytes.
+    decrypted: u64,
+    /// Where each record with plaintext stood, until the response has begun.
+    records: Vec<PlainRecord>,
+}
+
+/// A record that carried plaintext.
+struct PlainRecord {
+    /// Offset of its first byte on the TCP stream.
+    start: u64,
+    /// Offset of its plaintext among all plaintext received.
+    plaintext: u64,
+}
+
+impl TlsLayer {
+    /// Takes note of plaintext that came out of the record received last.
+    fn note_decrypted(&mut self, unread_before: usize, unread: usize) {
+        let new = unread.saturating_sub(unread_before) as u64;
+        if new > 0 {
+            let start = self.received.record_start();
+            self.records.push(PlainRecord { start, plaintext: self.decrypted });
+            self.decrypted += new;
+        }
+    }
+
+    /// Where on the TCP stream the plaintext at `offset` came from.
+    fn stream_offset(&self, offset: u64) -> Option<u64> {
+        const RECORD_HEADER: u64 = 5;
+        let record = self.records.iter().rev().find(|r| r.plaintext <= offset)?;
+        Some(record.start + RECORD_HEADER + (offset - record.plaintext))
+    }
+}
+
+impl Stream {
+    pub(super) fn new(connected: Connected, seen: &Shared) -> Self {
+        Self {
+            segment_bytes: connected.segment_bytes.unwrap_or(1_200).clamp(512, BULK),
+            tcp: connected.stream,
+            tls: None,
+            seen: Shared::clone(seen),
+            held: false,
+            outgoing: Vec::new(),
+            outgoing_names: Vec::new(),
+            buffer: vec![0; BULK].into_boxed_slice(),
+            ended: false,
+            watch: HttpWatch::new(false),
+            handshake_complete_marked: false,
+            request_start_marked: false,
+            fault: None,
+        }
+    }
+
+    /// Does the TLS handshake. Its last flight is held back, to leave with the request.
+    pub(super) async fn handshake(&mut self, session: Session) -> Result<(), Cause> {
+        self.tls = Some(Box::new(TlsLayer {
+            session,
+            sent: RecordScanner::default(),
+            received: RecordScanner::default(),
+            tickets: 0,
+            decrypted: 0,
+            records: Vec::new(),
+        }));
+        let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
+        if let Some(tls) = &self.tls {
+            self.seen.borrow_mut().connection.facts.tls = Some(tls.session.facts());
+        }
+        result.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "handshake")))
+    }
+
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.is_handshaking() {
+            ready!(self.poll_send_all(cx))?;
+            ready!(self.poll_fill(cx))?;
+            if self.ended && self.is_handshaking() {
+                self.fault.get_or_insert(Cause::ClosedInHandshake);
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        self.held = true;
+        let Some(tls) = &self.tls else { return Poll::Ready(Ok(())) };
+        if !tls.session.connection.wants_write() {
+            // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
+            if let Some(arrival) = self.tcp.recorder().borrow().last_arrival() {
+                self.seen.borrow_mut().mark(Mark::HandshakeComplete, When::At(arrival));
+                self.handshake_complete_marked = true;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.session.connection.is_handshaking())
+    }
+
+    pub(super) fn alpn_is_http2(&self) -> bool {
+        self.tls.as_ref().and_then(|tls| tls.session.connection.alpn_protocol()) == Some(b"h2")
+    }
+
+    /// From here on HTTP is spoken, and watched.
+    pub(super) fn speak_http(&mut self, http2: bool) {
+        self.held = true;
+        self.watch = HttpWatch::new(http2);
+    }
+
+    /// Lets everything written so far leave, and all that comes.
+    pub(super) fn release(&mut self) {
+        self.held = false;
+    }
+
+    pub(super) const fn watch(&self) -> &HttpWatch {
+        &self.watch
+    }
+
+    pub(super) fn tls_facts(&self) -> Option<firstbyte_core::timeline::TlsFacts> {
+        self.tls.as_ref().map(|tls| tls.session.facts())
+    }
+
+    /// Takes plaintext to be sent.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if !self.held && self.outgoing.len() >= HELD_BACK {
+            ready!(self.poll_send_all(cx))?;
+        }
+        let taken = match &mut self.tls {
+            Some(tls) => io::Write::write(&mut tls.session.connection.writer(), bytes)?,
+            None => {
+                self.outgoing.extend_from_slice(bytes);
+                bytes.len()
+            }
+        };
+        let names = self.watch.sent(&bytes[..taken]);
+        self.outgoing_names.extend(names);
+        self.encrypt()?;
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Moves what TLS has ready into `outgoing`.
+    fn encrypt(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            while tls.session.connection.wants_write() {
+                tls.session.connection.write_tls(&mut self.outgoing)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.held { Poll::Ready(Ok(())) } else { self.poll_send_all(cx) }
+    }
+
+    fn poll_send_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.encrypt()?;
+        while !self.outgoing.is_empty() {
+            let sent = ready!(self.tcp.poll_send(cx, &self.outgoing));
+            let (bytes, id) = sent.map_err(|e| self.note_io(e, "send"))?;
+            self.note_sent(bytes, id);
+            self.outgoing.drain(..bytes);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Names what has just left, and sets the marks that are its departure.
+    fn note_sent(&mut self, bytes: usize, id: SendId) {
+        let recorder = self.tcp.recorder();
+        let mut recorder = recorder.borrow_mut();
+        let mut seen = self.seen.borrow_mut();
+        if let Some(tls) = &mut self.tls {
+            let handshaking = tls.session.connection.is_handshaking();
+            let mut finished = !self.handshake_complete_marked && !handshaking;
+            let _ = tls.sent.feed(&self.outgoing[..bytes], |event| match event {
+                Event::Handshake { name, .. } => recorder.name_message(Direction::Sent, name),
+                Event::Record { content_type, .. } => match content_type {
+                    ContentType::ChangeCipherSpec => {
+                        recorder.name_message(Direction::Sent, "ChangeCipherSpec");
+                    }
+                    ContentType::Handshake => recorder.name_message(Direction::Sent, "{Finished}"),
+                    ContentType::Alert => recorder.name_message(Direction::Sent, "Alert"),
+                    ContentType::ApplicationData => {
+                        if std::mem::take(&mut finished) {
+                            recorder.name_message(Direction::Sent, "{Finished}");
+                        }
+                    }
+                },
+            });
+            if !self.handshake_complete_marked && !handshaking {
+                seen.mark(Mark::HandshakeComplete, When::Departure(id));
+                self.handshake_complete_marked = true;
+            }
+        }
+        for name in self.outgoing_names.drain(..) {
+            recorder.name_message(Direction::Sent, name);
+        }
+        if self.watch.request_bytes > 0 && !self.watch.response_started {
+            if !std::mem::replace(&mut self.request_start_marked, true) {
+                seen.mark(Mark::RequestStart, When::Departure(id));
+            }
+            if !self.watch.request_complete || bytes == self.outgoing.len() {
+                seen.mark(Mark::RequestEnd, When::Departure(id));
+            }
+        }
+    }
+
+    /// Gives plaintext; 0 bytes is the end.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(tls) = &mut self.tls {
+                match io::Read::read(&mut tls.session.connection.reader(), into) {
+                    Ok(bytes) => {
+                        self.note_plaintext(&into[..bytes]);
+                        return Poll::Ready(Ok(bytes));
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
+                    // Closed without close_notify: HTTP knows whether the response was complete.
+                    Err(_) => return Poll::Ready(Ok(0)),
+                }
+                ready!(self.poll_fill(cx))?;
+            } else {
+                let limit = self.read_limit().min(into.len());
+                let received = ready!(self.tcp.poll_receive(cx, &mut into[..limit]));
+                let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
+                self.note_plaintext(&into[..bytes]);
+                return Poll::Ready(Ok(bytes));
+            }
+        }
+    }
+
+    fn read_limit(&self) -> usize {
+        if self.watch.response_started { BULK } else { self.segment_bytes }
+    }
+
+    /// Receives ciphertext and lets TLS have it.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let limit = self.read_limit();
+        let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..limit]));
+        let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
+        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
+        if bytes == 0 {
+            self.ended = true;
+            tls.session.connection.read_tls(&mut io::empty())?;
+            return Poll::Ready(Ok(()));
+        }
+        let mut left = &self.buffer[..bytes];
+        while !left.is_empty() {
+            match process_record(tls, left, &self.tcp.recorder()) {
+                Ok(taken) => left = &left[taken..],
+                Err(cause) => {
+                    self.fault.get_or_insert(cause);
+                    // The alert that tells the server why; the error itself is what counts.
+                    let _ = self.poll_send_all(cx);
+                    return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn note_plaintext(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let begun = self.watch.response_started;
+        let names = self.watch.received(bytes);
+        let recorder = self.tcp.recorder();
+        let mut recorder = recorder.borrow_mut();
+        for name in names {
+            recorder.name_message(Direction::Received, name);
+        }
+        if !begun && self.watch.response_started {
+            let offset = self.watch.response_offset;
+            let offset = match &mut self.tls {
+                Some(tls) => tls.stream_offset(offset),
+                None => Some(offset),
+            };
+            if let Some(arrival) = offset.and_then(|offset| recorder.arrival_of(offset)) {
+                self.seen.borrow_mut().mark(Mark::ResponseStart, When::At(arrival));
+            }
+        }
+        if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
+            tls.records.clear();
+        }
+    }
+
+    /// When the last bytes arrived.
+    pub(super) fn last_arrival(&self) -> Option<firstbyte_core::timeline::Stamp> {
+        self.tcp.recorder().borrow().last_arrival()
+    }
+
+    fn note_io(&mut self, error: io::Error, operation: &'static str) -> io::Error {
+        let cause =
+            match error.kind() {
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                    if self.is_handshaking() { Cause::ResetInHandshake } else { Cause::Reset }
+                }
+                _ => io_cause(&error, operation),
+            };
+        self.fault.get_or_insert(cause);
+        error
+    }
+
+    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting.
+    pub(super) fn close(&mut self, cx: &mut Context<'_>) {
+        if let Some(tls) = &mut self.tls {
+            tls.session.connection.send_close_notify();
+            self.outgoing_names.push("close_notify".into());
+            let _ = self.poll_send_all(cx);
+        }
+    }
+}
+
+/// Lets TLS have `bytes` up to the end of one record; gives how many that were.
+///
+/// Record by record, because what comes out of each says what it was.
+fn process_record(
+    tls: &mut TlsLayer,
+    bytes: &[u8],
+    recorder: &RefCell<Recorder>,
+) -> Result<usize, Cause> {
+    let mut recorder = recorder.borrow_mut();
+    let handshaking = tls.session.connection.is_handshaking();
+    let taken = tls.received.feed_record(bytes, |event| {
+        if let Some(name) = received_name(&event, handshaking) {
+            recorder.name_message(Direction::Received, name);
+        }
+    });
+    let taken = taken.map_err(|not_tls| Cause::NotTls {
+        looks_like: (not_tls.offset < 5 && bytes.starts_with(b"HTTP/")).then_some("HTTP"),
+    })?;
+    let connection = &mut tls.session.connection;
+    let unread = connection.process_new_packets().map_or(0, |s| s.plaintext_bytes_to_read());
+    let mut record = &bytes[..taken];
+    while !record.is_empty() {
+        connection.read_tls(&mut record).map_err(|e| io_cause(&e, "read TLS records"))?;
+    }
+    let state = connection.process_new_packets();
+    let state = state.map_err(|error| tls::cause(&error, &tls.session))?;
+    tls.note_decrypted(unread, state.plaintext_bytes_to_read());
+    let connection = &tls.session.connection;
+    if handshaking && !connection.is_handshaking() {
+        for name in encrypted_handshake(connection) {
+            recorder.name_message(Direction::Received, *name);
+        }
+    }
+    let tickets = connection.tls13_tickets_received();
+    for _ in tls.tickets..tickets {
+        recorder.name_message(Direction::Received, "{NewSessionTicket}");
+    }
+    tls.tickets = tickets;
+    Ok(taken)
+}
+
+/// What a server's first flight holds besides what the record layer shows (RFC 8446 §2).
+fn encrypted_handshake(connection: &ClientConnection) -> &'static [&'static str] {
+    match (connection.protocol_version(), connection.handshake_kind()) {
+        (Some(ProtocolVersion::TLSv1_3), Some(HandshakeKind::Resumed)) => {
+            &["{EncryptedExtensions}", "{Finished}"]
+        }
+        (Some(ProtocolVersion::TLSv1_3), _) => {
+            &["{EncryptedExtensions}", "{Certificate}", "{CertificateVerify}", "{Finished}"]
+        }
+        _ => &[],
+    }
+}
+
+fn io_cause(error: &io::Error, operation: &'static str) -> Cause {
+    Cause::Io { operation, detail: describe(error) }
+}
+
+/// The name of what arrived, where the record layer can tell.
+fn received_name(event: &Event, handshaking: bool) -> Option<&'static str> {
+    match event {
+        Event::Handshake { name, .. } => Some(name),
+        Event::Record { content_type, .. } => match content_type {
+            ContentType::ChangeCipherSpec => Some("ChangeCipherSpec"),
+            ContentType::Handshake => Some("{Finished}"),
+            ContentType::Alert if handshaking => Some("Alert"),
+            ContentType::Alert | ContentType::ApplicationData => None,
+        },
+    }
+}

@@ -1,0 +1,93 @@
+//! What the TLS stack reports, as causes that say whose fault it is.
+
+use firstbyte_core::timeline::Cause;
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
+
+use super::Session;
+
+/// The cause behind `error`.
+pub(crate) fn cause(error: &Error, session: &Session) -> Cause {
+    let offered = &session.offered;
+    match error {
+        Error::InvalidCertificate(error) => certificate(error, session),
+        Error::NoApplicationProtocol => Cause::AlpnMismatch { offered: offered.alpn.clone() },
+        Error::AlertReceived(alert) => match alert {
+            AlertDescription::ProtocolVersion => {
+                Cause::ProtocolVersionRefused { offered: offered.versions.into() }
+            }
+            AlertDescription::NoApplicationProtocol => {
+                Cause::AlpnMismatch { offered: offered.alpn.clone() }
+            }
+            AlertDescription::CertificateRequired => Cause::ClientCertificateRequired,
+            AlertDescription::HandshakeFailure => Cause::NoCommonParameters {
+                detail: "server sent the alert handshake_failure".into(),
+            },
+            other => Cause::TlsAlert { alert: snake_case(&format!("{other:?}")) },
+        },
+        Error::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::SupportedVersionsExtensionRequired,
+        ) => Cause::ProtocolVersionRefused { offered: offered.versions.into() },
+        Error::PeerIncompatible(what) => {
+            Cause::NoCommonParameters { detail: snake_case(&format!("{what:?}")).replace('_', " ") }
+        }
+        other => Cause::TlsMisbehaved { detail: other.to_string() },
+    }
+}
+
+fn certificate(error: &CertificateError, session: &Session) -> Cause {
+    match error {
+        CertificateError::Expired => Cause::CertificateExpired { not_after: None },
+        CertificateError::ExpiredContext { not_after, .. } => {
+            Cause::CertificateExpired { not_after: Some(date(*not_after)) }
+        }
+        CertificateError::NotValidYet => Cause::CertificateNotYetValid { not_before: None },
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            Cause::CertificateNotYetValid { not_before: Some(date(*not_before)) }
+        }
+        CertificateError::NotValidForName => {
+            Cause::CertificateWrongName { host: "the host".into(), names: Vec::new() }
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            Cause::CertificateWrongName {
+                host: expected.to_str().into_owned(),
+                names: presented.iter().map(|name| plain_name(name)).collect(),
+            }
+        }
+        CertificateError::UnknownIssuer => {
+            let chain = session.facts().certificates;
+            Cause::CertificateUnknownIssuer { issuer: chain.last().map(|c| c.issuer.clone()) }
+        }
+        other => Cause::CertificateInvalid { detail: Error::from(other.clone()).to_string() },
+    }
+}
+
+/// `DnsName("x")` as webpki presents it, to `x`.
+fn plain_name(presented: &str) -> String {
+    let inner = presented.split_once('(').map_or(presented, |(_, rest)| rest);
+    inner.trim_end_matches(')').trim_matches('"').to_owned()
+}
+
+fn date(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    x509_parser::time::ASN1Time::from_timestamp(seconds).map_or_else(
+        |_| format!("{seconds} s since 1970"),
+        |at| at.to_datetime().date().to_string(),
+    )
+}
+
+/// `HandshakeFailure` to `handshake_failure`, as RFC 8446 §6 writes alerts.
+fn snake_case(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    for (i, c) in name.char_indices() {
+        if c.is_ascii_uppercase() && i > 0 {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}

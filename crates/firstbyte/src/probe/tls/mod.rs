@@ -1,0 +1,259 @@
+//! TLS: what is offered, and what the handshake settled.
+//!
+//! Input: the options. Output: a configuration that starts one handshake at a time, the facts of a
+//! handshake, and causes for its errors. Sessions are not kept: every handshake is a full one.
+
+mod certificate;
+mod errors;
+mod verifier;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firstbyte_core::timeline::{Handshake, TlsFacts};
+use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
+use rustls::crypto::aws_lc_rs as provider;
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
+
+pub(super) use certificate::describe as describe_certificate;
+pub(super) use errors::cause;
+use verifier::Verifier;
+
+use super::options::{HttpVersion, TlsOptions, TlsVersion};
+
+/// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
+const DEFAULT_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "P-256", "P-384"];
+
+/// A TLS configuration that handshakes are started from.
+pub(super) struct Tls {
+    config: ClientConfig,
+    roots: Option<Arc<WebPkiServerVerifier>>,
+    insecure: bool,
+    offered: Offered,
+}
+
+/// What is offered, in words, for errors.
+#[derive(Clone, Debug)]
+pub(super) struct Offered {
+    pub versions: &'static str,
+    pub alpn: String,
+}
+
+impl Tls {
+    /// # Errors
+    /// What could not be set up as asked, in words.
+    pub(super) fn new(options: &TlsOptions, http: HttpVersion) -> Result<Self, TlsSetupError> {
+        let mut crypto = provider::default_provider();
+        crypto.kx_groups = groups(&options.groups)?;
+        let crypto = Arc::new(crypto);
+        let (versions, versions_offered): (&[_], _) = match (options.min, options.max) {
+            (TlsVersion::V1_2, TlsVersion::V1_2) => (&[&rustls::version::TLS12], "TLS 1.2"),
+            (TlsVersion::V1_3, _) => (&[&rustls::version::TLS13], "TLS 1.3"),
+            (TlsVersion::V1_2, TlsVersion::V1_3) => {
+                (&[&rustls::version::TLS13, &rustls::version::TLS12], "TLS 1.2 and 1.3")
+            }
+        };
+        let roots = roots(options.ca_file.as_deref(), options.insecure, &crypto)?;
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&crypto))
+            .with_protocol_versions(versions)
+            .map_err(|e| TlsSetupError::Other(e.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Verifier::new(
+                roots.clone(),
+                Arc::clone(&crypto),
+                options.insecure,
+            )));
+        let mut config = match &options.client_certificate {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let (chain, key) = client_certificate(certificate, key.as_deref())?;
+                builder.with_client_auth_cert(chain, key).map_err(|e| {
+                    TlsSetupError::ClientCertificate(format!(
+                        "cannot use the client certificate {}: {e}",
+                        certificate.display()
+                    ))
+                })?
+            }
+        };
+        config.resumption = Resumption::disabled();
+        let alpn: &[&str] = match http {
+            HttpVersion::Negotiate => &["h2", "http/1.1"],
+            HttpVersion::Http1 => &["http/1.1"],
+            HttpVersion::Http2 => &["h2"],
+        };
+        config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
+        let offered = Offered { versions: versions_offered, alpn: alpn.join(", ") };
+        Ok(Self { config, roots, insecure: options.insecure, offered })
+    }
+
+    /// Begins a handshake with `host`.
+    pub(super) fn begin(&self, host: &str) -> Result<Session, String> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("{host} is not a name that a certificate can be for"))?;
+        let verifier = Arc::new(Verifier::new(
+            self.roots.clone(),
+            Arc::clone(self.config.crypto_provider()),
+            self.insecure,
+        ));
+        let mut config = self.config.clone();
+        config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
+        let connection =
+            ClientConnection::new(Arc::new(config), name).map_err(|e| e.to_string())?;
+        Ok(Session { connection, verifier, offered: self.offered.clone() })
+    }
+}
+
+/// A handshake under way, then a session.
+pub(super) struct Session {
+    pub connection: ClientConnection,
+    verifier: Arc<Verifier>,
+    pub offered: Offered,
+}
+
+impl Session {
+    /// What is known by now. Nothing is claimed that the handshake has not shown.
+    pub(super) fn facts(&self) -> TlsFacts {
+        let connection = &self.connection;
+        let seen = self.verifier.seen();
+        TlsFacts {
+            version: connection.protocol_version().map(version_name),
+            cipher_suite: connection.negotiated_cipher_suite().map(|suite| {
+                let name = format!("{:?}", suite.suite());
+                name.replacen("TLS13_", "TLS_", 1)
+            }),
+            group: connection
+                .negotiated_key_exchange_group()
+                .map(|group| format!("{:?}", group.name())),
+            handshake: connection.handshake_kind().map(|kind| match kind {
+                HandshakeKind::Full => Handshake::Full,
+                HandshakeKind::FullWithHelloRetryRequest => Handshake::FullWithHelloRetryRequest,
+                HandshakeKind::Resumed => Handshake::Resumed,
+            }),
+            alpn: connection.alpn_protocol().map(|p| String::from_utf8_lossy(p).into_owned()),
+            certificates: seen.chain.iter().map(describe_certificate).collect(),
+            verified: seen.verified,
+            tickets_received: (connection.protocol_version() == Some(ProtocolVersion::TLSv1_3))
+                .then(|| connection.tls13_tickets_received()),
+        }
+    }
+}
+
+fn version_name(version: ProtocolVersion) -> String {
+    match version {
+        ProtocolVersion::TLSv1_2 => "TLSv1.2".into(),
+        ProtocolVersion::TLSv1_3 => "TLSv1.3".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Why TLS cannot be set up as asked. The text is what the user reads.
+#[derive(Debug)]
+pub enum TlsSetupError {
+    /// A group that is not known.
+    Group(String),
+    /// The file of trusted issuers (`--cacert`) is of no use.
+    CaFile(String),
+    /// The client certificate or its key is of no use.
+    ClientCertificate(String),
+    /// Anything else the TLS stack says.
+    Other(String),
+}
+
+impl std::fmt::Display for TlsSetupError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Group(text)
+        | Self::CaFile(text)
+        | Self::ClientCertificate(text)
+        | Self::Other(text)) = self;
+        f.write_str(text)
+    }
+}
+
+fn groups(names: &[String]) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsSetupError> {
+    let find = |name: &str| {
+        let group: &'static dyn SupportedKxGroup = match name.to_ascii_lowercase().as_str() {
+            "x25519" => provider::kx_group::X25519,
+            "p-256" | "p256" | "secp256r1" | "prime256v1" => provider::kx_group::SECP256R1,
+            "p-384" | "p384" | "secp384r1" => provider::kx_group::SECP384R1,
+            "x25519mlkem768" => provider::kx_group::X25519MLKEM768,
+            "secp256r1mlkem768" => provider::kx_group::SECP256R1MLKEM768,
+            "mlkem768" => provider::kx_group::MLKEM768,
+            _ => {
+                return Err(TlsSetupError::Group(format!(
+                    "unknown group {name:?} in --curves: choose from X25519, P-256, P-384, \
+                     X25519MLKEM768, SecP256r1MLKEM768, MLKEM768"
+                )));
+            }
+        };
+        Ok(group)
+    };
+    if names.is_empty() {
+        return DEFAULT_GROUPS.iter().map(|name| find(name)).collect();
+    }
+    names.iter().map(|name| find(name)).collect()
+}
+
+/// The trusted issuers; none when nothing is to be verified and the system trusts nobody.
+fn roots(
+    ca_file: Option<&Path>,
+    insecure: bool,
+    crypto: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<WebPkiServerVerifier>>, TlsSetupError> {
+    let mut store = RootCertStore::empty();
+    if let Some(path) = ca_file {
+        for certificate in read_certificates(path, "--cacert").map_err(TlsSetupError::CaFile)? {
+            store.add(certificate).map_err(|e| {
+                TlsSetupError::CaFile(format!(
+                    "--cacert {}: not a usable certificate: {e}",
+                    path.display()
+                ))
+            })?;
+        }
+    } else {
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    if store.is_empty() {
+        return if insecure {
+            Ok(None)
+        } else {
+            Err(TlsSetupError::CaFile(
+                "the system has no trusted certificates: install the package ca-certificates, \
+                 or pass --cacert FILE"
+                    .into(),
+            ))
+        };
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(crypto))
+        .build()
+        .map(Some)
+        .map_err(|e| TlsSetupError::CaFile(e.to_string()))
+}
+
+fn read_certificates(path: &Path, flag: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = std::fs::read(path).map_err(|e| format!("{flag} {}: {e}", path.display()))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match certificates {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(format!("{flag} {}: no PEM certificate in it", path.display())),
+        Err(e) => Err(format!("{flag} {}: damaged PEM: {e}", path.display())),
+    }
+}
+
+fn client_certificate(
+    certificate: &Path,
+    key: Option<&Path>,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsSetupError> {
+    let chain =
+        read_certificates(certificate, "--cert").map_err(TlsSetupError::ClientCertificate)?;
+    let (flag, path) = key.map_or(("--cert", certificate), |path| ("--key", path));
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|e| {
+        TlsSetupError::ClientCertificate(format!(
+            "{flag} {}: no usable private key in it: {e}",
+            path.display()
+        ))
+    })?;
+    Ok((chain, key))
+}

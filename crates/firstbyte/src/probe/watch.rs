@@ -1,0 +1,177 @@
+//! Watches the decrypted bytes for where the request ends and the response begins.
+//!
+//! Input: plaintext in both directions, in pieces of any size. It only looks: HTTP is spoken by
+//! hyper. NewSessionTickets never come by here, and HTTP/2 settings are told from a response.
+
+use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
+
+#[derive(Debug)]
+pub(super) struct HttpWatch {
+    protocol: Protocol,
+    pub request_bytes: u64,
+    pub header_bytes: u64,
+    /// The last byte of the request was written (HTTP/2 says so; HTTP/1.1 goes by the response).
+    pub request_complete: bool,
+    pub response_started: bool,
+    /// Offset in the received plaintext at which the response begins, once it has.
+    pub response_offset: u64,
+    received_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Http1 {
+        /// The last bytes of the response's head, to find the blank line across pieces.
+        tail: [u8; 4],
+        head_complete: bool,
+    },
+    Http2 {
+        preface_left: usize,
+        sent: FrameScanner,
+        received: FrameScanner,
+    },
+}
+
+impl HttpWatch {
+    pub(super) fn new(http2: bool) -> Self {
+        let protocol = if http2 {
+            Protocol::Http2 {
+                preface_left: PREFACE.len(),
+                sent: FrameScanner::default(),
+                received: FrameScanner::default(),
+            }
+        } else {
+            Protocol::Http1 { tail: [0; 4], head_complete: false }
+        };
+        Self {
+            protocol,
+            request_bytes: 0,
+            header_bytes: 0,
+            request_complete: false,
+            response_started: false,
+            response_offset: 0,
+            received_bytes: 0,
+        }
+    }
+
+    /// Takes note of plaintext about to be sent, and names what is in it.
+    pub(super) fn sent(&mut self, bytes: &[u8]) -> Vec<String> {
+        let first = self.request_bytes == 0;
+        if !self.response_started {
+            self.request_bytes += bytes.len() as u64;
+        }
+        match &mut self.protocol {
+            Protocol::Http1 { .. } => {
+                vec![if first { first_line(bytes) } else { "request body".into() }]
+            }
+            Protocol::Http2 { preface_left, sent, .. } => {
+                let mut names = Vec::new();
+                let preface = bytes.len().min(*preface_left);
+                if preface > 0 {
+                    *preface_left -= preface;
+                    if *preface_left == 0 {
+                        names.push("preface".into());
+                    }
+                }
+                let mut complete = false;
+                sent.feed(&bytes[preface..], |frame| {
+                    complete |= ends_stream(frame);
+                    names.push(frame_name(frame));
+                });
+                self.request_complete |= complete;
+                names
+            }
+        }
+    }
+
+    /// Takes note of plaintext that arrived, and names what is in it.
+    pub(super) fn received(&mut self, bytes: &[u8]) -> Vec<String> {
+        let before = self.received_bytes;
+        self.received_bytes += bytes.len() as u64;
+        match &mut self.protocol {
+            Protocol::Http1 { tail, head_complete } => {
+                let first = !self.response_started;
+                if first {
+                    self.response_offset = before;
+                }
+                self.response_started = true;
+                if *head_complete {
+                    return Vec::new();
+                }
+                for byte in bytes {
+                    self.header_bytes += 1;
+                    tail.rotate_left(1);
+                    tail[3] = *byte;
+                    if *tail == *b"\r\n\r\n" {
+                        *head_complete = true;
+                        break;
+                    }
+                }
+                if first { vec![first_line(bytes)] } else { Vec::new() }
+            }
+            Protocol::Http2 { received, .. } => {
+                let mut names = Vec::new();
+                received.feed(bytes, |frame| {
+                    let head =
+                        matches!(frame.frame_type, FrameType::Headers | FrameType::Continuation);
+                    if head && frame.stream != 0 {
+                        if !self.response_started {
+                            self.response_offset = frame.offset;
+                        }
+                        self.response_started = true;
+                        self.header_bytes += u64::from(frame.payload_bytes) + 9;
+                    }
+                    names.push(frame_name(frame));
+                });
+                names
+            }
+        }
+    }
+}
+
+/// END_STREAM on a frame of a request (RFC 9113 §8.1).
+fn ends_stream(frame: FrameHeader) -> bool {
+    matches!(frame.frame_type, FrameType::Headers | FrameType::Data) && frame.flags & 1 != 0
+}
+
+fn frame_name(frame: FrameHeader) -> String {
+    let ack = if frame.is_ack() { " ack" } else { "" };
+    format!("{}{ack}", frame.frame_type.name())
+}
+
+fn first_line(bytes: &[u8]) -> String {
+    let line = bytes.split(|b| *b == b'\r' || *b == b'\n').next().unwrap_or_default();
+    let text: String = String::from_utf8_lossy(line)
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if text.chars().count() > 48 { text.chars().take(47).chain(['…']).collect() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http2_settings_are_no_response() {
+        let mut watch = HttpWatch::new(true);
+        let mut request = PREFACE.to_vec();
+        request.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        request.extend([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x82]);
+        assert_eq!(watch.sent(&request), ["preface", "SETTINGS", "HEADERS"]);
+        assert!(watch.request_complete);
+        assert_eq!(watch.received(&[0, 0, 0, 4, 0, 0, 0, 0, 0]), ["SETTINGS"]);
+        assert!(!watch.response_started);
+        watch.received(&[0, 0, 1, 1, 4, 0, 0, 0, 1]);
+        assert!(watch.response_started);
+        assert_eq!((watch.header_bytes, watch.response_offset), (10, 9));
+    }
+
+    #[test]
+    fn http1_head_ends_at_the_blank_line_wherever_it_is_cut() {
+        let mut watch = HttpWatch::new(false);
+        assert_eq!(watch.received(b"HTTP/1.1 200 OK\r\nA: b\r"), ["HTTP/1.1 200 OK"]);
+        watch.received(b"\n\r\nbody\r\n\r\n");
+        assert_eq!(watch.header_bytes, b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n".len() as u64);
+    }
+}
