@@ -12,7 +12,7 @@ mod relay;
 mod running;
 
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -264,16 +264,17 @@ fn fail(report: &mut PipeWriter, error: LabError) -> i32 {
 }
 
 fn tell(report: &mut PipeWriter, message: &Report) {
-    if let Ok(text) = serde_json::to_vec(message) {
+    if let Ok(text) = serde_json::to_string(message) {
         // A caller that is gone need not know.
-        let _ = report.write_all(&text);
+        let _ = writeln!(report, "{text}");
     }
 }
 
-fn read_report(mut report: PipeReader) -> Option<Report> {
-    let mut text = String::new();
-    report.read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+/// Waits for one line; `None` if all who could write it have ended.
+fn read_report(report: PipeReader) -> Option<Report> {
+    let mut line = String::new();
+    BufReader::new(report).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
 }
 
 fn failed(step: &'static str) -> impl Fn(nix::errno::Errno) -> LabError {

@@ -123,9 +123,9 @@ impl RunningLab {
         })
         .map_err(failed("fork"))?;
         drop(writer);
-        let report = read_report(reader);
+        // Signals are passed on from here; only then is there time to read why it failed, if it did.
         let code = signals.wait_for(child, Collect::One).map_err(failed("wait for the command"))?;
-        match report {
+        match read_report(reader) {
             Some(Report::Failed(error)) => Err(error),
             _ => Ok(code),
         }

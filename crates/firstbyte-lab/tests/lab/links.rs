@@ -1,0 +1,154 @@
+//! What links do, measured from the outside.
+
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use firstbyte_lab::{Lab, LabOptions, ServerChoice};
+
+use crate::support::{self, SERVER_V4, SERVER_V6, in_lab, median, on_host, read_capture, scenario};
+
+const CONNECTIONS: usize = 100;
+/// Of the median of an idle link's round trip.
+const TOLERANCE_US: u64 = 100;
+
+fn builtin() -> LabOptions {
+    LabOptions { server: ServerChoice::Builtin, ..LabOptions::default() }
+}
+
+/// From the client's SYN to the SYN-ACK, by the kernel's stamps on the client's interface.
+pub(crate) fn round_trip() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = LabOptions { capture: Some(directory.path().to_owned()), ..builtin() };
+    let delay = r#"up = { delay = "10ms" }
+down = { delay = "10ms" }"#;
+    in_lab(&scenario("", delay), &options, |_| {
+        for address in [SERVER_V4, SERVER_V6] {
+            for _ in 0..CONNECTIONS {
+                TcpStream::connect((address, 443)).unwrap();
+            }
+        }
+    });
+    let (packets, dropped) = read_capture(&directory.path().join("client.pcapng"));
+    assert_eq!(dropped, 0);
+    for ipv6 in [false, true] {
+        let round_trips = syn_round_trips(&packets, ipv6);
+        assert_eq!(round_trips.len(), CONNECTIONS);
+        assert!(round_trips.iter().all(|ns| *ns >= 20_000_000), "faster than configured");
+        let error_us = (median(round_trips) - 20_000_000) / 1_000;
+        println!("  idle round trip, ipv6 {ipv6}: {error_us} µs above 20 ms at the median");
+        assert!(error_us <= TOLERANCE_US, "{error_us} µs");
+    }
+}
+
+fn syn_round_trips(packets: &[support::Packet], ipv6: bool) -> Vec<u64> {
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    let of = |wanted: u8| {
+        packets.iter().filter(move |packet| packet.is_ipv6() == ipv6).filter_map(move |packet| {
+            let (flags, source, destination) = packet.tcp()?;
+            (flags & (SYN | ACK) == wanted).then_some((packet.realtime_ns, source, destination))
+        })
+    };
+    of(SYN | ACK)
+        .filter_map(|(answered, _, port)| {
+            let (asked, ..) = of(SYN).find(|(_, source, _)| *source == port)?;
+            Some(answered - asked)
+        })
+        .collect()
+}
+
+pub(crate) fn loss() {
+    const SENT: usize = 2_000;
+    const BURST: usize = 100;
+    let lossy = r#"up = { loss = "10%" }"#;
+    in_lab(&scenario(lossy, ""), &builtin(), |lab| {
+        let server = udp_server(lab, SERVER_V4);
+        let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+        // In parts that fit into the socket's buffer: what is lost there is not the link's.
+        let received: usize = (0..SENT / BURST)
+            .map(|_| {
+                for _ in 0..BURST {
+                    client.send_to(b"x", (SERVER_V4, 9)).unwrap();
+                }
+                received_within(&server, Duration::from_millis(30))
+            })
+            .sum();
+        let lost = SENT - received;
+        // 200 expected, standard deviation 13.
+        assert!((140..260).contains(&lost), "{lost}");
+        assert_eq!(lab.forwarder_stats().lost, lost as u64);
+        assert_eq!(lab.forwarder_stats().ring_full, 0);
+    });
+}
+
+pub(crate) fn mtu() {
+    in_lab(&scenario("", "down = { mtu = 1300 }"), &builtin(), |lab| {
+        for (address, any) in [(SERVER_V4, "0.0.0.0:0"), (SERVER_V6, "[::]:0")] {
+            let server = udp_server(lab, address);
+            let client = UdpSocket::bind(any).unwrap();
+            client.connect((address, 9)).unwrap();
+            client.send(&[0; 1_200]).unwrap();
+            client.send(&[0; 1_400]).unwrap();
+            assert_eq!(received_within(&server, Duration::from_millis(100)), 1);
+            // The router's answer is known by now: the next one does not leave the host whole.
+            let refused = client.send(&[0; 1_400]).unwrap_err();
+            assert_eq!(
+                refused.raw_os_error(),
+                Some(nix::errno::Errno::EMSGSIZE as i32),
+                "{refused}"
+            );
+        }
+        assert_eq!(lab.forwarder_stats().too_big, 2);
+    });
+}
+
+pub(crate) fn rate() {
+    // 500 kB at 8 Mbit/s take half a second.
+    in_lab(&scenario(r#"down = { rate = "8mbit" }"#, ""), &builtin(), |lab| {
+        let versions = [&rustls::version::TLS13];
+        let before = std::fs::read_to_string("/proc/uptime").unwrap();
+        let answer = support::get(lab, false, "/bytes/500000", &versions);
+        let after = std::fs::read_to_string("/proc/uptime").unwrap();
+        let seconds = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
+        assert_eq!(answer.body.len(), 500_000);
+        let took = seconds(&after) - seconds(&before);
+        assert!((0.5..1.0).contains(&took), "{took} s");
+    });
+}
+
+pub(crate) fn families() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = LabOptions { capture: Some(directory.path().to_owned()), ..builtin() };
+    let delay = r#"up = { delay = "5ms", ipv6 = { delay = "8ms" } }"#;
+    in_lab(&scenario("", delay), &options, |_| {
+        for address in [SERVER_V4, SERVER_V6] {
+            (0..20).for_each(|_| drop(TcpStream::connect((address, 443)).unwrap()));
+        }
+    });
+    let (packets, _) = read_capture(&directory.path().join("client.pcapng"));
+    for (ipv6, configured_ms) in [(false, 5), (true, 8)] {
+        assert_eq!(median(syn_round_trips(&packets, ipv6)) / 1_000_000, configured_ms);
+    }
+}
+
+fn udp_server(lab: &Lab, address: &str) -> UdpSocket {
+    on_host(lab, "server", || {
+        // The discard port; a listener shows that the address is this host's.
+        drop(TcpListener::bind((address, 0)).unwrap());
+        UdpSocket::bind((address, 9)).unwrap()
+    })
+}
+
+/// How many datagrams come until none has come for `silence`.
+fn received_within(server: &UdpSocket, silence: Duration) -> usize {
+    server.set_read_timeout(Some(silence)).unwrap();
+    let mut buffer = [0; 2_000];
+    (0..)
+        .take_while(|_| match server.recv(&mut buffer) {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(error) => panic!("{error}"),
+        })
+        .count()
+}

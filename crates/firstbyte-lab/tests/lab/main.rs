@@ -1,0 +1,90 @@
+//! Labs on the real kernel.
+//!
+//! A test harness of its own, because a lab is made by forking a process that has one thread. As
+//! root everything runs twice: as root, and again as an ordinary user. Arguments are parts of names
+//! of tests to run.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
+
+mod captures;
+mod life;
+mod links;
+mod servers;
+mod support;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Any user that is not root; `nobody` on most machines.
+const ORDINARY_USER: u32 = 65_534;
+
+type Test = (&'static str, fn());
+
+const TESTS: [Test; 20] = [
+    ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
+    ("links::loss_is_as_configured_and_counted", links::loss),
+    ("links::a_packet_above_the_mtu_is_answered", links::mtu),
+    ("links::rate_bounds_a_transfer", links::rate),
+    ("links::families_differ_where_the_scenario_says_so", links::families),
+    ("servers::nginx_answers_over_both_families", servers::nginx),
+    ("servers::builtin_answers_over_both_families", servers::builtin),
+    ("servers::builtin_takes_its_time", servers::delays),
+    ("servers::a_directive_that_nginx_refuses_is_shown", servers::bad_directive),
+    ("servers::dns_answers_the_c_library", servers::dns),
+    ("captures::hold_both_directions_at_three_places", captures::three_places),
+    ("captures::are_readable_by_others", captures::readable_by_others),
+    ("captures::that_cannot_be_written_are_an_error", captures::not_writable),
+    ("life::a_command_has_the_environment_and_its_exit_code_is_kept", life::command),
+    ("life::killing_the_caller_leaves_nothing", life::kill_caller),
+    ("life::killing_the_lab_leaves_nothing", life::kill_lab),
+    ("life::a_signal_reaches_the_command", life::signal),
+    ("life::up_run_down", life::up_run_down),
+    ("life::a_process_with_threads_is_refused", life::threads),
+    ("life::refused_namespaces_are_explained", life::refused),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(role) = arguments.first().and_then(|argument| argument.strip_prefix("--role=")) {
+        return life::play(role);
+    }
+    let wanted: Vec<&str> = arguments
+        .iter()
+        .map(String::as_str)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let tests = TESTS
+        .iter()
+        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|part| name.contains(part)));
+    let user = if support::is_root() { "root" } else { "an ordinary user" };
+    let mut failed = Vec::new();
+    for (name, test) in tests {
+        let passed = std::panic::catch_unwind(test).is_ok();
+        println!("test {name} (as {user}) ... {}", if passed { "ok" } else { "FAILED" });
+        if !passed {
+            failed.push(*name);
+        }
+    }
+    let passed_as_user = !support::is_root() || again_as_ordinary_user(&wanted);
+    if !failed.is_empty() {
+        println!("failed as {user}: {}", failed.join(", "));
+    }
+    if failed.is_empty() && passed_as_user { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs the tests from a copy of this program, which that user can read wherever this one is.
+fn again_as_ordinary_user(wanted: &[&str]) -> bool {
+    let directory = tempfile::Builder::new().prefix("lab-test").tempdir().unwrap();
+    support::open_to_all(directory.path());
+    let program = directory.path().join("lab");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    support::open_to_all(&program);
+    Command::new(program)
+        .args(wanted)
+        .current_dir(directory.path())
+        .env_remove("TMPDIR")
+        .uid(ORDINARY_USER)
+        .gid(ORDINARY_USER)
+        .status()
+        .unwrap()
+        .success()
+}

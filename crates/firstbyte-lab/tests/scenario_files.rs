@@ -1,0 +1,207 @@
+//! Scenario files: the shipped ones load, and every mistake has its message.
+
+use std::time::Duration;
+
+use firstbyte_lab::Scenario;
+use firstbyte_lab::scenario::Family;
+
+const CLIENT: &str = r#"
+[[host]]
+name = "client"
+role = "client"
+ipv4 = "192.0.2.1"
+"#;
+
+const SERVER: &str = r#"
+[[host]]
+name = "server"
+role = "server"
+ipv4 = "198.51.100.1"
+names = ["www.test"]
+"#;
+
+/// A scenario whose server has these lines too.
+fn with_server(lines: &str) -> String {
+    format!("description = \"d\"\n{CLIENT}{SERVER}{lines}\n")
+}
+
+fn message(source: &str) -> String {
+    Scenario::parse("bad", "bad.toml", source).unwrap_err().to_string()
+}
+
+#[test]
+fn shipped_scenarios_load() {
+    let names: Vec<_> = Scenario::shipped().map(|(name, _)| name).collect();
+    assert_eq!(names, ["govuk", "accuracy", "quiet"]);
+}
+
+#[test]
+fn govuk_has_the_round_trips_of_its_story() {
+    let govuk = Scenario::load("govuk").unwrap();
+    let round_trip = |edge: &str, family: Family| {
+        govuk.round_trip(govuk.client(), govuk.host(edge).unwrap(), family)
+    };
+    for (edge, ipv4_ms, ipv6_ms) in
+        [("london", 9, 11), ("vancouver", 140, 134), ("sydney", 280, 294), ("resolver", 4, 4)]
+    {
+        assert_eq!(round_trip(edge, Family::V4), Duration::from_millis(ipv4_ms), "{edge}");
+        assert_eq!(round_trip(edge, Family::V6), Duration::from_millis(ipv6_ms), "{edge}");
+    }
+}
+
+#[test]
+fn a_family_overrides_only_what_it_names() {
+    let source = with_server(r#"up = { delay = "5ms", loss = "1%", ipv6 = { delay = "7ms" } }"#);
+    let scenario = Scenario::parse("ok", "ok.toml", &source).unwrap();
+    let up = &scenario.host("server").unwrap().up;
+    assert_eq!((up.ipv4.delay, up.ipv4.loss), (Duration::from_millis(5), 0.01));
+    assert_eq!((up.ipv6.delay, up.ipv6.loss), (Duration::from_millis(7), 0.01));
+}
+
+#[test]
+fn names_and_paths_that_are_not_there() {
+    let message = |name: &str| Scenario::load(name).unwrap_err().to_string();
+    assert_eq!(
+        message("govukk"),
+        "no scenario is called `govukk`\n  shipped: govuk, accuracy, quiet\n  a file is given by \
+         its path, such as ./govukk.toml"
+    );
+    assert_eq!(
+        message("./missing.toml"),
+        "cannot read scenario ./missing.toml: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn values_that_are_not_allowed() {
+    let duration = r#"a duration from "0ms" to "60s", such as "4.5ms""#;
+    let share = r#"a percentage from "0%" to "100%", such as "0.5%""#;
+    let cases = [
+        (r#"up = { delay = "-3ms" }"#, r#"server.up.delay = "-3ms""#, duration),
+        (r#"up = { delay = "61s" }"#, r#"server.up.delay = "61s""#, duration),
+        (r#"down = { jitter = "5" }"#, r#"server.down.jitter = "5""#, duration),
+        (r#"up = { ipv6 = { delay = "1h" } }"#, r#"server.up.ipv6.delay = "1h""#, duration),
+        (r#"up = { loss = "0.5" }"#, r#"server.up.loss = "0.5""#, share),
+        (r#"up = { loss = "101%" }"#, r#"server.up.loss = "101%""#, share),
+        (
+            r#"up = { rate = "100MB" }"#,
+            r#"server.up.rate = "100MB""#,
+            r#"a rate up to "1000gbit", such as "512kbit", "100mbit" or "1gbit""#,
+        ),
+        ("down = { mtu = 500 }", "server.down.mtu = 500", "576 to 9000"),
+        (
+            "ipv6 = \"2001:db8::1\"\nup = { mtu = 1200 }",
+            "server.up.mtu = 1200",
+            "1280 to 9000 (IPv6 needs 1280, RFC 8200 §5)",
+        ),
+        (
+            r#"ipv6 = "192.0.2.9""#,
+            r#"server.ipv6 = "192.0.2.9""#,
+            r#"an IPv6 address, such as "2001:db8::1""#,
+        ),
+        (
+            r#"server = { kind = "apache" }"#,
+            r#"server.server.kind = "apache""#,
+            r#""auto", "nginx" or "builtin""#,
+        ),
+        (
+            r#"server = { kind = "nginx", think_time = "8ms" }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" with think_time or handshake_delay: nginx has neither"#,
+        ),
+        (
+            "server = { page_bytes = 100000001 }",
+            "server.server.page_bytes = 100000001",
+            "0 to 100000000",
+        ),
+        (
+            "[[host]]\nname = \"Paris\"\nrole = \"server\"\nipv4 = \"192.0.2.7\"",
+            r#"Paris.name = "Paris""#,
+            "1 to 15 of a-z, 0-9 and -",
+        ),
+        (
+            "[[host]]\nname = \"paris\"\nrole = \"router\"\nipv4 = \"192.0.2.7\"",
+            r#"paris.role = "router""#,
+            r#""client", "server" or "resolver""#,
+        ),
+        (
+            "[[host]]\nname = \"x\"\nrole = \"server\"\nipv4 = \"192.0.2.7\"\nnames = [\"WWW.test\"]",
+            r#"x.names = "WWW.test""#,
+            r#"a lower-case DNS name, such as "www.example.test""#,
+        ),
+    ];
+    for (lines, said, allowed) in cases {
+        assert_eq!(
+            message(&with_server(lines)),
+            format!("scenario bad.toml: {said} is not allowed\n  allowed: {allowed}"),
+        );
+    }
+}
+
+#[test]
+fn what_must_be_unique() {
+    let host = |name: &str, role: &str, ipv4: &str, dns: &str| {
+        with_server(&format!(
+            "[[host]]\nname = \"{name}\"\nrole = \"{role}\"\nipv4 = \"{ipv4}\"\nnames = [\"{dns}\"]"
+        ))
+    };
+    let cases = [
+        (
+            host("paris", "server", "198.51.100.1", "x.test"),
+            r#"paris.ipv4 = "198.51.100.1" is already used by server"#,
+        ),
+        (
+            host("paris", "server", "192.0.2.7", "www.test"),
+            r#"paris.names = "www.test" is already used by server"#,
+        ),
+        (
+            host("server", "server", "192.0.2.7", "x.test"),
+            r#"server.name = "server" is already used by server"#,
+        ),
+        (
+            host("paris", "client", "192.0.2.7", "x.test"),
+            r#"paris.role = "client" is already used by client"#,
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(message(&source), format!("scenario bad.toml: {expected}"));
+    }
+}
+
+#[test]
+fn what_must_be_there() {
+    let cases = [
+        (
+            format!("description = \"d\"\n{SERVER}"),
+            "host is missing\n  needed: one [[host]] with role = \"client\"",
+        ),
+        (
+            format!("description = \"d\"\n{CLIENT}"),
+            "host is missing\n  needed: a [[host]] with role = \"server\"",
+        ),
+        (
+            with_server("[[host]]\nname = \"x\"\nrole = \"resolver\""),
+            "x.ipv4 is missing\n  needed: an ipv4 or an ipv6 address, or both",
+        ),
+        (
+            with_server("[[host]]\nname = \"x\"\nrole = \"server\"\nipv4 = \"192.0.2.7\""),
+            "x.names is missing\n  needed: at least one DNS name for the server's certificate, \
+             such as [\"www.example.test\"]",
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(message(&source), format!("scenario bad.toml: {expected}"));
+    }
+}
+
+#[test]
+fn keys_and_types_are_the_toml_readers_to_refuse() {
+    let unknown = message(&with_server("up = { latency = \"3ms\" }"));
+    let expected = "scenario bad.toml: TOML parse error at line 13, column 8\n";
+    assert!(unknown.starts_with(expected), "{unknown}");
+    assert!(unknown.contains("unknown field `latency`, expected one of `delay`"), "{unknown}");
+    let number = message(&with_server("up = { delay = 3 }"));
+    assert!(number.contains("invalid type: integer `3`, expected a string"), "{number}");
+    let rate = message(&with_server("up = { ipv6 = { rate = \"1mbit\" } }"));
+    assert!(rate.contains("unknown field `rate`"), "{rate}");
+}
