@@ -20,6 +20,7 @@ use crate::error::LabError;
 use crate::forwarder::{Counter, MiddleFrame};
 use crate::network::{HostNetwork, INTERFACE};
 use crate::pcapng::{Direction, Writer};
+use crate::reports::CaptureStats;
 use crate::sys::{PacketRing, RingSize};
 
 /// Room for a burst of 16,384 full frames.
@@ -27,19 +28,6 @@ const RING: RingSize = RingSize { frames: 16_384, frame_bytes: 0 };
 /// How often a capture looks for frames. It is never woken by one: waking a thread takes the kernel
 /// several microseconds, which would be on the frame's way.
 const LOOK_MS: u8 = 10;
-
-/// How complete a capture file is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CaptureStats {
-    /// The file.
-    pub file: PathBuf,
-    /// Frames written.
-    pub frames: u64,
-    /// Frames missed, because more came than could be taken.
-    pub dropped: u64,
-    /// Why nothing more is written, if that is so.
-    pub failure: Option<String>,
-}
 
 /// A running capture.
 pub(crate) struct Capture {

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::ca::Ca;
-use crate::capture::{Capture, CaptureStats};
+use crate::capture::Capture;
 use crate::clock;
 use crate::error::LabError;
-use crate::forwarder::{Counters, Forwarder, ForwarderStats, MiddleFrame, Port};
+use crate::forwarder::{Counters, Forwarder, MiddleFrame, Port};
 use crate::link::Link;
 use crate::network::{HostNetwork, Network};
-use crate::process::{self, LabOptions, Published};
+use crate::options::LabOptions;
+use crate::process::{self, Published};
+use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
 use crate::scenario::{Role, Scenario};
-use crate::servers::{ServerReport, Servers, start_dns};
+use crate::servers::{Servers, start_dns};
 use crate::sys::{PacketRing, RingSize, start_in_network};
 
 /// Frames that may wait for the forwarder, per host.

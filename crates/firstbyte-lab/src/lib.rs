@@ -9,7 +9,9 @@ pub mod ca;
 mod clock;
 mod error;
 pub mod link;
+mod options;
 pub mod pcapng;
+mod reports;
 pub mod scenario;
 
 #[cfg(target_os = "linux")]
@@ -26,15 +28,18 @@ mod process;
 mod servers;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
 
 pub use error::LabError;
+pub use options::LabOptions;
+pub use reports::{CaptureStats, ForwarderStats, ServerReport};
 pub use scenario::{Scenario, ScenarioError, ServerChoice};
 
+#[cfg(not(target_os = "linux"))]
+pub use unsupported::{Lab, RunningLab, run, up};
 #[cfg(target_os = "linux")]
 pub use {
-    capture::CaptureStats,
-    forwarder::ForwarderStats,
     lab::Lab,
-    process::{LabOptions, RunningLab, run, up},
-    servers::ServerReport,
+    process::{RunningLab, run, up},
 };

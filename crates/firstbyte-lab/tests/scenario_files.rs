@@ -1,5 +1,7 @@
 //! Scenario files: the shipped ones load, and every mistake has its message.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::time::Duration;
 
 use firstbyte_lab::Scenario;

@@ -9,7 +9,7 @@ mod tls;
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use tokio_rustls::LazyConfigAcceptor;
 
 use crate::ca::ServerCertificate;
 
+#[cfg(target_os = "linux")]
 pub(crate) use http::page;
 
 /// How a server behaves.
@@ -84,21 +85,6 @@ impl Listeners {
             https: vec![TcpListener::bind(any_port)?],
             http: vec![TcpListener::bind(any_port)?],
         })
-    }
-
-    /// Ports 443 and 80 of all addresses, of the IP families there are.
-    pub(crate) fn well_known(ipv4: bool, ipv6: bool) -> io::Result<Self> {
-        let bind = |port: u16| {
-            let mut listeners = Vec::new();
-            // An IPv6 socket takes IPv4 connections too (RFC 3493 §3.7).
-            if ipv6 {
-                listeners.push(TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))?);
-            } else if ipv4 {
-                listeners.push(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?);
-            }
-            Ok::<_, io::Error>(listeners)
-        };
-        Ok(Self { https: bind(443)?, http: bind(80)? })
     }
 }
 

@@ -65,6 +65,7 @@ fn serves_without_tls_too() {
     assert_eq!(body(&get(&mut stream, "/")).len(), 2_000);
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn takes_its_time_when_told_to() {
     let (server, client) = start(|config| {

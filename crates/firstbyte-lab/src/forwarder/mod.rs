@@ -27,7 +27,6 @@ use frame::{ETHERNET_HEADER, Envelope};
 use wake::WakeMargin;
 
 pub(crate) use frame::Mac;
-pub use stats::ForwarderStats;
 pub(crate) use stats::{Counter, Counters};
 
 /// The gateway of every host, as its routes name it.

@@ -2,24 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What became of the frames so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ForwarderStats {
-    /// Delivered.
-    pub forwarded: u64,
-    /// Dropped by configured loss.
-    pub lost: u64,
-    /// Dropped because a link's queue was full.
-    pub queue_full: u64,
-    /// Dropped because they were larger than a link's MTU; the sender was told.
-    pub too_big: u64,
-    /// Not for any host of the lab: multicast, and addresses that nobody has.
-    pub ignored: u64,
-    /// Dropped by the machine: more arrived at once than the forwarder could take.
-    pub ring_full: u64,
-    /// Dropped by the machine: the kernel refused to send.
-    pub send_failed: u64,
-}
+use crate::reports::ForwarderStats;
 
 /// The counters behind [`ForwarderStats`], written by the forwarder, read by anyone.
 #[derive(Debug, Default)]

@@ -24,23 +24,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::lab::Lab;
-use crate::scenario::{Scenario, ServerChoice};
+use crate::options::LabOptions;
+use crate::scenario::Scenario;
 use crate::sys::{fork_with, start_with_signals};
 use relay::{Collect, HeldSignals};
 
 pub use running::RunningLab;
 pub(crate) use running::{Published, publish};
-
-/// How to run a lab, besides its scenario.
-#[derive(Debug, Clone, Default)]
-pub struct LabOptions {
-    /// Write captures into this directory; it is made if it does not exist.
-    pub capture: Option<PathBuf>,
-    /// Seed of the links' random decisions, instead of the scenario's.
-    pub seed: Option<u64>,
-    /// Server software of all servers, instead of the scenario's choice.
-    pub server: ServerChoice,
-}
 
 /// Runs `main` in a new lab, with the client's network, and returns its exit code.
 ///

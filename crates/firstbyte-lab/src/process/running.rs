@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::relay::{Collect, HeldSignals};
 use super::{Report, failed, read_report, tell, wait_for_command};
 use crate::error::LabError;
-use crate::servers::ServerReport;
+use crate::reports::ServerReport;
 use crate::sys::{fork_with, start_in_network};
 
 const MEMFD_LINK: &str = "/memfd:firstbyte-lab (deleted)";
@@ -88,8 +88,8 @@ impl RunningLab {
     }
 
     /// Its hosts' names.
-    pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.about.hosts.iter().map(|(name, _)| name.as_str())
+    pub fn hosts(&self) -> Vec<&str> {
+        self.about.hosts.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     /// Its web servers.
@@ -183,7 +183,7 @@ impl RunningLab {
         let number = self.about.hosts.iter().find(|(name, _)| name == host);
         let (_, number) = number.ok_or_else(|| LabError::UnknownHost {
             name: host.to_owned(),
-            known: self.hosts().map(str::to_owned).collect(),
+            known: self.hosts().into_iter().map(str::to_owned).collect(),
         })?;
         self.open(&format!("fd/{number}"))
     }

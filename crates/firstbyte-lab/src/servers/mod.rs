@@ -6,17 +6,17 @@
 mod dns;
 mod nginx;
 
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::builtin_server::{self, Listeners};
 use crate::ca::{Ca, ServerCertificate};
 use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::network::{HostNetwork, Network};
+use crate::reports::ServerReport;
 use crate::scenario::{Host, Scenario, ServerChoice, ServerSettings};
 use nginx::Nginx;
 
@@ -25,15 +25,6 @@ pub(crate) use dns::start as start_dns;
 /// How long a server may take until it accepts connections.
 const START_LIMIT_NS: u64 = 5_000_000_000;
 const START_POLL: Duration = Duration::from_millis(5);
-
-/// A web server of the lab.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerReport {
-    /// Its host.
-    pub host: String,
-    /// What it is: `nginx 1.22.1` or `built-in (rustls)`.
-    pub kind: String,
-}
 
 /// The running web servers; they stop when this is dropped.
 pub(crate) struct Servers {
@@ -155,7 +146,7 @@ impl Start<'_> {
         let listeners = self
             .place
             .namespace
-            .within(|| Listeners::well_known(self.host.ipv4.is_some(), self.host.ipv6.is_some()))
+            .within(|| well_known_ports(self.host))
             .map_err(|errno| failed(format!("cannot enter its host: {errno}")))?
             .map_err(|error| failed(format!("cannot listen: {error}")))?;
         let config = builtin_server::Config {
@@ -182,4 +173,17 @@ impl Start<'_> {
                 })?;
         Ok(Running { report, software: Software::Nginx(nginx) })
     }
+}
+
+/// Ports 443 and 80 of a host that the calling thread is on.
+fn well_known_ports(host: &Host) -> io::Result<Listeners> {
+    // An IPv6 socket takes IPv4 connections too (RFC 3493 §3.7).
+    let any: IpAddr = match host.ipv6 {
+        Some(_) => Ipv6Addr::UNSPECIFIED.into(),
+        None => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    Ok(Listeners {
+        https: vec![TcpListener::bind((any, 443))?],
+        http: vec![TcpListener::bind((any, 80))?],
+    })
 }

@@ -105,7 +105,7 @@ pub(crate) fn up_run_down() {
     let before = Machine::look();
     let lab = firstbyte_lab::up(&scenario("", ""), &builtin()).unwrap();
     assert_eq!(lab.scenario(), "test");
-    assert_eq!(lab.hosts().collect::<Vec<_>>(), ["client", "resolver", "server"]);
+    assert_eq!(lab.hosts(), ["client", "resolver", "server"]);
     assert_eq!(lab.servers()[0].kind, "built-in (rustls)");
     assert!(RunningLab::all().contains(&lab));
 

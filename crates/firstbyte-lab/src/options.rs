@@ -1,0 +1,16 @@
+//! How to run a lab.
+
+use std::path::PathBuf;
+
+use crate::scenario::ServerChoice;
+
+/// How to run a lab, besides its scenario.
+#[derive(Debug, Clone, Default)]
+pub struct LabOptions {
+    /// Write captures into this directory; it is made if it does not exist.
+    pub capture: Option<PathBuf>,
+    /// Seed of the links' random decisions, instead of the scenario's.
+    pub seed: Option<u64>,
+    /// Server software of all servers, instead of the scenario's choice.
+    pub server: ServerChoice,
+}

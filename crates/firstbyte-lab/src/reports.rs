@@ -1,0 +1,46 @@
+//! What a lab says about its parts.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A web server of the lab.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Its host.
+    pub host: String,
+    /// What it is: `nginx 1.22.1` or `built-in (rustls)`.
+    pub kind: String,
+}
+
+/// How complete a capture file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaptureStats {
+    /// The file.
+    pub file: PathBuf,
+    /// Frames written.
+    pub frames: u64,
+    /// Frames missed, because more came than could be taken.
+    pub dropped: u64,
+    /// Why nothing more is written, if that is so.
+    pub failure: Option<String>,
+}
+
+/// What became of the frames so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwarderStats {
+    /// Delivered.
+    pub forwarded: u64,
+    /// Dropped by configured loss.
+    pub lost: u64,
+    /// Dropped because a link's queue was full.
+    pub queue_full: u64,
+    /// Dropped because they were larger than a link's MTU; the sender was told.
+    pub too_big: u64,
+    /// Not for any host of the lab: multicast, and addresses that nobody has.
+    pub ignored: u64,
+    /// Dropped by the machine: more arrived at once than the forwarder could take.
+    pub ring_full: u64,
+    /// Dropped by the machine: the kernel refused to send.
+    pub send_failed: u64,
+}

@@ -1,0 +1,132 @@
+//! The lab where there is none: the same names, and an error instead of a lab.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::error::LabError;
+use crate::options::LabOptions;
+use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
+use crate::scenario::Scenario;
+
+/// Always [`LabError::Unsupported`].
+pub fn run(
+    _scenario: &Scenario,
+    _options: &LabOptions,
+    _main: impl FnOnce(&Lab) -> i32,
+) -> Result<i32, LabError> {
+    Err(LabError::Unsupported)
+}
+
+/// Always [`LabError::Unsupported`].
+pub fn up(_scenario: &Scenario, _options: &LabOptions) -> Result<RunningLab, LabError> {
+    Err(LabError::Unsupported)
+}
+
+/// A running lab, of which there is none here.
+#[derive(Debug)]
+pub struct Lab(Infallible);
+
+impl Lab {
+    /// What it was made from.
+    pub fn scenario(&self) -> &Scenario {
+        match self.0 {}
+    }
+
+    /// Its web servers, and which software each one is.
+    pub fn servers(&self) -> Vec<ServerReport> {
+        match self.0 {}
+    }
+
+    /// What could not be arranged but does not stop the lab, one sentence each.
+    pub fn warnings(&self) -> &[String] {
+        match self.0 {}
+    }
+
+    /// What commands need in their environment.
+    pub fn environment(&self) -> &[(String, String)] {
+        match self.0 {}
+    }
+
+    /// The root certificate that all servers' certificates lead to, PEM.
+    pub fn ca_pem(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// Where captures are written, if they are.
+    pub fn capture_dir(&self) -> Option<&Path> {
+        match self.0 {}
+    }
+
+    /// How complete the captures are so far.
+    pub fn capture_stats(&self) -> Vec<CaptureStats> {
+        match self.0 {}
+    }
+
+    /// What became of the frames so far.
+    pub fn forwarder_stats(&self) -> ForwarderStats {
+        match self.0 {}
+    }
+
+    /// Moves the calling thread to a host.
+    pub fn enter(&self, _host: &str) -> Result<(), LabError> {
+        match self.0 {}
+    }
+
+    /// Makes `command` start on a host.
+    pub fn command_on(&self, _host: &str, _command: Command) -> Result<Command, LabError> {
+        match self.0 {}
+    }
+
+    /// Runs `command` on a host to its end.
+    pub fn run_command(&self, _host: &str, _command: Command) -> Result<i32, LabError> {
+        match self.0 {}
+    }
+}
+
+/// A lab that is up, of which there is none here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningLab(Infallible);
+
+impl RunningLab {
+    /// None.
+    pub fn all() -> Vec<Self> {
+        Vec::new()
+    }
+
+    /// The lab's process.
+    pub fn pid(&self) -> i32 {
+        match self.0 {}
+    }
+
+    /// The name of its scenario.
+    pub fn scenario(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> SystemTime {
+        match self.0 {}
+    }
+
+    /// Its hosts' names.
+    pub fn hosts(&self) -> Vec<&str> {
+        match self.0 {}
+    }
+
+    /// Its web servers.
+    pub fn servers(&self) -> &[ServerReport] {
+        match self.0 {}
+    }
+
+    /// Runs a command on one of its hosts.
+    pub fn run(&self, _host: Option<&str>, _command: &mut Command) -> Result<i32, LabError> {
+        match self.0 {}
+    }
+
+    /// Ends it.
+    pub fn down(&self) -> Result<(), LabError> {
+        match self.0 {}
+    }
+}
