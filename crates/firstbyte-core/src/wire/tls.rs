@@ -95,11 +95,16 @@ impl RecordScanner {
             };
             self.offset += taken as u64;
             total += taken;
-            if self.content_type.is_none() && self.header_len == 0 {
+            if self.at_record_end() {
                 break;
             }
         }
         Ok(total)
+    }
+
+    /// Whether the bytes fed so far end where a record ends.
+    pub const fn at_record_end(&self) -> bool {
+        self.content_type.is_none() && self.header_len == 0
     }
 
     /// Offset in the stream of the first byte of the record fed last, whole or not.

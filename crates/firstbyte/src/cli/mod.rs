@@ -38,6 +38,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// The options of a probe, from the arguments a user would give it. For benchmarks and tests.
+///
+/// # Errors
+/// What a user would be told.
+pub fn options_for(arguments: &[&str]) -> Result<crate::probe::options::Options, String> {
+    let arguments = ["firstbyte"].iter().chain(arguments);
+    let cli = Cli::try_parse_from(arguments).map_err(|e| e.to_string())?;
+    plan::Plan::new(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
+}
+
 fn report(problem: &Problem) -> ExitCode {
     // A reader that has seen enough (`firstbyte … | head`) is no error.
     if !problem.is_broken_pipe() {

@@ -72,6 +72,17 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Beside {
     }
 }
 
+/// Ends what runs beside the exchange when that is over, or given up: the tasks hold the executor
+/// that holds them, and the socket.
+struct EndTasks(Beside);
+
+impl Drop for EndTasks {
+    fn drop(&mut self) {
+        let tasks = std::mem::take(&mut *self.0.0.borrow_mut());
+        drop(tasks);
+    }
+}
+
 impl Beside {
     /// Polls every task once, those included that are added meanwhile.
     fn poll(&self, cx: &mut Context<'_>) {
@@ -107,6 +118,7 @@ pub(super) async fn exchange(
     stream.borrow_mut().speak_http(http2);
     let request = request(target, options, http2);
     let beside = Beside::default();
+    let _end = EndTasks(beside.clone());
     let conversation =
         converse(SharedStream(Rc::clone(&stream)), http2, request, &beside, body, seen);
     let result = drive(conversation, &beside, &stream, seen).await;

@@ -1,0 +1,173 @@
+//! What was on the wire: the times of connections, read from a capture of the client's link.
+//!
+//! Nothing of the measuring half is used here but the names of TLS record types: this is the other
+//! witness.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};
+use pcap_parser::traits::PcapReaderIterator;
+use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
+
+/// Times of one connection, nanoseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wire {
+    pub syn: Option<i64>,
+    pub syn_ack: Option<i64>,
+    /// The client's Finished left (TLS 1.3), or the server's arrived (TLS 1.2).
+    pub handshake_complete: Option<i64>,
+    pub request_end: Option<i64>,
+    pub response_start: Option<i64>,
+}
+
+/// A segment with payload.
+struct Segment {
+    at: i64,
+    sequence: u32,
+    payload: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Flow {
+    syn: Option<i64>,
+    syn_ack: Option<i64>,
+    sent: Vec<Segment>,
+    received: Vec<Segment>,
+}
+
+/// A record as it stood on the stream.
+struct Record {
+    first_byte: i64,
+    last_byte: i64,
+    content_type: ContentType,
+    bytes: u16,
+}
+
+/// The response's record is longer than this, session tickets and the encrypted handshake messages
+/// that can follow the request are shorter: the page is 2,000 bytes, a ticket about 250.
+const RESPONSE_RECORD: u16 = 1_000;
+
+/// Reads the connections in `file` to port 443, by the client's port.
+pub(crate) fn read(file: &Path) -> HashMap<u16, Wire> {
+    let mut flows: HashMap<u16, Flow> = HashMap::new();
+    for_each_packet(file, |at, frame| {
+        let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return };
+        let (Some(TransportSlice::Tcp(tcp)), Some(NetSlice::Ipv4(_) | NetSlice::Ipv6(_))) =
+            (&packet.transport, &packet.net)
+        else {
+            return;
+        };
+        let sent = tcp.destination_port() == 443;
+        if !sent && tcp.source_port() != 443 {
+            return;
+        }
+        let port = if sent { tcp.source_port() } else { tcp.destination_port() };
+        let flow = flows.entry(port).or_default();
+        match (tcp.syn(), sent) {
+            (true, true) => flow.syn = flow.syn.or(Some(at)),
+            (true, false) => flow.syn_ack = flow.syn_ack.or(Some(at)),
+            (false, _) => {
+                let segment = Segment {
+                    at,
+                    sequence: tcp.sequence_number(),
+                    payload: tcp.payload().to_vec(),
+                };
+                if !segment.payload.is_empty() {
+                    if sent { &mut flow.sent } else { &mut flow.received }.push(segment);
+                }
+            }
+        }
+    });
+    flows.into_iter().map(|(port, flow)| (port, flow.times())).collect()
+}
+
+impl Flow {
+    fn times(self) -> Wire {
+        let sent = records(&self.sent);
+        let received = records(&self.received);
+        let response = received
+            .iter()
+            .find(|r| r.content_type == ContentType::ApplicationData && r.bytes > RESPONSE_RECORD)
+            .map(|r| r.first_byte);
+        let request_end = sent
+            .iter()
+            .rev()
+            .find(|r| {
+                r.content_type == ContentType::ApplicationData
+                    && response.is_some_and(|at| r.last_byte < at)
+            })
+            .map(|r| r.last_byte);
+        // TLS 1.3 sends ApplicationData only after the server's hello; the first one of the client
+        // is its Finished. TLS 1.2 ends with an encrypted Handshake record of the server.
+        let server_finished =
+            received.iter().find(|r| r.content_type == ContentType::Handshake).map(|r| r.last_byte);
+        let client_finished = sent
+            .iter()
+            .find(|r| r.content_type == ContentType::ApplicationData)
+            .map(|r| r.first_byte);
+        Wire {
+            syn: self.syn,
+            syn_ack: self.syn_ack,
+            handshake_complete: server_finished.or(client_finished),
+            request_end,
+            response_start: response,
+        }
+    }
+}
+
+/// The records in `segments` that are encrypted or no handshake, in order.
+fn records(segments: &[Segment]) -> Vec<Record> {
+    let mut scanner = RecordScanner::default();
+    let mut records = Vec::new();
+    let mut next = segments.first().map_or(0, |s| s.sequence);
+    let mut started = None;
+    for segment in segments {
+        // Retransmitted bytes were seen already.
+        let seen = next.wrapping_sub(segment.sequence) as usize;
+        let Some(mut bytes) = segment.payload.get(seen..).filter(|b| !b.is_empty()) else {
+            continue;
+        };
+        next = next.wrapping_add(bytes.len() as u32);
+        while !bytes.is_empty() {
+            let first_byte = *started.get_or_insert(segment.at);
+            let mut whole = None;
+            let Ok(taken) = scanner.feed_record(bytes, |event| {
+                if let Event::Record { content_type, bytes } = event {
+                    whole = Some((content_type, bytes));
+                }
+            }) else {
+                return records;
+            };
+            if let Some((content_type, bytes)) = whole {
+                records.push(Record { first_byte, last_byte: segment.at, content_type, bytes });
+            }
+            if scanner.at_record_end() {
+                started = None;
+            }
+            bytes = &bytes[taken..];
+        }
+    }
+    records
+}
+
+fn for_each_packet(file: &Path, mut packet: impl FnMut(i64, &[u8])) {
+    let file = std::fs::File::open(file).expect("the lab wrote a capture");
+    let mut reader = PcapNGReader::new(1 << 20, file).expect("it is pcapng");
+    loop {
+        match reader.next() {
+            Ok((offset, block)) => {
+                if let PcapBlockOwned::NG(Block::EnhancedPacket(block)) = &block {
+                    // The lab writes nanoseconds (if_tsresol 9).
+                    let at = (u64::from(block.ts_high) << 32 | u64::from(block.ts_low)) as i64;
+                    packet(at, &block.data[..block.caplen as usize]);
+                }
+                reader.consume(offset);
+            }
+            Err(PcapError::Eof) => return,
+            Err(PcapError::Incomplete(_)) => reader.refill().expect("the capture can be read"),
+            Err(error) => panic!("the capture cannot be read: {error}"),
+        }
+    }
+}
