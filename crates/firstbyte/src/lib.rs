@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod experiment;
 pub mod net;
 pub mod probe;
 pub mod report;

@@ -38,6 +38,8 @@ Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 pub(super) enum Command {
     /// Measure connections to URLs (the default when no command is named)
     Probe(Box<ProbeArgs>),
+    /// Compare TLS 1.2 and 1.3 to three continents, on this machine alone
+    Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
 }
@@ -210,16 +212,6 @@ pub(super) struct DemoArgs {
     /// Use the built-in server although nginx is installed
     #[arg(long)]
     pub builtin: bool,
-}
-
-#[derive(Args, Debug)]
-pub(super) struct AccuracyArgs {
-    /// Connections per tool and load
-    #[arg(short = 'n', long, default_value_t = 200)]
-    pub connections: usize,
-    /// Connections in flight in the loaded run
-    #[arg(long, default_value_t = 200)]
-    pub in_flight: usize,
 }
 
 #[derive(Args, Debug)]

@@ -29,6 +29,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match cli.command {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
+        Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
         None => commands::probe::run(&cli.probe),
     };

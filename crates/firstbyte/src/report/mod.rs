@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod any_test;
 mod axis;
+pub mod chart;
+pub mod comparison;
 pub mod csv;
 mod dates;
 #[cfg(test)]

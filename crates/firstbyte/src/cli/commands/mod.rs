@@ -1,4 +1,5 @@
 //! What can be done, one file a command.
 
+pub(super) mod demo;
 pub(super) mod lab;
 pub(super) mod probe;
