@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::Phase;
-use crate::timeline::{
-    AttemptOutcome, Chunk, Connection, Direction, Flight, Mark, Offset, PhaseName,
-};
+use crate::timeline::{AttemptOutcome, Chunk, Connection, Direction, Mark, Offset, PhaseName};
 
 /// A wait for an answer, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +103,7 @@ impl Walk {
                         is_wait: waiting,
                         waited: first.since(cursor),
                         answering: last.since(first),
-                        gaps: gaps(flight, mss(connection), first, last),
+                        gaps: gaps(&flight.chunks, mss(connection), first, last),
                     });
                     waiting = false;
                 }
@@ -138,17 +136,18 @@ impl Walk {
 
     fn receive(&mut self, connection: &Connection) {
         let Phase { start, end, .. } = self.phase;
-        let gaps = connection
+        // What the client sends meanwhile (HTTP/2 settings and window updates) answers nothing that
+        // the response waits for: the response is one run of bytes.
+        let chunks = connection
             .flights
             .iter()
             .filter(|f| f.direction == Direction::Received)
-            .flat_map(|f| gaps(f, mss(connection), start, end))
-            .collect();
+            .flat_map(|f| &f.chunks);
         self.exchanges.push(Exchange {
             is_wait: false,
             waited: Duration::ZERO,
             answering: end.since(start),
-            gaps,
+            gaps: gaps(chunks, mss(connection), start, end),
         });
     }
 }
@@ -159,18 +158,27 @@ fn mss(connection: &Connection) -> u64 {
     u64::from(mss.unwrap_or(536))
 }
 
-/// The gaps between the chunks of `flight` that lie within `from..to` and follow at least one
-/// segment's worth of bytes.
-fn gaps(flight: &Flight, mss: u64, from: Offset, to: Offset) -> Vec<Duration> {
+/// The gaps between those of `chunks` that lie within `from..=to`, where at least one segment's
+/// worth of bytes came before.
+fn gaps<'a>(
+    chunks: impl IntoIterator<Item = &'a Chunk>,
+    mss: u64,
+    from: Offset,
+    to: Offset,
+) -> Vec<Duration> {
+    let mut gaps = Vec::new();
     let mut arrived = 0;
-    flight
-        .chunks
-        .windows(2)
-        .filter_map(|pair| {
-            let [before, after]: &[Chunk; 2] = pair.try_into().ok()?;
-            arrived += before.bytes;
-            let within = before.stamp.at >= from && after.stamp.at <= to;
-            (within && arrived >= mss).then(|| after.stamp.at.since(before.stamp.at))
-        })
-        .collect()
+    let mut previous: Option<Offset> = None;
+    for chunk in chunks {
+        let at = chunk.stamp.at;
+        if at < from || at > to {
+            continue;
+        }
+        if let Some(previous) = previous.filter(|_| arrived >= mss) {
+            gaps.push(at.since(previous));
+        }
+        arrived += chunk.bytes;
+        previous = Some(at);
+    }
+    gaps
 }

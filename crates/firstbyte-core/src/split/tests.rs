@@ -108,6 +108,21 @@ fn a_chain_that_overflows_the_initial_window_costs_a_counted_round_trip() {
 }
 
 #[test]
+fn a_response_that_outgrows_the_window_is_one_run_whatever_the_client_sends_meanwhile() {
+    let done = 2_010_000 + 2 * RTT;
+    let mut c = connection(&[], done);
+    let begun = done + RTT + 8_000_000;
+    c.flights.truncate(1);
+    c.flights.push(flight(Direction::Received, &[(begun, 1_460), (begun + 200_000, 13_000)]));
+    c.flights.push(flight(Direction::Sent, &[(begun + 300_000, 31)]));
+    c.flights.push(flight(Direction::Received, &[(begun + RTT + 400_000, 9_000)]));
+    c.marks.set(Mark::ResponseEnd, at(begun + RTT + 400_000));
+    let receive = Split::of(&c).phase(PhaseName::Receive).copied().unwrap();
+    assert_eq!((receive.round_trips, receive.parts.network), (1, ms(80.0)));
+    assert_eq!(receive.parts.transfer, ms(0.4));
+}
+
+#[test]
 fn a_lost_syn_is_variation_and_not_a_slow_server() {
     let mut c = connection(&[], 0);
     c = Connection {

@@ -73,7 +73,7 @@ fn legend(svg: &mut Svg) {
     for (_, label, color) in PHASES.iter().filter(|(phase, ..)| NAMED.contains(phase)) {
         svg.rect(x, 72.0, 12.0, 12.0, color, None);
         svg.text(x + 18.0, 82.5, "legend", label);
-        x += 18.0 + label.len() as f64 * 6.8 + 22.0;
+        x += 18.0 + label.len() as f64 * 6.6 + 16.0;
     }
 }
 
@@ -206,12 +206,13 @@ const STYLE: &str = "<style>\n\
     .title { font-size: 20px; font-weight: 600; }\n\
     .group { font-size: 14px; font-weight: 600; }\n\
     .note, .legend, .axis { font-size: 12px; fill: #57606a; }\n\
-    .label { font-size: 12.5px; }\n\
+    .label { font-size: 12.5px; paint-order: stroke; stroke: #ffffff; stroke-width: 4px; }\n\
     .value { font-size: 12px; fill: #10151b; }\n\
     .grid { stroke: #d0d7de; stroke-width: 1; }\n\
     @media (prefers-color-scheme: dark) {\n\
     text { fill: #e6edf3; }\n\
     .page { fill: #0d1117; }\n\
+    .label { stroke: #0d1117; }\n\
     .note, .legend, .axis { fill: #9da7b3; }\n\
     .value { fill: #10151b; }\n\
     .grid { stroke: #30363d; }\n\

@@ -3,6 +3,7 @@
 //! Input: for each path the samples of both variants, by round. Only rounds in which both came to
 //! their end are compared. Definitions: `docs/statistics.md`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use firstbyte_core::split::{Split, total};
@@ -85,23 +86,24 @@ impl Comparison<'_> {
 
     fn table(&self, quantity: &Quantity, rows: &[Row<'_>], style: &Style) -> String {
         let head = format!(
-            "{:<16} {:>9} {:>9}   {:<11} change {:<20}\n",
+            "{:<18}{:>8}{:>9}   {:<7}{:>7}  {}\n",
             format!("{}, ms", quantity.title),
             self.base,
             self.variant,
-            "round trips",
-            "[95 % interval]"
+            "trips",
+            "change",
+            "95 % interval",
         );
         let mut text = style.paint(Ink::Strong, head.trim_end());
         text.push('\n');
         for row in rows {
             let (base_trips, variant_trips) = row.round_trips;
             let interval = row.effect.interval.map_or_else(
-                || format!("[n = {}: too few]", row.effect.rounds),
-                |i| format!("[{} to {}]", percent(i.low), percent(i.high)),
+                || format!("{} rounds: too few", row.effect.rounds),
+                |i| format!("{} to {}", percent(i.low), percent(i.high)),
             );
             text += &format!(
-                "{:<16} {:>9.1} {:>9.1}   {:<11} {:>8} {}\n",
+                "{:<18}{:>8.1}{:>9.1}   {:<7}{:>7}  {}\n",
                 row.path,
                 row.base,
                 row.variant,
@@ -150,19 +152,17 @@ impl Comparison<'_> {
         style.paint(Ink::Strong, &sentence) + "\n"
     }
 
-    /// Failed samples, counted apart.
+    /// Failed samples, counted apart by what they failed of.
     fn left_out(&self) -> String {
-        let failed: usize = self
-            .paths
-            .iter()
-            .flat_map(|p| p.base.iter().chain(p.variant))
-            .filter(|s| s.failure().is_some())
-            .count();
-        if failed == 0 {
-            String::new()
-        } else {
-            format!("{failed} samples failed and are left out\n")
+        let samples = self.paths.iter().flat_map(|p| p.base.iter().chain(p.variant));
+        let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+        for failure in samples.filter_map(Sample::failure) {
+            *failures.entry(failure.to_string()).or_default() += 1;
         }
+        failures
+            .into_iter()
+            .map(|(what, count)| format!("{count} failed and are left out: {what}\n"))
+            .collect()
     }
 }
 
