@@ -24,10 +24,10 @@ impl Exchange {
     }
 
     /// Gaps so long that the sender must have waited for acknowledgements: a full congestion
-    /// window costs one round trip (RFC 5681 §3.1). The first segments of a window take a little
-    /// time themselves, so the gap is somewhat shorter than the round trip.
+    /// window costs one round trip (RFC 5681 §3.1), counted from its first segment. A sender that
+    /// paces spreads the window's segments over part of that time, so the gap left is shorter.
     pub(super) fn stalls(&self, rtt: Duration) -> u32 {
-        let stalled = self.gaps.iter().filter(|gap| **gap >= rtt * 4 / 5).count();
+        let stalled = self.gaps.iter().filter(|gap| **gap >= rtt / 2).count();
         u32::try_from(stalled).unwrap_or(u32::MAX)
     }
 }
