@@ -73,7 +73,7 @@ fn legend(svg: &mut Svg) {
     for (_, label, color) in PHASES.iter().filter(|(phase, ..)| NAMED.contains(phase)) {
         svg.rect(x, 72.0, 12.0, 12.0, color, None);
         svg.text(x + 18.0, 82.5, "legend", label);
-        x += 18.0 + label.len() as f64 * 6.6 + 16.0;
+        x += 18.0 + label.len() as f64 * 6.1 + 22.0;
     }
 }
 
