@@ -231,4 +231,6 @@ fn split_exchange(exchange: &Exchange, rtt: Option<Duration>, parts: &mut Parts)
 }
 
 #[cfg(test)]
+mod simulated;
+#[cfg(test)]
 mod tests;

@@ -121,7 +121,8 @@ pub struct HttpFacts {
     pub status: Option<u16>,
     /// Response header fields in order.
     pub headers: Vec<Header>,
-    /// Bytes of the request on the TLS or TCP stream before encryption: preface, frames, headers.
+    /// Bytes written before the response began, before encryption: the request with its body, and
+    /// with HTTP/2 the preface and settings.
     pub request_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,

@@ -125,6 +125,8 @@ pub enum Cause {
     CertificateWrongName { host: String, names: Vec<String> },
     /// No trust anchor issued the certificate.
     CertificateUnknownIssuer { issuer: Option<String> },
+    /// Nobody but itself has signed the certificate, and it is no trust anchor.
+    CertificateSelfSigned { subject: String },
     /// The certificate is bad in another way.
     CertificateInvalid { detail: String },
     /// The server speaks none of the TLS versions that are allowed.
@@ -135,6 +137,8 @@ pub enum Cause {
     AlpnMismatch { offered: String },
     /// The server wants a client certificate.
     ClientCertificateRequired,
+    /// The server does not take the client certificate it was shown.
+    ClientCertificateRefused { alert: String },
     /// The server ended the handshake with an alert.
     TlsAlert { alert: String },
     /// The server broke the TLS protocol.
@@ -151,18 +155,27 @@ pub enum Cause {
     ClosedBeforeResponse,
     /// The connection was reset.
     Reset,
+    /// The response ended within its status line or header fields.
+    HeadCutShort,
     /// The response ended before its announced length.
     BodyCutShort { received: u64 },
+    /// The body's transfer coding (RFC 9112 §7) is broken.
+    BadTransferCoding { detail: String },
     /// The response is not HTTP.
     NotHttp { detail: String },
-    /// The server broke HTTP/2, or refused the stream.
+    /// The server broke HTTP/2, or ended the connection with an error.
     Http2 { detail: String },
+    /// The server ended the HTTP/2 stream with an error.
+    Http2Stream { detail: String },
     /// The body's encoding does not decode.
     BadContentEncoding { encoding: String, detail: String },
     /// The response's status counts as an error (`--fail`).
     HttpStatus { status: u16 },
-    /// The time allowed for the whole operation ran out.
-    TimedOut { after: Duration },
+    /// The time allowed by the flag `limit` ran out. `unanswered`: the peer's TCP has acknowledged
+    /// all that was sent, and nothing came back.
+    TimedOut { after: Duration, limit: &'static str, unanswered: bool },
+    /// The user ended it (Ctrl-C).
+    Interrupted,
     /// Sending or receiving failed in the kernel.
     Io { operation: &'static str, detail: String },
     /// The body could not be written where it was asked to go.
@@ -175,38 +188,50 @@ pub enum Cause {
 
 impl Cause {
     /// Who has to act for this to go away.
-    pub const fn fault(&self) -> Fault {
+    pub fn fault(&self) -> Fault {
         match self {
+            Self::TimedOut { unanswered: true, .. } => Fault::Peer,
             Self::ResolverTimedOut { .. }
             | Self::ResolverFailed { .. }
             | Self::Unreachable { .. }
             | Self::ConnectTimedOut { .. }
-            | Self::TimedOut { .. }
-            | Self::Reset => Fault::Network,
-            Self::SocketSetup { .. } | Self::WriteOutput { .. } | Self::Io { .. } => Fault::Local,
+            | Self::TimedOut { .. } => Fault::Network,
+            Self::Interrupted
+            | Self::SocketSetup { .. }
+            | Self::WriteOutput { .. }
+            | Self::Io { .. } => Fault::Local,
+            // With nothing ruled out by a flag it is the server that is out of the ordinary.
+            Self::ProtocolVersionRefused { offered } if !narrowed_versions(offered) => Fault::Peer,
+            Self::AlpnMismatch { offered } if !narrowed_protocols(offered) => Fault::Peer,
             Self::NameNotFound { .. }
             | Self::NoAddresses { .. }
             | Self::TlsSetup { .. }
+            | Self::ProtocolVersionRefused { .. }
+            | Self::AlpnMismatch { .. }
             | Self::ClientCertificateRequired
+            | Self::ClientCertificateRefused { .. }
             | Self::TooManyRedirects { .. } => Fault::Configuration,
             Self::Refused { .. }
             | Self::CertificateExpired { .. }
             | Self::CertificateNotYetValid { .. }
             | Self::CertificateWrongName { .. }
             | Self::CertificateUnknownIssuer { .. }
+            | Self::CertificateSelfSigned { .. }
             | Self::CertificateInvalid { .. }
-            | Self::ProtocolVersionRefused { .. }
             | Self::NoCommonParameters { .. }
-            | Self::AlpnMismatch { .. }
             | Self::TlsAlert { .. }
             | Self::TlsMisbehaved { .. }
             | Self::NotTls { .. }
             | Self::ClosedInHandshake
             | Self::ResetInHandshake
             | Self::ClosedBeforeResponse
+            | Self::Reset
+            | Self::HeadCutShort
             | Self::BodyCutShort { .. }
+            | Self::BadTransferCoding { .. }
             | Self::NotHttp { .. }
             | Self::Http2 { .. }
+            | Self::Http2Stream { .. }
             | Self::BadContentEncoding { .. }
             | Self::HttpStatus { .. }
             | Self::BadRedirect { .. } => Fault::Peer,
@@ -228,11 +253,13 @@ impl Cause {
             Self::CertificateNotYetValid { .. } => "certificate-not-yet-valid",
             Self::CertificateWrongName { .. } => "certificate-wrong-name",
             Self::CertificateUnknownIssuer { .. } => "certificate-unknown-issuer",
+            Self::CertificateSelfSigned { .. } => "certificate-self-signed",
             Self::CertificateInvalid { .. } => "certificate-invalid",
             Self::ProtocolVersionRefused { .. } => "protocol-version-refused",
             Self::NoCommonParameters { .. } => "no-common-parameters",
             Self::AlpnMismatch { .. } => "alpn-mismatch",
             Self::ClientCertificateRequired => "client-certificate-required",
+            Self::ClientCertificateRefused { .. } => "client-certificate-refused",
             Self::TlsAlert { .. } => "tls-alert",
             Self::TlsMisbehaved { .. } => "tls-misbehaved",
             Self::NotTls { .. } => "not-tls",
@@ -241,12 +268,16 @@ impl Cause {
             Self::ResetInHandshake => "reset-in-handshake",
             Self::ClosedBeforeResponse => "closed-before-response",
             Self::Reset => "reset",
+            Self::HeadCutShort => "head-cut-short",
             Self::BodyCutShort { .. } => "body-cut-short",
+            Self::BadTransferCoding { .. } => "bad-transfer-coding",
             Self::NotHttp { .. } => "not-http",
             Self::Http2 { .. } => "http2",
+            Self::Http2Stream { .. } => "http2-stream",
             Self::BadContentEncoding { .. } => "bad-content-encoding",
             Self::HttpStatus { .. } => "http-status",
             Self::TimedOut { .. } => "timed-out",
+            Self::Interrupted => "interrupted",
             Self::Io { .. } => "io",
             Self::WriteOutput { .. } => "write-output",
             Self::TooManyRedirects { .. } => "too-many-redirects",
@@ -284,17 +315,31 @@ impl Cause {
             Self::CertificateUnknownIssuer { .. } => {
                 "pass the issuing CA with --cacert FILE, or -k to measure unverified".into()
             }
-            Self::ProtocolVersionRefused { .. } => {
-                "allow another version: drop --tls-max, --tlsv1.2 or --tlsv1.3".into()
+            Self::CertificateSelfSigned { .. } => {
+                "pass the certificate itself with --cacert FILE, or -k to measure unverified".into()
+            }
+            Self::ProtocolVersionRefused { offered } if offered == "TLS 1.2" => {
+                "drop --tls-max to offer TLS 1.3 too".into()
+            }
+            Self::ProtocolVersionRefused { offered } if narrowed_versions(offered) => {
+                "drop --tlsv1.3 to offer TLS 1.2 too".into()
             }
             Self::NoCommonParameters { .. } => "offer other groups with --curves".into(),
-            Self::AlpnMismatch { .. } => "drop --http2, or use --http1.1".into(),
+            Self::AlpnMismatch { offered } if offered == "h2" => {
+                "drop --http2-prior-knowledge to offer HTTP/1.1 too".into()
+            }
+            Self::AlpnMismatch { offered } if narrowed_protocols(offered) => {
+                "drop --http1.1 to offer HTTP/2 too".into()
+            }
             Self::ClientCertificateRequired => "pass one with --cert FILE --key FILE".into(),
+            Self::ClientCertificateRefused { .. } => {
+                "pass one that the server trusts with --cert FILE --key FILE".into()
+            }
             Self::NotTls { looks_like: Some("HTTP") } => {
                 "the port answers in plain HTTP: use http://".into()
             }
             Self::NotTls { .. } => "check the port".into(),
-            Self::TimedOut { .. } => "allow more with --max-time SECONDS".into(),
+            Self::TimedOut { limit, .. } => format!("allow more with {limit} SECONDS"),
             Self::TooManyRedirects { .. } => "allow more with --max-redirs N".into(),
             _ => return None,
         };
@@ -342,6 +387,9 @@ impl fmt::Display for Cause {
             Self::CertificateUnknownIssuer { issuer: None } => {
                 f.write_str("certificate issued by an unknown authority")
             }
+            Self::CertificateSelfSigned { subject } => {
+                write!(f, "certificate signed by nobody but itself: {subject}")
+            }
             Self::CertificateInvalid { detail } => write!(f, "certificate not valid: {detail}"),
             Self::ProtocolVersionRefused { offered } => {
                 write!(f, "server refused the TLS version ({offered} offered)")
@@ -353,6 +401,9 @@ impl fmt::Display for Cause {
                 write!(f, "server speaks none of the protocols offered by ALPN ({offered})")
             }
             Self::ClientCertificateRequired => f.write_str("server requires a client certificate"),
+            Self::ClientCertificateRefused { alert } => {
+                write!(f, "server refused the client certificate with the alert {alert}")
+            }
             Self::TlsAlert { alert } => write!(f, "server sent the TLS alert {alert}"),
             Self::TlsMisbehaved { detail } => write!(f, "server broke the TLS protocol: {detail}"),
             Self::NotTls { looks_like: Some(protocol) } => {
@@ -370,19 +421,34 @@ impl fmt::Display for Cause {
                 f.write_str("server closed the connection without a response")
             }
             Self::Reset => f.write_str("connection reset"),
+            Self::HeadCutShort => {
+                f.write_str("server closed the connection in the middle of the response's head")
+            }
             Self::BodyCutShort { received } => {
                 write!(
                     f,
                     "server closed the connection after {received} bytes of the body, before its end"
                 )
             }
+            Self::BadTransferCoding { detail } => {
+                write!(f, "the body's transfer coding is broken: {detail}")
+            }
             Self::NotHttp { detail } => write!(f, "the answer is not HTTP: {detail}"),
-            Self::Http2 { detail } => write!(f, "HTTP/2 error: {detail}"),
+            Self::Http2 { detail } | Self::Http2Stream { detail } => {
+                write!(f, "HTTP/2 error: {detail}")
+            }
             Self::BadContentEncoding { encoding, detail } => {
                 write!(f, "body does not decode as {encoding}: {detail}")
             }
             Self::HttpStatus { status } => write!(f, "server answered with status {status}"),
-            Self::TimedOut { after } => write!(f, "not finished within {}", seconds(*after)),
+            Self::TimedOut { after, unanswered, .. } => {
+                write!(f, "not finished within {}", seconds(*after))?;
+                if *unanswered {
+                    f.write_str(": the server received what was sent, and did not answer")?;
+                }
+                Ok(())
+            }
+            Self::Interrupted => f.write_str("interrupted"),
             Self::Io { operation, detail } => write!(f, "could not {operation}: {detail}"),
             Self::WriteOutput { path, detail } => {
                 write!(f, "could not write the body to {path}: {detail}")
@@ -395,7 +461,17 @@ impl fmt::Display for Cause {
     }
 }
 
+/// Whether a flag kept a TLS version from being offered.
+fn narrowed_versions(offered: &str) -> bool {
+    !offered.contains("and")
+}
+
+/// Whether a flag kept an application protocol from being offered.
+fn narrowed_protocols(offered: &str) -> bool {
+    !offered.contains(", ")
+}
+
 fn seconds(duration: Duration) -> String {
     let millis = duration.as_millis();
-    if millis < 1000 { format!("{millis} ms") } else { format!("{} s", duration.as_secs_f64()) }
+    if millis < 1000 { format!("{millis} ms") } else { format!("{} s", millis as f64 / 1e3) }
 }

@@ -7,6 +7,8 @@ use firstbyte_core::timeline::Cause;
 
 /// Everything was measured.
 pub(crate) const OK: u8 = 0;
+/// The scheme is one that cannot be measured.
+pub(crate) const UNSUPPORTED_SCHEME: u8 = 1;
 /// Bad flag or value; something could not be set up.
 pub(crate) const USAGE: u8 = 2;
 /// The URL cannot be measured.
@@ -63,7 +65,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\n hint: {hint}"))
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
     }
 }
 
@@ -73,7 +75,8 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         Cause::NameNotFound { .. } | Cause::NoAddresses { .. } | Cause::ResolverFailed { .. } => 6,
         Cause::Refused { .. } | Cause::Unreachable { .. } => 7,
         Cause::NotHttp { .. } => 8,
-        Cause::BodyCutShort { .. } => 18,
+        Cause::Http2 { .. } => 16,
+        Cause::HeadCutShort | Cause::BodyCutShort { .. } => 18,
         Cause::HttpStatus { .. } => 22,
         Cause::WriteOutput { .. } => WRITE,
         Cause::TimedOut { .. } | Cause::ConnectTimedOut { .. } | Cause::ResolverTimedOut { .. } => {
@@ -90,16 +93,19 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         | Cause::ResetInHandshake => 35,
         Cause::SocketSetup { .. } => 45,
         Cause::TooManyRedirects { .. } => 47,
+        Cause::Interrupted => INTERRUPTED,
         Cause::ClosedBeforeResponse => 52,
-        Cause::Reset | Cause::Io { .. } => 56,
-        Cause::ClientCertificateRequired => CLIENT_CERTIFICATE,
+        Cause::Reset | Cause::BadTransferCoding { .. } | Cause::Io { .. } => 56,
+        Cause::ClientCertificateRefused { .. } => CLIENT_CERTIFICATE,
         Cause::CertificateExpired { .. }
         | Cause::CertificateNotYetValid { .. }
         | Cause::CertificateWrongName { .. }
         | Cause::CertificateUnknownIssuer { .. }
+        | Cause::CertificateSelfSigned { .. }
         | Cause::CertificateInvalid { .. } => 60,
         Cause::BadContentEncoding { .. } => 61,
-        Cause::Http2 { .. } => 92,
-        Cause::BadRedirect { .. } => BAD_URL,
+        Cause::Http2Stream { .. } => 92,
+        Cause::ClientCertificateRequired => 98,
+        Cause::BadRedirect { .. } => UNSUPPORTED_SCHEME,
     }
 }

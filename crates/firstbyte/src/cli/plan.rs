@@ -14,10 +14,10 @@ use super::args::ProbeArgs;
 use super::exit::{self, Problem};
 use super::terminal;
 use crate::net::Bind;
-use crate::probe::Target;
 use crate::probe::options::{
     Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, TlsOptions, TlsVersion,
 };
+use crate::probe::{BadTarget, Target};
 use crate::report::write_out;
 
 /// What a `probe` command will do.
@@ -71,8 +71,13 @@ pub(super) fn default_options() -> Result<Options, Problem> {
 }
 
 fn target(url: &str) -> Result<Target, Problem> {
-    let target =
-        Target::parse(url).map_err(|e| Problem::new(exit::BAD_URL, format!("{url:?}: {e}")))?;
+    let target = Target::parse(url).map_err(|error| {
+        let code = match error {
+            BadTarget::Malformed { .. } => exit::BAD_URL,
+            BadTarget::Scheme { .. } => exit::UNSUPPORTED_SCHEME,
+        };
+        Problem::new(code, format!("{url:?}: {error}"))
+    })?;
     if !target.url.username().is_empty() || target.url.password().is_some() {
         return Err(Problem::new(
             exit::BAD_URL,

@@ -77,14 +77,21 @@ impl Body {
 
     pub(super) fn finish(&mut self) -> Result<(), Cause> {
         let result = self.writer.as_mut().map_or(Ok(()), |w| w.end());
-        result.map_err(|e| self.problem(&e))
+        result.map_err(|error| match self.problem(&error) {
+            // What is only noticed at the end is that there is no proper end.
+            Cause::BadContentEncoding { encoding, .. } => Cause::BadContentEncoding {
+                encoding,
+                detail: "it is cut short, or its checksum is wrong".into(),
+            },
+            other => other,
+        })
     }
 
     fn problem(&self, error: &io::Error) -> Cause {
         if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::BrokenPipe {
             return self.not_written(error);
         }
-        let detail = error.to_string();
+        let detail = error.to_string().to_lowercase();
         Cause::BadContentEncoding { encoding: self.encoding.clone(), detail }
     }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::observation::{Shared, When};
 use super::options::Options;
-use crate::net::{self, ConnectError, Connected};
+use crate::net::{self, Bind, ConnectError, Connected};
 
 /// Connection Attempt Delay (RFC 8305 §8).
 const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -55,7 +55,7 @@ pub(super) async fn connect(
                 return Ok(won(seen, index, remote, connected));
             }
             Some(Some(Ok((index, remote, Err(error))))) => {
-                let cause = cause(seen, remote, error);
+                let cause = cause(seen, options, remote, error);
                 failed(seen, index, &cause);
                 failure = Some(cause);
             }
@@ -120,9 +120,18 @@ fn failed(seen: &Shared, index: usize, cause: &Cause) {
     attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
 }
 
-fn cause(seen: &Shared, remote: SocketAddr, error: ConnectError) -> Cause {
+fn cause(seen: &Shared, options: &Options, remote: SocketAddr, error: ConnectError) -> Cause {
     let error = match error {
-        ConnectError::Setup(error) => return Cause::SocketSetup { detail: describe(&error) },
+        ConnectError::Setup(error) => {
+            let why = describe(&error);
+            return Cause::SocketSetup {
+                detail: match &options.bind {
+                    Bind::Any => why,
+                    Bind::Device(name) => format!("--interface {name}: {why}"),
+                    Bind::Address(address) => format!("--interface {address}: {why}"),
+                },
+            };
+        }
         ConnectError::Failed(error) => error,
     };
     match error.kind() {

@@ -4,14 +4,15 @@
 //! written, the stream holds everything back; then all of it leaves in one send.
 
 use std::cell::RefCell;
+use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use firstbyte_core::timeline::{Cause, Header, HttpFacts, Mark, PhaseName};
+use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -23,6 +24,7 @@ use super::observation::{Shared, When};
 use super::options::{HeaderChange, HttpOptions};
 use super::stream::Stream;
 use super::target::Target;
+use super::watch::HttpWatch;
 
 /// A stream as hyper wants it, and as this module still needs it.
 #[derive(Clone)]
@@ -112,8 +114,6 @@ pub(super) async fn exchange(
     seen: &Shared,
 ) -> Result<(), Cause> {
     seen.borrow_mut().phase = PhaseName::Send;
-    seen.borrow_mut().connection.facts.http =
-        Some(HttpFacts { method: options.method.to_string(), ..HttpFacts::default() });
     let stream = Rc::new(RefCell::new(stream));
     stream.borrow_mut().speak_http(http2);
     let request = request(target, options, http2);
@@ -126,10 +126,9 @@ pub(super) async fn exchange(
     note_facts(&stream, options, seen);
     let result = result.map_err(|error| match error {
         Problem::Told(cause) => cause,
-        Problem::Hyper(error) => stream
-            .fault
-            .take()
-            .unwrap_or_else(|| cause(&error, stream.watch().response_started, body)),
+        Problem::Hyper(error) => {
+            stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), body))
+        }
     });
     stream.close(&mut Context::from_waker(Waker::noop()));
     result
@@ -338,22 +337,51 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
     }
 }
 
-fn cause(error: &hyper::Error, response_started: bool, body: &Body) -> Cause {
-    use std::error::Error;
+fn cause(error: &hyper::Error, watch: &HttpWatch, body: &Body) -> Cause {
     if let Some(h2) = error.source().and_then(|e| e.downcast_ref::<h2::Error>()) {
-        if h2.is_io() && !response_started {
-            return Cause::ClosedBeforeResponse;
-        }
-        if h2.is_io() {
-            return Cause::BodyCutShort { received: body.received() };
-        }
-        return Cause::Http2 { detail: h2.to_string() };
+        return match h2.reason() {
+            Some(reason) => http2_cause(h2, reason, watch),
+            None if watch.response_started => Cause::BodyCutShort { received: body.received() },
+            None => Cause::ClosedBeforeResponse,
+        };
     }
     if error.is_parse() {
-        return Cause::NotHttp { detail: error.to_string() };
+        let detail = match &watch.answer {
+            Some(line) if !line.starts_with("HTTP/") => format!("it begins with {line:?}"),
+            _ => error.to_string().trim_end_matches(" parsed").to_owned(),
+        };
+        return Cause::NotHttp { detail };
     }
-    if response_started {
-        return Cause::BodyCutShort { received: body.received() };
+    if !watch.response_started {
+        return Cause::ClosedBeforeResponse;
     }
-    Cause::ClosedBeforeResponse
+    if !watch.head_complete() {
+        return Cause::HeadCutShort;
+    }
+    // What hyper's decoder of chunks does not understand comes as an error of its reading.
+    match error.source().and_then(|e| e.downcast_ref::<io::Error>()) {
+        Some(bad) if matches!(bad.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
+            Cause::BadTransferCoding { detail: bad.to_string().to_lowercase() }
+        }
+        _ => Cause::BodyCutShort { received: body.received() },
+    }
+}
+
+/// An error in HTTP/2 itself, by the names of RFC 9113 §7.
+fn http2_cause(error: &h2::Error, reason: h2::Reason, watch: &HttpWatch) -> Cause {
+    if let Some(line) = watch.answer.as_ref().filter(|line| line.starts_with("HTTP/1")) {
+        return Cause::Http2 { detail: format!("the server answered {line:?}") };
+    }
+    match (error.is_reset(), error.is_remote()) {
+        (true, true) => {
+            Cause::Http2Stream { detail: format!("server reset the stream with {reason:?}") }
+        }
+        (true, false) => {
+            Cause::Http2Stream { detail: format!("server broke the stream: {reason:?}") }
+        }
+        (false, true) => {
+            Cause::Http2 { detail: format!("server ended the connection with {reason:?}") }
+        }
+        (false, false) => Cause::Http2 { detail: format!("server broke the protocol: {reason:?}") },
+    }
 }

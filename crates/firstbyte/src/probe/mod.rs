@@ -18,7 +18,9 @@ mod watch;
 use std::future::Future;
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Cause, Connection, Mark, PhaseName, Sample, Stamp};
+use firstbyte_core::timeline::{Cause, Connection, HttpFacts, Mark, PhaseName, Sample, Stamp};
+
+use tokio::sync::Notify;
 
 pub use self::connect::describe as describe_io;
 pub use self::target::{BadTarget, Target};
@@ -35,6 +37,9 @@ use self::tls::{Session, Tls};
 pub trait Prober {
     /// Visits `target` once. A failure is part of the sample.
     fn probe(&self, target: &Target) -> impl Future<Output = Sample>;
+
+    /// Ends the visit that is under way: its sample comes at once, with what was seen.
+    fn interrupt(&self) {}
 }
 
 /// Takes samples over the network.
@@ -42,6 +47,7 @@ pub struct NetProber {
     options: Options,
     resolver: Resolver,
     tls: Tls,
+    interrupted: Notify,
 }
 
 /// Why a prober cannot be made.
@@ -61,7 +67,7 @@ impl NetProber {
     pub fn new(options: Options) -> Result<Self, SetupError> {
         let resolver = Resolver::new(&options.resolver).map_err(SetupError::Resolver)?;
         let tls = Tls::new(&options.tls, options.http.version).map_err(SetupError::Tls)?;
-        Ok(Self { options, resolver, tls })
+        Ok(Self { options, resolver, tls, interrupted: Notify::new() })
     }
 
     /// One connection with one exchange.
@@ -70,15 +76,24 @@ impl NetProber {
         // part of the path. The first one also pays for the TLS stack's own start.
         let session = target.tls.then(|| self.tls.begin(&target.host)).transpose();
         let seen = Observation::start(target.url.as_str());
+        seen.borrow_mut().connection.facts.http =
+            Some(HttpFacts { method: http.method.to_string(), ..HttpFacts::default() });
         let steps = async {
             let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
             self.steps(target, session, http, &seen).await
         };
-        let outcome = match self.options.max_time {
-            Some(limit) => tokio::time::timeout(limit, steps)
-                .await
-                .unwrap_or(Err(Cause::TimedOut { after: limit })),
-            None => steps.await,
+        let within_limit = async {
+            match self.options.max_time {
+                Some(limit) => tokio::time::timeout(limit, steps)
+                    .await
+                    .unwrap_or(Err(timed_out(limit, "--max-time"))),
+                None => steps.await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            () = self.interrupted.notified() => Err(Cause::Interrupted),
+            outcome = within_limit => outcome,
         };
         seen.borrow_mut().finish(outcome)
     }
@@ -152,6 +167,10 @@ impl NetProber {
 }
 
 impl Prober for NetProber {
+    fn interrupt(&self) {
+        self.interrupted.notify_one();
+    }
+
     async fn probe(&self, target: &Target) -> Sample {
         let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
         let mut http = self.options.http.clone();
@@ -204,10 +223,15 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
-            None => Cause::TimedOut { after },
+            None => timed_out(after, "--connect-timeout"),
         },
-        _ => Cause::TimedOut { after },
+        _ => timed_out(after, "--connect-timeout"),
     }
+}
+
+/// Whether it was the peer that did not answer is known when its acknowledgements are.
+const fn timed_out(after: Duration, limit: &'static str) -> Cause {
+    Cause::TimedOut { after, limit, unanswered: false }
 }
 
 fn host_of(url: &str) -> String {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Clock, Connection, Failure, Mark, PhaseName, Stamp, TcpFacts,
+    Cause, Clock, Connection, Direction, Failure, Flight, Mark, PhaseName, Stamp, TcpFacts,
 };
 
 use crate::clock::Timebase;
@@ -94,7 +94,10 @@ impl Observation {
             self.connection.facts.tcp = merge(self.tcp.take(), recorder.tcp.take());
         }
         self.keep_order();
-        if let Err(cause) = outcome {
+        if let Err(mut cause) = outcome {
+            if let Cause::TimedOut { unanswered, .. } = &mut cause {
+                *unanswered = is_unanswered(&self.connection.flights);
+            }
             let failure = Failure { phase: self.phase, cause, at: Some(at) };
             self.connection.failure = Some(failure);
         }
@@ -118,6 +121,14 @@ impl Observation {
             }
         }
     }
+}
+
+/// Whether the last flight is one that was sent, and the peer's TCP has acknowledged all of it.
+fn is_unanswered(flights: &[Flight]) -> bool {
+    flights.last().is_some_and(|last| {
+        last.direction == Direction::Sent
+            && last.chunks.iter().all(|chunk| chunk.acknowledged.is_some())
+    })
 }
 
 /// A wall clock that moved further than this against the monotonic one was stepped.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use firstbyte_core::timeline::{Cause, Lookup, Mark, RecordType};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{NameServerConfig, ResolverConfig};
-use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::RData;
 
 use super::observation::Shared;
@@ -200,15 +200,22 @@ async fn ask(
         }
         Err(error) if error.is_no_records_found() => Ok(Vec::new()),
         Err(error) => {
-            lookup.error = Some(error.to_string());
+            let detail = describe(&error);
+            lookup.error = Some(detail.clone());
+            let name = host.to_owned();
             Err(match error {
-                NetError::Timeout => {
-                    Cause::ResolverTimedOut { name: host.to_owned(), after: end.since(start) }
-                }
-                other => Cause::ResolverFailed { name: host.to_owned(), detail: other.to_string() },
+                NetError::Timeout => Cause::ResolverTimedOut { name, after: end.since(start) },
+                _ => Cause::ResolverFailed { name, detail },
             })
         }
     }
+}
+
+/// With response codes by their names in RFC 1035 §4.1.1 and RFC 2136 §2.2.
+fn describe(error: &NetError) -> String {
+    let NetError::Dns(DnsError::ResponseCode(code)) = error else { return error.to_string() };
+    let name = format!("{code:?}").to_uppercase();
+    format!("the name server answered {name}")
 }
 
 async fn system(

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use firstbyte_core::timeline::{Cause, Direction, Mark};
+use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
 use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};
 use rustls::client::ClientConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
@@ -325,6 +325,7 @@ impl Stream {
             recorder.name_message(Direction::Received, name);
         }
         if !begun && self.watch.response_started {
+            self.seen.borrow_mut().phase = PhaseName::Receive;
             let offset = self.watch.response_offset;
             let offset = match &mut self.tls {
                 Some(tls) => tls.stream_offset(offset),
@@ -382,7 +383,7 @@ fn process_record(
         }
     });
     let taken = taken.map_err(|not_tls| Cause::NotTls {
-        looks_like: (not_tls.offset < 5 && bytes.starts_with(b"HTTP/")).then_some("HTTP"),
+        looks_like: looks_like(bytes).filter(|_| not_tls.offset < 5),
     })?;
     let connection = &mut tls.session.connection;
     let unread = connection.process_new_packets().map_or(0, |s| s.plaintext_bytes_to_read());
@@ -405,6 +406,12 @@ fn process_record(
     }
     tls.tickets = tickets;
     Ok(taken)
+}
+
+/// The protocol of which this is how a server begins.
+fn looks_like(bytes: &[u8]) -> Option<&'static str> {
+    let known: [(&[u8], _); 3] = [(b"HTTP/", "HTTP"), (b"SSH-", "SSH"), (b"220", "SMTP or FTP")];
+    known.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, name)| *name)
 }
 
 /// What a server's first flight holds besides what the record layer shows (RFC 8446 §2).

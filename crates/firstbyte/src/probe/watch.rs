@@ -15,6 +15,8 @@ pub(super) struct HttpWatch {
     pub response_started: bool,
     /// Offset in the received plaintext at which the response begins, once it has.
     pub response_offset: u64,
+    /// The first line that came back, whatever it was.
+    pub answer: Option<String>,
     received_bytes: u64,
 }
 
@@ -50,7 +52,16 @@ impl HttpWatch {
             request_complete: false,
             response_started: false,
             response_offset: 0,
+            answer: None,
             received_bytes: 0,
+        }
+    }
+
+    /// Whether the end of the response's head has come by.
+    pub(super) const fn head_complete(&self) -> bool {
+        match self.protocol {
+            Protocol::Http1 { head_complete, .. } => head_complete,
+            Protocol::Http2 { .. } => self.response_started,
         }
     }
 
@@ -88,6 +99,9 @@ impl HttpWatch {
     pub(super) fn received(&mut self, bytes: &[u8]) -> Vec<String> {
         let before = self.received_bytes;
         self.received_bytes += bytes.len() as u64;
+        if before == 0 && !bytes.is_empty() {
+            self.answer = Some(first_line(bytes));
+        }
         match &mut self.protocol {
             Protocol::Http1 { tail, head_complete } => {
                 let first = !self.response_started;

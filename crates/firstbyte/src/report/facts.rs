@@ -179,10 +179,13 @@ impl Facts<'_> {
             let mut words = vec![
                 format!("{:<4}", lookup.record_type.name()),
                 took.unwrap_or_else(|| "not waited for".into()),
-                self.style.glyph("→", "->").into(),
             ];
+            if lookup.end.is_some() {
+                words.push(self.style.glyph("→", "->").into());
+            }
             match &lookup.error {
                 Some(error) => words.push(error.clone()),
+                None if lookup.end.is_none() => {}
                 None if lookup.addresses.is_empty() => words.push("no address".into()),
                 None => words.extend(lookup.addresses.iter().map(ToString::to_string)),
             }

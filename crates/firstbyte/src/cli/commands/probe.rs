@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cli::args::ProbeArgs;
 use crate::cli::exit::{self, Problem};
@@ -51,6 +51,9 @@ pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
     }
 }
 
+/// How long an interrupted visit may take to say what it has seen.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Takes the plan's samples with `prober`, until done or `interrupted`, and writes them to `out`.
 ///
 /// The exit code is that of the last sample that failed.
@@ -70,22 +73,30 @@ pub(in crate::cli) async fn take(
     'rounds: for sequence in 0..rounds {
         for (index, target) in plan.targets.iter().enumerate() {
             // The wait is part of what Ctrl-C may cut short, and so is the sample.
-            let sample = async {
+            let mut visit = std::pin::pin!(async {
                 schedule.wait().await;
                 prober.probe(target).await
-            };
+            });
             let mut sample = tokio::select! {
                 biased;
                 () = &mut interrupted => {
                     was_interrupted = true;
-                    break 'rounds;
+                    prober.interrupt();
+                    // Of many, an unfinished one is worth nothing; a single one is all there is.
+                    match (rounds, timeout(LAST_WORDS, visit).await) {
+                        (1, Ok(sample)) => sample,
+                        _ => break 'rounds,
+                    }
                 }
-                sample = sample => sample,
+                sample = &mut visit => sample,
             };
             sample.sequence = sequence;
             sample.warmup = sequence < plan.warmup;
             progress.took(&sample);
             shown.take(index, sample).map_err(|e| Problem::output(&e))?;
+            if was_interrupted {
+                break 'rounds;
+            }
         }
     }
     progress.finish();

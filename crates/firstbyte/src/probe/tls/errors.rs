@@ -23,7 +23,18 @@ pub(crate) fn cause(error: &Error, session: &Session) -> Cause {
             AlertDescription::HandshakeFailure => Cause::NoCommonParameters {
                 detail: "server sent the alert handshake_failure".into(),
             },
-            other => Cause::TlsAlert { alert: snake_case(&format!("{other:?}")) },
+            AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+                if offered.client_certificate =>
+            {
+                Cause::ClientCertificateRefused { alert: alert_name(*alert) }
+            }
+            other => Cause::TlsAlert { alert: alert_name(*other) },
         },
         Error::PeerIncompatible(
             PeerIncompatible::ServerDoesNotSupportTls12Or13
@@ -60,9 +71,23 @@ fn certificate(error: &CertificateError, session: &Session) -> Cause {
         }
         CertificateError::UnknownIssuer => {
             let chain = session.facts().certificates;
-            Cause::CertificateUnknownIssuer { issuer: chain.last().map(|c| c.issuer.clone()) }
+            match chain.as_slice() {
+                [only] if only.subject == only.issuer => {
+                    Cause::CertificateSelfSigned { subject: only.subject.clone() }
+                }
+                chain => Cause::CertificateUnknownIssuer {
+                    issuer: chain.last().map(|c| c.issuer.clone()),
+                },
+            }
         }
-        other => Cause::CertificateInvalid { detail: Error::from(other.clone()).to_string() },
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            Cause::CertificateInvalid { detail: "it is not for server authentication".into() }
+        }
+        other => {
+            let detail = Error::from(other.clone()).to_string();
+            let detail = detail.trim_start_matches("invalid peer certificate: ").to_owned();
+            Cause::CertificateInvalid { detail }
+        }
     }
 }
 
@@ -80,14 +105,39 @@ fn date(time: UnixTime) -> String {
     )
 }
 
-/// `HandshakeFailure` to `handshake_failure`, as RFC 8446 §6 writes alerts.
+/// As RFC 8446 §6 and RFC 6066 §9 write it.
+fn alert_name(alert: AlertDescription) -> String {
+    snake_case(&format!("{alert:?}")).replace("unrecognised", "unrecognized")
+}
+
+/// `HandshakeFailure` to `handshake_failure`, and `UnknownCA` to `unknown_ca`.
 fn snake_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
     let mut out = String::with_capacity(name.len() + 4);
-    for (i, c) in name.char_indices() {
-        if c.is_ascii_uppercase() && i > 0 {
+    for (i, c) in letters.iter().enumerate() {
+        let after_lower = i > 0 && letters[i - 1].is_ascii_lowercase();
+        let before_lower = letters.get(i + 1).is_some_and(char::is_ascii_lowercase);
+        if c.is_ascii_uppercase() && i > 0 && (after_lower || before_lower) {
             out.push('_');
         }
         out.push(c.to_ascii_lowercase());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_have_the_names_of_their_rfcs() {
+        for (alert, name) in [
+            (AlertDescription::HandshakeFailure, "handshake_failure"),
+            (AlertDescription::UnknownCA, "unknown_ca"),
+            (AlertDescription::UnknownPSKIdentity, "unknown_psk_identity"),
+            (AlertDescription::UnrecognisedName, "unrecognized_name"),
+        ] {
+            assert_eq!(alert_name(alert), name);
+        }
+    }
 }

@@ -22,6 +22,7 @@ pub(super) use certificate::describe as describe_certificate;
 pub(super) use errors::cause;
 use verifier::Verifier;
 
+use super::describe_io;
 use super::options::{HttpVersion, TlsOptions, TlsVersion};
 
 /// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
@@ -40,6 +41,7 @@ pub(super) struct Tls {
 pub(super) struct Offered {
     pub versions: &'static str,
     pub alpn: String,
+    pub client_certificate: bool,
 }
 
 impl Tls {
@@ -85,7 +87,11 @@ impl Tls {
             HttpVersion::Http2 => &["h2"],
         };
         config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
-        let offered = Offered { versions: versions_offered, alpn: alpn.join(", ") };
+        let offered = Offered {
+            versions: versions_offered,
+            alpn: alpn.join(", "),
+            client_certificate: options.client_certificate.is_some(),
+        };
         Ok(Self { config, roots, insecure: options.insecure, offered })
     }
 
@@ -233,7 +239,8 @@ fn roots(
 }
 
 fn read_certificates(path: &Path, flag: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = std::fs::read(path).map_err(|e| format!("{flag} {}: {e}", path.display()))?;
+    let text = std::fs::read(path)
+        .map_err(|e| format!("{flag} {}: {}", path.display(), describe_io(&e)))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
         Ok(found) if !found.is_empty() => Ok(found),
