@@ -181,7 +181,8 @@ fn split_phase(
     parts.unexplained = walk.unanswered;
     match phase.name {
         PhaseName::Resolve => {
-            let asked = connection.marks.at(Mark::DomainLookupStart).unwrap_or(phase.start);
+            // Without a question asked there was nobody to wait for.
+            let asked = connection.marks.at(Mark::DomainLookupStart).unwrap_or(phase.end);
             let asked = asked.clamp(phase.start, phase.end);
             parts.client = asked.since(phase.start);
             parts.resolver = phase.duration().saturating_sub(parts.client);

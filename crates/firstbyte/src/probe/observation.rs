@@ -96,7 +96,7 @@ impl Observation {
         self.keep_order();
         if let Err(mut cause) = outcome {
             if let Cause::TimedOut { unanswered, .. } = &mut cause {
-                *unanswered = is_unanswered(&self.connection.flights);
+                *unanswered = is_unanswered(self.phase, &self.connection.flights);
             }
             let failure = Failure { phase: self.phase, cause, at: Some(at) };
             self.connection.failure = Some(failure);
@@ -123,12 +123,16 @@ impl Observation {
     }
 }
 
-/// Whether the last flight is one that was sent, and the peer's TCP has acknowledged all of it.
-fn is_unanswered(flights: &[Flight]) -> bool {
-    flights.last().is_some_and(|last| {
-        last.direction == Direction::Sent
-            && last.chunks.iter().all(|chunk| chunk.acknowledged.is_some())
-    })
+/// Whether the peer has all that it was sent, and owes an answer of which nothing has come: its TCP
+/// has acknowledged the flight. Session tickets and HTTP/2 settings are no answer to a request.
+fn is_unanswered(phase: PhaseName, flights: &[Flight]) -> bool {
+    let sent = |flight: &&Flight| flight.direction == Direction::Sent;
+    let owed = match phase {
+        PhaseName::Tls => flights.last().filter(sent),
+        PhaseName::Wait => flights.iter().rev().find(sent),
+        _ => None,
+    };
+    owed.is_some_and(|flight| flight.chunks.iter().all(|chunk| chunk.acknowledged.is_some()))
 }
 
 /// A wall clock that moved further than this against the monotonic one was stepped.
