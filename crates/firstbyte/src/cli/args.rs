@@ -53,13 +53,14 @@ pub(super) struct ProbeArgs {
 
     /// How many samples to take, each on a connection of its own
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
     /// Time from the start of a sample to the start of the next [default: none]
-    #[arg(long, value_name = "SECONDS", help_heading = "Sampling")]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sampling", allow_negative_numbers = true)]
     pub interval: Option<String>,
     /// Samples measured first, shown apart and not pooled [default: 1 when N > 1]
-    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    #[arg(long, value_name = "N", help_heading = "Sampling",
+          allow_negative_numbers = true, value_parser = whole_number)]
     pub warmup: Option<u32>,
 
     /// One JSON object per sample (NDJSON)
@@ -106,10 +107,21 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     pub interface: Option<String>,
     /// Time allowed until the handshakes are done
-    #[arg(long, value_name = "SECONDS", help_heading = "Connection")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        help_heading = "Connection",
+        allow_negative_numbers = true
+    )]
     pub connect_timeout: Option<String>,
     /// Time allowed for a whole sample, redirects apart
-    #[arg(short, long, value_name = "SECONDS", help_heading = "Connection")]
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        help_heading = "Connection",
+        allow_negative_numbers = true
+    )]
     pub max_time: Option<String>,
 
     /// TLS 1.2 or later
@@ -187,6 +199,14 @@ pub(super) struct ProbeArgs {
     /// A status of 400 or more is a failure (exit code 22)
     #[arg(short, long, help_heading = "HTTP")]
     pub fail: bool,
+}
+
+fn at_least_one(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().filter(|n| *n > 0).ok_or("not a whole number from 1")
+}
+
+fn whole_number(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "not a whole number from 0")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -202,14 +202,20 @@ fn http(args: &ProbeArgs) -> Result<HttpOptions, Problem> {
         method_forced: args.request.is_some(),
         headers: args.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?,
         body,
-        user_agent: args
-            .user_agent
-            .clone()
-            .unwrap_or_else(|| concat!("firstbyte/", env!("CARGO_PKG_VERSION")).to_owned()),
+        user_agent: user_agent(args.user_agent.as_deref())?,
         compressed: args.compressed,
         fail: args.fail,
         output: output(args)?,
     })
+}
+
+fn user_agent(given: Option<&str>) -> Result<String, Problem> {
+    let Some(text) = given else {
+        return Ok(concat!("firstbyte/", env!("CARGO_PKG_VERSION")).to_owned());
+    };
+    HeaderValue::from_str(text)
+        .map_err(|_| usage(format!("-A {text:?}: it has a character that a field cannot hold")))?;
+    Ok(text.to_owned())
 }
 
 fn header(text: &str) -> Result<HeaderChange, Problem> {

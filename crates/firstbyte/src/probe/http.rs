@@ -286,7 +286,10 @@ fn request(target: &Target, options: &HttpOptions, http2: bool) -> http::Request
     if !http2 {
         generate(header::HOST, &target.authority());
     }
-    generate(header::USER_AGENT, &options.user_agent);
+    // As with curl, an empty name is none.
+    if !options.user_agent.is_empty() {
+        generate(header::USER_AGENT, &options.user_agent);
+    }
     generate(header::ACCEPT, "*/*");
     if options.compressed {
         generate(header::ACCEPT_ENCODING, "deflate, gzip, br, zstd");

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use url::{Host, Url};
+use url::{Host, ParseError, Url};
 
 /// A URL that can be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +52,13 @@ impl Target {
         let typed = text.trim();
         let with_scheme =
             if typed.contains("://") { typed.to_owned() } else { format!("https://{typed}") };
-        let url =
-            Url::parse(&with_scheme).map_err(|e| BadTarget::Malformed { detail: e.to_string() })?;
+        let url = Url::parse(&with_scheme).map_err(|error| BadTarget::Malformed {
+            detail: match error {
+                // Most such names have nothing international about them.
+                ParseError::IdnaError => "invalid host name".into(),
+                other => other.to_string(),
+            },
+        })?;
         Self::from_url(url)
     }
 

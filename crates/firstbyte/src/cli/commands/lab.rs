@@ -93,9 +93,14 @@ fn status() -> Result<u8, Problem> {
 
 fn down(scenario: Option<&str>) -> Result<u8, Problem> {
     let labs = match scenario {
-        Some(name) => vec![running(name)?],
+        Some(name) => {
+            vec![running(name).map_err(|p| p.hint("see which are with: firstbyte lab status"))?]
+        }
         None => RunningLab::all(),
     };
+    if labs.is_empty() {
+        note("no lab is up");
+    }
     for lab in labs {
         lab.down().map_err(problem)?;
         note(&format!("lab {} is down", lab.scenario()));

@@ -14,7 +14,7 @@ use firstbyte_core::timeline::{Handshake, TlsFacts};
 use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 
@@ -72,11 +72,15 @@ impl Tls {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let (chain, key) = client_certificate(certificate, key.as_deref())?;
-                builder.with_client_auth_cert(chain, key).map_err(|e| {
-                    TlsSetupError::ClientCertificate(format!(
-                        "cannot use the client certificate {}: {e}",
-                        certificate.display()
-                    ))
+                builder.with_client_auth_cert(chain, key).map_err(|error| {
+                    let why = match error {
+                        rustls::Error::InconsistentKeys(_) => {
+                            "the private key is another one's".into()
+                        }
+                        other => other.to_string(),
+                    };
+                    let file = certificate.display();
+                    TlsSetupError::ClientCertificate(format!("--cert {file}: {why}"))
                 })?
             }
         };
@@ -211,9 +215,9 @@ fn roots(
     let mut store = RootCertStore::empty();
     if let Some(path) = ca_file {
         for certificate in read_certificates(path, "--cacert").map_err(TlsSetupError::CaFile)? {
-            store.add(certificate).map_err(|e| {
+            store.add(certificate).map_err(|_| {
                 TlsSetupError::CaFile(format!(
-                    "--cacert {}: not a usable certificate: {e}",
+                    "--cacert {}: what is in the PEM is no certificate",
                     path.display()
                 ))
             })?;
@@ -245,7 +249,7 @@ fn read_certificates(path: &Path, flag: &str) -> Result<Vec<CertificateDer<'stat
     match certificates {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(format!("{flag} {}: no PEM certificate in it", path.display())),
-        Err(e) => Err(format!("{flag} {}: damaged PEM: {e}", path.display())),
+        Err(e) => Err(format!("{flag} {}: damaged PEM: {}", path.display(), in_words(&e))),
     }
 }
 
@@ -256,11 +260,23 @@ fn client_certificate(
     let chain =
         read_certificates(certificate, "--cert").map_err(TlsSetupError::ClientCertificate)?;
     let (flag, path) = key.map_or(("--cert", certificate), |path| ("--key", path));
-    let key = PrivateKeyDer::from_pem_file(path).map_err(|e| {
-        TlsSetupError::ClientCertificate(format!(
-            "{flag} {}: no usable private key in it: {e}",
-            path.display()
-        ))
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        let why = match (&error, key) {
+            (PemError::NoItemsFound, None) => "no private key in it, and no --key given".into(),
+            (PemError::NoItemsFound, Some(_)) => "no private key in it".into(),
+            _ => in_words(&error),
+        };
+        TlsSetupError::ClientCertificate(format!("{flag} {}: {why}", path.display()))
     })?;
     Ok((chain, key))
+}
+
+fn in_words(error: &PemError) -> String {
+    match error {
+        PemError::MissingSectionEnd { .. } => "a line -----END …----- is missing".into(),
+        PemError::IllegalSectionStart { .. } => "bad line -----BEGIN …-----".into(),
+        PemError::Base64Decode(_) => "not base64".into(),
+        PemError::Io(error) => describe_io(error),
+        other => other.to_string(),
+    }
 }
