@@ -1,0 +1,119 @@
+//! Certificates, good and bad, and what servers need of them.
+
+use std::sync::{Arc, LazyLock};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+/// A certificate and its key, PEM.
+#[derive(Clone)]
+pub struct Identity {
+    pub chain_pem: String,
+    pub key_pem: String,
+}
+
+/// The authority that clients of the tests trust (`ca.pem`).
+pub static TRUSTED: LazyLock<Authority> = LazyLock::new(|| Authority::new("the tests' own CA"));
+
+/// An authority that they do not know.
+pub static UNKNOWN: LazyLock<Authority> = LazyLock::new(|| Authority::new("somebody else's CA"));
+
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = named(name, &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A server's certificate for these names, as good as it gets but for what `change` does.
+    pub fn issue(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Identity {
+        let mut params = named("server", names);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let chain_pem = params.signed_by(&key, &self.0).unwrap().pem();
+        Identity { chain_pem, key_pem: key.serialize_pem() }
+    }
+}
+
+/// A good certificate for `a.test` and 127.0.0.1.
+pub fn good() -> Identity {
+    TRUSTED.issue(&["a.test", "127.0.0.1"], |_| ())
+}
+
+/// A certificate for `a.test` that nobody but itself has signed.
+pub fn self_signed() -> Identity {
+    let key = KeyPair::generate().unwrap();
+    let chain_pem = named("server", &["a.test"]).self_signed(&key).unwrap().pem();
+    Identity { chain_pem, key_pem: key.serialize_pem() }
+}
+
+fn named(common_name: &str, names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2090, 1, 1);
+    params
+}
+
+/// What a server needs to be `identity`, with the application protocols `alpn`.
+pub fn server(identity: &Identity, alpn: &[&str]) -> ServerConfig {
+    versions(identity, alpn, rustls::ALL_VERSIONS)
+}
+
+/// The same with these TLS versions only.
+pub fn versions(
+    identity: &Identity,
+    alpn: &[&str],
+    versions: &[&'static SupportedProtocolVersion],
+) -> ServerConfig {
+    let (chain, key) = parsed(identity);
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
+/// A server that wants a client certificate of the trusted authority.
+pub fn wants_client_certificate(version: &'static SupportedProtocolVersion) -> ServerConfig {
+    let (chain, key) = parsed(&good());
+    let provider = Arc::new(default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(TRUSTED.pem().as_bytes()).unwrap()).unwrap();
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .unwrap();
+    ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .unwrap()
+}
+
+fn parsed(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let chain = CertificateDer::pem_slice_iter(identity.chain_pem.as_bytes());
+    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).unwrap();
+    (chain.map(Result::unwrap).collect(), key)
+}
