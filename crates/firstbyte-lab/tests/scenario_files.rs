@@ -92,6 +92,16 @@ fn values_that_are_not_allowed() {
         ),
         ("down = { mtu = 500 }", "server.down.mtu = 500", "576 to 9000"),
         (
+            "down = { mtu = 1400, ipv4 = { mtu = 1500 } }",
+            "server.down.ipv4.mtu = 1500",
+            "576 to 1400",
+        ),
+        (
+            "up = { ipv6 = { mtu = 1000 } }",
+            "server.up.ipv6.mtu = 1000",
+            "1280 to 1500 (IPv6 needs 1280, RFC 8200 §5)",
+        ),
+        (
             "ipv6 = \"2001:db8::1\"\nup = { mtu = 1200 }",
             "server.up.mtu = 1200",
             "1280 to 9000 (IPv6 needs 1280, RFC 8200 §5)",
@@ -204,6 +214,6 @@ fn keys_and_types_are_the_toml_readers_to_refuse() {
     assert!(unknown.contains("unknown field `latency`, expected one of `delay`"), "{unknown}");
     let number = message(&with_server("up = { delay = 3 }"));
     assert!(number.contains("invalid type: integer `3`, expected a string"), "{number}");
-    let rate = message(&with_server("up = { ipv6 = { rate = \"1mbit\" } }"));
-    assert!(rate.contains("unknown field `rate`"), "{rate}");
+    let queue = message(&with_server("up = { ipv6 = { queue = \"1ms\" } }"));
+    assert!(queue.contains("unknown field `queue`"), "{queue}");
 }

@@ -16,7 +16,7 @@ pub type Nanos = u64;
 /// The state of one direction of a link.
 #[derive(Debug, Clone)]
 pub struct Link {
-    mtu: usize,
+    /// Of both families together.
     serialiser: Option<Serialiser>,
     ipv4: Path,
     ipv6: Path,
@@ -38,9 +38,9 @@ pub enum DropCause {
     Loss,
     /// It would have waited longer for its turn than the queue allows.
     QueueFull,
-    /// It is larger than the link's MTU.
+    /// It is larger than the MTU of its family.
     TooBig {
-        /// The link's MTU.
+        /// That MTU.
         mtu: usize,
     },
 }
@@ -49,10 +49,10 @@ impl Link {
     /// A link at rest. `stream` tells the random decisions of this link from those of all others.
     pub fn new(settings: &LinkSettings, seed: u64, stream: &str) -> Self {
         let path = |family: Family, suffix: &str| {
-            Path::new(settings.path(family), Random::new(seed, &format!("{stream}/{suffix}")))
+            let random = Random::new(seed, &format!("{stream}/{suffix}"));
+            Path::new(settings.path(family), settings.queue, random)
         };
         Self {
-            mtu: settings.mtu,
             serialiser: settings.rate.map(|rate| Serialiser::new(rate, settings.queue)),
             ipv4: path(Family::V4, "ipv4"),
             ipv6: path(Family::V6, "ipv6"),
@@ -64,20 +64,21 @@ impl Link {
     /// Offers must be in order of arrival. Lost packets take their time at the configured rate:
     /// they are lost on the way, not before it.
     pub fn offer(&mut self, now: Nanos, bytes: usize, family: Family) -> Offer {
-        if bytes > self.mtu {
-            return Offer::Drop(DropCause::TooBig { mtu: self.mtu });
+        let path = match family {
+            Family::V4 => &mut self.ipv4,
+            Family::V6 => &mut self.ipv6,
+        };
+        if bytes > path.mtu {
+            return Offer::Drop(DropCause::TooBig { mtu: path.mtu });
         }
-        let departure = match &mut self.serialiser {
+        let departure = match path.serialiser.as_mut().or(self.serialiser.as_mut()) {
             None => now,
             Some(serialiser) => match serialiser.departure(now, bytes) {
                 Some(departure) => departure,
                 None => return Offer::Drop(DropCause::QueueFull),
             },
         };
-        match family {
-            Family::V4 => self.ipv4.carry(departure),
-            Family::V6 => self.ipv6.carry(departure),
-        }
+        path.carry(departure)
     }
 }
 
@@ -105,9 +106,12 @@ impl Serialiser {
     }
 }
 
-/// Delay, jitter and loss for one IP family.
+/// What one IP family has of its own.
 #[derive(Debug, Clone)]
 struct Path {
+    mtu: usize,
+    /// Instead of the link's, where the family has a rate of its own.
+    serialiser: Option<Serialiser>,
     delay_ns: u64,
     jitter_ns: u64,
     loss: f64,
@@ -117,8 +121,10 @@ struct Path {
 }
 
 impl Path {
-    fn new(settings: &PathSettings, random: Random) -> Self {
+    fn new(settings: &PathSettings, queue: Duration, random: Random) -> Self {
         Self {
+            mtu: settings.mtu,
+            serialiser: settings.rate.map(|rate| Serialiser::new(rate, queue)),
             delay_ns: nanos(settings.delay),
             jitter_ns: nanos(settings.jitter),
             loss: settings.loss,

@@ -12,6 +12,8 @@ fn path(delay_us: u64, jitter_us: u64, loss: f64) -> PathSettings {
         jitter: Duration::from_micros(jitter_us),
         loss,
         reorder: false,
+        rate: None,
+        mtu: 1_500,
     }
 }
 
@@ -171,4 +173,17 @@ fn packets_above_the_mtu_are_dropped() {
     assert_eq!(link.offer(5, 1_500, Family::V4), Offer::Release(5));
     let too_big = Offer::Drop(DropCause::TooBig { mtu: 1_500 });
     assert_eq!(link.offer(5, 1_501, Family::V4), too_big);
+}
+
+#[test]
+fn a_family_can_have_a_rate_and_an_mtu_of_its_own() {
+    let mut settings = settings(path(0, 0, 0.0), Some(8_000_000));
+    settings.ipv6.rate = Rate::from_bits_per_second(800_000);
+    settings.ipv6.mtu = 1_280;
+    let mut link = Link::new(&settings, 1, "test");
+    // 1,000 bytes take 1 ms at 8 Mbit/s, and 10 ms at 0.8 Mbit/s; neither waits for the other.
+    assert_eq!(release(link.offer(0, 1_000, Family::V6)), 10_000_000);
+    assert_eq!(release(link.offer(0, 1_000, Family::V4)), 1_000_000);
+    assert_eq!(link.offer(0, 1_400, Family::V6), Offer::Drop(DropCause::TooBig { mtu: 1_280 }));
+    assert_eq!(release(link.offer(0, 1_400, Family::V4)), 2_400_000);
 }

@@ -8,12 +8,17 @@ use std::time::Duration;
 use super::document::{Document, HostDocument, LinkDocument, PathDocument, ServerDocument};
 use super::error::ScenarioError;
 use super::{
-    Host, LinkSettings, PathSettings, Role, Scenario, ServerChoice, ServerSettings, units,
+    Host, LinkSettings, PathSettings, Rate, Role, Scenario, ServerChoice, ServerSettings, units,
 };
 
 const DURATION: &str = r#"a duration from "0ms" to "60s", such as "4.5ms""#;
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
-const DEFAULT_MTU: u64 = 1_500;
+const DEFAULT_MTU: usize = 1_500;
+const MAX_MTU: u64 = 9_000;
+/// RFC 791: what every host takes.
+const MIN_MTU_IPV4: u64 = 576;
+/// RFC 8200 §5.
+const MIN_MTU_IPV6: u64 = 1_280;
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
 const MAX_HOSTS: usize = 200;
 
@@ -128,7 +133,7 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
             "at least one DNS name for the server's certificate, such as [\"www.example.test\"]",
         ));
     }
-    let min_mtu = if ipv6.is_some() { 1_280 } else { 576 };
+    let min_mtu = if ipv6.is_some() { MIN_MTU_IPV6 } else { MIN_MTU_IPV4 };
     let up = link(&place.at("up"), raw.up, min_mtu)?;
     let down = link(&place.at("down"), raw.down, min_mtu)?;
     Ok(Host { name: raw.name, role, ipv4, ipv6, names: raw.names, server, up, down })
@@ -201,29 +206,51 @@ fn server(place: &Place<'_>, raw: ServerDocument) -> Result<ServerSettings, Scen
 }
 
 fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettings, ScenarioError> {
-    let mtu = raw.mtu.unwrap_or(DEFAULT_MTU);
-    if !(min_mtu..=9_000).contains(&mtu) {
-        let why = if min_mtu == 1_280 { " (IPv6 needs 1280, RFC 8200 §5)" } else { "" };
-        return Err(place.at("mtu").bad(mtu, format!("{min_mtu} to 9000{why}")));
-    }
-    let common =
-        PathDocument { delay: raw.delay, jitter: raw.jitter, loss: raw.loss, reorder: raw.reorder };
-    let nothing =
-        PathSettings { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0.0, reorder: false };
-    let common = path(place, common, &nothing)?;
+    let mtu = mtu(place, raw.mtu, min_mtu, MAX_MTU)?.unwrap_or(DEFAULT_MTU);
+    let common = PathDocument {
+        delay: raw.delay,
+        jitter: raw.jitter,
+        loss: raw.loss,
+        reorder: raw.reorder,
+        rate: None,
+        mtu: None,
+    };
+    let nothing = PathSettings {
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        loss: 0.0,
+        reorder: false,
+        rate: None,
+        mtu,
+    };
+    let common = path(place, common, &nothing, MIN_MTU_IPV4)?;
     Ok(LinkSettings {
-        rate: optional(
-            &place.at("rate"),
-            raw.rate,
-            units::rate,
-            "a rate up to \"1000gbit\", such as \"512kbit\", \"100mbit\" or \"1gbit\"",
-        )?,
+        rate: rate(place, raw.rate)?,
         queue: optional(&place.at("queue"), raw.queue, units::duration, DURATION)?
             .unwrap_or(DEFAULT_QUEUE),
-        mtu: mtu as usize,
-        ipv4: path(&place.at("ipv4"), raw.ipv4, &common)?,
-        ipv6: path(&place.at("ipv6"), raw.ipv6, &common)?,
+        mtu,
+        ipv4: path(&place.at("ipv4"), raw.ipv4, &common, MIN_MTU_IPV4)?,
+        ipv6: path(&place.at("ipv6"), raw.ipv6, &common, MIN_MTU_IPV6)?,
     })
+}
+
+fn rate(place: &Place<'_>, text: Option<String>) -> Result<Option<Rate>, ScenarioError> {
+    let allowed = "a rate up to \"1000gbit\", such as \"512kbit\", \"100mbit\" or \"1gbit\"";
+    optional(&place.at("rate"), text, units::rate, allowed)
+}
+
+fn mtu(
+    place: &Place<'_>,
+    mtu: Option<u64>,
+    smallest: u64,
+    largest: u64,
+) -> Result<Option<usize>, ScenarioError> {
+    let Some(mtu) = mtu else { return Ok(None) };
+    if !(smallest..=largest).contains(&mtu) {
+        let why = if smallest == MIN_MTU_IPV6 { " (IPv6 needs 1280, RFC 8200 §5)" } else { "" };
+        return Err(place.at("mtu").bad(mtu, format!("{smallest} to {largest}{why}")));
+    }
+    Ok(Some(mtu as usize))
 }
 
 /// What `raw` says, and where it says nothing, what `default` says.
@@ -231,6 +258,7 @@ fn path(
     place: &Place<'_>,
     raw: PathDocument,
     default: &PathSettings,
+    smallest_mtu: u64,
 ) -> Result<PathSettings, ScenarioError> {
     let duration_of = |key: &str, text| optional(&place.at(key), text, units::duration, DURATION);
     let loss = optional(
@@ -244,6 +272,8 @@ fn path(
         jitter: duration_of("jitter", raw.jitter)?.unwrap_or(default.jitter),
         loss: loss.unwrap_or(default.loss),
         reorder: raw.reorder.unwrap_or(default.reorder),
+        rate: rate(place, raw.rate)?,
+        mtu: mtu(place, raw.mtu, smallest_mtu, default.mtu as u64)?.unwrap_or(default.mtu),
     })
 }
 

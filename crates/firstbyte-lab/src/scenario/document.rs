@@ -77,4 +77,6 @@ pub(super) struct PathDocument {
     pub(super) jitter: Option<String>,
     pub(super) loss: Option<String>,
     pub(super) reorder: Option<bool>,
+    pub(super) rate: Option<String>,
+    pub(super) mtu: Option<u64>,
 }

@@ -101,11 +101,11 @@ pub enum ServerChoice {
 /// One direction of a host's link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSettings {
-    /// How fast bits leave; `None` is as fast as they come.
+    /// How fast bits leave, both families together; `None` is as fast as they come.
     pub rate: Option<Rate>,
     /// The longest that a packet may wait for its turn at `rate`; it is dropped beyond that.
     pub queue: Duration,
-    /// The largest IP packet that passes, in bytes.
+    /// The largest IP packet that the device takes, in bytes.
     pub mtu: usize,
     /// What happens to IPv4 packets.
     pub ipv4: PathSettings,
@@ -124,6 +124,10 @@ pub struct PathSettings {
     pub loss: f64,
     /// Whether jitter may let a packet overtake an earlier one.
     pub reorder: bool,
+    /// A rate of this family's own; `None` is a share of the link's.
+    pub rate: Option<Rate>,
+    /// The largest packet that passes, in bytes; not above the link's.
+    pub mtu: usize,
 }
 
 impl Scenario {
