@@ -220,7 +220,7 @@ pub(super) enum ColorChoice {
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
     /// Rounds; each visits every variant once, in random order
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 12,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Directory for firstbyte-demo.csv and firstbyte-demo.svg
