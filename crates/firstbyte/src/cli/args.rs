@@ -114,7 +114,7 @@ pub(super) struct ProbeArgs {
         allow_negative_numbers = true
     )]
     pub connect_timeout: Option<String>,
-    /// Time allowed for a whole sample, redirects apart
+    /// Time allowed for a whole sample, redirects included
     #[arg(
         short,
         long,

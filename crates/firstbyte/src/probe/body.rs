@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use firstbyte_core::timeline::Cause;
-use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, LOCATION};
+use http::{HeaderMap, StatusCode};
 
 use super::options::{HttpOptions, Output};
 
@@ -13,6 +13,7 @@ use super::options::{HttpOptions, Output};
 pub(super) struct Body {
     output: Option<Output>,
     decode: bool,
+    follows_redirects: bool,
     received: u64,
     encoding: String,
     writer: Option<Box<dyn Decoder>>,
@@ -24,10 +25,12 @@ trait Decoder: Write {
 }
 
 impl Body {
-    pub(super) fn new(options: &HttpOptions) -> Self {
+    /// With `follows_redirects`, bodies of responses that redirect go nowhere, as with curl.
+    pub(super) fn new(options: &HttpOptions, follows_redirects: bool) -> Self {
         Self {
             output: options.output.clone(),
             decode: options.compressed,
+            follows_redirects,
             received: 0,
             encoding: String::new(),
             writer: None,
@@ -40,8 +43,12 @@ impl Body {
     }
 
     /// The head has arrived: opens the output and picks the decoder.
-    pub(super) fn begin(&mut self, headers: &HeaderMap) -> Result<(), Cause> {
+    pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), Cause> {
+        let passed_over = self.follows_redirects
+            && super::redirects(status.as_u16())
+            && headers.contains_key(LOCATION);
         let sink: Box<dyn Write> = match &self.output {
+            _ if passed_over => Box::new(io::sink()),
             None => Box::new(io::sink()),
             Some(Output::Stdout) => Box::new(io::stdout().lock()),
             Some(Output::File(path)) => {

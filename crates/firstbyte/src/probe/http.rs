@@ -174,7 +174,7 @@ async fn converse(
     };
     let (head, incoming) = response.into_parts();
     note_head(&head, seen);
-    body.begin(&head.headers).map_err(Problem::Told)?;
+    body.begin(head.status, &head.headers).map_err(Problem::Told)?;
     receive(incoming, body, &stream, seen).await
 }
 

@@ -50,6 +50,9 @@ pub struct NetProber {
     interrupted: Notify,
 }
 
+/// How long a sample may take, and when that is over.
+type Deadline = Option<(Duration, tokio::time::Instant)>;
+
 /// Why a prober cannot be made.
 #[derive(Debug)]
 pub enum SetupError {
@@ -71,7 +74,7 @@ impl NetProber {
     }
 
     /// One connection with one exchange.
-    async fn visit(&self, target: &Target, http: &HttpOptions) -> Connection {
+    async fn visit(&self, target: &Target, http: &HttpOptions, deadline: Deadline) -> Connection {
         // Key shares are made before the clock starts: they are the client's preparation, and no
         // part of the path. The first one also pays for the TLS stack's own start.
         let session = target.tls.then(|| self.tls.begin(&target.host)).transpose();
@@ -83,8 +86,8 @@ impl NetProber {
             self.steps(target, session, http, &seen).await
         };
         let within_limit = async {
-            match self.options.max_time {
-                Some(limit) => tokio::time::timeout(limit, steps)
+            match deadline {
+                Some((limit, at)) => tokio::time::timeout_at(at, steps)
                     .await
                     .unwrap_or(Err(timed_out(limit, "--max-time"))),
                 None => steps.await,
@@ -112,7 +115,7 @@ impl NetProber {
                 .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?,
             None => handshakes.await?,
         };
-        let mut body = Body::new(http);
+        let mut body = Body::new(http, self.options.max_redirects.is_some());
         let result = http::exchange(stream, http2, target, http, &mut body, seen).await;
         let mut seen = seen.borrow_mut();
         if let Some(facts) = &mut seen.connection.facts.http
@@ -174,7 +177,9 @@ impl Prober for NetProber {
     async fn probe(&self, target: &Target) -> Sample {
         let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
         let mut http = self.options.http.clone();
-        let mut connection = self.visit(target, &http).await;
+        let deadline =
+            self.options.max_time.map(|limit| (limit, crate::clock::timer_now() + limit));
+        let mut connection = self.visit(target, &http, deadline).await;
         let mut current = target.clone();
         while let Some(limit) = self.options.max_redirects
             && let Some(location) = redirect(&connection)
@@ -191,18 +196,22 @@ impl Prober for NetProber {
             http.redirected(connection.facts.http.as_ref(), next.host == current.host);
             current = next;
             sample.redirects.push(connection);
-            connection = self.visit(&current, &http).await;
+            connection = self.visit(&current, &http, deadline).await;
         }
         sample.connection = connection;
         sample
     }
 }
 
+/// Statuses that say to look elsewhere (RFC 9110 §15.4).
+const fn redirects(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
 /// Where `connection`'s response redirects to, if it does.
 fn redirect(connection: &Connection) -> Option<String> {
     let http = connection.facts.http.as_ref()?;
-    let redirects = matches!(http.status?, 301 | 302 | 303 | 307 | 308);
-    (redirects && connection.failure.is_none())
+    (redirects(http.status?) && connection.failure.is_none())
         .then(|| http.header("location").map(str::to_owned))
         .flatten()
 }

@@ -29,7 +29,7 @@ pub struct Options {
     pub http: HttpOptions,
     /// Time allowed until the handshakes are done, if limited.
     pub connect_timeout: Option<Duration>,
-    /// Time allowed for the whole sample, if limited.
+    /// Time allowed for the whole sample, redirects included, if limited.
     pub max_time: Option<Duration>,
     /// Redirects to follow; none when absent.
     pub max_redirects: Option<u32>,
