@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
@@ -35,6 +36,8 @@ pub(super) struct Stream {
     /// What is in `outgoing`, by name.
     outgoing_names: Vec<String>,
     buffer: Box<[u8]>,
+    /// The part of `buffer` that was received and that TLS does not have yet.
+    undigested: Range<usize>,
     /// One segment: reads that are timed take no more, so that each has a stamp of its own.
     segment_bytes: usize,
     ended: bool,
@@ -94,6 +97,7 @@ impl Stream {
             outgoing: Vec::new(),
             outgoing_names: Vec::new(),
             buffer: vec![0; BULK].into_boxed_slice(),
+            undigested: 0..0,
             ended: false,
             watch: HttpWatch::new(false),
             handshake_complete_marked: false,
@@ -287,21 +291,25 @@ impl Stream {
         if self.watch.response_started { BULK } else { self.segment_bytes }
     }
 
-    /// Receives ciphertext and lets TLS have it.
+    /// Receives ciphertext and lets TLS have it, as far as the next plaintext: what is in it has to
+    /// be read before TLS takes more.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let limit = self.read_limit();
-        let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..limit]));
-        let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
+        if self.undigested.is_empty() {
+            let limit = self.read_limit();
+            let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..limit]));
+            self.undigested = 0..received.map_err(|e| self.note_io(e, "receive"))?;
+        }
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
-        if bytes == 0 {
+        if self.undigested.is_empty() {
             self.ended = true;
             tls.session.connection.read_tls(&mut io::empty())?;
             return Poll::Ready(Ok(()));
         }
-        let mut left = &self.buffer[..bytes];
-        while !left.is_empty() {
-            match process_record(tls, left, &self.tcp.recorder()) {
-                Ok(taken) => left = &left[taken..],
+        let decrypted = tls.decrypted;
+        while !self.undigested.is_empty() && tls.decrypted == decrypted {
+            let bytes = &self.buffer[self.undigested.clone()];
+            match process_record(tls, bytes, &self.tcp.recorder()) {
+                Ok(taken) => self.undigested.start += taken,
                 Err(cause) => {
                     self.fault.get_or_insert(cause);
                     // The alert that tells the server why; the error itself is what counts.
