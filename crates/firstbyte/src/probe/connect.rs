@@ -3,64 +3,89 @@
 //! Attempts are begun one Connection Attempt Delay apart, or as soon as the one before has failed;
 //! the first to connect wins. Every attempt stays in the observation.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName, Stamp, TcpFacts};
 use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 
 use super::observation::{Shared, When};
 use super::options::Options;
+use super::resolve::{Late, Resolved};
+use crate::clock::timer_now;
 use crate::net::{self, Bind, ConnectError, Connected};
 
 /// Connection Attempt Delay (RFC 8305 §8).
 const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Connects to the first of `addresses` that answers.
+/// Connects to the first of the addresses that answers.
 pub(super) async fn connect(
     seen: &Shared,
     options: &Options,
-    addresses: &[IpAddr],
+    resolved: Resolved<'_>,
     port: u16,
 ) -> Result<Connected, Cause> {
     seen.borrow_mut().phase = PhaseName::Connect;
-    let mut waiting = addresses.iter().map(|a| SocketAddr::new(*a, port));
-    let mut attempts: JoinSet<(usize, SocketAddr, Result<Connected, ConnectError>)> =
-        JoinSet::new();
+    let Resolved { addresses, mut late } = resolved;
+    let mut waiting = VecDeque::from(addresses);
+    let mut attempts = JoinSet::new();
     let mut failure = None;
+    let mut next_due = timer_now();
+    let mut due = true;
     loop {
-        if let Some(remote) = waiting.next() {
-            begin(&mut attempts, seen, options, remote);
+        if due && let Some(address) = waiting.pop_front() {
+            begin(&mut attempts, seen, options, SocketAddr::new(address, port));
+            next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
+            due = false;
         }
-        let more = waiting.len() > 0;
-        let finished = async {
-            if more {
-                tokio::time::timeout(CONNECTION_ATTEMPT_DELAY, attempts.join_next()).await.ok()
-            } else {
-                Some(attempts.join_next().await)
+        tokio::select! {
+            biased;
+            Some(finished) = attempts.join_next() => match finished {
+                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+                Ok((index, remote, Ok(connected))) => {
+                    return Ok(won(seen, index, remote, connected));
+                }
+                Ok((index, remote, Err(error))) => {
+                    let cause = cause(seen, options, remote, error);
+                    failed(seen, index, &cause);
+                    failure = Some(cause);
+                    due = true;
+                }
+            },
+            more = arrival(&mut late), if late.is_some() => {
+                late = None;
+                waiting = alternate(more, waiting);
             }
-        };
-        match finished.await {
             // The delay has passed: the next one starts beside those under way.
-            None => {}
-            Some(None) if more => {}
-            Some(None) => {
+            () = sleep_until(next_due), if !due && !waiting.is_empty() => due = true,
+            else => {
                 return Err(failure.unwrap_or(Cause::SocketSetup {
                     detail: "there was no address to try".into(),
                 }));
             }
-            Some(Some(Err(panicked))) => std::panic::resume_unwind(panicked.into_panic()),
-            Some(Some(Ok((index, remote, Ok(connected))))) => {
-                return Ok(won(seen, index, remote, connected));
-            }
-            Some(Some(Ok((index, remote, Err(error))))) => {
-                let cause = cause(seen, options, remote, error);
-                failed(seen, index, &cause);
-                failure = Some(cause);
-            }
         }
     }
+}
+
+async fn arrival(late: &mut Option<Late<'_>>) -> Vec<IpAddr> {
+    match late {
+        Some(late) => late.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One of each in turn, `first` first: it is of the family that has not been tried.
+fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
+    let (mut first, mut then) = (first.into_iter(), then.into_iter());
+    let mut both = VecDeque::new();
+    while first.len() + then.len() > 0 {
+        both.extend(first.next());
+        both.extend(then.next());
+    }
+    both
 }
 
 fn begin(

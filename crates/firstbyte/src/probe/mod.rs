@@ -138,8 +138,8 @@ impl NetProber {
     ) -> Result<(Stream, bool), Cause> {
         let only_http2 = self.options.http.version == HttpVersion::Http2;
         let (host, port) = self.connect_to(target);
-        let addresses = self.resolver.resolve(seen, &self.options, &host, port).await?;
-        let connected = connect::connect(seen, &self.options, &addresses, port).await?;
+        let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let connected = connect::connect(seen, &self.options, resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
         let mut stream = Stream::new(connected, seen);
         let Some(session) = session else { return Ok((stream, only_http2)) };

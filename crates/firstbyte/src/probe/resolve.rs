@@ -1,9 +1,11 @@
 //! Names to addresses, with A and AAAA asked side by side and timed apart.
 //!
 //! Input: a target and the options. Output: addresses in the order in which to try them (RFC 8305
-//! §4: families interleaved, IPv6 first), and every lookup in the observation.
+//! §4: families interleaved, IPv6 first), those still to come, and every lookup in the observation.
 
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Cause, Lookup, Mark, RecordType};
@@ -18,6 +20,23 @@ use super::options::{Family, Options, ResolverChoice};
 
 /// Resolution Delay: how long an answer for IPv4 waits for one for IPv6 (RFC 8305 §8).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
+
+/// The addresses of a host, at least one.
+pub(super) struct Resolved<'a> {
+    /// Those known by now, in the order in which to try them.
+    pub addresses: Vec<IpAddr>,
+    /// Those of the other family, when its answer is still under way.
+    pub late: Option<Late<'a>>,
+}
+
+/// Addresses that are still to come; none if nothing comes of it.
+pub(super) type Late<'a> = Pin<Box<dyn Future<Output = Vec<IpAddr>> + 'a>>;
+
+impl From<Vec<IpAddr>> for Resolved<'_> {
+    fn from(addresses: Vec<IpAddr>) -> Self {
+        Self { addresses, late: None }
+    }
+}
 
 /// A resolver that is ready to be asked.
 pub(super) enum Resolver {
@@ -47,24 +66,24 @@ impl Resolver {
         Ok(Self::Dns(Box::new(resolver)))
     }
 
-    /// The addresses of `host`, at least one.
-    pub(super) async fn resolve(
-        &self,
-        seen: &Shared,
+    /// The addresses of `host`.
+    pub(super) async fn resolve<'a>(
+        &'a self,
+        seen: &'a Shared,
         options: &Options,
-        host: &str,
+        host: &'a str,
         port: u16,
-    ) -> Result<Vec<IpAddr>, Cause> {
+    ) -> Result<Resolved<'a>, Cause> {
         if let Ok(address) = host.parse::<IpAddr>() {
-            return allowed(vec![address], options.family, host);
+            return allowed(vec![address], options.family, host).map(Resolved::from);
         }
         if let Some(given) = overridden(options, host, port) {
-            return allowed(given, options.family, host);
+            return allowed(given, options.family, host).map(Resolved::from);
         }
         seen.borrow_mut().mark_now(Mark::DomainLookupStart);
         let found = match self {
             Self::Dns(resolver) => dns(resolver, seen, options.family, host).await,
-            Self::System => system(seen, options.family, host, port).await,
+            Self::System => system(seen, options.family, host, port).await.map(Resolved::from),
         };
         if found.is_ok() {
             seen.borrow_mut().mark_now(Mark::DomainLookupEnd);
@@ -107,31 +126,39 @@ fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     ordered
 }
 
-async fn dns(
-    resolver: &TokioResolver,
-    seen: &Shared,
+async fn dns<'a>(
+    resolver: &'a TokioResolver,
+    seen: &'a Shared,
     family: Family,
-    host: &str,
-) -> Result<Vec<IpAddr>, Cause> {
+    host: &'a str,
+) -> Result<Resolved<'a>, Cause> {
     let v6 = ask(resolver, seen, RecordType::Aaaa, host);
     let v4 = ask(resolver, seen, RecordType::A, host);
     let answers = match family {
         Family::V4 => vec![v4.await],
         Family::V6 => vec![v6.await],
         Family::Any => {
-            tokio::pin!(v6, v4);
+            let (mut v6, mut v4) = (Box::pin(v6), Box::pin(v4));
             tokio::select! {
                 biased;
                 first = &mut v6 => match first {
-                    // RFC 8305 §3: with IPv6 addresses at hand there is nothing to wait for.
-                    Ok(addresses) if !addresses.is_empty() => vec![Ok(addresses)],
+                    // RFC 8305 §3: with IPv6 addresses at hand there is nothing to wait for. What
+                    // comes later is for attempts after the first.
+                    Ok(addresses) if !addresses.is_empty() => {
+                        let late: Late<'_> = Box::pin(async { v4.await.unwrap_or_default() });
+                        return Ok(Resolved { addresses, late: Some(late) });
+                    }
                     nothing => vec![nothing, v4.await],
                 },
                 first = &mut v4 => match first {
                     Ok(addresses) if !addresses.is_empty() => {
                         match tokio::time::timeout(RESOLUTION_DELAY, &mut v6).await {
                             Ok(second) => vec![second, Ok(addresses)],
-                            Err(_late) => vec![Ok(addresses)],
+                            Err(_) => {
+                                let late: Late<'_> =
+                                    Box::pin(async { v6.await.unwrap_or_default() });
+                                return Ok(Resolved { addresses, late: Some(late) });
+                            }
                         }
                     }
                     nothing => vec![v6.await, nothing],
@@ -139,7 +166,7 @@ async fn dns(
             }
         }
     };
-    settle(answers, family, host)
+    settle(answers, family, host).map(Resolved::from)
 }
 
 /// The addresses in `answers`; without any, what is most worth telling of why.
