@@ -1,5 +1,7 @@
 //! What becomes of a response's body: counted, decoded where asked, written where asked.
 
+mod decoder;
+
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -8,6 +10,7 @@ use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, StatusCode};
 
 use super::options::{HttpOptions, Output};
+use decoder::{Decoder, decoder};
 
 /// The body of one response.
 pub(super) struct Body {
@@ -17,11 +20,6 @@ pub(super) struct Body {
     received: u64,
     encoding: String,
     writer: Option<Box<dyn Decoder>>,
-}
-
-/// A writer that has an end.
-trait Decoder: Write {
-    fn end(&mut self) -> io::Result<()>;
 }
 
 impl Body {
@@ -57,22 +55,17 @@ impl Body {
         };
         let encoding = headers.get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
         self.encoding = encoding.trim().to_ascii_lowercase();
-        self.writer = Some(match self.encoding.as_str() {
-            _ if !self.decode => Box::new(Plain(sink)),
-            "" | "identity" => Box::new(Plain(sink)),
-            "gzip" | "x-gzip" => Box::new(flate2::write::MultiGzDecoder::new(sink)),
-            "deflate" => Box::new(flate2::write::ZlibDecoder::new(sink)),
-            "br" => Box::new(brotli::DecompressorWriter::new(sink, 4096)),
-            "zstd" => Box::new(zstd::stream::write::Decoder::new(sink).map_err(|e| {
-                Cause::BadContentEncoding { encoding: "zstd".into(), detail: e.to_string() }
-            })?),
-            other => {
+        let encoding = if self.decode { self.encoding.as_str() } else { "" };
+        self.writer = match decoder(encoding, sink) {
+            Ok(Some(decoder)) => Some(decoder),
+            Ok(None) => {
                 return Err(Cause::BadContentEncoding {
-                    encoding: other.to_owned(),
+                    encoding: self.encoding.clone(),
                     detail: "unknown encoding".into(),
                 });
             }
-        });
+            Err(error) => return Err(self.problem(&error)),
+        };
         Ok(())
     }
 
@@ -83,7 +76,9 @@ impl Body {
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Cause> {
-        let result = self.writer.as_mut().map_or(Ok(()), |w| w.end());
+        // Of no body there is nothing to decode: HEAD, 304.
+        let writer = self.writer.as_mut().filter(|_| self.received > 0);
+        let result = writer.map_or(Ok(()), |w| w.end());
         result.map_err(|error| match self.problem(&error) {
             // What is only noticed at the end is that there is no proper end.
             Cause::BadContentEncoding { encoding, .. } => Cause::BadContentEncoding {
@@ -108,48 +103,5 @@ impl Body {
             _ => "standard output".into(),
         };
         Cause::WriteOutput { path, detail: super::connect::describe(error) }
-    }
-}
-
-struct Plain(Box<dyn Write>);
-
-impl Write for Plain {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Decoder for Plain {
-    fn end(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Decoder for flate2::write::MultiGzDecoder<Box<dyn Write>> {
-    fn end(&mut self) -> io::Result<()> {
-        self.try_finish()?;
-        self.get_mut().flush()
-    }
-}
-
-impl Decoder for flate2::write::ZlibDecoder<Box<dyn Write>> {
-    fn end(&mut self) -> io::Result<()> {
-        self.try_finish()?;
-        self.get_mut().flush()
-    }
-}
-
-impl Decoder for brotli::DecompressorWriter<Box<dyn Write>> {
-    fn end(&mut self) -> io::Result<()> {
-        self.close()
-    }
-}
-
-impl Decoder for zstd::stream::write::Decoder<'_, Box<dyn Write>> {
-    fn end(&mut self) -> io::Result<()> {
-        self.flush()
     }
 }
