@@ -5,11 +5,11 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, LOCATION};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -26,11 +26,20 @@ pub(super) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| async move {
+    let service = service_fn(move |mut request: Request<Incoming>| async move {
+        // A connection closed on an unread body ends in a reset, which may overtake the response.
+        while let Some(Ok(_)) = request.body_mut().frame().await {}
         if !think_time.is_zero() {
             tokio::time::sleep(think_time).await;
         }
-        Ok::<_, Infallible>(respond(request.uri().path(), page_bytes))
+        let mut response = respond(request.uri().path(), page_bytes);
+        if request.method() == Method::HEAD {
+            // Over HTTP/2 hyper would send the body all the same.
+            let length = response.body().size_hint().exact().unwrap_or(0);
+            response.headers_mut().insert(CONTENT_LENGTH, length.into());
+            *response.body_mut() = Full::default();
+        }
+        Ok::<_, Infallible>(response)
     });
     let stream = TokioIo::new(stream);
     let served = if h2 {
