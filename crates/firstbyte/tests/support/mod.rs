@@ -6,6 +6,7 @@
 
 pub mod certificates;
 pub mod dns;
+pub mod echo;
 pub mod files;
 pub mod peer;
 pub mod run;

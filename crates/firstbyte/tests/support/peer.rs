@@ -28,7 +28,14 @@ pub struct Peer {
 impl Peer {
     /// Accepts connections and leaves each to `behave`, in a thread of its own.
     pub fn tcp(behave: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::listening(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), behave)
+    }
+
+    /// The same on a socket that is there already.
+    pub fn listening(
+        listener: TcpListener,
+        behave: impl Fn(TcpStream) + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
