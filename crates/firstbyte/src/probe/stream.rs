@@ -5,7 +5,6 @@
 //! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
@@ -54,8 +53,6 @@ struct TlsLayer {
     sent: RecordScanner,
     received: RecordScanner,
     tickets: u32,
-    /// Plaintext that nobody has read yet.
-    plaintext: VecDeque<u8>,
     /// Plaintext decrypted so far, bytes.
     decrypted: u64,
     /// Where each record with plaintext stood, until the response has begun.
@@ -71,18 +68,14 @@ struct PlainRecord {
 }
 
 impl TlsLayer {
-    /// Takes over the plaintext that came out of the record received last, `new` bytes. The TLS
-    /// stack would hold little more than one record of it.
-    fn take_decrypted(&mut self, new: usize) -> io::Result<()> {
+    /// Takes note of plaintext that came out of the record received last.
+    fn note_decrypted(&mut self, unread_before: usize, unread: usize) {
+        let new = unread.saturating_sub(unread_before) as u64;
         if new > 0 {
             let start = self.received.record_start();
             self.records.push(PlainRecord { start, plaintext: self.decrypted });
-            self.decrypted += new as u64;
-            let mut piece = vec![0; new];
-            io::Read::read_exact(&mut self.session.connection.reader(), &mut piece)?;
-            self.plaintext.extend(piece);
+            self.decrypted += new;
         }
-        Ok(())
     }
 
     /// Where on the TCP stream the plaintext at `offset` came from.
@@ -120,7 +113,6 @@ impl Stream {
             sent: RecordScanner::default(),
             received: RecordScanner::default(),
             tickets: 0,
-            plaintext: VecDeque::new(),
             decrypted: 0,
             records: Vec::new(),
         }));
@@ -275,13 +267,11 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         loop {
             if let Some(tls) = &mut self.tls {
-                if !tls.plaintext.is_empty() {
-                    let bytes = io::Read::read(&mut tls.plaintext, into)?;
-                    self.note_plaintext(&into[..bytes]);
-                    return Poll::Ready(Ok(bytes));
-                }
                 match io::Read::read(&mut tls.session.connection.reader(), into) {
-                    Ok(bytes) => return Poll::Ready(Ok(bytes)),
+                    Ok(bytes) => {
+                        self.note_plaintext(&into[..bytes]);
+                        return Poll::Ready(Ok(bytes));
+                    }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
                     // Closed without close_notify: HTTP knows whether the response was complete.
                     Err(_) => return Poll::Ready(Ok(0)),
@@ -404,14 +394,14 @@ fn process_record(
         looks_like: looks_like(bytes).filter(|_| not_tls.offset < 5),
     })?;
     let connection = &mut tls.session.connection;
+    let unread = connection.process_new_packets().map_or(0, |s| s.plaintext_bytes_to_read());
     let mut record = &bytes[..taken];
     while !record.is_empty() {
         connection.read_tls(&mut record).map_err(|e| io_cause(&e, "read TLS records"))?;
     }
     let state = connection.process_new_packets();
     let state = state.map_err(|error| tls::cause(&error, &tls.session))?;
-    let new = state.plaintext_bytes_to_read();
-    tls.take_decrypted(new).map_err(|e| io_cause(&e, "decrypt"))?;
+    tls.note_decrypted(unread, state.plaintext_bytes_to_read());
     let connection = &tls.session.connection;
     if handshaking && !connection.is_handshaking() {
         for name in encrypted_handshake(connection) {
