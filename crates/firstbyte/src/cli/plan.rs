@@ -46,6 +46,11 @@ pub(super) enum View {
 }
 
 impl Plan {
+    /// Visits to each target, those to warm up included.
+    pub(super) const fn rounds(&self) -> u32 {
+        self.warmup.saturating_add(self.samples)
+    }
+
     pub(super) fn new(args: &ProbeArgs) -> Result<Self, Problem> {
         let targets: Vec<Target> =
             args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;

@@ -17,7 +17,7 @@ mod equation;
 pub mod error;
 mod facts;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod flights;
 pub mod ndjson;
 pub mod style;

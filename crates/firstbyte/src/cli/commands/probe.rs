@@ -1,6 +1,8 @@
 //! `firstbyte [probe] URL…`: takes samples and shows them.
 
 mod shown;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::io::{self, Write};
@@ -64,7 +66,7 @@ pub(in crate::cli) async fn take(
     out: &mut dyn Write,
     interrupted: impl Future<Output = ()>,
 ) -> Result<u8, Problem> {
-    let rounds = plan.warmup + plan.samples;
+    let rounds = plan.rounds();
     let progress = Progress::new(u64::from(rounds) * plan.targets.len() as u64, plan.silent);
     let mut shown = Shown::new(plan, *style, out).map_err(|e| Problem::output(&e))?;
     let mut schedule = Schedule { interval: plan.interval, next: None };
@@ -81,11 +83,14 @@ pub(in crate::cli) async fn take(
                 biased;
                 () = &mut interrupted => {
                     was_interrupted = true;
-                    prober.interrupt();
                     // Of many, an unfinished one is worth nothing; a single one is all there is.
-                    match (rounds, timeout(LAST_WORDS, visit).await) {
-                        (1, Ok(sample)) => sample,
-                        _ => break 'rounds,
+                    if rounds > 1 {
+                        break 'rounds;
+                    }
+                    prober.interrupt();
+                    match timeout(LAST_WORDS, visit).await {
+                        Ok(sample) => sample,
+                        Err(_) => break 'rounds,
                     }
                 }
                 sample = &mut visit => sample,

@@ -9,11 +9,12 @@ use firstbyte_core::timeline::{Failure, Sample};
 
 use crate::cli::exit;
 use crate::cli::plan::{Plan, View};
+use crate::cli::terminal;
 use crate::report::flights::flights;
 use crate::report::table::table;
 use crate::report::waterfall::waterfall;
 use crate::report::write_out::{Format, Transfer, deliver};
-use crate::report::{Style, csv, ndjson};
+use crate::report::{Style, csv, error, ndjson};
 
 pub(super) struct Shown<'a> {
     plan: &'a Plan,
@@ -69,6 +70,11 @@ impl<'a> Shown<'a> {
                 };
                 deliver(&format.render(&sample, &transfer), *out, &mut io::stderr())?;
                 out.flush()?;
+                // Formats need not ask for it, and curl says it there too.
+                if let Some(failure) = sample.failure() {
+                    let plain = Style { color: false, ..self.style };
+                    terminal::note(error::failure(failure, &plain).trim_end());
+                }
             }
         }
         Ok(())
@@ -78,7 +84,7 @@ impl<'a> Shown<'a> {
     pub(super) fn end(self) -> io::Result<u8> {
         let Sink::Terminal { out, kept, verbose } = self.sink else { return Ok(self.code) };
         // One sample a URL is worth a waterfall; more are worth a table.
-        let text = if self.plan.warmup + self.plan.samples == 1 {
+        let text = if self.plan.rounds() == 1 {
             let each: Vec<String> = kept.iter().map(|s| waterfall(s, &self.style)).collect();
             each.join("\n")
         } else {
