@@ -17,18 +17,21 @@ pub(super) struct Body {
     output: Option<Output>,
     decode: bool,
     follows_redirects: bool,
+    fail: bool,
     received: u64,
     encoding: String,
     writer: Option<Box<dyn Decoder>>,
 }
 
 impl Body {
-    /// With `follows_redirects`, bodies of responses that redirect go nowhere, as with curl.
+    /// With `follows_redirects`, bodies of responses that redirect go nowhere, as with curl; so do
+    /// those of errors with `--fail`.
     pub(super) fn new(options: &HttpOptions, follows_redirects: bool) -> Self {
         Self {
             output: options.output.clone(),
             decode: options.compressed,
             follows_redirects,
+            fail: options.fail,
             received: 0,
             encoding: String::new(),
             writer: None,
@@ -44,7 +47,8 @@ impl Body {
     pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), Cause> {
         let passed_over = self.follows_redirects
             && super::redirects(status.as_u16())
-            && headers.contains_key(LOCATION);
+            && headers.contains_key(LOCATION)
+            || self.fail && status.as_u16() >= 400;
         let sink: Box<dyn Write> = match &self.output {
             _ if passed_over => Box::new(io::sink()),
             None => Box::new(io::sink()),
