@@ -221,6 +221,12 @@ fn bodies_go_where_they_are_told() {
     directory.write("body", "what was there before, which is longer");
     ok(&firstbyte(directory.path(), &["-o", "body", "-n", "3", &url]));
     assert_eq!(directory.read("body"), b"the body\n");
+    let missing = Echo::start(|_| response("404 Not Found", "", b"an apology\n"));
+    let url = format!("http://127.0.0.1:{}/", missing.peer.port());
+    let failed = firstbyte(directory.path(), &["-f", "-o", "-", "-w", "%{http_code}", &url]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (22, "404"));
+    let taken = firstbyte(directory.path(), &["-o", "-", "-w", "%{http_code}", &url]);
+    assert_eq!((taken.code, taken.stdout.as_str()), (0, "an apology\n404"));
 }
 
 #[test]

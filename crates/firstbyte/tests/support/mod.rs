@@ -3,6 +3,7 @@
 //! Everything is on loopback, ends with the test that started it, and needs no privilege.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of several test programs")]
+#![allow(clippy::unwrap_used, reason = "a test program")]
 
 pub mod certificates;
 pub mod dns;

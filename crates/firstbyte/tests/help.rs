@@ -1,0 +1,24 @@
+//! What the program says about itself, at 80 columns.
+
+mod support;
+
+use support::files::Directory;
+use support::run::firstbyte;
+
+#[test]
+fn help_is_as_reviewed() {
+    let directory = Directory::new();
+    for (name, arguments) in [
+        ("short", &["-h"] as &[&str]),
+        ("long", &["--help"]),
+        ("lab", &["lab", "--help"]),
+        ("lab-run", &["lab", "run", "--help"]),
+        ("demo", &["demo", "--help"]),
+    ] {
+        let outcome = firstbyte(directory.path(), arguments);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{arguments:?}");
+        let widest = outcome.stdout.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{arguments:?} has a line of {widest:?} characters");
+        insta::assert_snapshot!(name, outcome.stdout);
+    }
+}
