@@ -4,13 +4,15 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use support::certificates::{good, server};
 use support::files::Directory;
-use support::peer::{Peer, drain, read_head};
+use support::peer::{Peer, drain, read_head, read_some};
 use support::run;
 
 #[test]
@@ -28,9 +30,72 @@ fn a_large_body_over_tls_arrives_whole_however_fast_it_comes() {
     assert_eq!(sample["http"]["body_bytes"], BODY);
 }
 
+/// HTTP/2 frames, as on the wire (RFC 9113 §4.1).
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const SETTINGS_ACK: &[u8] = &[0, 0, 0, 4, 1, 0, 0, 0, 0];
+/// Status 200, and the end of stream 1.
+const HEADERS: &[u8] = &[0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88];
+
+#[test]
+fn what_is_sent_while_the_server_thinks_is_not_the_request() {
+    let peer = Peer::tls(server(&good(), &["h2"]), |stream| {
+        read_some(stream);
+        sleep(Duration::from_millis(60));
+        let _ = stream.write_all(SETTINGS);
+        sleep(Duration::from_millis(60));
+        let _ = stream.write_all(&[SETTINGS_ACK, HEADERS].concat());
+        drain(stream);
+    });
+    let sample = sample(&peer, "https", &[]);
+    assert_eq!(sample["http"]["status"], 200);
+    let wait = at(&sample, "response_start") - at(&sample, "request_end");
+    assert!(wait > 110_000_000, "{wait} ns: the client's SETTINGS ack is taken for the request");
+}
+
+#[test]
+fn a_large_upload_is_no_part_of_the_handshake() {
+    const BODY: usize = 8 << 20;
+    let directory = Directory::new();
+    directory.write("body", vec![b'x'; BODY]);
+    let peer = Peer::tls(server(&good(), &[]), |stream| {
+        sleep(Duration::from_millis(200));
+        read_head(stream);
+        let _ = Read::take(&mut *stream, BODY as u64).read_to_end(&mut Vec::new());
+        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+        drain(stream);
+    });
+    let sample = sample_in(&directory, &peer, "https", &["--data-binary", "@body"]);
+    assert_eq!(sample["failure"], Value::Null);
+    let handshake = at(&sample, "handshake_complete") - at(&sample, "secure_connection_start");
+    assert!(handshake < 150_000_000, "{handshake} ns");
+    assert!(at(&sample, "request_end") - at(&sample, "request_start") > 150_000_000);
+    assert_eq!(sample["marks"]["request_start"]["clock"], "kernel");
+}
+
+#[test]
+fn an_upload_that_nobody_reads_fails_while_it_is_sent() {
+    let directory = Directory::new();
+    directory.write("body", vec![b'x'; 16 << 20]);
+    let peer = Peer::tcp(|mut stream| {
+        read_head(&mut stream);
+        sleep(Duration::from_millis(700));
+    });
+    let arguments = ["--data-binary", "@body", "--max-time", "0.5"];
+    let sample = sample_in(&directory, &peer, "http", &arguments);
+    assert_eq!(sample["failure"]["phase"], "send");
+    assert_eq!(sample["marks"]["request_end"], Value::Null);
+}
+
+fn at(sample: &Value, mark: &str) -> i64 {
+    sample["marks"][mark]["at_ns"].as_i64().unwrap()
+}
+
 /// One sample of `/` from `peer`, as its JSON.
 fn sample(peer: &Peer, scheme: &str, arguments: &[&str]) -> Value {
-    let directory = Directory::new();
+    sample_in(&Directory::new(), peer, scheme, arguments)
+}
+
+fn sample_in(directory: &Directory, peer: &Peer, scheme: &str, arguments: &[&str]) -> Value {
     let url = format!("{scheme}://127.0.0.1:{}/", peer.port());
     let arguments = [&["--json", "--cacert", "ca.pem"], arguments, &[&url]].concat();
     let outcome = run::firstbyte(directory.path(), &arguments);

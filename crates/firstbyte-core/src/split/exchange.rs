@@ -119,10 +119,17 @@ impl Walk {
     }
 
     fn send(&mut self, connection: &Connection) {
-        let Phase { start, end, .. } = self.phase;
+        let Phase { start, end, complete, .. } = self.phase;
         let first = connection.marks.at(Mark::RequestStart).unwrap_or(start).clamp(start, end);
+        let mut sent = connection.flights.iter().filter(|f| f.direction == Direction::Sent);
+        let last = match sent.next_back() {
+            _ if complete => end,
+            Some(flight) => flight.last().clamp(first, end),
+            None => first,
+        };
         self.client = first.since(start);
-        self.sending = end.since(first);
+        self.sending = last.since(first);
+        self.unanswered = end.since(last);
     }
 
     fn wait(&mut self) {

@@ -115,13 +115,14 @@ pub(super) async fn exchange(
 ) -> Result<(), Cause> {
     seen.borrow_mut().phase = PhaseName::Send;
     let stream = Rc::new(RefCell::new(stream));
-    stream.borrow_mut().speak_http(http2);
+    let body_bytes = options.body.as_ref().map_or(0, |body| body.len() as u64);
+    stream.borrow_mut().speak_http(http2, body_bytes);
     let request = request(target, options, http2);
     let beside = Beside::default();
     let _end = EndTasks(beside.clone());
     let conversation =
         converse(SharedStream(Rc::clone(&stream)), http2, request, &beside, body, seen);
-    let result = drive(conversation, &beside, &stream, seen).await;
+    let result = drive(conversation, &beside, &stream).await;
     let mut stream = stream.borrow_mut();
     note_facts(&stream, options, seen);
     let result = result.map_err(|error| match error {
@@ -224,7 +225,6 @@ async fn drive(
     conversation: impl Future<Output = Result<(), Problem>>,
     beside: &Beside,
     stream: &Rc<RefCell<Stream>>,
-    seen: &Shared,
 ) -> Result<(), Problem> {
     let mut conversation = std::pin::pin!(conversation);
     let mut released = false;
@@ -252,7 +252,6 @@ async fn drive(
             stream.release();
             // An error here comes back to hyper with its next write or read.
             let _ = stream.poll_flush(cx);
-            seen.borrow_mut().phase = PhaseName::Wait;
         }
         let result = conversation.as_mut().poll(cx);
         beside.poll(cx);

@@ -9,6 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
+use bytes::{Buf, BufMut, BytesMut};
 use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
 use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};
 use rustls::client::ClientConnection;
@@ -32,7 +33,7 @@ pub(super) struct Stream {
     /// Until released, nothing leaves.
     held: bool,
     /// Ready to be sent.
-    outgoing: Vec<u8>,
+    outgoing: BytesMut,
     /// What is in `outgoing`, by name.
     outgoing_names: Vec<String>,
     buffer: Box<[u8]>,
@@ -44,6 +45,9 @@ pub(super) struct Stream {
     watch: HttpWatch,
     handshake_complete_marked: bool,
     request_start_marked: bool,
+    request_end_marked: bool,
+    /// The send that took the last bytes of the request so far.
+    request_sent: Option<SendId>,
     /// What went wrong on this stream, if anything did.
     pub fault: Option<Cause>,
 }
@@ -94,14 +98,16 @@ impl Stream {
             tls: None,
             seen: Shared::clone(seen),
             held: false,
-            outgoing: Vec::new(),
+            outgoing: BytesMut::new(),
             outgoing_names: Vec::new(),
             buffer: vec![0; BULK].into_boxed_slice(),
             undigested: 0..0,
             ended: false,
-            watch: HttpWatch::new(false),
+            watch: HttpWatch::new(false, 0),
             handshake_complete_marked: false,
             request_start_marked: false,
+            request_end_marked: false,
+            request_sent: None,
             fault: None,
         }
     }
@@ -152,10 +158,10 @@ impl Stream {
         self.tls.as_ref().and_then(|tls| tls.session.connection.alpn_protocol()) == Some(b"h2")
     }
 
-    /// From here on HTTP is spoken, and watched.
-    pub(super) fn speak_http(&mut self, http2: bool) {
+    /// From here on HTTP is spoken, and watched: a request with a body of `body_bytes`.
+    pub(super) fn speak_http(&mut self, http2: bool, body_bytes: u64) {
         self.held = true;
-        self.watch = HttpWatch::new(http2);
+        self.watch = HttpWatch::new(http2, body_bytes);
     }
 
     /// Lets everything written so far leave, and all that comes.
@@ -197,7 +203,7 @@ impl Stream {
     fn encrypt(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             while tls.session.connection.wants_write() {
-                tls.session.connection.write_tls(&mut self.outgoing)?;
+                tls.session.connection.write_tls(&mut (&mut self.outgoing).writer())?;
             }
         }
         Ok(())
@@ -210,12 +216,20 @@ impl Stream {
     fn poll_send_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.encrypt()?;
         while !self.outgoing.is_empty() {
-            let sent = ready!(self.tcp.poll_send(cx, &self.outgoing));
+            let limit = self.send_limit().min(self.outgoing.len());
+            let sent = ready!(self.tcp.poll_send(cx, &self.outgoing[..limit]));
             let (bytes, id) = sent.map_err(|e| self.note_io(e, "send"))?;
             self.note_sent(bytes, id);
-            self.outgoing.drain(..bytes);
+            self.outgoing.advance(bytes);
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// A send is stamped when its last byte leaves. The one in which the request begins is a segment
+    /// at most: of a larger one, the last byte may have to wait for acknowledgements.
+    fn send_limit(&self) -> usize {
+        let begins = self.watch.request_bytes > 0 && !self.request_start_marked;
+        if begins { self.segment_bytes } else { usize::MAX }
     }
 
     /// Names what has just left, and sets the marks that are its departure.
@@ -249,12 +263,15 @@ impl Stream {
         for name in self.outgoing_names.drain(..) {
             recorder.name_message(Direction::Sent, name);
         }
-        if self.watch.request_bytes > 0 && !self.watch.response_started {
+        if self.watch.request_bytes > 0 && !self.request_end_marked {
             if !std::mem::replace(&mut self.request_start_marked, true) {
                 seen.mark(Mark::RequestStart, When::Departure(id));
             }
-            if !self.watch.request_complete || bytes == self.outgoing.len() {
+            self.request_sent = Some(id);
+            if self.watch.request_complete && bytes == self.outgoing.len() {
                 seen.mark(Mark::RequestEnd, When::Departure(id));
+                self.request_end_marked = true;
+                seen.phase = PhaseName::Wait;
             }
         }
     }
@@ -334,6 +351,11 @@ impl Stream {
         }
         if !begun && self.watch.response_started {
             self.seen.borrow_mut().phase = PhaseName::Receive;
+            // An answer that comes early ends the request where it stands.
+            if let Some(id) = self.request_sent.filter(|_| !self.request_end_marked) {
+                self.seen.borrow_mut().mark(Mark::RequestEnd, When::Departure(id));
+                self.request_end_marked = true;
+            }
             let offset = self.watch.response_offset;
             let offset = match &mut self.tls {
                 Some(tls) => tls.stream_offset(offset),

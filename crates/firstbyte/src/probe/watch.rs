@@ -10,7 +10,7 @@ pub(super) struct HttpWatch {
     protocol: Protocol,
     pub request_bytes: u64,
     pub header_bytes: u64,
-    /// The last byte of the request was written (HTTP/2 says so; HTTP/1.1 goes by the response).
+    /// The last byte of the request was written.
     pub request_complete: bool,
     pub response_started: bool,
     /// Offset in the received plaintext at which the response begins, once it has.
@@ -23,9 +23,10 @@ pub(super) struct HttpWatch {
 #[derive(Debug)]
 enum Protocol {
     Http1 {
-        /// The last bytes of the response's head, to find the blank line across pieces.
-        tail: [u8; 4],
-        head_complete: bool,
+        request: Head,
+        /// Bytes of the request's body that are still to be written.
+        body_left: u64,
+        response: Head,
     },
     Http2 {
         preface_left: usize,
@@ -34,8 +35,32 @@ enum Protocol {
     },
 }
 
+/// Looks for the end of a head.
+#[derive(Debug, Default)]
+struct Head {
+    /// Its last bytes, to find the blank line across pieces.
+    tail: [u8; 4],
+    complete: bool,
+}
+
+impl Head {
+    /// Feeds the next bytes; gives how many of them are of the head.
+    fn feed(&mut self, bytes: &[u8]) -> usize {
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.complete {
+                return at;
+            }
+            self.tail.rotate_left(1);
+            self.tail[3] = *byte;
+            self.complete = self.tail == *b"\r\n\r\n";
+        }
+        bytes.len()
+    }
+}
+
 impl HttpWatch {
-    pub(super) fn new(http2: bool) -> Self {
+    /// For a request with a body of `body_bytes`.
+    pub(super) fn new(http2: bool, body_bytes: u64) -> Self {
         let protocol = if http2 {
             Protocol::Http2 {
                 preface_left: PREFACE.len(),
@@ -43,7 +68,11 @@ impl HttpWatch {
                 received: FrameScanner::default(),
             }
         } else {
-            Protocol::Http1 { tail: [0; 4], head_complete: false }
+            Protocol::Http1 {
+                request: Head::default(),
+                body_left: body_bytes,
+                response: Head::default(),
+            }
         };
         Self {
             protocol,
@@ -59,8 +88,8 @@ impl HttpWatch {
 
     /// Whether the end of the response's head has come by.
     pub(super) const fn head_complete(&self) -> bool {
-        match self.protocol {
-            Protocol::Http1 { head_complete, .. } => head_complete,
+        match &self.protocol {
+            Protocol::Http1 { response, .. } => response.complete,
             Protocol::Http2 { .. } => self.response_started,
         }
     }
@@ -68,11 +97,14 @@ impl HttpWatch {
     /// Takes note of plaintext about to be sent, and names what is in it.
     pub(super) fn sent(&mut self, bytes: &[u8]) -> Vec<String> {
         let first = self.request_bytes == 0;
-        if !self.response_started {
+        if !self.response_started && !self.request_complete {
             self.request_bytes += bytes.len() as u64;
         }
         match &mut self.protocol {
-            Protocol::Http1 { .. } => {
+            Protocol::Http1 { request, body_left, .. } => {
+                let body = (bytes.len() - request.feed(bytes)) as u64;
+                *body_left = body_left.saturating_sub(body);
+                self.request_complete |= request.complete && *body_left == 0;
                 vec![if first { first_line(bytes) } else { "request body".into() }]
             }
             Protocol::Http2 { preface_left, sent, .. } => {
@@ -103,24 +135,13 @@ impl HttpWatch {
             self.answer = Some(first_line(bytes));
         }
         match &mut self.protocol {
-            Protocol::Http1 { tail, head_complete } => {
+            Protocol::Http1 { response, .. } => {
                 let first = !self.response_started;
                 if first {
                     self.response_offset = before;
                 }
                 self.response_started = true;
-                if *head_complete {
-                    return Vec::new();
-                }
-                for byte in bytes {
-                    self.header_bytes += 1;
-                    tail.rotate_left(1);
-                    tail[3] = *byte;
-                    if *tail == *b"\r\n\r\n" {
-                        *head_complete = true;
-                        break;
-                    }
-                }
+                self.header_bytes += response.feed(bytes) as u64;
                 if first { vec![first_line(bytes)] } else { Vec::new() }
             }
             Protocol::Http2 { received, .. } => {
@@ -168,7 +189,7 @@ mod tests {
 
     #[test]
     fn http2_settings_are_no_response() {
-        let mut watch = HttpWatch::new(true);
+        let mut watch = HttpWatch::new(true, 0);
         let mut request = PREFACE.to_vec();
         request.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
         request.extend([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x82]);
@@ -182,8 +203,20 @@ mod tests {
     }
 
     #[test]
+    fn http1_request_is_complete_with_the_last_byte_of_its_body() {
+        let mut watch = HttpWatch::new(false, 5);
+        watch.sent(b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab");
+        assert!(!watch.request_complete);
+        watch.sent(b"cde");
+        assert!(watch.request_complete);
+        let mut bodiless = HttpWatch::new(false, 0);
+        bodiless.sent(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(bodiless.request_complete);
+    }
+
+    #[test]
     fn http1_head_ends_at_the_blank_line_wherever_it_is_cut() {
-        let mut watch = HttpWatch::new(false);
+        let mut watch = HttpWatch::new(false, 0);
         assert_eq!(watch.received(b"HTTP/1.1 200 OK\r\nA: b\r"), ["HTTP/1.1 200 OK"]);
         watch.received(b"\n\r\nbody\r\n\r\n");
         assert_eq!(watch.header_bytes, b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n".len() as u64);
