@@ -25,8 +25,11 @@ struct Event {
     messages: Vec<String>,
 }
 
-/// Above this many events, further ones of a run are merged: a download of gigabytes stays small.
+/// Above this many events, further ones are merged with the last of their direction: a download of gigabytes stays small.
 const EVENTS: usize = 4_096;
+
+/// At most this many messages are named: a server may send small ones for ever.
+const MESSAGES: usize = 4_096;
 
 /// Notes of one TCP connection.
 #[derive(Clone, Debug)]
@@ -35,6 +38,7 @@ pub struct Recorder {
     events: Vec<Event>,
     sent: u64,
     received: u64,
+    named: usize,
     /// What the kernel said about the connection when it was given up.
     pub tcp: Option<TcpFacts>,
 }
@@ -42,13 +46,12 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder whose offsets count from `timebase`.
     pub const fn new(timebase: Timebase) -> Self {
-        Self { timebase, events: Vec::new(), sent: 0, received: 0, tcp: None }
+        Self { timebase, events: Vec::new(), sent: 0, received: 0, named: 0, tcp: None }
     }
 
     pub(super) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
         self.sent += bytes as u64;
-        self.push(Direction::Sent, bytes, self.sent, user, None);
-        SendId(self.events.len() - 1)
+        SendId(self.push(Direction::Sent, bytes, self.sent, user, None))
     }
 
     pub(super) fn received(&mut self, bytes: usize, user: Monotonic, kernel: Option<Realtime>) {
@@ -56,6 +59,7 @@ impl Recorder {
         self.push(Direction::Received, bytes, self.received, user, kernel);
     }
 
+    /// Notes an event; gives its place, or that of the one it was merged with.
     fn push(
         &mut self,
         direction: Direction,
@@ -63,19 +67,23 @@ impl Recorder {
         end: u64,
         user: Monotonic,
         kernel: Option<Realtime>,
-    ) {
+    ) -> usize {
         let bytes = bytes as u64;
-        let full = self.events.len() >= EVENTS;
-        if let Some(last) = self.events.last_mut()
-            && last.direction == direction
-            // Two reads of one segment carry the same stamp.
-            && (full || (kernel.is_some() && last.kernel == kernel))
-        {
-            last.bytes += bytes;
-            (last.end, last.user, last.kernel) = (end, user, kernel);
-            return;
+        let same_direction = |event: &Event| event.direction == direction;
+        // Two reads of one segment carry the same stamp.
+        let same_segment =
+            |event: &&Event| same_direction(event) && kernel.is_some() && event.kernel == kernel;
+        let earlier = if self.events.len() >= EVENTS {
+            self.events.iter().rposition(same_direction)
+        } else {
+            self.events.last().filter(same_segment).map(|_| self.events.len() - 1)
+        };
+        if let Some(at) = earlier {
+            let event = &mut self.events[at];
+            event.bytes += bytes;
+            (event.end, event.user, event.kernel) = (end, user, kernel);
+            return at;
         }
-        let messages = Vec::new();
         self.events.push(Event {
             direction,
             bytes,
@@ -83,8 +91,9 @@ impl Recorder {
             user,
             kernel,
             acknowledged: None,
-            messages,
+            messages: Vec::new(),
         });
+        self.events.len() - 1
     }
 
     pub(super) fn report(&mut self, stamp: SentStamp) {
@@ -103,7 +112,11 @@ impl Recorder {
 
     /// Names a message in the bytes that were sent or received last.
     pub fn name_message(&mut self, direction: Direction, name: impl Into<String>) {
+        if self.named >= MESSAGES {
+            return;
+        }
         if let Some(event) = self.events.iter_mut().rev().find(|e| e.direction == direction) {
+            self.named += 1;
             event.messages.push(name.into());
         }
     }
@@ -203,5 +216,20 @@ mod tests {
         }
         assert_eq!(recorder.events.len(), EVENTS);
         assert_eq!(recorder.flights()[0].bytes(), 10_000 * EVENTS as u64);
+    }
+
+    #[test]
+    fn a_long_conversation_stays_bounded() {
+        let mut recorder = Recorder::new(Timebase::start());
+        for _ in 0..10 * EVENTS {
+            recorder.received(10, Monotonic::now(), None);
+            recorder.name_message(Direction::Received, "PING");
+            let id = recorder.sent(10, Monotonic::now());
+            assert_eq!(recorder.events[id.0].direction, Direction::Sent);
+        }
+        assert_eq!(recorder.events.len(), EVENTS);
+        let flights = recorder.flights();
+        assert_eq!(flights.iter().map(Flight::bytes).sum::<u64>(), 200 * EVENTS as u64);
+        assert_eq!(flights.iter().map(|f| f.messages.len()).sum::<usize>(), MESSAGES);
     }
 }

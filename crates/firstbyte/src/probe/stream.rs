@@ -5,6 +5,7 @@
 //! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
@@ -52,6 +53,9 @@ pub(super) struct Stream {
     pub fault: Option<Cause>,
 }
 
+/// As many records can hold what a response begins with: a frame's header of nine bytes.
+const RECORDS: usize = 16;
+
 struct TlsLayer {
     session: Session,
     sent: RecordScanner,
@@ -59,8 +63,8 @@ struct TlsLayer {
     tickets: u32,
     /// Plaintext decrypted so far, bytes.
     decrypted: u64,
-    /// Where each record with plaintext stood, until the response has begun.
-    records: Vec<PlainRecord>,
+    /// Where the last records with plaintext stood, until the response has begun.
+    records: VecDeque<PlainRecord>,
 }
 
 /// A record that carried plaintext.
@@ -77,7 +81,10 @@ impl TlsLayer {
         let new = unread.saturating_sub(unread_before) as u64;
         if new > 0 {
             let start = self.received.record_start();
-            self.records.push(PlainRecord { start, plaintext: self.decrypted });
+            if self.records.len() == RECORDS {
+                self.records.pop_front();
+            }
+            self.records.push_back(PlainRecord { start, plaintext: self.decrypted });
             self.decrypted += new;
         }
     }
@@ -120,7 +127,7 @@ impl Stream {
             received: RecordScanner::default(),
             tickets: 0,
             decrypted: 0,
-            records: Vec::new(),
+            records: VecDeque::new(),
         }));
         let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
         if let Some(tls) = &self.tls {
