@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::net::TcpListener;
-
 use serde_json::Value;
 
 use support::certificates::{good, server};
@@ -163,9 +161,8 @@ fn redirects_failures_and_statuses_have_the_same_values() {
     });
     let at = |path: &str| format!("http://127.0.0.1:{}{path}", echo.peer.port());
     let (old, gone, nothing, empty) = (at("/old"), at("/gone"), at("/nothing"), at("/empty"));
-    // A port that is free: nobody listens there in the moment that this takes.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let refused = format!("http://{closed}/");
+    let closed = Peer::closed();
+    let refused = format!("http://{}/", closed.address);
     for arguments in [
         &[old.as_str()] as &[_],
         &["-L", &old],
@@ -208,10 +205,10 @@ fn the_json_of_all_variables_agrees_where_both_have_one() {
 #[test]
 fn a_failure_is_told_beside_the_format() {
     let directory = Directory::new();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let outcome =
-        firstbyte(directory.path(), &["-w", "%{http_code}\\n", &format!("http://{closed}/")]);
+    let closed = Peer::closed();
+    let url = format!("http://{}/", closed.address);
+    let outcome = firstbyte(directory.path(), &["-w", "%{http_code}\\n", &url]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (7, "000\n"));
-    let said = format!("error: connect: connection refused by {closed} (peer fault)\n");
+    let said = format!("error: connect: connection refused by {} (peer fault)\n", closed.address);
     assert!(outcome.stderr.starts_with(&said), "{}", outcome.stderr);
 }

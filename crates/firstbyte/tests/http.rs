@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
 
 use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
@@ -446,6 +446,82 @@ fn families_are_as_asked_for() {
         assert!(asked.iter().all(|t| lookups.contains(t)) && !asked.is_empty(), "{asked:?}");
         assert!(sample["marks"]["domain_lookup_end"].is_object());
     }
+}
+
+#[test]
+fn the_system_resolver_knows_this_machine() {
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "", b""));
+    let url = format!("http://localhost:{}/", echo.peer.port());
+    let sample = sample(&directory, &["-4", "--resolver", "system", &url]);
+    assert_eq!(sample["lookups"][0]["record_type"], "A+AAAA");
+    assert_eq!(sample["remote"], echo.peer.address.to_string());
+}
+
+#[test]
+fn several_urls_are_measured_in_turn() {
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "", b""));
+    let url = |path: &str| format!("http://{}{path}", echo.peer.address);
+    let arguments = ["--csv", "-n", "2", &url("/a"), &url("/b")];
+    let outcome = firstbyte(directory.path(), &arguments);
+    ok(&outcome);
+    assert_eq!(outcome.stdout.lines().count(), 7, "a header, a warm-up and two samples of each");
+    let asked: Vec<String> = echo.requests().iter().map(|r| r.path().to_owned()).collect();
+    assert_eq!(asked, ["/a", "/b", "/a", "/b", "/a", "/b"]);
+}
+
+/// SIGINT in the middle of a run, to the program itself.
+#[test]
+fn ctrl_c_shows_what_was_measured() {
+    use std::process::{Command, Stdio};
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "", b""));
+    let url = format!("http://{}/", echo.peer.address);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+        .args(["--json", "-n", "1000", "--warmup", "0", "--interval", "0.02", &url])
+        .current_dir(directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..3 {
+        lines.next().unwrap().unwrap();
+    }
+    let process = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "whole lines");
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(said, "interrupted: what was complete is shown\n", "and no progress bar");
+}
+
+/// As in `firstbyte … | head`.
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    use std::process::{Command, Stdio};
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "", b""));
+    let url = format!("http://{}/", echo.peer.address);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+        .args(["--json", "-n", "1000", "--interval", "0.02", &url])
+        .current_dir(directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    drop(lines);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap().as_str()),
+        (Some(0), "")
+    );
+    assert!(echo.requests().len() < 100, "it ended early");
 }
 
 #[test]

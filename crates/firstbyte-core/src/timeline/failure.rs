@@ -295,7 +295,7 @@ impl Cause {
                 format!("try without the flag that forces {family}")
             }
             Self::ResolverFailed { .. } | Self::ResolverTimedOut { .. } => {
-                "try --resolver system, or name the address with --resolve HOST:PORT:ADDRESS".into()
+                "ask another resolver with --resolver, or give the address with --resolve".into()
             }
             Self::Refused { remote } => {
                 format!("nothing listens on port {} there, or a firewall rejects it", remote.port())

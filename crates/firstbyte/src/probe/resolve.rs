@@ -240,9 +240,14 @@ async fn ask(
 
 /// With response codes by their names in RFC 1035 §4.1.1 and RFC 2136 §2.2.
 fn describe(error: &NetError) -> String {
-    let NetError::Dns(DnsError::ResponseCode(code)) = error else { return error.to_string() };
-    let name = format!("{code:?}").to_uppercase();
-    format!("the name server answered {name}")
+    match error {
+        NetError::Dns(DnsError::ResponseCode(code)) => {
+            let name = format!("{code:?}").to_uppercase();
+            format!("the name server answered {name}")
+        }
+        NetError::NoConnections => "no name server can be reached".into(),
+        other => other.to_string(),
+    }
 }
 
 async fn system(

@@ -25,7 +25,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 6,
         cause: "resolver-failed",
         says: "resolve: could not resolve a.test: the name server answered SERVFAIL (network fault)\n\
-               hint: try --resolver system, or name the address with --resolve HOST:PORT:ADDRESS",
+               hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
     },
@@ -36,7 +36,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 6,
         cause: "resolver-failed",
         says: "resolve: could not resolve a.test: the name server answered REFUSED (network fault)\n\
-               hint: try --resolver system, or name the address with --resolve HOST:PORT:ADDRESS",
+               hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
     },
@@ -68,7 +68,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "resolver-timed-out",
         says: "resolve: no answer for a.test within 200 ms (network fault)\n\
-               hint: try --resolver system, or name the address with --resolve HOST:PORT:ADDRESS",
+               hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
     },
@@ -90,7 +90,7 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "resolver-timed-out",
         says: "resolve: no answer for a.test within 200 ms (network fault)\n\
-               hint: try --resolver system, or name the address with --resolve HOST:PORT:ADDRESS",
+               hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
     },
@@ -101,17 +101,18 @@ pub(crate) const ROWS: &[Row] = &[
         code: 28,
         cause: "resolver-timed-out",
         says: "resolve: no answer for a.test within 200 ms (network fault)\n\
-               hint: try --resolver system, or name the address with --resolve HOST:PORT:ADDRESS",
+               hint: ask another resolver with --resolver, or give the address with --resolve",
         marks: ASKED,
         curl: NO_OPTION,
     },
     Row {
         server: || crate::support::peer::Peer::closed().into(),
+        // Refused without any name server.
         arguments: &["--resolver", "system"],
-        url: "https://no-such-host.invalid/",
+        url: "http://a-label-longer-than-the-sixty-three-characters-that-a-label-may-have.test/",
         code: 6,
         cause: "name-not-found",
-        says: "resolve: no such name: no-such-host.invalid (NXDOMAIN) (configuration fault)\n\
+        says: "resolve: no such name: a-label-longer-than-the-sixty-three-characters-that-a-label-may-have.test (NXDOMAIN) (configuration fault)\n\
                hint: check the spelling, or give the address with --resolve HOST:PORT:ADDRESS",
         marks: ASKED,
         curl: NO_OPTION,
