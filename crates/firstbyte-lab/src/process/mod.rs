@@ -219,10 +219,16 @@ pub(crate) fn wait_for_command(command: &mut std::process::Command) -> Result<i3
     let failed = |reason: String| LabError::Command { program: program.clone(), reason };
     let signals = HeldSignals::new().map_err(|errno| failed(errno.desc().to_owned()))?;
     start_with_signals(command, signals.before());
-    let child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let child = command.spawn().map_err(|error| failed(describe(&error)))?;
     signals
         .wait_for(Pid::from_raw(child.id() as i32), Collect::One)
         .map_err(|errno| failed(errno.desc().to_owned()))
+}
+
+/// The system's words, without the number that Rust appends.
+fn describe(error: &std::io::Error) -> String {
+    let words = |code| nix::errno::Errno::from_raw(code).desc().to_lowercase();
+    error.raw_os_error().map_or_else(|| error.to_string(), words)
 }
 
 /// Waits until someone asks this process to end.

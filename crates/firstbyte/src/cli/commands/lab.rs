@@ -9,9 +9,10 @@ use firstbyte_lab::{
     Lab, LabError, LabOptions, RunningLab, Scenario, ServerChoice, ServerReport, run as run_lab, up,
 };
 
-use crate::cli::args::{LabArgs, LabCommand, NewLabArgs, ServerSoftware};
+use crate::cli::args::{ColorChoice, LabArgs, LabCommand, NewLabArgs, ServerSoftware};
 use crate::cli::exit::{self, Problem};
-use crate::cli::terminal::note;
+use crate::cli::terminal::{self, note};
+use crate::report::style::wrap;
 
 pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
     match &args.command {
@@ -30,10 +31,19 @@ pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
 
 fn run_command(args: &NewLabArgs, command: &[OsString]) -> Result<u8, Problem> {
     let (scenario, options) = prepared(args)?;
-    let code = run_lab(&scenario, &options, |lab| {
+    run_in(&scenario, &options, || made(command))
+}
+
+/// Makes a lab and runs a command on its client.
+fn run_in(
+    scenario: &Scenario,
+    options: &LabOptions,
+    command: impl FnOnce() -> Command,
+) -> Result<u8, Problem> {
+    let code = run_lab(scenario, options, |lab| {
         introduce(lab);
         let client = &lab.scenario().client().name;
-        let code = lab.run_command(client, made(command)).unwrap_or_else(|error| {
+        let code = lab.run_command(client, command()).unwrap_or_else(|error| {
             note(&problem(error).to_string());
             i32::from(exit::LAB)
         });
@@ -44,11 +54,26 @@ fn run_command(args: &NewLabArgs, command: &[OsString]) -> Result<u8, Problem> {
 }
 
 fn shell(args: &NewLabArgs) -> Result<u8, Problem> {
-    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-    if args.capture.is_none() && running(&args.scenario).is_ok() {
-        return exec(&args.scenario, None, &mut Command::new(shell));
+    // A lab that is up is as it is: who wants something else gets one of their own.
+    let as_it_is =
+        args.capture.is_none() && args.seed.is_none() && args.server == ServerSoftware::Auto;
+    if as_it_is && let Ok(lab) = running(&args.scenario) {
+        let name = lab.scenario();
+        note(&format!("lab {name}: a shell on its client; exit leaves it, and the lab stays"));
+        return exec(name, None, &mut shell_command(name));
     }
-    run_command(args, &[shell])
+    let (scenario, options) = prepared(args)?;
+    run_in(&scenario, &options, || {
+        note("a shell on its client; exit ends the lab");
+        shell_command(&scenario.name)
+    })
+}
+
+/// The user's shell, whose prompt names the lab where bash is set up as Debian and Ubuntu do.
+fn shell_command(lab: &str) -> Command {
+    let mut shell = Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
+    shell.env("debian_chroot", format!("lab {lab}"));
+    shell
 }
 
 fn start(args: &NewLabArgs) -> Result<u8, Problem> {
@@ -109,9 +134,9 @@ fn down(scenario: Option<&str>) -> Result<u8, Problem> {
 }
 
 fn list() -> Result<u8, Problem> {
-    let text: String =
-        Scenario::shipped().map(|(name, about)| format!("{name:<12} {about}\n")).collect();
-    print(&text)
+    let text: Vec<String> =
+        Scenario::shipped().map(|(name, about)| filled(&format!("{name:<12} "), &about)).collect();
+    print(&text.concat())
 }
 
 fn show(name: &str, source: bool) -> Result<u8, Problem> {
@@ -119,9 +144,9 @@ fn show(name: &str, source: bool) -> Result<u8, Problem> {
     if source {
         return print(&scenario.source);
     }
-    let mut text = format!("{}: {}\n", scenario.name, scenario.description);
-    if !scenario.story.is_empty() {
-        text += &format!("\n{}\n", scenario.story.trim());
+    let mut text = filled("", &format!("{}: {}", scenario.name, scenario.description));
+    for paragraph in scenario.story.trim().split("\n\n").filter(|text| !text.is_empty()) {
+        text += &format!("\n{}", filled("", paragraph));
     }
     let client = scenario.client();
     text += "\nhost          role      round trip IPv4  round trip IPv6  names\n";
@@ -151,6 +176,13 @@ fn show(name: &str, source: bool) -> Result<u8, Problem> {
     print(&text)
 }
 
+/// Lines of the terminal's width, the first of which begins with `first`.
+fn filled(first: &str, text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let width = terminal::style(ColorChoice::Never).width;
+    wrap(first, &words, width).iter().map(|line| format!("{line}\n")).collect()
+}
+
 /// The scenario and options that the user asked for.
 fn prepared(args: &NewLabArgs) -> Result<(Scenario, LabOptions), Problem> {
     let server = match args.server {
@@ -178,6 +210,9 @@ pub(in crate::cli) fn introduce(lab: &Lab) {
     note(&format!("lab {}: {}", lab.scenario().name, servers(&lab.servers())));
     for warning in lab.warnings() {
         note(&format!("warning: {warning}"));
+    }
+    if let Some(directory) = lab.capture_dir() {
+        note(&format!("captures are in {}", directory.display()));
     }
 }
 
