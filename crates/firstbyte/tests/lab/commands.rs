@@ -1,0 +1,185 @@
+//! `firstbyte lab …`, as its user sees it.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::processes::Family;
+use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, run, text};
+
+/// A lab that is up, under a name that no other lab of this machine has, until this is dropped.
+struct Up {
+    scene: Scene,
+    name: String,
+}
+
+impl Up {
+    fn new() -> Self {
+        let scene = Scene::new(LINKS);
+        let name = format!("test-{}", std::process::id());
+        let up = Self { scene, name };
+        std::fs::rename(up.scene.file(), up.file()).unwrap();
+        up
+    }
+
+    fn file(&self) -> PathBuf {
+        self.scene.file().with_file_name(format!("{}.toml", self.name))
+    }
+
+    /// Runs `firstbyte lab …`; gives its exit code, standard output and standard error.
+    fn lab(&self, arguments: &[&str]) -> (i32, String, String) {
+        let output = run(firstbyte(&["lab"]).args(arguments));
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = run(&mut firstbyte(&["lab", "down", &self.name]));
+    }
+}
+
+#[test]
+fn up_status_exec_shell_down() {
+    let _alone = alone();
+    let up = Up::new();
+    let (name, file) = (up.name.as_str(), up.file());
+    let file = file.to_str().unwrap();
+
+    let (code, stdout, notes) = up.lab(&["up", file, "--server", "nginx"]);
+    assert_eq!((code, stdout.as_str()), (0, ""), "{notes}");
+    let [first, enter, down] = notes.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert!(first.starts_with(&format!("lab {name} is up (process ")), "{first}");
+    assert!(first.contains("nginx 1.") && first.ends_with(" on server"), "{first}");
+    assert_eq!(enter, format!("enter it with: firstbyte lab shell {name}"));
+    assert_eq!(down, format!("take it down with: firstbyte lab down {name}"));
+
+    let (code, stdout, _) = up.lab(&["status"]);
+    assert_eq!(code, 0);
+    let line = stdout.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line.contains(" up 0:00:") && line.contains("nginx 1."), "{line}");
+
+    let (code, _, notes) = up.lab(&["up", file]);
+    assert_eq!(code, 100);
+    assert!(notes.starts_with(&format!("error: the lab {name} is up already\n")), "{notes}");
+
+    let url = "https://server.test/";
+    let (code, stdout, notes) =
+        up.lab(&["exec", name, "--", PROGRAM, "-4", "-w", "%{http_code} %{remote_ip}", url]);
+    assert_eq!((code, stdout.as_str()), (0, "200 198.51.100.1"), "{notes}");
+    assert_eq!(up.lab(&["exec", name, "--", "sh", "-c", "exit 7"]).0, 7);
+    let (_, addresses, _) =
+        up.lab(&["exec", name, "--host", "server", "--", "cat", "/proc/net/fib_trie"]);
+    assert!(addresses.contains("198.51.100.1"), "{addresses}");
+    let (code, _, notes) = up.lab(&["exec", name, "--host", "paris", "--", "true"]);
+    assert_eq!(code, 100);
+    assert!(notes.contains("client, resolver, server"), "{notes}");
+
+    let (code, stdout, notes) = shell(&[name], "echo in $FIRSTBYTE_LAB; exit 5\n");
+    assert_eq!((code, stdout), (5, format!("in {name}\n")), "{notes}");
+    assert!(notes.contains(&format!("lab {name}")), "one has to see where one is: {notes:?}");
+
+    let (code, _, notes) = up.lab(&["down", name]);
+    assert_eq!((code, notes), (0, format!("lab {name} is down\n")));
+    assert!(!up.lab(&["status"]).1.contains(name));
+    let (code, _, notes) = up.lab(&["exec", name, "--", "true"]);
+    assert_eq!(code, 100);
+    assert!(notes.starts_with(&format!("error: no lab {name} is up\n")), "{notes}");
+}
+
+#[test]
+fn a_shell_has_a_lab_of_its_own_when_none_is_up() {
+    let _alone = alone();
+    let scene = Scene::new(LINKS);
+    let file = scene.file();
+    let script = "curl -sS -o /dev/null -w '%{http_code} %{ssl_verify_result}' \
+                  https://server.test/; exit 3\n";
+    let (code, stdout, notes) = shell(&[file.to_str().unwrap(), "--seed", "1"], script);
+    assert_eq!((code, stdout.as_str()), (3, "200 0"), "{notes}");
+    assert!(notes.starts_with("lab test: nginx 1."), "install nginx (nginx-light): {notes}");
+}
+
+/// `firstbyte lab shell` with a script on its standard input.
+fn shell(arguments: &[&str], script: &str) -> (i32, String, String) {
+    let mut command = firstbyte(&["lab", "shell"]);
+    command.args(arguments).env("SHELL", "/bin/sh");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut shell = command.spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = shell.wait_with_output().unwrap();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn list_and_show_fit_a_terminal() {
+    let list = run(&mut firstbyte(&["lab", "list"]));
+    let listed = text(&list.stdout);
+    for line in listed.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let names: Vec<&str> = listed
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.starts_with(&["govuk"]), "{names:?}");
+    for name in names {
+        let shown = text(&run(&mut firstbyte(&["lab", "show", name])).stdout);
+        assert!(shown.starts_with(&format!("{name}: ")), "{shown}");
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let source = text(&run(&mut firstbyte(&["lab", "show", name, "--source"])).stdout);
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        std::fs::write(file.path(), source).unwrap();
+        let again = run(firstbyte(&["lab", "show"]).arg(file.path()));
+        assert_eq!(again.status.code(), Some(0), "{again:?}");
+    }
+    let govuk = text(&run(&mut firstbyte(&["lab", "show", "govuk"])).stdout);
+    let sydney = govuk.lines().find(|line| line.starts_with("sydney")).unwrap();
+    assert!(sydney.contains("280.0 ms") && sydney.contains("294.0 ms"), "{sydney}");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_named() {
+    let _alone = alone();
+    let output = run(&mut firstbyte(&["lab", "run", "quiet", "--", "no-such-program"]));
+    assert_eq!(output.status.code(), Some(100));
+    let notes = text(&output.stderr);
+    let error = "error: cannot run no-such-program: no such file or directory\n";
+    assert!(notes.contains(error), "{notes}");
+}
+
+#[test]
+fn captures_are_named() {
+    let _alone = alone();
+    let scene = Scene::new(LINKS);
+    let mut command = firstbyte(&["lab", "run"]);
+    command.arg(scene.file()).arg("--capture").arg(scene.captures()).args(["--", "true"]);
+    let output = run(&mut command);
+    let notes = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{notes}");
+    assert!(notes.contains(&format!("captures are in {}", scene.captures().display())), "{notes}");
+    for file in ["client.pcapng", "middle.pcapng", "server-server.pcapng"] {
+        assert!(scene.captures().join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+}
+
+#[test]
+fn killing_it_leaves_nothing() {
+    let _alone = alone();
+    let mut lab = sleeping();
+    let family = Family::of_lab(lab.id());
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    family.wait_until_gone();
+}
+
+/// A lab in which a command sleeps.
+fn sleeping() -> Child {
+    // Not through `timeout`: this process is the one to be killed.
+    let mut command = Command::new(PROGRAM);
+    command.args(["lab", "run", "quiet", "--", "sleep", "1000"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}

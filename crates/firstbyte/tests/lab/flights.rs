@@ -1,0 +1,120 @@
+//! Flights: the client adds no segment, no stall and no round trip of its own.
+
+use std::time::Duration;
+
+use firstbyte_core::document::{FlightRecord, SampleRecord};
+
+use crate::support::{LINKS, Scene, alone, assert_within, middle};
+use crate::wire::{self, Run, Segment};
+
+const HTTPS: &str = "https://server.test/";
+/// A delayed acknowledgement takes 40 ms or more.
+const STALL: Duration = Duration::from_millis(30);
+
+/// Visits, as the program and as the wire tells of them, in order.
+fn visits(server: &str, flags: &[&str]) -> Vec<(SampleRecord, Vec<Segment>)> {
+    let scene = Scene::new(LINKS);
+    let probe = [&["-n", "5", "--warmup", "0"], flags, &[HTTPS]].concat();
+    let samples = scene.measure(&["--server", server], &probe);
+    let connections = wire::connections(&scene.captures().join("client.pcapng"));
+    assert_eq!(connections.len(), samples.len());
+    samples.into_iter().zip(connections).collect()
+}
+
+fn sent(sample: &SampleRecord) -> Vec<&FlightRecord> {
+    sample.connection.flights.iter().filter(|flight| flight.direction == "sent").collect()
+}
+
+#[test]
+fn finished_and_request_leave_together_to_nginx() {
+    finished_and_request_leave_together("nginx");
+}
+
+/// Its first flight comes in two segments, and the client knows the version after the first.
+#[test]
+fn finished_and_request_leave_together_to_builtin() {
+    finished_and_request_leave_together("builtin");
+}
+
+fn finished_and_request_leave_together(server: &str) {
+    let _alone = alone();
+    for family in ["-4", "-6"] {
+        let visits = visits(server, &[family, "--tlsv1.3"]);
+        for (sample, segments) in &visits {
+            let flights = sent(sample);
+            let request = flights[1];
+            assert_eq!(flights[0].messages, ["ClientHello"]);
+            assert_eq!(
+                request.messages,
+                [
+                    "ChangeCipherSpec",
+                    "{Finished}",
+                    "preface",
+                    "SETTINGS",
+                    "WINDOW_UPDATE",
+                    "HEADERS"
+                ]
+            );
+            assert_eq!(request.chunks.len(), 1, "{request:?}");
+
+            let [hello, server_flight, request_run, ..] = wire::runs(segments)[..] else {
+                panic!("{segments:?}")
+            };
+            assert_eq!(
+                [hello.sent, server_flight.sent, request_run.sent],
+                [true, false, true],
+                "{segments:?}"
+            );
+            assert_eq!(hello.bytes as u64, flights[0].bytes);
+            assert_eq!(request_run.segments, 1, "{segments:?}");
+            assert_eq!(request_run.bytes as u64, request.bytes);
+        }
+        no_stall(&visits);
+    }
+}
+
+#[test]
+fn tls12_request_follows_the_servers_finished_at_once() {
+    let _alone = alone();
+    for server in ["nginx", "builtin"] {
+        let visits = visits(server, &["-4", "--tls-max", "1.2"]);
+        let (mut on_wire, mut told) = (Vec::new(), Vec::new());
+        for (sample, segments) in &visits {
+            // ClientHello; to ServerHelloDone; to Finished; Finished; request; response.
+            let runs = wire::runs(segments);
+            assert!(runs.len() >= 6, "{runs:?}");
+            let [finished, request] = [runs[3], runs[4]];
+            assert!(!finished.sent && request.sent, "{runs:?}");
+            assert_eq!(runs[2].segments, 1, "{runs:?}");
+            assert_eq!(request.segments, 1, "{runs:?}");
+            on_wire.push(request.first_ns - finished.last_ns);
+
+            let marks = &sample.connection.marks;
+            let wait = marks["request_start"].at_ns - marks["handshake_complete"].at_ns;
+            told.push(u64::try_from(wait).unwrap());
+            assert!(sent(sample)[2].messages.contains(&"HEADERS".to_owned()));
+        }
+        let limit = Duration::from_millis(5);
+        assert_within(middle(on_wire), Duration::ZERO, limit, "on the wire");
+        assert_within(middle(told), Duration::ZERO, limit, "in the record");
+        no_stall(&visits);
+    }
+}
+
+/// Whatever the client sends before the response, it does not hold back for long.
+fn no_stall(visits: &[(SampleRecord, Vec<Segment>)]) {
+    let flights = if visits[0].0.connection.split.round_trips == 3 { 2 } else { 3 };
+    for flight in 0..flights {
+        let delays: Vec<u64> = visits
+            .iter()
+            .map(|(_, segments)| {
+                let runs: Vec<Run> = wire::runs(segments);
+                let sent = runs.iter().filter(|run| run.sent).nth(flight).unwrap();
+                let before = |segment: &&Segment| !segment.sent && segment.at_ns < sent.first_ns;
+                let mut answered = segments.iter().filter(before).filter(|s| s.syn || s.bytes > 0);
+                sent.first_ns - answered.next_back().unwrap().at_ns
+            })
+            .collect();
+        assert_within(middle(delays), Duration::ZERO, STALL, "the client's time on the wire");
+    }
+}

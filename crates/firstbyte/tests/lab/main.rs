@@ -1,0 +1,16 @@
+//! The program in the lab, against real servers: what it says is held against what was configured
+//! and against what a capture of the client's link saw.
+//!
+//! A lab that cannot be made, or nginx that is not there, is a failure that says what to do. One
+//! test at a time, so that none measures another's load.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod commands;
+mod demo;
+mod flights;
+mod processes;
+mod round_trips;
+mod support;
+mod trouble;
+mod wire;

@@ -1,0 +1,95 @@
+//! Processes that a program has started, and theirs: a lab's are among them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A process: its number, and when it was started, in the kernel's ticks.
+type Process = (u32, u64);
+
+/// What a lab consists of while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    processes: BTreeSet<Process>,
+    network_namespaces: BTreeSet<PathBuf>,
+}
+
+impl Family {
+    /// All descendants of a process; it is not one of them. Their namespaces, unless it has them.
+    pub(crate) fn of(ancestor: u32) -> Self {
+        let all = all();
+        let mut family = Self::default();
+        let mut parents = BTreeSet::from([ancestor]);
+        loop {
+            let children: Vec<_> = all
+                .iter()
+                .filter(|(process, parent)| {
+                    parents.contains(parent) && !family.processes.contains(process)
+                })
+                .map(|(process, _)| *process)
+                .collect();
+            if children.is_empty() {
+                break;
+            }
+            parents = children.iter().map(|(pid, _)| *pid).collect();
+            family.processes.extend(children);
+        }
+        let own = network_namespace(std::process::id());
+        family.network_namespaces =
+            family.processes.iter().filter_map(|(pid, _)| network_namespace(*pid)).collect();
+        family.network_namespaces.retain(|namespace| Some(namespace) != own.as_ref());
+        family
+    }
+
+    /// Those of a process, when there are enough of them to be a lab with a command in it.
+    pub(crate) fn of_lab(ancestor: u32) -> Self {
+        let mut family = Self::default();
+        wait_until("the lab is there", || {
+            family = Self::of(ancestor);
+            family.processes.len() >= 4 && family.network_namespaces.len() >= 2
+        });
+        family
+    }
+
+    pub(crate) fn wait_until_gone(&self) {
+        wait_until(&format!("nothing is left of {self:?}"), || {
+            let now = all();
+            let process_left = now.iter().any(|(process, _)| self.processes.contains(process));
+            let namespace_left = now
+                .iter()
+                .filter_map(|((pid, _), _)| network_namespace(*pid))
+                .any(|namespace| self.network_namespaces.contains(&namespace));
+            !process_left && !namespace_left
+        });
+    }
+}
+
+/// All processes, each with its parent's number.
+fn all() -> Vec<(Process, u32)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // After the name in parentheses: state, parent, …, and as the 22nd of all the start.
+            let (_, fields) = stat.rsplit_once(')')?;
+            let fields: Vec<&str> = fields.split_whitespace().collect();
+            Some(((pid, fields.get(19)?.parse().ok()?), fields.get(1)?.parse().ok()?))
+        })
+        .collect()
+}
+
+fn network_namespace(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("not within 10 s: {what}");
+}

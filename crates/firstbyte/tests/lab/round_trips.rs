@@ -1,0 +1,155 @@
+//! Round trips counted, and times, against the configured delays.
+
+use std::time::Duration;
+
+use firstbyte_core::document::SampleRecord;
+
+use crate::support::{
+    LINKS, RTT_RESOLVER, RTT_V4, RTT_V6, Scene, alone, assert_within, median, phase, sum,
+};
+
+const TLS12: &[&str] = &["--tls-max", "1.2"];
+const TLS13: &[&str] = &["--tlsv1.3"];
+const HTTPS: &str = "https://server.test/";
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn nginx_tls13() {
+    over_both_families("nginx", TLS13, HTTPS, 1, Some("h2"));
+}
+
+#[test]
+fn nginx_tls12() {
+    over_both_families("nginx", TLS12, HTTPS, 2, Some("h2"));
+}
+
+#[test]
+fn nginx_http11_over_tls13() {
+    over_both_families("nginx", &["--tlsv1.3", "--http1.1"], HTTPS, 1, Some("http/1.1"));
+}
+
+#[test]
+fn nginx_without_tls() {
+    over_both_families("nginx", &[], "http://server.test/", 0, None);
+}
+
+#[test]
+fn builtin_tls13() {
+    over_both_families("builtin", TLS13, HTTPS, 1, Some("h2"));
+}
+
+#[test]
+fn builtin_tls12() {
+    over_both_families("builtin", TLS12, HTTPS, 2, Some("h2"));
+}
+
+#[test]
+fn builtin_without_tls() {
+    over_both_families("builtin", &[], "http://server.test/", 0, None);
+}
+
+fn over_both_families(
+    server: &str,
+    flags: &[&str],
+    url: &str,
+    tls_round_trips: u32,
+    alpn: Option<&str>,
+) {
+    let _alone = alone();
+    let scene = Scene::new(LINKS);
+    for (family, rtt) in [("-4", RTT_V4), ("-6", RTT_V6)] {
+        let probe = [&[family, "-n", "7"], flags, &[url]].concat();
+        let samples = scene.measure(&["--server", server], &probe);
+        assert_eq!(samples.len(), 7);
+        for sample in &samples {
+            check(sample, tls_round_trips, alpn, family == "-6");
+        }
+        check_times(&samples, rtt, tls_round_trips);
+    }
+}
+
+/// What holds for every single sample.
+fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: bool) {
+    let connection = &sample.connection;
+    assert_eq!(connection.failure.as_ref().map(|f| &f.message), None);
+    assert_eq!(connection.remote.as_ref().unwrap().starts_with('['), ipv6);
+    assert_eq!(connection.http.as_ref().unwrap().status, Some(200));
+
+    assert_eq!(phase(sample, "connect").unwrap().round_trips, 1);
+    assert_eq!(phase(sample, "tls").map_or(0, |p| p.round_trips), tls_round_trips);
+    assert_eq!(phase(sample, "tls").is_some(), tls_round_trips > 0);
+    assert_eq!(phase(sample, "wait").unwrap().round_trips, 1);
+    assert_eq!(connection.split.round_trips, 2 + tls_round_trips);
+
+    let tls = connection.tls.as_ref();
+    let version = ["", "TLSv1.3", "TLSv1.2"][tls_round_trips as usize];
+    assert_eq!(tls.map_or("", |tls| tls.version.as_deref().unwrap()), version);
+    assert_eq!(tls.and_then(|tls| tls.alpn.as_deref()), alpn);
+
+    assert_eq!(sum(&connection.split.parts), connection.total_ns);
+    for phase in &connection.split.phases {
+        assert_eq!(sum(&phase.parts), phase.duration_ns, "{}", phase.name);
+    }
+    let total: u64 = connection.split.phases.iter().map(|phase| phase.duration_ns).sum();
+    assert_eq!(total, connection.total_ns);
+
+    assert!(connection.flights.len() >= 2);
+    for chunk in connection.flights.iter().flat_map(|flight| &flight.chunks) {
+        assert_eq!(chunk.clock, "kernel");
+    }
+    for mark in ["request_start", "request_end", "response_start", "response_end"] {
+        assert_eq!(connection.marks[mark].clock, "kernel", "{mark}");
+    }
+}
+
+/// What holds at the median.
+fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
+    let duration = |name| median(samples, |s| phase(s, name).unwrap().duration_ns);
+    let network = |name| median(samples, |s| phase(s, name).unwrap().parts.network_ns);
+    let server = |name| median(samples, |s| phase(s, name).unwrap().parts.server_ns);
+    let client = |name| median(samples, |s| phase(s, name).unwrap().parts.client_ns);
+
+    assert_within(median(samples, |s| s.connection.split.rtt_ns.unwrap()), rtt, MS, "round trip");
+    assert_within(duration("connect"), rtt, MS, "connect");
+    assert_within(network("wait"), rtt, MS, "network in wait");
+    // Far less than the round trip that would be missing or too many.
+    assert_within(server("wait"), Duration::ZERO, rtt / 4, "server in wait");
+    assert_within(duration("wait"), rtt, rtt / 4, "wait");
+    if tls_round_trips > 0 {
+        let trips = rtt * tls_round_trips;
+        assert_within(network("tls"), trips, MS * tls_round_trips, "network in tls");
+        assert_within(server("tls"), Duration::ZERO, rtt / 2, "server in tls");
+        assert_within(client("tls"), Duration::ZERO, rtt / 2, "client in tls");
+        assert_within(duration("tls"), trips, rtt * 3 / 4, "tls");
+    }
+}
+
+#[test]
+fn a_and_aaaa_are_timed_apart() {
+    let _alone = alone();
+    let scene = Scene::new(LINKS);
+    let samples = scene.measure(&[], &["-n", "7", HTTPS]);
+    for record_type in ["A", "AAAA"] {
+        let lookup = |sample: &SampleRecord| {
+            let [lookup] = sample
+                .connection
+                .lookups
+                .iter()
+                .filter(|lookup| lookup.record_type == record_type)
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap();
+            lookup.clone()
+        };
+        let took = median(&samples, |sample| {
+            let lookup = lookup(sample);
+            assert_eq!(lookup.addresses.len(), 1, "{record_type}");
+            u64::try_from(lookup.end_ns.unwrap() - lookup.start_ns).unwrap()
+        });
+        assert_within(took, RTT_RESOLVER, 3 * MS, record_type);
+    }
+    // IPv6 was there first: nothing waited for the other answer.
+    let resolve = median(&samples, |sample| phase(sample, "resolve").unwrap().duration_ns);
+    assert_within(resolve, RTT_RESOLVER, 3 * MS, "resolve");
+    assert!(samples.iter().all(|sample| sample.connection.attempts.len() == 1));
+}

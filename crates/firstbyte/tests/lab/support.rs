@@ -1,0 +1,174 @@
+//! Labs to run the program in, and what it measured there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use firstbyte_core::document::{PartsRecord, PhaseRecord, SampleRecord};
+use tempfile::TempDir;
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
+pub(crate) const SERVER_V4: &str = "198.51.100.1";
+
+/// Round trip from client to server, over IPv4 and over IPv6.
+pub(crate) const RTT_V4: Duration = Duration::from_millis(20);
+pub(crate) const RTT_V6: Duration = Duration::from_millis(30);
+/// Round trip from client to resolver.
+pub(crate) const RTT_RESOLVER: Duration = Duration::from_millis(6);
+
+/// Links as above.
+pub(crate) const LINKS: &str = r#"up = { delay = "10ms", ipv6 = { delay = "15ms" } }
+down = { delay = "10ms", ipv6 = { delay = "15ms" } }"#;
+
+/// Gives a test the machine for itself.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    // A test that failed has left nothing behind that would disturb the next one.
+    MACHINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A scenario file in a directory of its own, where captures go too.
+pub(crate) struct Scene {
+    directory: TempDir,
+}
+
+impl Scene {
+    /// A client, a resolver, and a server at `server.test` with these links.
+    pub(crate) fn new(server_links: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let source = format!(
+            r#"
+description = "for a test"
+[[host]]
+name = "client"
+role = "client"
+ipv4 = "192.0.2.10"
+ipv6 = "2001:db8:0:1::10"
+[[host]]
+name = "resolver"
+role = "resolver"
+ipv4 = "192.0.2.53"
+ipv6 = "2001:db8:0:1::53"
+up = {{ delay = "3ms" }}
+down = {{ delay = "3ms" }}
+[[host]]
+name = "server"
+role = "server"
+ipv4 = "{SERVER_V4}"
+ipv6 = "2001:db8:0:2::1"
+names = ["server.test"]
+server = {{ page_bytes = 2000 }}
+{server_links}
+"#
+        );
+        std::fs::write(directory.path().join("test.toml"), source).unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("test.toml")
+    }
+
+    pub(crate) fn captures(&self) -> PathBuf {
+        self.directory.path().join("captures")
+    }
+
+    /// Runs `firstbyte --json` on the client of a new lab, in which everything is captured; gives
+    /// the samples that are to be pooled.
+    pub(crate) fn measure(&self, lab: &[&str], probe: &[&str]) -> Vec<SampleRecord> {
+        let mut command = firstbyte(&["lab", "run"]);
+        command.arg(self.file()).args(lab).arg("--capture").arg(self.captures());
+        command.args(["--", PROGRAM, "--json"]).args(probe);
+        let output = run(&mut command);
+        assert!(
+            output.status.success(),
+            "{:?}\n{}{}",
+            output.status,
+            text(&output.stderr),
+            text(&output.stdout)
+        );
+        samples(&output.stdout)
+    }
+}
+
+/// The samples in NDJSON, warm-up apart.
+pub(crate) fn samples(ndjson: &[u8]) -> Vec<SampleRecord> {
+    let samples: Vec<SampleRecord> =
+        text(ndjson).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    samples.into_iter().filter(|sample| !sample.warmup).collect()
+}
+
+/// The program, with nothing from outside that changes what it prints.
+pub(crate) fn firstbyte(arguments: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "170", PROGRAM]).args(arguments);
+    command.env("COLUMNS", "80").env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    for name in ["NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub(crate) fn run(command: &mut Command) -> Output {
+    command.output().expect("coreutils are installed")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(crate) fn phase<'a>(sample: &'a SampleRecord, name: &str) -> Option<&'a PhaseRecord> {
+    sample.connection.split.phases.iter().find(|phase| phase.name == name)
+}
+
+/// The median of what `of` gives for each sample.
+pub(crate) fn median(samples: &[SampleRecord], of: impl Fn(&SampleRecord) -> u64) -> Duration {
+    middle(samples.iter().map(of).collect())
+}
+
+/// The one in the middle, in nanoseconds.
+pub(crate) fn middle(mut values: Vec<u64>) -> Duration {
+    assert!(!values.is_empty());
+    values.sort_unstable();
+    Duration::from_nanos(values[values.len() / 2])
+}
+
+pub(crate) fn sum(parts: &PartsRecord) -> u64 {
+    let PartsRecord {
+        resolver_ns,
+        network_ns,
+        variation_ns,
+        server_ns,
+        client_ns,
+        transfer_ns,
+        fallback_ns,
+        unexplained_ns,
+    } = *parts;
+    [
+        resolver_ns,
+        network_ns,
+        variation_ns,
+        server_ns,
+        client_ns,
+        transfer_ns,
+        fallback_ns,
+        unexplained_ns,
+    ]
+    .iter()
+    .sum()
+}
+
+#[track_caller]
+pub(crate) fn assert_within(value: Duration, from: Duration, above: Duration, what: &str) {
+    assert!(
+        (from..=from + above).contains(&value),
+        "{what}: {value:?} is not between {from:?} and {:?}",
+        from + above
+    );
+}
+
+pub(crate) fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
