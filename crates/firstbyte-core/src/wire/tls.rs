@@ -55,6 +55,9 @@ pub struct RecordScanner {
     handshake: HandshakeScanner,
     /// After ChangeCipherSpec, TLS 1.2 handshake records are encrypted.
     encrypted: bool,
+    /// The first bytes of a handshake record that should be encrypted.
+    opening: [u8; 4],
+    opening_len: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,7 +65,17 @@ struct HandshakeScanner {
     header: [u8; 4],
     header_len: usize,
     body_left: u32,
+    /// So far, this is a ServerHello with the random value of a HelloRetryRequest.
+    retry: bool,
 }
+
+/// The random value that makes a ServerHello a HelloRetryRequest (RFC 8446 §4.1.3), and where it
+/// stands in the message's body.
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+const RETRY_AT: usize = 2;
 
 impl RecordScanner {
     /// Feeds the next bytes; `found` is called once per message or record, at its last byte.
@@ -154,8 +167,8 @@ impl RecordScanner {
         found: &mut impl FnMut(Event),
     ) -> usize {
         let taken = bytes.len().min(usize::from(self.payload_left));
-        if content_type == ContentType::Handshake && !self.encrypted {
-            self.handshake.feed(&bytes[..taken], found);
+        if content_type == ContentType::Handshake {
+            self.take_handshake(&bytes[..taken], found);
         }
         self.payload_left -= u16::try_from(taken).unwrap_or(self.payload_left);
         if self.payload_left == 0 {
@@ -164,8 +177,34 @@ impl RecordScanner {
         taken
     }
 
+    fn take_handshake(&mut self, mut bytes: &[u8], found: &mut impl FnMut(Event)) {
+        if self.encrypted {
+            let taken = bytes.len().min(self.opening.len() - self.opening_len);
+            self.opening[self.opening_len..self.opening_len + taken]
+                .copy_from_slice(&bytes[..taken]);
+            self.opening_len += taken;
+            bytes = &bytes[taken..];
+            if taken > 0 && self.opening_len == self.opening.len() && self.opens_hello() {
+                self.encrypted = false;
+                self.handshake.feed(&self.opening, found);
+            }
+        }
+        if !self.encrypted {
+            self.handshake.feed(bytes, found);
+        }
+    }
+
+    /// Whether the record is a hello in the clear: TLS 1.3 sends a ChangeCipherSpec that means
+    /// nothing between the hellos of a HelloRetryRequest (RFC 8446 §D.4).
+    fn opens_hello(&self) -> bool {
+        let [kind, a, b, c] = self.opening;
+        let record = u32::from_be_bytes([0, 0, self.header[3], self.header[4]]);
+        matches!(kind, 1 | 2) && u32::from_be_bytes([0, a, b, c]) + 4 == record
+    }
+
     fn end_record(&mut self, content_type: ContentType, found: &mut impl FnMut(Event)) {
         self.content_type = None;
+        self.opening_len = 0;
         if content_type == ContentType::Handshake && !self.encrypted {
             return;
         }
@@ -182,6 +221,7 @@ impl HandshakeScanner {
         while !bytes.is_empty() {
             if self.body_left > 0 {
                 let skipped = bytes.len().min(self.body_left as usize);
+                self.compare_random(&bytes[..skipped]);
                 self.body_left -= u32::try_from(skipped).unwrap_or(self.body_left);
                 bytes = &bytes[skipped..];
                 if self.body_left == 0 {
@@ -196,6 +236,8 @@ impl HandshakeScanner {
             if self.header_len == self.header.len() {
                 let [_, a, b, c] = self.header;
                 self.body_left = u32::from_be_bytes([0, a, b, c]);
+                self.retry =
+                    self.header[0] == 2 && self.body_left as usize >= RETRY_AT + RETRY.len();
                 if self.body_left == 0 {
                     self.end_message(found);
                 }
@@ -203,11 +245,20 @@ impl HandshakeScanner {
         }
     }
 
+    fn compare_random(&mut self, bytes: &[u8]) {
+        let [_, a, b, c] = self.header;
+        let read = (u32::from_be_bytes([0, a, b, c]) - self.body_left) as usize;
+        for (byte, at) in bytes.iter().zip(read..RETRY_AT + RETRY.len()) {
+            self.retry &= at < RETRY_AT || *byte == RETRY[at - RETRY_AT];
+        }
+    }
+
     fn end_message(&mut self, found: &mut impl FnMut(Event)) {
         let [kind, a, b, c] = self.header;
         self.header_len = 0;
         let bytes = u32::from_be_bytes([0, a, b, c]) + 4;
-        found(Event::Handshake { name: handshake_name(kind), bytes });
+        let name = if self.retry { "HelloRetryRequest" } else { handshake_name(kind) };
+        found(Event::Handshake { name, bytes });
     }
 }
 
@@ -285,6 +336,39 @@ mod tests {
         );
     }
 
+    /// A hello of `kind` with `random`, in a record of its own.
+    fn hello(kind: u8, random: [u8; 32]) -> Vec<u8> {
+        let mut bytes = vec![22, 3, 3, 0, 44, kind, 0, 0, 40, 3, 3];
+        bytes.extend(random);
+        bytes.extend([0; 6]);
+        bytes
+    }
+
+    /// What a server sends that wants another key share, up to its encrypted messages.
+    fn with_retry() -> Vec<u8> {
+        let mut bytes = hello(2, RETRY);
+        bytes.extend([20, 3, 3, 0, 1, 1]);
+        bytes.extend(hello(2, [7; 32]));
+        bytes
+    }
+
+    fn names(events: &[Event]) -> Vec<&'static str> {
+        let name = |e: &Event| match e {
+            Event::Handshake { name, .. } => name,
+            Event::Record { content_type: ContentType::ChangeCipherSpec, .. } => "CCS",
+            Event::Record { .. } => "encrypted",
+        };
+        events.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_retry_is_named_and_the_hello_after_it_is_in_the_clear() {
+        let (events, _) = scan(&[&with_retry()]);
+        assert_eq!(names(&events), ["HelloRetryRequest", "CCS", "ServerHello"]);
+        let client = [hello(1, [1; 32]), vec![20, 3, 3, 0, 1, 1], hello(1, [1; 32])].concat();
+        assert_eq!(names(&scan(&[&client]).0), ["ClientHello", "CCS", "ClientHello"]);
+    }
+
     #[test]
     fn record_by_record() {
         let bytes = last_flight();
@@ -313,6 +397,12 @@ mod tests {
         fn cutting_the_stream_changes_nothing(cut in 0usize..65) {
             let bytes = last_flight();
             let cut = cut.min(bytes.len());
+            prop_assert_eq!(scan(&[&bytes[..cut], &bytes[cut..]]), scan(&[&bytes]));
+        }
+
+        #[test]
+        fn cutting_a_retry_changes_nothing(cut in 0usize..104) {
+            let bytes = with_retry();
             prop_assert_eq!(scan(&[&bytes[..cut], &bytes[cut..]]), scan(&[&bytes]));
         }
 
