@@ -86,6 +86,25 @@ fn an_upload_that_nobody_reads_fails_while_it_is_sent() {
     assert_eq!(sample["marks"]["request_end"], Value::Null);
 }
 
+#[test]
+fn credentials_stay_with_their_origin() {
+    let other = Peer::tcp(|mut stream| {
+        let leaked = read_head(&mut stream).to_lowercase().contains("secret");
+        let status = if leaked { "500 Leaked" } else { "204 No Content" };
+        let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        drain(&mut stream);
+    });
+    let port = other.port();
+    let first = Peer::tcp(move |mut stream| {
+        assert!(read_head(&mut stream).contains("secret"));
+        let location = format!("Location: http://127.0.0.1:{port}/");
+        let _ = write!(stream, "HTTP/1.1 302 Found\r\n{location}\r\nContent-Length: 0\r\n\r\n");
+        drain(&mut stream);
+    });
+    let arguments = ["-L", "-H", "Authorization: secret", "-H", "Cookie: secret"];
+    assert_eq!(sample(&first, "http", &arguments)["http"]["status"], 204);
+}
+
 fn at(sample: &Value, mark: &str) -> i64 {
     sample["marks"][mark]["at_ns"].as_i64().unwrap()
 }

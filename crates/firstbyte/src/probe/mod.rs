@@ -193,7 +193,7 @@ impl Prober for NetProber {
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
             };
-            http.redirected(connection.facts.http.as_ref(), next.host == current.host);
+            http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
             current = next;
             sample.redirects.push(connection);
             connection = self.visit(&current, &http, deadline).await;

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_core::timeline::HttpFacts;
+use http::header;
+use url::Url;
 
 use crate::net::Bind;
 
@@ -177,8 +179,9 @@ impl HttpOptions {
     }
 
     /// Changes the request for the next hop, as RFC 9110 §15.4 allows and curl does: a POST that is
-    /// answered with 301, 302 or 303 becomes a GET, and credentials stay with their host.
-    pub(super) fn redirected(&mut self, response: Option<&HttpFacts>, same_host: bool) {
+    /// answered with 301, 302 or 303 becomes a GET, and credentials stay with their origin (scheme,
+    /// host and port): what was meant for https does not go out in the clear.
+    pub(super) fn redirected(&mut self, response: Option<&HttpFacts>, from: &Url, to: &Url) {
         let status = response.and_then(|r| r.status);
         if self.method == http::Method::POST && matches!(status, Some(301..=303)) {
             self.body = None;
@@ -186,16 +189,12 @@ impl HttpOptions {
                 self.method = http::Method::GET;
             }
         }
-        if !same_host {
-            self.headers.retain(|change| match change {
-                HeaderChange::Set(name, _) => {
-                    name != http::header::AUTHORIZATION
-                        && name != http::header::COOKIE
-                        && name != http::header::HOST
-                }
-                HeaderChange::Remove(_) => true,
-            });
-        }
+        let (same_origin, same_host) = (from.origin() == to.origin(), from.host() == to.host());
+        self.headers.retain(|change| match change {
+            HeaderChange::Set(header::AUTHORIZATION | header::COOKIE, _) => same_origin,
+            HeaderChange::Set(header::HOST, _) => same_host,
+            HeaderChange::Set(..) | HeaderChange::Remove(_) => true,
+        });
     }
 }
 
