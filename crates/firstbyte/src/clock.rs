@@ -104,6 +104,13 @@ impl Timebase {
         Stamp::user(self.offset(Monotonic::now()))
     }
 
+    /// As if the wall clock were put forward by `step` from here on.
+    #[cfg(test)]
+    pub(crate) fn with_wall_clock_behind(mut self, step: Duration) -> Self {
+        self.realtime.0 -= i64::try_from(step.as_nanos()).unwrap_or(0);
+        self
+    }
+
     /// How far the wall clock was stepped since the origin: kernel stamps are off by as much.
     pub fn stepped(&self) -> Duration {
         let now = Self::start();

@@ -7,5 +7,5 @@ mod recorder;
 mod sys;
 mod tcp;
 
-pub use recorder::{Recorder, SendId};
+pub use recorder::{Arrival, Recorder, SendId};
 pub use tcp::{Bind, ConnectError, Connected, TcpStream, connect};

@@ -13,6 +13,15 @@ use crate::clock::{Monotonic, Realtime, Timebase};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendId(usize);
 
+/// When something arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// By the kernel's stamp, where there is one.
+    pub stamp: Stamp,
+    /// When the process read it.
+    pub read: Stamp,
+}
+
 #[derive(Clone, Debug)]
 struct Event {
     direction: Direction,
@@ -54,7 +63,7 @@ impl Recorder {
         SendId(self.push(Direction::Sent, bytes, self.sent, user, None))
     }
 
-    pub(super) fn received(&mut self, bytes: usize, user: Monotonic, kernel: Option<Realtime>) {
+    pub(crate) fn received(&mut self, bytes: usize, user: Monotonic, kernel: Option<Realtime>) {
         self.received += bytes as u64;
         self.push(Direction::Received, bytes, self.received, user, kernel);
     }
@@ -127,15 +136,20 @@ impl Recorder {
     }
 
     /// When the last bytes received arrived.
-    pub fn last_arrival(&self) -> Option<Stamp> {
+    pub fn last_arrival(&self) -> Option<Arrival> {
         let received = |e: &&Event| e.direction == Direction::Received;
-        self.events.iter().rev().find(received).map(|event| self.stamp(event))
+        self.events.iter().rev().find(received).map(|event| self.arrival(event))
     }
 
     /// When the received byte at `offset` of the stream arrived, if it has.
-    pub fn arrival_of(&self, offset: u64) -> Option<Stamp> {
+    pub fn arrival_of(&self, offset: u64) -> Option<Arrival> {
         let holds = |e: &&Event| e.direction == Direction::Received && offset < e.end;
-        self.events.iter().find(holds).map(|event| self.stamp(event))
+        self.events.iter().find(holds).map(|event| self.arrival(event))
+    }
+
+    fn arrival(&self, event: &Event) -> Arrival {
+        let read = Stamp::user(self.timebase.offset(event.user));
+        Arrival { stamp: self.stamp(event), read }
     }
 
     fn stamp(&self, event: &Event) -> Stamp {

@@ -214,8 +214,11 @@ async fn receive(
         let mut seen = seen.borrow_mut();
         // A response without a body ends where its head does.
         let start = seen.connection.marks.stamp(Mark::ResponseStart);
-        let end = start.filter(|s| s.at > arrival.at).unwrap_or(arrival);
-        seen.mark(Mark::ResponseEnd, When::At(end));
+        let end = match start {
+            Some(start) if start.at > arrival.stamp.at => When::At(start),
+            _ => When::Arrival(arrival),
+        };
+        seen.mark(Mark::ResponseEnd, end);
     }
     body.finish().map_err(Problem::Told)
 }

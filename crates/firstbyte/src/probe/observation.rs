@@ -13,12 +13,14 @@ use firstbyte_core::timeline::{
 };
 
 use crate::clock::Timebase;
-use crate::net::{Recorder, SendId};
+use crate::net::{Arrival, Recorder, SendId};
 
 /// When something happened, as far as it is known yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum When {
     At(Stamp),
+    /// When this arrived.
+    Arrival(Arrival),
     /// When this send left.
     Departure(SendId),
 }
@@ -59,6 +61,10 @@ impl Observation {
     pub(super) fn mark(&mut self, mark: Mark, when: When) {
         match when {
             When::At(stamp) => self.connection.marks.set(mark, stamp),
+            When::Arrival(arrival) => {
+                self.connection.marks.set(mark, arrival.stamp);
+                self.pending.push((mark, when));
+            }
             When::Departure(_) => self.pending.push((mark, when)),
         }
     }
@@ -78,12 +84,15 @@ impl Observation {
         let at = self.timebase.now().at;
         if let Some(recorder) = self.recorder.take() {
             let mut recorder = recorder.borrow_mut();
-            if self.timebase.stepped() > STEP {
+            let stepped = self.timebase.stepped() > STEP;
+            if stepped {
                 recorder.discard_kernel_stamps();
             }
             for (mark, when) in self.pending.drain(..) {
                 let stamp = match when {
                     When::At(stamp) => Some(stamp),
+                    When::Arrival(arrival) if stepped => Some(arrival.read),
+                    When::Arrival(arrival) => Some(arrival.stamp),
                     When::Departure(id) => recorder.departure(id),
                 };
                 if let Some(stamp) = stamp {
@@ -145,4 +154,27 @@ fn merge(at_connect: Option<TcpFacts>, at_end: Option<TcpFacts>) -> Option<TcpFa
         syn_departure_uncertainty: first.syn_departure_uncertainty,
         ..last.clone()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::timeline::Offset;
+
+    use super::*;
+    use crate::clock::{Monotonic, Realtime};
+
+    #[test]
+    fn a_wall_clock_that_is_stepped_moves_no_mark() {
+        let seen = Observation::start("https://example.test/");
+        let mut seen = seen.borrow_mut();
+        seen.timebase = seen.timebase.with_wall_clock_behind(Duration::from_secs(3600));
+        let recorder = Rc::new(RefCell::new(Recorder::new(seen.timebase)));
+        seen.record_with(Rc::clone(&recorder));
+        recorder.borrow_mut().received(100, Monotonic::now(), Some(Realtime::now()));
+        let arrival = recorder.borrow().last_arrival().unwrap();
+        assert!(arrival.stamp.at > Offset::from_nanos(3_599_000_000_000));
+        seen.mark(Mark::ResponseStart, When::Arrival(arrival));
+        let marked = seen.finish(Ok(())).marks.stamp(Mark::ResponseStart).unwrap();
+        assert_eq!((marked, marked.clock), (arrival.read, Clock::User));
+    }
 }

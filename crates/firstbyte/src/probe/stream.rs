@@ -20,7 +20,7 @@ use super::connect::describe;
 use super::observation::{Shared, When};
 use super::tls::{self, Session};
 use super::watch::HttpWatch;
-use crate::net::{Connected, Recorder, SendId, TcpStream};
+use crate::net::{Arrival, Connected, Recorder, SendId, TcpStream};
 
 /// Read at most this much at once, when there is nothing left to time.
 const BULK: usize = 64 * 1024;
@@ -150,7 +150,7 @@ impl Stream {
         if !tls.session.connection.wants_write() {
             // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
             if let Some(arrival) = self.tcp.recorder().borrow().last_arrival() {
-                self.seen.borrow_mut().mark(Mark::HandshakeComplete, When::At(arrival));
+                self.seen.borrow_mut().mark(Mark::HandshakeComplete, When::Arrival(arrival));
                 self.handshake_complete_marked = true;
             }
         }
@@ -369,7 +369,7 @@ impl Stream {
                 None => Some(offset),
             };
             if let Some(arrival) = offset.and_then(|offset| recorder.arrival_of(offset)) {
-                self.seen.borrow_mut().mark(Mark::ResponseStart, When::At(arrival));
+                self.seen.borrow_mut().mark(Mark::ResponseStart, When::Arrival(arrival));
             }
         }
         if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
@@ -378,7 +378,7 @@ impl Stream {
     }
 
     /// When the last bytes arrived.
-    pub(super) fn last_arrival(&self) -> Option<firstbyte_core::timeline::Stamp> {
+    pub(super) fn last_arrival(&self) -> Option<Arrival> {
         self.tcp.recorder().borrow().last_arrival()
     }
 
