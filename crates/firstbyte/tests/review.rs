@@ -73,6 +73,24 @@ fn a_large_upload_is_no_part_of_the_handshake() {
 }
 
 #[test]
+fn an_upload_leaves_while_it_is_encrypted() {
+    const BODY: usize = 64 << 20;
+    let directory = Directory::new();
+    directory.write("body", vec![b'x'; BODY]);
+    let peer = Peer::tls(server(&good(), &[]), |stream| {
+        read_head(stream);
+        let _ = std::io::copy(&mut Read::take(&mut *stream, BODY as u64), &mut std::io::sink());
+        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+        drain(stream);
+    });
+    let sample = sample_in(&directory, &peer, "https", &["--data-binary", "@body"]);
+    assert_eq!(sample["http"]["status"], 204);
+    let handshake = at(&sample, "handshake_complete") - at(&sample, "secure_connection_start");
+    let upload = at(&sample, "request_end") - at(&sample, "request_start");
+    assert!(4 * handshake < upload, "{handshake} ns of handshake, {upload} ns of upload");
+}
+
+#[test]
 fn an_upload_that_nobody_reads_fails_while_it_is_sent() {
     let directory = Directory::new();
     directory.write("body", vec![b'x'; 16 << 20]);

@@ -53,6 +53,11 @@ impl hyper::rt::Write for SharedStream {
         self.0.borrow_mut().poll_write(cx, bytes)
     }
 
+    /// Otherwise hyper copies a body behind the head before it writes either.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_flush(cx)
     }

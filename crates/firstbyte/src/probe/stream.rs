@@ -190,14 +190,18 @@ impl Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if !self.held && self.outgoing.len() >= HELD_BACK {
+        if self.outgoing.len() >= HELD_BACK {
+            // There is enough to leave together: the first byte of a large upload does not wait
+            // until the last one is encrypted.
+            self.held = false;
             ready!(self.poll_send_all(cx))?;
         }
         let taken = match &mut self.tls {
             Some(tls) => io::Write::write(&mut tls.session.connection.writer(), bytes)?,
             None => {
-                self.outgoing.extend_from_slice(bytes);
-                bytes.len()
+                let taken = bytes.len().min(HELD_BACK);
+                self.outgoing.extend_from_slice(&bytes[..taken]);
+                taken
             }
         };
         let names = self.watch.sent(&bytes[..taken]);
