@@ -5,9 +5,11 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::Value;
 
 use support::certificates::{good, server};
@@ -70,6 +72,34 @@ fn a_large_upload_is_no_part_of_the_handshake() {
     assert!(handshake < 150_000_000, "{handshake} ns");
     assert!(at(&sample, "request_end") - at(&sample, "request_start") > 150_000_000);
     assert_eq!(sample["marks"]["request_start"]["clock"], "kernel");
+}
+
+#[test]
+fn nothing_leaves_before_the_servers_flight_is_whole() {
+    let config = Arc::new(server(&good(), &[]));
+    let peer = Peer::tcp(move |mut tcp| {
+        let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+        tls.read_tls(&mut tcp).unwrap();
+        tls.process_new_packets().unwrap();
+        let mut flight = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut flight).unwrap();
+        }
+        let (begin, rest) = flight.split_at(flight.len() - 100);
+        let _ = tcp.write_all(begin);
+        sleep(Duration::from_millis(50));
+        let _ = tcp.write_all(rest);
+        let mut stream = StreamOwned::new(tls, tcp);
+        read_head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+        drain(&mut stream);
+    });
+    let sample = sample(&peer, "https", &[]);
+    assert_eq!(sample["http"]["status"], 204);
+    let flights = sample["flights"].as_array().unwrap().iter();
+    let sent: Vec<&Value> = flights.filter(|f| f["direction"] == "sent").collect();
+    assert_eq!(sent[1]["messages"][2], "GET / HTTP/1.1", "{sent:?}");
+    assert_eq!(sent[1]["chunks"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]

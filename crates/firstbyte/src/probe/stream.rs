@@ -24,6 +24,8 @@ use crate::net::{Arrival, Connected, Recorder, SendId, TcpStream};
 
 /// Read at most this much at once, when there is nothing left to time.
 const BULK: usize = 64 * 1024;
+/// The record, whole (RFC 8446 §D.4).
+const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
 /// Hold back at most this much.
 const HELD_BACK: usize = 256 * 1024;
 
@@ -138,7 +140,12 @@ impl Stream {
 
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.is_handshaking() {
-            ready!(self.poll_send_all(cx))?;
+            self.encrypt()?;
+            // A ChangeCipherSpec alone, as in TLS 1.3 when the server's flight is not whole yet, has
+            // time until what it goes before.
+            if self.outgoing[..] != *CHANGE_CIPHER_SPEC {
+                ready!(self.poll_send_all(cx))?;
+            }
             ready!(self.poll_fill(cx))?;
             if self.ended && self.is_handshaking() {
                 self.fault.get_or_insert(Cause::ClosedInHandshake);
