@@ -128,6 +128,9 @@ impl Split {
     }
 }
 
+/// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
+const KERNEL_PATH: Duration = Duration::from_micros(50);
+
 /// The smallest round trip seen: the SYN's, the kernel's minimum, or a whole exchange.
 fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> {
     let tcp = connection.facts.tcp.as_ref();
@@ -140,12 +143,17 @@ fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> 
         .min();
     let floor = kernel.or(connect)?;
     // An answer that began before the request had ended waited less than a round trip and says
-    // nothing about the path; half a round trip separates the two.
+    // nothing about the path. The kernel's minimum leaves little room below it (its own way to the
+    // device); the SYN's round trip alone may have been slow, and half of it separates the two.
+    let plausible = match tcp.and_then(|t| t.min_rtt) {
+        Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)),
+        None => floor / 2,
+    };
     walks
         .iter()
         .flat_map(|w| &w.exchanges)
         .map(|e| e.waited)
-        .filter(|waited| *waited >= floor / 2)
+        .filter(|waited| *waited >= plausible)
         .chain([floor])
         .min()
 }

@@ -175,8 +175,8 @@ impl<'a> Path<'a> {
             .filter(|(b, v)| counts(b) && counts(v))
             .collect();
         let ms = |s: &Sample| (quantity.of)(s).map(|d| d.as_secs_f64() * 1e3);
-        let base: Vec<f64> = pairs.iter().filter_map(|(b, _)| ms(b)).collect();
-        let variant: Vec<f64> = pairs.iter().filter_map(|(_, v)| ms(v)).collect();
+        let (base, variant): (Vec<f64>, Vec<f64>) =
+            pairs.iter().filter_map(|(b, v)| Some((ms(b)?, ms(v)?))).unzip();
         let trips = |pick: fn(&(&'a Sample, &'a Sample)) -> &'a Sample| {
             let all: Vec<f64> = pairs
                 .iter()
