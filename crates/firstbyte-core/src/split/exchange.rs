@@ -28,7 +28,7 @@ impl Exchange {
     /// paces spreads the window's segments over part of that time, so the gap left is shorter.
     pub(super) fn stalls(&self, rtt: Duration) -> u32 {
         /// On the shortest paths a pause of the machine is longer than the round trip.
-        const SHORTEST: Duration = Duration::from_millis(1);
+        const SHORTEST: Duration = Duration::from_micros(500);
         let stalled = self.gaps.iter().filter(|gap| **gap >= (rtt / 2).max(SHORTEST)).count();
         u32::try_from(stalled).unwrap_or(u32::MAX)
     }
