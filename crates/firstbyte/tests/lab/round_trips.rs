@@ -146,10 +146,12 @@ fn a_and_aaaa_are_timed_apart() {
             assert_eq!(lookup.addresses.len(), 1, "{record_type}");
             u64::try_from(lookup.end_ns.unwrap() - lookup.start_ns).unwrap()
         });
-        assert_within(took, RTT_RESOLVER, 3 * MS, record_type);
+        // Read by the process, which may have to wait for a processor: less than a second round
+        // trip is what can be held against it.
+        assert_within(took, RTT_RESOLVER, 15 * MS, record_type);
     }
     // IPv6 was there first: nothing waited for the other answer.
     let resolve = median(&samples, |sample| phase(sample, "resolve").unwrap().duration_ns);
-    assert_within(resolve, RTT_RESOLVER, 3 * MS, "resolve");
+    assert_within(resolve, RTT_RESOLVER, 15 * MS, "resolve");
     assert!(samples.iter().all(|sample| sample.connection.attempts.len() == 1));
 }

@@ -15,7 +15,7 @@ pub(crate) const SERVER_V4: &str = "198.51.100.1";
 pub(crate) const RTT_V4: Duration = Duration::from_millis(20);
 pub(crate) const RTT_V6: Duration = Duration::from_millis(30);
 /// Round trip from client to resolver.
-pub(crate) const RTT_RESOLVER: Duration = Duration::from_millis(6);
+pub(crate) const RTT_RESOLVER: Duration = Duration::from_millis(20);
 
 /// Links as above.
 pub(crate) const LINKS: &str = r#"up = { delay = "10ms", ipv6 = { delay = "15ms" } }
@@ -50,8 +50,8 @@ name = "resolver"
 role = "resolver"
 ipv4 = "192.0.2.53"
 ipv6 = "2001:db8:0:1::53"
-up = {{ delay = "3ms" }}
-down = {{ delay = "3ms" }}
+up = {{ delay = "10ms" }}
+down = {{ delay = "10ms" }}
 [[host]]
 name = "server"
 role = "server"
