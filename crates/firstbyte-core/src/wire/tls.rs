@@ -120,6 +120,15 @@ impl RecordScanner {
         self.content_type.is_none() && self.header_len == 0
     }
 
+    /// How many bytes can come next that are surely of one record: the rest of its header or, once
+    /// that is known, of its payload.
+    pub const fn sure_of_record(&self) -> usize {
+        match self.content_type {
+            None => self.header.len() - self.header_len,
+            Some(_) => self.payload_left as usize,
+        }
+    }
+
     /// Offset in the stream of the first byte of the record fed last, whole or not.
     pub const fn record_start(&self) -> u64 {
         self.record_start
@@ -381,6 +390,23 @@ mod tests {
             at += taken;
         }
         assert_eq!(records, [(0, 14), (14, 6), (20, 45)]);
+    }
+
+    #[test]
+    fn what_is_surely_of_the_record_never_goes_beyond_it() {
+        let bytes = last_flight();
+        let mut scanner = RecordScanner::default();
+        let (mut at, mut ends) = (0, Vec::new());
+        while at < bytes.len() {
+            let next = scanner.sure_of_record();
+            assert!(next > 0);
+            scanner.feed(&bytes[at..at + next], |_| {}).unwrap();
+            at += next;
+            if scanner.at_record_end() {
+                ends.push(at);
+            }
+        }
+        assert_eq!(ends, [14, 20, 65]);
     }
 
     #[test]

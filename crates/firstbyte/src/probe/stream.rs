@@ -322,8 +322,15 @@ impl Stream {
         }
     }
 
+    /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
+    /// is therefore read a segment at a time, and with TLS not beyond the record: a record begins and
+    /// ends with a stamp of its own, however small it is and however late the process.
     fn read_limit(&self) -> usize {
-        if self.watch.response_started { BULK } else { self.segment_bytes }
+        match &self.tls {
+            _ if self.watch.response_started => BULK,
+            Some(tls) => self.segment_bytes.min(tls.received.sure_of_record()),
+            None => self.segment_bytes,
+        }
     }
 
     /// Receives ciphertext and lets TLS have it, as far as the next plaintext: what is in it has to
