@@ -315,6 +315,7 @@ impl Cause {
             Self::CertificateUnknownIssuer { .. } => {
                 "pass the issuing CA with --cacert FILE, or -k to measure unverified".into()
             }
+            Self::CertificateInvalid { .. } => "-k measures all the same, unverified".into(),
             Self::CertificateSelfSigned { .. } => {
                 "pass the certificate itself with --cacert FILE, or -k to measure unverified".into()
             }

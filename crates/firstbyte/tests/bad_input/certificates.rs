@@ -1,6 +1,6 @@
 //! Servers that cannot prove who they are.
 
-use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, date_time_ymd};
 
 use crate::measured::{self, Curl, IN_TLS, Row, Stage};
 use crate::support::certificates::{Identity, TRUSTED, UNKNOWN, good, self_signed, server};
@@ -114,9 +114,26 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://a.test:{port}/",
         code: 60,
         cause: "certificate-invalid",
-        says: "tls: certificate not valid: it is not for server authentication (peer fault)",
+        says: "tls: certificate not valid: it is not for server authentication (peer fault)\n\
+               hint: -k measures all the same, unverified",
         marks: IN_TLS,
         curl: Curl::Same,
+    },
+    Row {
+        server: || {
+            with(&TRUSTED.issue(&["a.test"], |c| {
+                c.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            }))
+        },
+        arguments: NAMED,
+        url: "https://a.test:{port}/",
+        code: 60,
+        cause: "certificate-invalid",
+        says: "tls: certificate not valid: it is a CA's own certificate (CA:TRUE), not one for a \
+               server (peer fault)\n\
+               hint: -k measures all the same, unverified",
+        marks: IN_TLS,
+        curl: Curl::Ends(0, "curl takes a CA's own certificate for a server's"),
     },
 ];
 

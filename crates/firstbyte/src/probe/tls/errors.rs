@@ -83,6 +83,11 @@ fn certificate(error: &CertificateError, session: &Session) -> Cause {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             Cause::CertificateInvalid { detail: "it is not for server authentication".into() }
         }
+        // What `openssl req -x509` makes, used as it is: a CA's certificate in a server's hands.
+        CertificateError::Other(inner) if inner.to_string() == "CaUsedAsEndEntity" => {
+            let detail = "it is a CA's own certificate (CA:TRUE), not one for a server".into();
+            Cause::CertificateInvalid { detail }
+        }
         other => {
             let detail = Error::from(other.clone()).to_string();
             let detail = detail.trim_start_matches("invalid peer certificate: ").to_owned();
