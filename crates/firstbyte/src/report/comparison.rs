@@ -99,8 +99,8 @@ impl Comparison<'_> {
         for row in rows {
             let (base_trips, variant_trips) = row.round_trips;
             let interval = row.effect.interval.map_or_else(
-                || format!("{} rounds: too few", row.effect.rounds),
-                |i| format!("{} to {}", percent(i.low), percent(i.high)),
+                || format!("too few rounds: {}", row.effect.rounds),
+                |i| format!("{} to {}", percent(i.low, style), percent(i.high, style)),
             );
             text += &format!(
                 "{:<18}{:>8.1}{:>9.1}   {:<7}{:>7}  {}\n",
@@ -108,7 +108,7 @@ impl Comparison<'_> {
                 row.base,
                 row.variant,
                 format!("{base_trips} {} {variant_trips}", style.glyph("→", "->")),
-                percent(row.effect.change),
+                percent(row.effect.change, style),
                 style.paint(Ink::Faint, &interval),
             );
         }
@@ -198,7 +198,19 @@ fn counts(sample: &Sample) -> bool {
     !sample.warmup && sample.failure().is_none()
 }
 
-fn percent(share: f64) -> String {
+fn percent(share: f64, style: &Style) -> String {
     let text = format!("{:+.1} %", share * 100.0);
-    text.replace('-', "−")
+    text.replace('-', style.glyph("−", "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_with_only_ascii_gets_an_ascii_minus() {
+        let ascii = Style { unicode: false, ..Style::default() };
+        assert_eq!(percent(-0.447, &ascii), "-44.7 %");
+        assert_eq!(percent(-0.447, &Style { unicode: true, ..ascii }), "−44.7 %");
+    }
 }
