@@ -146,7 +146,7 @@ fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> 
     // nothing about the path. The kernel's minimum leaves little room below it (its own way to the
     // device); the SYN's round trip alone may have been slow, and half of it separates the two.
     let plausible = match tcp.and_then(|t| t.min_rtt) {
-        Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)),
+        Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)).max(min / 2),
         None => floor / 2,
     };
     walks
