@@ -22,6 +22,8 @@ use super::tls::{self, Session};
 use super::watch::HttpWatch;
 use crate::net::{Arrival, Connected, Recorder, SendId, TcpStream};
 
+/// Of a TLS record (RFC 8446 §5.1).
+const RECORD_HEADER: usize = 5;
 /// Read at most this much at once, when there is nothing left to time.
 const BULK: usize = 64 * 1024;
 /// The record, whole (RFC 8446 §D.4).
@@ -91,11 +93,13 @@ impl TlsLayer {
         }
     }
 
-    /// Where on the TCP stream the plaintext at `offset` came from.
+    /// Where on the TCP stream the plaintext at `offset` came from. The first of a record came with
+    /// the record's own first byte.
     fn stream_offset(&self, offset: u64) -> Option<u64> {
-        const RECORD_HEADER: u64 = 5;
         let record = self.records.iter().rev().find(|r| r.plaintext <= offset)?;
-        Some(record.start + RECORD_HEADER + (offset - record.plaintext))
+        let within = offset - record.plaintext;
+        let header = if within == 0 { 0 } else { RECORD_HEADER as u64 };
+        Some(record.start + header + within)
     }
 }
 
@@ -324,11 +328,12 @@ impl Stream {
 
     /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
     /// is therefore read a segment at a time, and with TLS not beyond the record: a record begins and
-    /// ends with a stamp of its own, however small it is and however late the process.
+    /// ends with a stamp of its own, however small it is and however late the process. A record's
+    /// header is read by itself; with it, what follows fills the first segment.
     fn read_limit(&self) -> usize {
         match &self.tls {
             _ if self.watch.response_started => BULK,
-            Some(tls) => self.segment_bytes.min(tls.received.sure_of_record()),
+            Some(tls) => tls.received.sure_of_record().min(self.segment_bytes - RECORD_HEADER),
             None => self.segment_bytes,
         }
     }
