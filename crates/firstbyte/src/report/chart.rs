@@ -45,10 +45,6 @@ const PHASES: [(PhaseName, &str, &str); 6] = [
     (PhaseName::Receive, "receive", "#8da0cb"),
 ];
 
-/// The phases in which a person looking at such a chart would miss them if they were not named.
-const NAMED: [PhaseName; 5] =
-    [PhaseName::Resolve, PhaseName::Connect, PhaseName::Tls, PhaseName::Wait, PhaseName::Receive];
-
 /// Draws the chart.
 pub fn stacked_phases(title: &str, subtitle: &str, groups: &[Group<'_>]) -> String {
     let height = HEADER + groups.iter().map(group_height).sum::<f64>() + 8.0;
@@ -70,7 +66,7 @@ fn group_height(group: &Group<'_>) -> f64 {
 
 fn legend(svg: &mut Svg) {
     let mut x = 24.0;
-    for (_, label, color) in PHASES.iter().filter(|(phase, ..)| NAMED.contains(phase)) {
+    for (_, label, color) in &PHASES {
         svg.rect(x, 72.0, 12.0, 12.0, color, None);
         svg.text(x + 18.0, 82.5, "legend", label);
         x += 18.0 + label.len() as f64 * 6.1 + 22.0;

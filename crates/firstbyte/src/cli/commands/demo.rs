@@ -82,7 +82,7 @@ fn demonstrate(args: &DemoArgs, lab: &Lab, mut outputs: Outputs) -> Result<u8, P
     let runtime = terminal::runtime()?;
     let cells = runtime.block_on(async { cells(lab) })?;
     note(&format!(
-        "{} ways to connect, each measured {} times in random order after one warm-up",
+        "{} ways to connect, in random order; rounds that count: {}, after one to warm up",
         cells.len(),
         args.rounds
     ));
