@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod document;
+pub mod run;
 pub mod split;
 pub mod stats;
 pub mod timeline;

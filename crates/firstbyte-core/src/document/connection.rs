@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks, Offset,
-    TcpFacts, TlsFacts,
+    QuicFacts, TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -25,7 +25,11 @@ pub struct ConnectionRecord {
     pub lookups: Vec<DnsRecord>,
     pub attempts: Vec<AttemptRecord>,
     pub flights: Vec<FlightRecord>,
+    #[serde(default)]
+    pub reused: bool,
     pub tcp: Option<TcpRecord>,
+    #[serde(default)]
+    pub quic: Option<QuicRecord>,
     pub tls: Option<TlsRecord>,
     pub http: Option<HttpRecord>,
     pub failure: Option<FailureRecord>,
@@ -126,11 +130,36 @@ pub struct TcpRecord {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct QuicRecord {
+    pub version: Option<String>,
+    pub min_rtt_ns: Option<u64>,
+    pub datagrams_sent: u32,
+    pub datagrams_received: u32,
+    pub lost_packets: Option<u64>,
+    pub retry: bool,
+    pub bytes_before_validation: Option<u64>,
+    pub amplification_stall_ns: Option<u64>,
+    pub congestion_control: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct EarlyDataRecord {
+    pub bytes_before_server_hello: u64,
+    pub accepted: Option<bool>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct TlsRecord {
     pub version: Option<String>,
     pub cipher_suite: Option<String>,
     pub group: Option<String>,
     pub handshake: Option<String>,
+    #[serde(default)]
+    pub session_offered: Option<String>,
+    #[serde(default)]
+    pub early_data: Option<EarlyDataRecord>,
     pub alpn: Option<String>,
     pub certificate_chain_bytes: Option<u64>,
     pub certificates: Vec<CertificateRecord>,
@@ -176,7 +205,7 @@ impl ConnectionRecord {
     /// The stored form of `connection`.
     pub fn of(connection: &Connection) -> Self {
         let split = Split::of(connection);
-        let Facts { remote, local, tcp, tls, http } = &connection.facts;
+        let Facts { remote, local, reused, tcp, quic, tls, http } = &connection.facts;
         Self {
             url: connection.url.clone(),
             started_unix_ns: connection.started_unix_ns,
@@ -188,7 +217,9 @@ impl ConnectionRecord {
             lookups: connection.lookups.iter().map(DnsRecord::of).collect(),
             attempts: connection.attempts.iter().map(AttemptRecord::of).collect(),
             flights: connection.flights.iter().map(FlightRecord::of).collect(),
+            reused: *reused,
             tcp: tcp.as_ref().map(TcpRecord::of),
+            quic: quic.as_ref().map(QuicRecord::of),
             tls: tls.as_ref().map(TlsRecord::of),
             http: http.as_ref().map(HttpRecord::of),
             failure: connection.failure.as_ref().map(FailureRecord::of),
@@ -317,6 +348,22 @@ impl TcpRecord {
     }
 }
 
+impl QuicRecord {
+    fn of(quic: &QuicFacts) -> Self {
+        Self {
+            version: quic.version.clone(),
+            min_rtt_ns: quic.min_rtt.map(ns),
+            datagrams_sent: quic.datagrams_sent,
+            datagrams_received: quic.datagrams_received,
+            lost_packets: quic.lost_packets,
+            retry: quic.retry,
+            bytes_before_validation: quic.bytes_before_validation,
+            amplification_stall_ns: quic.amplification_stall.map(ns),
+            congestion_control: quic.congestion_control.clone(),
+        }
+    }
+}
+
 impl TlsRecord {
     fn of(tls: &TlsFacts) -> Self {
         Self {
@@ -324,6 +371,11 @@ impl TlsRecord {
             cipher_suite: tls.cipher_suite.clone(),
             group: tls.group.clone(),
             handshake: tls.handshake.map(|h| h.name().into()),
+            session_offered: tls.session_offered.map(|m| m.name().into()),
+            early_data: tls.early_data.map(|early| EarlyDataRecord {
+                bytes_before_server_hello: early.bytes_before_server_hello,
+                accepted: early.accepted,
+            }),
             alpn: tls.alpn.clone(),
             certificate_chain_bytes: tls.certificate_chain_bytes(),
             certificates: tls

@@ -8,8 +8,8 @@ mod connection;
 mod sample;
 
 pub use connection::{
-    AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, FailureRecord,
-    FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, SplitRecord, TcpRecord,
-    TlsRecord,
+    AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, EarlyDataRecord,
+    FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, QuicRecord,
+    SplitRecord, TcpRecord, TlsRecord,
 };
 pub use sample::{SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};

@@ -62,7 +62,7 @@ impl Walk {
         match phase.name {
             PhaseName::Resolve => {}
             PhaseName::Connect => walk.connect(connection),
-            PhaseName::Tls => walk.flights(connection),
+            PhaseName::Tls | PhaseName::Quic => walk.flights(connection),
             PhaseName::Send => walk.send(connection),
             PhaseName::Wait => walk.wait(),
             PhaseName::Receive => walk.receive(connection),

@@ -204,7 +204,11 @@ fn split_phase(
                 parts.variation += exchange.waited - network;
             }
         }
-        PhaseName::Tls | PhaseName::Send | PhaseName::Wait | PhaseName::Receive => {
+        PhaseName::Tls
+        | PhaseName::Quic
+        | PhaseName::Send
+        | PhaseName::Wait
+        | PhaseName::Receive => {
             for exchange in &walk.exchanges {
                 round_trips += split_exchange(exchange, rtt, &mut parts);
             }

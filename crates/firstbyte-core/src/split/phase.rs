@@ -27,19 +27,25 @@ impl Phase {
 /// The phases of `connection`, in order, without gaps: together they are its total.
 ///
 /// A phase that did not happen is absent. Marks out of order (a response that begins before the
-/// request has ended) give a phase of no length, never a negative one.
+/// request has ended) give a phase of no length, never a negative one. A handshake that ended after
+/// the request was sent (early data) held nothing up and is no phase: it went on within the wait.
 pub fn phases(connection: &Connection) -> Vec<Phase> {
-    const ENDS: [(PhaseName, Mark); 6] = [
+    let handshake = if connection.facts.quic.is_some() { PhaseName::Quic } else { PhaseName::Tls };
+    let ends = [
         (PhaseName::Resolve, Mark::DomainLookupEnd),
         (PhaseName::Connect, Mark::TcpConnected),
-        (PhaseName::Tls, Mark::HandshakeComplete),
+        (handshake, Mark::HandshakeComplete),
         (PhaseName::Send, Mark::RequestEnd),
         (PhaseName::Wait, Mark::ResponseStart),
         (PhaseName::Receive, Mark::ResponseEnd),
     ];
-    let mut phases = Vec::with_capacity(ENDS.len());
+    let early = request_was_early(connection);
+    let mut phases = Vec::with_capacity(ends.len());
     let mut start = Offset::ZERO;
-    for (name, mark) in ENDS {
+    for (name, mark) in ends {
+        if early && name == handshake {
+            continue;
+        }
         if let Some(end) = connection.marks.at(mark) {
             let end = end.max(start);
             phases.push(Phase { name, start, end, complete: true });
@@ -49,11 +55,22 @@ pub fn phases(connection: &Connection) -> Vec<Phase> {
     if let Some(failure) = &connection.failure
         && let Some(at) = failure.at
         && at > start
-        && !phases.iter().any(|p| p.name >= failure.phase)
+        && !phases.iter().any(|p| p.name >= failure.phase && !(early && p.name == PhaseName::Send))
     {
         phases.push(Phase { name: failure.phase, start, end: at, complete: false });
     }
     phases
+}
+
+/// Whether the whole request left before the handshake was complete.
+fn request_was_early(connection: &Connection) -> bool {
+    let marks = &connection.marks;
+    let Some(sent) = marks.at(Mark::RequestEnd) else { return false };
+    let encrypted = marks.at(Mark::SecureConnectionStart).is_some();
+    match marks.at(Mark::HandshakeComplete) {
+        Some(complete) => sent < complete,
+        None => encrypted,
+    }
 }
 
 /// From the origin to the end of the last phase that happened.

@@ -10,8 +10,12 @@ pub struct Facts {
     pub remote: Option<SocketAddr>,
     /// The local address of the winning attempt.
     pub local: Option<SocketAddr>,
+    /// Whether the connection was open before, and only the exchange is new (keep-alive).
+    pub reused: bool,
     /// What the kernel says about the TCP connection.
     pub tcp: Option<TcpFacts>,
+    /// What is known about the QUIC connection; absent over TCP.
+    pub quic: Option<QuicFacts>,
     /// What the TLS handshake settled.
     pub tls: Option<TlsFacts>,
     /// What the HTTP exchange was.
@@ -34,6 +38,62 @@ pub struct TcpFacts {
     /// How long after connect was called, at the latest, the SYN may have left: the uncertainty of
     /// every mark derived from the SYN's departure.
     pub syn_departure_uncertainty: Option<Duration>,
+}
+
+/// What is known about a QUIC connection (RFC 9000).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuicFacts {
+    /// Version spoken: "1" (RFC 9000) or "2" (RFC 9369).
+    pub version: Option<String>,
+    /// Smallest round-trip time the client's path saw (RFC 9002 §5.2).
+    pub min_rtt: Option<Duration>,
+    /// Datagrams sent and received.
+    pub datagrams_sent: u32,
+    /// Datagrams received.
+    pub datagrams_received: u32,
+    /// Packets declared lost by the client (RFC 9002 §6).
+    pub lost_packets: Option<u64>,
+    /// The server asked for proof of the address first (Retry, RFC 9000 §8.1.2).
+    pub retry: bool,
+    /// Bytes received before anything from the client could validate its address.
+    pub bytes_before_validation: Option<u64>,
+    /// How long the server's first flight stood still at its limit of three times what it had
+    /// received (RFC 9000 §8.1), until more from the client arrived; absent when it never did.
+    pub amplification_stall: Option<Duration>,
+    /// Congestion control of the client.
+    pub congestion_control: Option<String>,
+}
+
+/// How a session is taken up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionMechanism {
+    /// The server kept it under an identifier (RFC 5246 §7.4.1.2).
+    SessionId,
+    /// The client kept it for the server (RFC 5077).
+    Ticket,
+    /// As a pre-shared key (RFC 8446 §2.2).
+    Psk,
+}
+
+impl SessionMechanism {
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SessionId => "session-id",
+            Self::Ticket => "ticket",
+            Self::Psk => "psk",
+        }
+    }
+}
+
+/// What became of data sent before the handshake was complete (RFC 8446 §2.3, RFC 9001 §4.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlyData {
+    /// Bytes that left before anything of the server's handshake had arrived: on TCP those of the
+    /// records after the ClientHello, on QUIC those of 0-RTT packets.
+    pub bytes_before_server_hello: u64,
+    /// Whether the server took it; absent when the handshake did not come so far.
+    pub accepted: Option<bool>,
 }
 
 /// How a TLS handshake went.
@@ -69,6 +129,10 @@ pub struct TlsFacts {
     pub group: Option<String>,
     /// Full, or resumed.
     pub handshake: Option<Handshake>,
+    /// The session that the ClientHello offered to resume; absent when it offered none.
+    pub session_offered: Option<SessionMechanism>,
+    /// What became of early data; absent when none was sent.
+    pub early_data: Option<EarlyData>,
     /// Protocol chosen by ALPN.
     pub alpn: Option<String>,
     /// The server's certificates, leaf first.
@@ -115,7 +179,7 @@ pub struct Header {
 pub struct HttpFacts {
     /// Method of the request.
     pub method: String,
-    /// "1.0", "1.1" or "2".
+    /// "1.0", "1.1", "2" or "3".
     pub version: Option<String>,
     /// Status code of the final response.
     pub status: Option<u16>,

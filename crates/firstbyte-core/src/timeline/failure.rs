@@ -15,6 +15,8 @@ pub enum PhaseName {
     Connect,
     /// TLS handshake.
     Tls,
+    /// QUIC handshake: transport and TLS in one.
+    Quic,
     /// Handing the request over, from the end of the handshake to its last byte.
     Send,
     /// From the last byte of the request to the first of the response.
@@ -25,8 +27,15 @@ pub enum PhaseName {
 
 impl PhaseName {
     /// Every phase, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Resolve, Self::Connect, Self::Tls, Self::Send, Self::Wait, Self::Receive];
+    pub const ALL: [Self; 7] = [
+        Self::Resolve,
+        Self::Connect,
+        Self::Tls,
+        Self::Quic,
+        Self::Send,
+        Self::Wait,
+        Self::Receive,
+    ];
 
     /// The name used in every output.
     pub const fn name(self) -> &'static str {
@@ -34,6 +43,7 @@ impl PhaseName {
             Self::Resolve => "resolve",
             Self::Connect => "connect",
             Self::Tls => "tls",
+            Self::Quic => "quic",
             Self::Send => "send",
             Self::Wait => "wait",
             Self::Receive => "receive",

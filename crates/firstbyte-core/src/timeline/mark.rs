@@ -10,15 +10,18 @@ pub enum Mark {
     DomainLookupStart,
     /// The address to connect to is known.
     DomainLookupEnd,
-    /// The first SYN leaves.
+    /// The first SYN leaves; over QUIC, the first Initial packet.
     ConnectStart,
     /// The SYN/ACK of the winning attempt arrived.
     TcpConnected,
     /// The TLS handshake begins: over TCP the instant of `TcpConnected` (W3C secureConnectionStart).
     SecureConnectionStart,
     /// The client's handshake is complete: its Finished leaves (TLS 1.3, RFC 8446 §2), or the
-    /// server's Finished arrived (full TLS 1.2, RFC 5246 §7.3).
+    /// server's Finished arrived (full TLS 1.2, RFC 5246 §7.3). Over QUIC, RFC 9001 §4.1.1.
     HandshakeComplete,
+    /// Over QUIC, the client learns that the server's handshake is complete as well
+    /// (RFC 9001 §4.1.2).
+    HandshakeConfirmed,
     /// The first byte of the request leaves.
     RequestStart,
     /// The last byte of the request left.
@@ -31,13 +34,14 @@ pub enum Mark {
 
 impl Mark {
     /// Every mark, in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DomainLookupStart,
         Self::DomainLookupEnd,
         Self::ConnectStart,
         Self::TcpConnected,
         Self::SecureConnectionStart,
         Self::HandshakeComplete,
+        Self::HandshakeConfirmed,
         Self::RequestStart,
         Self::RequestEnd,
         Self::ResponseStart,
@@ -53,6 +57,7 @@ impl Mark {
             Self::TcpConnected => "tcp_connected",
             Self::SecureConnectionStart => "secure_connection_start",
             Self::HandshakeComplete => "handshake_complete",
+            Self::HandshakeConfirmed => "handshake_confirmed",
             Self::RequestStart => "request_start",
             Self::RequestEnd => "request_end",
             Self::ResponseStart => "response_start",

@@ -11,7 +11,10 @@ mod sample;
 mod time;
 
 pub use connection::{Attempt, AttemptOutcome, Connection, Lookup, RecordType};
-pub use facts::{Certificate, Facts, Handshake, Header, HttpFacts, TcpFacts, TlsFacts};
+pub use facts::{
+    Certificate, EarlyData, Facts, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism,
+    TcpFacts, TlsFacts,
+};
 pub use failure::{Cause, Failure, Fault, PhaseName};
 pub use flight::{Chunk, Direction, Flight};
 pub use mark::{Mark, Marks};

@@ -15,7 +15,8 @@ use super::exit::{self, Problem};
 use super::terminal;
 use crate::net::Bind;
 use crate::probe::options::{
-    Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, TlsOptions, TlsVersion,
+    Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
+    TlsVersion,
 };
 use crate::probe::{BadTarget, Target};
 use crate::report::write_out;
@@ -182,6 +183,7 @@ fn tls(args: &ProbeArgs) -> Result<TlsOptions, Problem> {
         }),
         insecure: args.insecure,
         ca_file: args.cacert.clone(),
+        session: SessionUse::Full,
         client_certificate: args.cert.clone().map(|cert| (cert, args.key.clone())),
     })
 }

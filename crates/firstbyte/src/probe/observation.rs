@@ -137,7 +137,7 @@ impl Observation {
 fn is_unanswered(phase: PhaseName, flights: &[Flight]) -> bool {
     let sent = |flight: &&Flight| flight.direction == Direction::Sent;
     let owed = match phase {
-        PhaseName::Tls => flights.last().filter(sent),
+        PhaseName::Tls | PhaseName::Quic => flights.last().filter(sent),
         PhaseName::Wait => flights.iter().rev().find(sent),
         _ => None,
     };

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firstbyte_core::timeline::HttpFacts;
+use firstbyte_core::timeline::{HttpFacts, SessionMechanism};
 use http::header;
 use url::Url;
 
@@ -114,6 +114,21 @@ pub enum TlsVersion {
     V1_3,
 }
 
+/// What to do with the sessions of earlier connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionUse {
+    /// Nothing: every handshake is a full one.
+    #[default]
+    Full,
+    /// Offer one, of this mechanism where it is named.
+    Resume(Option<SessionMechanism>),
+    /// Offer one, and send the request as early data.
+    EarlyData {
+        /// Also requests that are not safe to repeat (RFC 9110 §9.2.1).
+        any_method: bool,
+    },
+}
+
 /// How to do TLS.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
@@ -127,6 +142,8 @@ pub struct TlsOptions {
     pub insecure: bool,
     /// Trust these issuers instead of the system's.
     pub ca_file: Option<PathBuf>,
+    /// What to do with sessions of earlier connections.
+    pub session: SessionUse,
     /// Client certificate (PEM), and its key when it is not in the same file.
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
 }
@@ -142,6 +159,8 @@ pub enum HttpVersion {
     /// HTTP/2 without asking (`--http2-prior-knowledge`): a server that does not speak it is an
     /// error.
     Http2,
+    /// HTTP/3 over QUIC, without asking (`--http3-only`).
+    Http3,
 }
 
 /// What to ask for.

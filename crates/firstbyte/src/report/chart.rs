@@ -36,10 +36,11 @@ const BAR_GAP: f64 = 7.0;
 const AXIS: f64 = 44.0;
 
 /// Colours of Okabe and Ito 2008, told apart by the colour-blind too; the same in light and dark.
-const PHASES: [(PhaseName, &str, &str); 6] = [
+const PHASES: [(PhaseName, &str, &str); 7] = [
     (PhaseName::Resolve, "DNS", "#999999"),
     (PhaseName::Connect, "TCP connect", "#56b4e9"),
     (PhaseName::Tls, "TLS handshake", "#e69f00"),
+    (PhaseName::Quic, "QUIC handshake", "#d55e00"),
     (PhaseName::Send, "send", "#cc79a7"),
     (PhaseName::Wait, "wait for first byte", "#009e73"),
     (PhaseName::Receive, "receive", "#8da0cb"),

@@ -1,17 +1,18 @@
 //! TLS: what is offered, and what the handshake settled.
 //!
 //! Input: the options. Output: a configuration that starts one handshake at a time, the facts of a
-//! handshake, and causes for its errors. Sessions are not kept: every handshake is a full one.
+//! handshake, and causes for its errors. Sessions are kept only where the options ask for it.
 
 mod certificate;
 mod errors;
+mod session;
 mod verifier;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use firstbyte_core::timeline::{Handshake, TlsFacts};
-use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
+use firstbyte_core::timeline::{Handshake, SessionMechanism, TlsFacts};
+use rustls::client::{ClientConnection, Resumption, Tls12Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -23,7 +24,8 @@ pub(super) use errors::cause;
 use verifier::Verifier;
 
 use super::describe_io;
-use super::options::{HttpVersion, TlsOptions, TlsVersion};
+use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
+use session::SessionStore;
 
 /// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
 const DEFAULT_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "P-256", "P-384"];
@@ -34,6 +36,7 @@ pub(super) struct Tls {
     roots: Option<Arc<WebPkiServerVerifier>>,
     insecure: bool,
     offered: Offered,
+    sessions: Arc<SessionStore>,
 }
 
 /// What is offered, in words, for errors.
@@ -84,11 +87,14 @@ impl Tls {
                 })?
             }
         };
-        config.resumption = Resumption::disabled();
+        let sessions = Arc::new(SessionStore::default());
+        config.resumption = resumption(options.session, &sessions);
+        config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
             HttpVersion::Negotiate => &["h2", "http/1.1"],
             HttpVersion::Http1 => &["http/1.1"],
             HttpVersion::Http2 => &["h2"],
+            HttpVersion::Http3 => &["h3"],
         };
         config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
         let offered = Offered {
@@ -96,7 +102,7 @@ impl Tls {
             alpn: alpn.join(", "),
             client_certificate: options.client_certificate.is_some(),
         };
-        Ok(Self { config, roots, insecure: options.insecure, offered })
+        Ok(Self { config, roots, insecure: options.insecure, offered, sessions })
     }
 
     /// Begins a handshake with `host`.
@@ -114,6 +120,16 @@ impl Tls {
             ClientConnection::new(Arc::new(config), name).map_err(|e| e.to_string())?;
         Ok(Session { connection, verifier, offered: self.offered.clone() })
     }
+}
+
+/// How sessions of earlier connections are offered.
+fn resumption(session: SessionUse, store: &Arc<SessionStore>) -> Resumption {
+    let tls12 = match session {
+        SessionUse::Full => return Resumption::disabled(),
+        SessionUse::Resume(Some(SessionMechanism::SessionId)) => Tls12Resumption::SessionIdOnly,
+        _ => Tls12Resumption::SessionIdOrTickets,
+    };
+    Resumption::store(Arc::clone(store) as Arc<_>).tls12_resumption(tls12)
 }
 
 /// A handshake under way, then a session.
@@ -142,6 +158,8 @@ impl Session {
                 HandshakeKind::FullWithHelloRetryRequest => Handshake::FullWithHelloRetryRequest,
                 HandshakeKind::Resumed => Handshake::Resumed,
             }),
+            session_offered: None,
+            early_data: None,
             alpn: connection.alpn_protocol().map(|p| String::from_utf8_lossy(p).into_owned()),
             certificates: seen.chain.iter().map(describe_certificate).collect(),
             verified: seen.verified,

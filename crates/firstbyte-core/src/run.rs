@@ -1,0 +1,351 @@
+//! Runs: the samples of an experiment, by cell and round, and what each of them proved.
+//!
+//! A *cell* is one way to connect: a value for every axis that is varied. Every *round* visits every
+//! cell once. A *row* is a sample reduced to what statistics need of it.
+
+use std::time::Duration;
+
+use crate::split::Split;
+use crate::timeline::{Connection, Mark, Offset, PhaseName, Sample};
+
+/// A stretch of time that is compared. Definitions: `docs/measurement.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Name to address.
+    Resolve,
+    /// TCP handshake.
+    Connect,
+    /// TLS handshake over TCP; absent where the request went out with early data.
+    Tls,
+    /// QUIC handshake; absent where the request went out with early data.
+    Quic,
+    /// Connection set-up: all handshakes together, from the end of `Resolve` until the request may
+    /// leave.
+    Setup,
+    /// Handing the request over.
+    Send,
+    /// From the last byte of the request to the first of the response.
+    Wait,
+    /// From the first to the last byte of the response.
+    Receive,
+    /// From the origin to the first byte of the response.
+    Ttfb,
+    /// From the origin to the last byte of the response.
+    Total,
+}
+
+impl Metric {
+    /// Every metric, in the order in which they are shown.
+    pub const ALL: [Self; 10] = [
+        Self::Resolve,
+        Self::Connect,
+        Self::Tls,
+        Self::Quic,
+        Self::Setup,
+        Self::Send,
+        Self::Wait,
+        Self::Receive,
+        Self::Ttfb,
+        Self::Total,
+    ];
+
+    /// The name used in stored forms, and by the user.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Quic => "quic",
+            Self::Setup => "setup",
+            Self::Send => "send",
+            Self::Wait => "wait",
+            Self::Receive => "receive",
+            Self::Ttfb => "ttfb",
+            Self::Total => "total",
+        }
+    }
+
+    /// What it is called in a sentence.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::Resolve => "the name lookup",
+            Self::Connect => "the TCP handshake",
+            Self::Tls => "the TLS handshake",
+            Self::Quic => "the QUIC handshake",
+            Self::Setup => "the connection set-up",
+            Self::Send => "sending the request",
+            Self::Wait => "the wait for the first byte",
+            Self::Receive => "receiving the response",
+            Self::Ttfb => "the time to first byte",
+            Self::Total => "the total time",
+        }
+    }
+
+    /// The metric with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
+    const fn of_phase(phase: PhaseName) -> Self {
+        match phase {
+            PhaseName::Resolve => Self::Resolve,
+            PhaseName::Connect => Self::Connect,
+            PhaseName::Tls => Self::Tls,
+            PhaseName::Quic => Self::Quic,
+            PhaseName::Send => Self::Send,
+            PhaseName::Wait => Self::Wait,
+            PhaseName::Receive => Self::Receive,
+        }
+    }
+}
+
+/// A value for every metric that there is one for, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics([u64; Metric::ALL.len()]);
+
+/// What stands for "absent" inside of [`Metrics`]: five centuries.
+const ABSENT: u64 = u64::MAX;
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self([ABSENT; Metric::ALL.len()])
+    }
+}
+
+impl Metrics {
+    /// The metrics of `connection`: those of phases that came to their end.
+    pub fn of(connection: &Connection) -> Self {
+        let mut metrics = Self::default();
+        let mut setup: Option<Duration> = None;
+        let split = Split::of(connection);
+        for phase in split.phases.iter().map(|p| p.phase).filter(|p| p.complete) {
+            metrics.set(Metric::of_phase(phase.name), phase.duration());
+            if matches!(phase.name, PhaseName::Connect | PhaseName::Tls | PhaseName::Quic) {
+                setup = Some(setup.unwrap_or_default() + phase.duration());
+            }
+        }
+        if connection.failure.is_some() {
+            return metrics;
+        }
+        // With early data over QUIC nothing is set up before the request leaves.
+        let nothing_to_set_up = connection.facts.quic.is_some() && !connection.facts.reused;
+        if let Some(setup) = setup.or(nothing_to_set_up.then_some(Duration::ZERO)) {
+            metrics.set(Metric::Setup, setup);
+        }
+        if let Some(first) = connection.marks.at(Mark::ResponseStart) {
+            metrics.set(Metric::Ttfb, first.since(Offset::ZERO));
+        }
+        metrics.set(Metric::Total, split.total());
+        metrics
+    }
+
+    /// The value of `metric`, nanoseconds.
+    pub fn get(&self, metric: Metric) -> Option<u64> {
+        Some(self.0[metric as usize]).filter(|ns| *ns != ABSENT)
+    }
+
+    /// Sets the value of `metric`.
+    pub fn set(&mut self, metric: Metric, value: Duration) {
+        self.set_ns(metric, u64::try_from(value.as_nanos()).unwrap_or(ABSENT - 1));
+    }
+
+    /// Sets the value of `metric`, nanoseconds.
+    pub const fn set_ns(&mut self, metric: Metric, ns: u64) {
+        self.0[metric as usize] = ns;
+    }
+}
+
+/// What a sample lacks of what its cell asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shortfall {
+    /// No session was there to be offered.
+    NoSession,
+    /// The server did not take up the session that was offered.
+    NotResumed,
+    /// The session was taken up by another mechanism than the one asked for.
+    OtherMechanism,
+    /// A session was resumed where a full handshake was asked for.
+    Resumed,
+    /// No early data left before the server's handshake arrived.
+    EarlyDataNotSent,
+    /// The server did not take the early data.
+    EarlyDataRejected,
+    /// The server took it and answered 425 (RFC 8470).
+    TooEarly,
+    /// Another version of TLS, or none.
+    OtherTlsVersion,
+    /// Another version of HTTP.
+    OtherHttpVersion,
+    /// Another key-exchange group.
+    OtherGroup,
+    /// Another address family.
+    OtherFamily,
+    /// Another address.
+    OtherAddress,
+    /// A new connection, where an open one was asked for.
+    NotReused,
+}
+
+impl Shortfall {
+    /// Every shortfall.
+    pub const ALL: [Self; 13] = [
+        Self::NoSession,
+        Self::NotResumed,
+        Self::OtherMechanism,
+        Self::Resumed,
+        Self::EarlyDataNotSent,
+        Self::EarlyDataRejected,
+        Self::TooEarly,
+        Self::OtherTlsVersion,
+        Self::OtherHttpVersion,
+        Self::OtherGroup,
+        Self::OtherFamily,
+        Self::OtherAddress,
+        Self::NotReused,
+    ];
+
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoSession => "no-session",
+            Self::NotResumed => "not-resumed",
+            Self::OtherMechanism => "other-mechanism",
+            Self::Resumed => "resumed",
+            Self::EarlyDataNotSent => "early-data-not-sent",
+            Self::EarlyDataRejected => "early-data-rejected",
+            Self::TooEarly => "too-early",
+            Self::OtherTlsVersion => "other-tls-version",
+            Self::OtherHttpVersion => "other-http-version",
+            Self::OtherGroup => "other-group",
+            Self::OtherFamily => "other-family",
+            Self::OtherAddress => "other-address",
+            Self::NotReused => "not-reused",
+        }
+    }
+
+    /// What it is called after a count: "rejected 2", "answered 425: 1".
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::NoSession => "no session to offer",
+            Self::NotResumed => "not resumed",
+            Self::OtherMechanism => "resumed by another mechanism",
+            Self::Resumed => "resumed unasked",
+            Self::EarlyDataNotSent => "not sent early",
+            Self::EarlyDataRejected => "rejected",
+            Self::TooEarly => "answered 425",
+            Self::OtherTlsVersion => "other TLS version",
+            Self::OtherHttpVersion => "other HTTP version",
+            Self::OtherGroup => "other group",
+            Self::OtherFamily => "other address family",
+            Self::OtherAddress => "other address",
+            Self::NotReused => "connection not reused",
+        }
+    }
+
+    /// The shortfall with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|shortfall| shortfall.name() == name)
+    }
+}
+
+/// What a sample counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Its facts prove all that its cell asked for.
+    Proven,
+    /// It came to its end as something else: kept, listed, not pooled.
+    Unproven(Shortfall),
+    /// It failed.
+    Failed,
+}
+
+/// A sample, reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Index of its cell.
+    pub cell: u16,
+    /// Its round, from 0, warm-up included.
+    pub round: u32,
+    /// Measured to warm up.
+    pub warmup: bool,
+    /// What it counts for.
+    pub standing: Standing,
+    /// Wall-clock time of its origin, nanoseconds since the Unix epoch.
+    pub started_unix_ns: u64,
+    /// How long after its time on the schedule it was begun, nanoseconds.
+    pub lateness_ns: u64,
+    /// Its times.
+    pub metrics: Metrics,
+}
+
+impl Row {
+    /// Whether it is pooled with others of its cell.
+    pub const fn counts(&self) -> bool {
+        !self.warmup && matches!(self.standing, Standing::Proven)
+    }
+
+    /// Its value of `metric`, nanoseconds.
+    pub fn metric(&self, metric: Metric) -> Option<u64> {
+        self.metrics.get(metric)
+    }
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Factor {
+    /// Name of the axis, as the user gives it: "tls", "session", "edge".
+    pub axis: String,
+    /// Value, as the user gives it: "1.3", "0rtt", "sydney".
+    pub value: String,
+    /// What it is called in a table or a sentence: "TLS 1.3", "0-RTT", "Sydney".
+    pub label: String,
+}
+
+/// One way to connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Its factors, in the order of the axes.
+    pub factors: Vec<Factor>,
+    /// The URL it visits.
+    pub url: String,
+    /// The same as the cell with this index, measured twice to check the experiment itself (A/A).
+    pub twin_of: Option<usize>,
+}
+
+impl Cell {
+    /// Its labels, joined: "TLS 1.3, Sydney, IPv4".
+    pub fn name(&self) -> String {
+        let labels: Vec<&str> = self.factors.iter().map(|f| f.label.as_str()).collect();
+        let name = if labels.is_empty() { self.url.clone() } else { labels.join(", ") };
+        if self.twin_of.is_some() { format!("{name} (A/A)") } else { name }
+    }
+}
+
+/// One sample of a run, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Index of its cell. Its round is the sample's `sequence`.
+    pub cell: u16,
+    /// What it counts for.
+    pub standing: Standing,
+    /// How long after its time on the schedule it was begun.
+    pub lateness: Duration,
+    /// The sample.
+    pub sample: Sample,
+}
+
+impl Taken {
+    /// Its reduced form.
+    pub fn row(&self) -> Row {
+        let connection = &self.sample.connection;
+        Row {
+            cell: self.cell,
+            round: self.sample.sequence,
+            warmup: self.sample.warmup,
+            standing: self.standing,
+            started_unix_ns: connection.started_unix_ns.unwrap_or(0),
+            lateness_ns: u64::try_from(self.lateness.as_nanos()).unwrap_or(u64::MAX),
+            metrics: Metrics::of(connection),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Sessions kept from earlier connections, to be offered to the same server again.
+//!
+//! A ticket of TLS 1.3 is used once (RFC 8446 §C.4) and the newest one first. Nothing is written
+//! anywhere: sessions live as long as the prober.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use firstbyte_core::timeline::SessionMechanism;
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::ServerName;
+
+/// At most this many tickets are kept per server.
+const TICKETS: usize = 8;
+
+/// Sessions by server name.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct SessionStore(Mutex<HashMap<ServerName<'static>, Sessions>>);
+
+#[derive(Debug, Default)]
+struct Sessions {
+    tls12: Option<Tls12ClientSessionValue>,
+    tickets: VecDeque<Tls13ClientSessionValue>,
+    /// The last handshake was given a ticket of TLS 1.3 to offer.
+    psk_taken: bool,
+}
+
+impl SessionStore {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Sessions>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a session to offer to `server`.
+    pub(in crate::probe) fn has_session(&self, server: &ServerName<'_>) -> bool {
+        let sessions = self.sessions();
+        let of_server = sessions.get(&server.to_owned());
+        of_server.is_some_and(|s| s.tls12.is_some() || !s.tickets.is_empty())
+    }
+
+    /// Whether the last handshake with `server` was given a pre-shared key to offer.
+    pub(in crate::probe) fn offered_psk(
+        &self,
+        server: &ServerName<'_>,
+    ) -> Option<SessionMechanism> {
+        let sessions = self.sessions();
+        let of_server = sessions.get(&server.to_owned())?;
+        of_server.psk_taken.then_some(SessionMechanism::Psk)
+    }
+}
+
+impl ClientSessionStore for SessionStore {
+    /// Remembering the group would make a resumed handshake differ in more than the session.
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(&self, server: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.sessions().entry(server).or_default().tls12 = Some(value);
+    }
+
+    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.sessions().get(&server.to_owned())?.tls12.clone()
+    }
+
+    fn remove_tls12_session(&self, server: &ServerName<'static>) {
+        if let Some(sessions) = self.sessions().get_mut(server) {
+            sessions.tls12 = None;
+        }
+    }
+
+    fn insert_tls13_ticket(&self, server: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let mut sessions = self.sessions();
+        let tickets = &mut sessions.entry(server).or_default().tickets;
+        if tickets.len() == TICKETS {
+            tickets.pop_front();
+        }
+        tickets.push_back(value);
+    }
+
+    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let mut sessions = self.sessions();
+        let of_server = sessions.entry(server.clone()).or_default();
+        let ticket = of_server.tickets.pop_back();
+        of_server.psk_taken = ticket.is_some();
+        ticket
+    }
+}
