@@ -163,6 +163,7 @@ pub(crate) fn tls12_sydney() -> Sample {
             certificates: chain(),
             verified: Some(true),
             tickets_received: Some(1),
+            ..TlsFacts::default()
         }),
         http: Some(HttpFacts {
             method: "GET".into(),
@@ -180,6 +181,7 @@ pub(crate) fn tls12_sydney() -> Sample {
             header_bytes: Some(207),
             body_bytes: Some(15_408),
         }),
+        ..Facts::default()
     };
     sample(c)
 }
