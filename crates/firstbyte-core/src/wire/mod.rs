@@ -1,4 +1,5 @@
 //! Bytes to messages. Incremental, bounded in memory, never panics.
 
+pub mod client_hello;
 pub mod http2;
 pub mod tls;

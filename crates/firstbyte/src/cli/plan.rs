@@ -137,6 +137,7 @@ fn options(args: &ProbeArgs) -> Result<Options, Problem> {
         http: http(args)?,
         connect_timeout: values::seconds("--connect-timeout", args.connect_timeout.as_deref())?,
         max_time: values::seconds("--max-time", args.max_time.as_deref())?,
+        reuse: false,
         max_redirects: args.location.then(|| u32::try_from(args.max_redirs).unwrap_or(u32::MAX)),
     })
 }

@@ -135,6 +135,25 @@ impl Recorder {
         self.events.get(id.0).map(|event| self.stamp(event))
     }
 
+    /// Bytes that left before anything arrived.
+    pub fn sent_before_first_arrival(&self) -> u64 {
+        let received = |e: &&Event| e.direction == Direction::Received;
+        let first = self.events.iter().filter(received).map(|e| self.stamp(e).at).min();
+        self.events
+            .iter()
+            .filter(|e| e.direction == Direction::Sent)
+            .filter(|e| first.is_none_or(|first| self.stamp(e).at < first))
+            .map(|e| e.bytes)
+            .sum()
+    }
+
+    /// Begins anew on the same connection, with another origin.
+    pub fn restart(&mut self, timebase: Timebase) {
+        self.timebase = timebase;
+        self.events.clear();
+        self.named = 0;
+    }
+
     /// When the last bytes received arrived.
     pub fn last_arrival(&self) -> Option<Arrival> {
         let received = |e: &&Event| e.direction == Direction::Received;

@@ -232,6 +232,13 @@ impl TcpStream {
         }
     }
 
+    /// Takes over what the kernel knows by now: its reports about sent bytes, and its figures.
+    pub fn note_kernel(&self) {
+        self.collect_sent_stamps();
+        let facts = self.tcp_facts();
+        self.notes().tcp = Some(facts);
+    }
+
     /// What the kernel knows at this moment: MSS, smallest round trip, retransmissions.
     fn tcp_facts(&self) -> TcpFacts {
         let info = sys::tcp_info(self.fd());
@@ -265,8 +272,6 @@ fn is_transient(error: &io::Error) -> bool {
 impl Drop for TcpStream {
     /// The last look at the kernel's figures, also when the connection is given up half-way.
     fn drop(&mut self) {
-        self.collect_sent_stamps();
-        let facts = self.tcp_facts();
-        self.notes().tcp = Some(facts);
+        self.note_kernel();
     }
 }

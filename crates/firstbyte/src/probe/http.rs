@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
+use firstbyte_core::timeline::{Cause, Connection, Header, Mark, PhaseName};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -109,35 +109,144 @@ impl Beside {
     }
 }
 
-/// Sends the request and receives the response to its end.
-pub(super) async fn exchange(
-    stream: Stream,
+/// A connection that HTTP is spoken over: one exchange after the other.
+pub(super) struct Open {
+    stream: Rc<RefCell<Stream>>,
+    beside: EndTasks,
     http2: bool,
-    target: &Target,
-    options: &HttpOptions,
-    body: &mut Body,
-    seen: &Shared,
-) -> Result<(), Cause> {
-    seen.borrow_mut().phase = PhaseName::Send;
-    let stream = Rc::new(RefCell::new(stream));
-    let body_bytes = options.body.as_ref().map_or(0, |body| body.len() as u64);
-    stream.borrow_mut().speak_http(http2, body_bytes);
-    let request = request(target, options, http2);
-    let beside = Beside::default();
-    let _end = EndTasks(beside.clone());
-    let conversation =
-        converse(SharedStream(Rc::clone(&stream)), http2, request, &beside, body, seen);
-    let result = drive(conversation, &beside, &stream).await;
-    let mut stream = stream.borrow_mut();
-    note_facts(&stream, options, seen);
-    let result = result.map_err(|error| match error {
-        Problem::Told(cause) => cause,
-        Problem::Hyper(error) => {
-            stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), body))
+    sender: Option<Sender>,
+}
+
+/// hyper's end of an open connection.
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Open {
+    /// Over `stream`, on which nothing has been said.
+    pub(super) fn new(stream: Stream, http2: bool) -> Self {
+        let stream = Rc::new(RefCell::new(stream));
+        Self { stream, beside: EndTasks(Beside::default()), http2, sender: None }
+    }
+
+    /// Sends the request and receives the response to its end.
+    pub(super) async fn exchange(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        body: &mut Body,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        seen.borrow_mut().phase = PhaseName::Send;
+        let body_bytes = options.body.as_ref().map_or(0, |body| body.len() as u64);
+        if self.sender.is_none() {
+            self.stream.borrow_mut().speak_http(self.http2, body_bytes);
+        } else {
+            self.stream.borrow_mut().speak_again(seen, body_bytes);
         }
-    });
-    stream.close(&mut Context::from_waker(Waker::noop()));
-    result
+        let request = request(target, options, self.http2);
+        let (stream, beside) = (Rc::clone(&self.stream), self.beside.0.clone());
+        let conversation = self.converse(request, body, seen);
+        let result = drive(conversation, &beside, &stream).await;
+        let mut stream = stream.borrow_mut();
+        note_facts(&stream, options, seen);
+        result.map_err(|error| match error {
+            Problem::Told(cause) => cause,
+            Problem::Hyper(error) => {
+                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), body))
+            }
+        })
+    }
+
+    async fn converse(
+        &mut self,
+        request: http::Request<Full<Bytes>>,
+        body: &mut Body,
+        seen: &Shared,
+    ) -> Result<(), Problem> {
+        if self.sender.is_none() {
+            self.sender = Some(self.greet().await?);
+        }
+        let response = match &mut self.sender {
+            Some(Sender::Http1(sender)) => sender.send_request(request).await?,
+            Some(Sender::Http2(sender)) => sender.send_request(request).await?,
+            None => return Err(Problem::Told(Cause::ClosedBeforeResponse)),
+        };
+        let (head, incoming) = response.into_parts();
+        note_head(&head, seen);
+        body.begin(head.status, &head.headers).map_err(Problem::Told)?;
+        receive(incoming, body, &self.stream, seen).await
+    }
+
+    /// What each side of HTTP says first.
+    async fn greet(&self) -> Result<Sender, hyper::Error> {
+        let io = SharedStream(Rc::clone(&self.stream));
+        let beside = &self.beside.0;
+        // A connection's errors come out of the response as well.
+        if self.http2 {
+            let (sender, connection) = http2::Builder::new(beside.clone())
+                .initial_stream_window_size(6 * 1024 * 1024)
+                .initial_connection_window_size(16 * 1024 * 1024)
+                .handshake(io)
+                .await?;
+            beside.0.borrow_mut().push(Box::pin(async move {
+                let _ = connection.await;
+            }));
+            Ok(Sender::Http2(sender))
+        } else {
+            let (sender, connection) = http1::handshake(io).await?;
+            beside.0.borrow_mut().push(Box::pin(async move {
+                let _ = connection.await;
+            }));
+            Ok(Sender::Http1(sender))
+        }
+    }
+
+    /// Whether another exchange can follow: asked between two of them.
+    pub(super) async fn is_usable(&mut self) -> bool {
+        let (beside, sender) = (self.beside.0.clone(), &mut self.sender);
+        poll_fn(|cx| {
+            // Takes note of a server that has closed meanwhile.
+            beside.poll(cx);
+            let ready = match sender {
+                Some(Sender::Http1(sender)) => sender.poll_ready(cx),
+                Some(Sender::Http2(sender)) => sender.poll_ready(cx),
+                None => return Poll::Ready(false),
+            };
+            Poll::Ready(matches!(ready, Poll::Ready(Ok(()))))
+        })
+        .await
+    }
+
+    /// Receives until the server has left a session for another connection. Without an answer to
+    /// wait for, nothing of HTTP's comes in between.
+    pub(super) async fn await_session(&self) -> Result<(), Cause> {
+        let stream = Rc::clone(&self.stream);
+        #[allow(clippy::await_holding_refcell_ref, reason = "nothing else is polled meanwhile")]
+        let result = stream.borrow_mut().await_session().await;
+        result.map_err(|_| Cause::ClosedBeforeResponse)
+    }
+
+    /// Closes the connection, as far as that needs no waiting.
+    pub(super) fn close(self) {
+        drop(self.sender);
+        self.stream.borrow_mut().close(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Takes over what the kernel knows by now of a connection that stays open.
+    pub(super) fn note_kernel(&self) {
+        self.stream.borrow().note_kernel();
+    }
+
+    /// The addresses and facts that an exchange on an open connection has from its beginning.
+    pub(super) fn note_reuse(&self, seen: &Shared, first: &Connection) {
+        let mut seen = seen.borrow_mut();
+        let facts = &mut seen.connection.facts;
+        (facts.remote, facts.local) = (first.facts.remote, first.facts.local);
+        facts.reused = true;
+        facts.tls.clone_from(&first.facts.tls);
+    }
 }
 
 enum Problem {
@@ -149,39 +258,6 @@ impl From<hyper::Error> for Problem {
     fn from(error: hyper::Error) -> Self {
         Self::Hyper(error)
     }
-}
-
-async fn converse(
-    io: SharedStream,
-    http2: bool,
-    request: http::Request<Full<Bytes>>,
-    beside: &Beside,
-    body: &mut Body,
-    seen: &Shared,
-) -> Result<(), Problem> {
-    let stream = Rc::clone(&io.0);
-    let response = if http2 {
-        let (mut sender, connection) = http2::Builder::new(beside.clone())
-            .initial_stream_window_size(6 * 1024 * 1024)
-            .initial_connection_window_size(16 * 1024 * 1024)
-            .handshake(io)
-            .await?;
-        beside.0.borrow_mut().push(Box::pin(async move {
-            // Its errors come out of the response as well.
-            let _ = connection.await;
-        }));
-        sender.send_request(request).await?
-    } else {
-        let (mut sender, connection) = http1::handshake(io).await?;
-        beside.0.borrow_mut().push(Box::pin(async move {
-            let _ = connection.await;
-        }));
-        sender.send_request(request).await?
-    };
-    let (head, incoming) = response.into_parts();
-    note_head(&head, seen);
-    body.begin(head.status, &head.headers).map_err(Problem::Told)?;
-    receive(incoming, body, &stream, seen).await
 }
 
 fn note_head(head: &http::response::Parts, seen: &Shared) {

@@ -15,10 +15,13 @@ mod target;
 mod tls;
 mod watch;
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Cause, Connection, HttpFacts, Mark, PhaseName, Sample, Stamp};
+use firstbyte_core::timeline::{
+    Cause, Connection, Failure, HttpFacts, Mark, PhaseName, Sample, Stamp,
+};
 
 use tokio::sync::Notify;
 
@@ -27,8 +30,9 @@ pub use self::target::{BadTarget, Target};
 pub use self::tls::TlsSetupError;
 
 use self::body::Body;
+use self::http::Open;
 use self::observation::{Observation, Shared, When};
-use self::options::{HttpOptions, HttpVersion, Options};
+use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
 use self::resolve::Resolver;
 use self::stream::Stream;
 use self::tls::{Session, Tls};
@@ -37,6 +41,12 @@ use self::tls::{Session, Tls};
 pub trait Prober {
     /// Visits `target` once. A failure is part of the sample.
     fn probe(&self, target: &Target) -> impl Future<Output = Sample>;
+
+    /// Sees to what a sample takes for granted: a session to resume, an open connection. What that
+    /// takes is no part of the sample.
+    fn prepare(&self, _target: &Target) -> impl Future<Output = Result<(), Failure>> {
+        std::future::ready(Ok(()))
+    }
 
     /// Ends the visit that is under way: its sample comes at once, with what was seen.
     fn interrupt(&self) {}
@@ -48,7 +58,27 @@ pub struct NetProber {
     resolver: Resolver,
     tls: Tls,
     interrupted: Notify,
+    /// The connection that samples are taken on, where they share one.
+    kept: RefCell<Option<Kept>>,
 }
+
+/// An open connection, and what its opening was like.
+struct Kept {
+    open: Open,
+    first: Connection,
+}
+
+/// What becomes of a connection after its exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Close,
+    /// It is kept until the server has left a session, and then closed.
+    AwaitSession,
+    Keep,
+}
+
+/// A server that leaves a session does so within this time of its response.
+const SESSION_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a sample may take, and when that is over.
 type Deadline = Option<(Duration, tokio::time::Instant)>;
@@ -70,20 +100,33 @@ impl NetProber {
     pub fn new(options: Options) -> Result<Self, SetupError> {
         let resolver = Resolver::new(&options.resolver).map_err(SetupError::Resolver)?;
         let tls = Tls::new(&options.tls, options.http.version).map_err(SetupError::Tls)?;
-        Ok(Self { options, resolver, tls, interrupted: Notify::new() })
+        Ok(Self { options, resolver, tls, interrupted: Notify::new(), kept: RefCell::new(None) })
     }
 
     /// One connection with one exchange.
-    async fn visit(&self, target: &Target, http: &HttpOptions, deadline: Deadline) -> Connection {
+    async fn visit(
+        &self,
+        target: &Target,
+        http: &HttpOptions,
+        deadline: Deadline,
+        after: After,
+    ) -> Connection {
         // Key shares are made before the clock starts: they are the client's preparation, and no
         // part of the path. The first one also pays for the TLS stack's own start.
-        let session = target.tls.then(|| self.tls.begin(&target.host)).transpose();
+        let kept = if self.options.reuse { self.kept.take() } else { None };
+        let session = match kept {
+            None if target.tls => self.tls.begin(&target.host).map(Some),
+            _ => Ok(None),
+        };
         let seen = Observation::start(target.url.as_str());
         seen.borrow_mut().connection.facts.http =
             Some(HttpFacts { method: http.method.to_string(), ..HttpFacts::default() });
         let steps = async {
             let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
-            self.steps(target, session, http, &seen).await
+            match kept {
+                Some(kept) => self.again(kept, target, http, &seen).await,
+                None => self.steps(target, session, http, &seen, after).await,
+            }
         };
         let within_limit = async {
             match deadline {
@@ -107,16 +150,60 @@ impl NetProber {
         session: Option<Session>,
         http: &HttpOptions,
         seen: &Shared,
+        after: After,
     ) -> Result<(), Cause> {
-        let handshakes = self.handshakes(target, session, seen);
+        let early = self.goes_early(&http.method);
+        let handshakes = self.handshakes(target, session, early, seen);
         let (stream, http2) = match self.options.connect_timeout {
             Some(limit) => tokio::time::timeout(limit, handshakes)
                 .await
                 .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?,
             None => handshakes.await?,
         };
+        let mut open = Open::new(stream, http2);
+        let result = self.exchange(&mut open, target, http, seen).await;
+        match after {
+            _ if result.is_err() => open.close(),
+            After::Close => open.close(),
+            After::AwaitSession => {
+                let session = tokio::time::timeout(SESSION_WAIT, open.await_session());
+                // Without one, the samples will say that there was none.
+                let _ = session.await;
+                open.close();
+            }
+            After::Keep => {
+                open.note_kernel();
+                let first = seen.borrow().connection.clone();
+                self.kept.replace(Some(Kept { open, first }));
+            }
+        }
+        result
+    }
+
+    /// An exchange on a connection that is open.
+    async fn again(
+        &self,
+        mut kept: Kept,
+        target: &Target,
+        http: &HttpOptions,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        kept.open.note_reuse(seen, &kept.first);
+        self.exchange(&mut kept.open, target, http, seen).await?;
+        kept.open.note_kernel();
+        self.kept.replace(Some(kept));
+        Ok(())
+    }
+
+    async fn exchange(
+        &self,
+        open: &mut Open,
+        target: &Target,
+        http: &HttpOptions,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
         let mut body = Body::new(http, self.options.max_redirects.is_some());
-        let result = http::exchange(stream, http2, target, http, &mut body, seen).await;
+        let result = open.exchange(target, http, &mut body, seen).await;
         let mut seen = seen.borrow_mut();
         if let Some(facts) = &mut seen.connection.facts.http
             && facts.status.is_some()
@@ -129,11 +216,21 @@ impl NetProber {
         result
     }
 
+    /// Whether a request is sent before the handshake is complete. It may arrive twice then
+    /// (RFC 8470 §2), which only safe methods are made for.
+    fn goes_early(&self, method: &::http::Method) -> bool {
+        match self.options.tls.session {
+            SessionUse::EarlyData { any_method } => any_method || method.is_safe(),
+            _ => false,
+        }
+    }
+
     /// Name, TCP and TLS. Says whether HTTP/2 is to be spoken.
     async fn handshakes(
         &self,
         target: &Target,
         session: Option<Session>,
+        early: bool,
         seen: &Shared,
     ) -> Result<(Stream, bool), Cause> {
         let only_http2 = self.options.http.version == HttpVersion::Http2;
@@ -142,19 +239,36 @@ impl NetProber {
         let connected = connect::connect(seen, &self.options, resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
         let mut stream = Stream::new(connected, seen);
-        let Some(session) = session else { return Ok((stream, only_http2)) };
+        let Some(mut session) = session else { return Ok((stream, only_http2)) };
         {
             let mut seen = seen.borrow_mut();
             seen.phase = PhaseName::Tls;
             seen.mark(Mark::SecureConnectionStart, When::At(tcp_connected));
         }
         let offered = session.offered.alpn.clone();
+        if early && let Some(protocol) = session.early_protocol() {
+            let http2 = protocol == b"h2";
+            stream.begin_early(session).map_err(|error| Cause::Io {
+                operation: "write early data",
+                detail: describe_io(&error),
+            })?;
+            return Ok((stream, http2));
+        }
         stream.handshake(session).await?;
         let http2 = stream.alpn_is_http2();
         if only_http2 && !http2 {
             return Err(Cause::AlpnMismatch { offered });
         }
         Ok((stream, http2))
+    }
+
+    fn deadline(&self) -> Deadline {
+        self.options.max_time.map(|limit| (limit, crate::clock::timer_now() + limit))
+    }
+
+    /// What becomes of a sample's connection.
+    const fn after(&self) -> After {
+        if self.options.reuse { After::Keep } else { After::Close }
     }
 
     /// Host and port to connect to: those of the URL, unless `--connect-to` names others.
@@ -174,12 +288,34 @@ impl Prober for NetProber {
         self.interrupted.notify_one();
     }
 
+    async fn prepare(&self, target: &Target) -> Result<(), Failure> {
+        let needed = if self.options.reuse {
+            let kept = self.kept.take();
+            if let Some(mut kept) = kept
+                && kept.open.is_usable().await
+            {
+                self.kept.replace(Some(kept));
+                return Ok(());
+            }
+            After::Keep
+        } else if self.options.tls.session != SessionUse::Full && target.tls {
+            if self.tls.has_session(&target.host) {
+                return Ok(());
+            }
+            After::AwaitSession
+        } else {
+            return Ok(());
+        };
+        let deadline = self.deadline();
+        let connection = self.visit(target, &self.options.http, deadline, needed).await;
+        connection.failure.map_or(Ok(()), Err)
+    }
+
     async fn probe(&self, target: &Target) -> Sample {
         let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
         let mut http = self.options.http.clone();
-        let deadline =
-            self.options.max_time.map(|limit| (limit, crate::clock::timer_now() + limit));
-        let mut connection = self.visit(target, &http, deadline).await;
+        let deadline = self.deadline();
+        let mut connection = self.visit(target, &http, deadline, self.after()).await;
         let mut current = target.clone();
         while let Some(limit) = self.options.max_redirects
             && let Some(location) = redirect(&connection)
@@ -196,7 +332,7 @@ impl Prober for NetProber {
             http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
             current = next;
             sample.redirects.push(connection);
-            connection = self.visit(&current, &http, deadline).await;
+            connection = self.visit(&current, &http, deadline, self.after()).await;
         }
         sample.connection = connection;
         sample

@@ -33,6 +33,8 @@ pub struct Options {
     pub connect_timeout: Option<Duration>,
     /// Time allowed for the whole sample, redirects included, if limited.
     pub max_time: Option<Duration>,
+    /// Samples are exchanges on one connection that stays open.
+    pub reuse: bool,
     /// Redirects to follow; none when absent.
     pub max_redirects: Option<u32>,
 }

@@ -11,7 +11,10 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, BytesMut};
-use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
+use firstbyte_core::timeline::{
+    Cause, Direction, EarlyData, Mark, PhaseName, SessionMechanism, TlsFacts,
+};
+use firstbyte_core::wire::client_hello::ClientHello;
 use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};
 use rustls::client::ClientConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
@@ -51,6 +54,8 @@ pub(super) struct Stream {
     handshake_complete_marked: bool,
     request_start_marked: bool,
     request_end_marked: bool,
+    /// How many bytes of `outgoing` are before the request's first, once that is written.
+    request_at: Option<usize>,
     /// The send that took the last bytes of the request so far.
     request_sent: Option<SendId>,
     /// What went wrong on this stream, if anything did.
@@ -69,6 +74,21 @@ struct TlsLayer {
     decrypted: u64,
     /// Where the last records with plaintext stood, until the response has begun.
     records: VecDeque<PlainRecord>,
+    /// What was offered, as it was written.
+    hello: Option<ClientHello>,
+    early: Option<Early>,
+}
+
+/// A request that is sent before the handshake is complete.
+#[derive(Default)]
+struct Early {
+    /// What was sent early: to be sent again if the server does not take it.
+    sent: Vec<u8>,
+    /// What the server's limit left no room for.
+    rest: Vec<u8>,
+    /// What it is, by name.
+    names: Vec<String>,
+    accepted: Option<bool>,
 }
 
 /// A record that carried plaintext.
@@ -103,6 +123,27 @@ impl TlsLayer {
     }
 }
 
+impl TlsLayer {
+    /// Takes plaintext: as early data as long as the handshake goes on and the server's limit allows.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let connection = &mut self.session.connection;
+        let Some(early) = self.early.as_mut().filter(|early| early.accepted.is_none()) else {
+            return io::Write::write(&mut connection.writer(), bytes);
+        };
+        let taken = match connection.early_data().filter(|_| early.rest.is_empty()) {
+            Some(mut writer) => io::Write::write(&mut writer, bytes)?,
+            None => 0,
+        };
+        early.sent.extend_from_slice(&bytes[..taken]);
+        early.rest.extend_from_slice(&bytes[taken..]);
+        Ok(bytes.len())
+    }
+
+    fn took_early_data(&self) -> bool {
+        self.early.as_ref().is_some_and(|early| early.accepted == Some(true))
+    }
+}
+
 impl Stream {
     pub(super) fn new(connected: Connected, seen: &Shared) -> Self {
         Self {
@@ -120,13 +161,13 @@ impl Stream {
             handshake_complete_marked: false,
             request_start_marked: false,
             request_end_marked: false,
+            request_at: None,
             request_sent: None,
             fault: None,
         }
     }
 
-    /// Does the TLS handshake. Its last flight is held back, to leave with the request.
-    pub(super) async fn handshake(&mut self, session: Session) -> Result<(), Cause> {
+    fn begin_tls(&mut self, session: Session, early: Option<Early>) {
         self.tls = Some(Box::new(TlsLayer {
             session,
             sent: RecordScanner::default(),
@@ -134,11 +175,26 @@ impl Stream {
             tickets: 0,
             decrypted: 0,
             records: VecDeque::new(),
+            hello: None,
+            early,
         }));
+    }
+
+    /// Begins the TLS handshake with the request to come as early data: both leave together, and
+    /// the handshake goes on while the response is read.
+    pub(super) fn begin_early(&mut self, mut session: Session) -> io::Result<()> {
+        session.connection.set_buffer_limit(None);
+        self.begin_tls(session, Some(Early::default()));
+        self.held = true;
+        self.encrypt()
+    }
+
+    /// Does the TLS handshake. Its last flight is held back, to leave with the request.
+    pub(super) async fn handshake(&mut self, session: Session) -> Result<(), Cause> {
+        self.begin_tls(session, None);
         let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
-        if let Some(tls) = &self.tls {
-            self.seen.borrow_mut().connection.facts.tls = Some(tls.session.facts());
-        }
+        let facts = self.tls_facts();
+        self.seen.borrow_mut().connection.facts.tls = facts;
         result.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "handshake")))
     }
 
@@ -158,6 +214,7 @@ impl Stream {
         }
         self.held = true;
         let Some(tls) = &self.tls else { return Poll::Ready(Ok(())) };
+        tls.session.remember_protocol();
         if !tls.session.connection.wants_write() {
             // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
             if let Some(arrival) = self.tcp.recorder().borrow().last_arrival() {
@@ -182,6 +239,18 @@ impl Stream {
         self.watch = HttpWatch::new(http2, body_bytes);
     }
 
+    /// Another exchange on the open connection, under another observation.
+    pub(super) fn speak_again(&mut self, seen: &Shared, body_bytes: u64) {
+        self.held = true;
+        self.watch.next_exchange(body_bytes);
+        self.seen = Shared::clone(seen);
+        let recorder = self.tcp.recorder();
+        recorder.borrow_mut().restart(seen.borrow().timebase);
+        seen.borrow_mut().record_with(recorder);
+        (self.request_start_marked, self.request_end_marked) = (false, false);
+        (self.request_at, self.request_sent, self.fault) = (None, None, None);
+    }
+
     /// Lets everything written so far leave, and all that comes.
     pub(super) fn release(&mut self) {
         self.held = false;
@@ -191,8 +260,34 @@ impl Stream {
         &self.watch
     }
 
-    pub(super) fn tls_facts(&self) -> Option<firstbyte_core::timeline::TlsFacts> {
-        self.tls.as_ref().map(|tls| tls.session.facts())
+    pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
+        let tls = self.tls.as_ref()?;
+        let before = self.tcp.recorder().borrow().sent_before_first_arrival();
+        let hello = tls.hello.unwrap_or_default();
+        Some(TlsFacts {
+            session_offered: offered(&hello, &tls.session),
+            early_data: tls.early.as_ref().map(|early| EarlyData {
+                bytes_before_server_hello: before.saturating_sub(hello.record_bytes as u64),
+                accepted: early.accepted,
+            }),
+            ..tls.session.facts()
+        })
+    }
+
+    /// Receives until the server has left a session for another connection.
+    pub(super) async fn await_session(&mut self) -> io::Result<()> {
+        let mut discarded = vec![0; BULK];
+        std::future::poll_fn(|cx| {
+            loop {
+                if self.tls.as_ref().is_none_or(|tls| tls.session.left_a_session()) {
+                    return Poll::Ready(Ok(()));
+                }
+                if ready!(self.poll_read(cx, &mut discarded))? == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+            }
+        })
+        .await
     }
 
     /// Takes plaintext to be sent.
@@ -207,8 +302,11 @@ impl Stream {
             self.held = false;
             ready!(self.poll_send_all(cx))?;
         }
+        if self.request_at.is_none() {
+            self.request_at = Some(self.outgoing.len());
+        }
         let taken = match &mut self.tls {
-            Some(tls) => io::Write::write(&mut tls.session.connection.writer(), bytes)?,
+            Some(tls) => tls.write(bytes)?,
             None => {
                 let taken = bytes.len().min(HELD_BACK);
                 self.outgoing.extend_from_slice(&bytes[..taken]);
@@ -216,6 +314,11 @@ impl Stream {
             }
         };
         let names = self.watch.sent(&bytes[..taken]);
+        if let Some(early) = self.tls.as_mut().and_then(|tls| tls.early.as_mut())
+            && early.accepted.is_none()
+        {
+            early.names.extend(names.iter().cloned());
+        }
         self.outgoing_names.extend(names);
         self.encrypt()?;
         Poll::Ready(Ok(taken))
@@ -226,6 +329,9 @@ impl Stream {
         if let Some(tls) = &mut self.tls {
             while tls.session.connection.wants_write() {
                 tls.session.connection.write_tls(&mut (&mut self.outgoing).writer())?;
+            }
+            if tls.hello.is_none() {
+                tls.hello = ClientHello::at_start_of(&self.outgoing);
             }
         }
         Ok(())
@@ -250,7 +356,7 @@ impl Stream {
     /// A send is stamped when its last byte leaves. The one in which the request begins is a segment
     /// at most: of a larger one, the last byte may have to wait for acknowledgements.
     fn send_limit(&self) -> usize {
-        let begins = self.watch.request_bytes > 0 && !self.request_start_marked;
+        let begins = self.request_at.is_some() && !self.request_start_marked;
         if begins { self.segment_bytes } else { usize::MAX }
     }
 
@@ -261,7 +367,12 @@ impl Stream {
         let mut seen = self.seen.borrow_mut();
         if let Some(tls) = &mut self.tls {
             let handshaking = tls.session.connection.is_handshaking();
-            let mut finished = !self.handshake_complete_marked && !handshaking;
+            // What comes before application data once the handshake is complete.
+            let mut last_flight: VecDeque<&str> = VecDeque::new();
+            if !self.handshake_complete_marked && !handshaking {
+                last_flight.extend(tls.took_early_data().then_some("(EndOfEarlyData)"));
+                last_flight.push_back("{Finished}");
+            }
             let _ = tls.sent.feed(&self.outgoing[..bytes], |event| match event {
                 Event::Handshake { name, .. } => recorder.name_message(Direction::Sent, name),
                 Event::Record { content_type, .. } => match content_type {
@@ -271,8 +382,8 @@ impl Stream {
                     ContentType::Handshake => recorder.name_message(Direction::Sent, "{Finished}"),
                     ContentType::Alert => recorder.name_message(Direction::Sent, "Alert"),
                     ContentType::ApplicationData => {
-                        if std::mem::take(&mut finished) {
-                            recorder.name_message(Direction::Sent, "{Finished}");
+                        if let Some(name) = last_flight.pop_front() {
+                            recorder.name_message(Direction::Sent, name);
                         }
                     }
                 },
@@ -285,7 +396,14 @@ impl Stream {
         for name in self.outgoing_names.drain(..) {
             recorder.name_message(Direction::Sent, name);
         }
-        if self.watch.request_bytes > 0 && !self.request_end_marked {
+        let begun = match &mut self.request_at {
+            Some(at) if *at >= bytes => {
+                *at -= bytes;
+                false
+            }
+            at => at.is_some(),
+        };
+        if begun && !self.request_end_marked {
             if !std::mem::replace(&mut self.request_start_marked, true) {
                 seen.mark(Mark::RequestStart, When::Departure(id));
             }
@@ -350,8 +468,13 @@ impl Stream {
         if self.undigested.is_empty() {
             self.ended = true;
             tls.session.connection.read_tls(&mut io::empty())?;
+            if tls.early.is_some() && self.is_handshaking() {
+                self.fault.get_or_insert(Cause::ClosedInHandshake);
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
             return Poll::Ready(Ok(()));
         }
+        let undecided = tls.early.as_ref().is_some_and(|early| early.accepted.is_none());
         let decrypted = tls.decrypted;
         while !self.undigested.is_empty() && tls.decrypted == decrypted {
             let bytes = &self.buffer[self.undigested.clone()];
@@ -365,7 +488,47 @@ impl Stream {
                 }
             }
         }
+        if undecided && !self.is_handshaking() {
+            self.settle_early_data()?;
+            // What does not leave now does so with the next flush.
+            if let Poll::Ready(Err(error)) = self.poll_send_all(cx) {
+                return Poll::Ready(Err(error));
+            }
+        }
         Poll::Ready(Ok(()))
+    }
+
+    /// The handshake is complete: what the server did not take of the request is sent again, or for
+    /// the first time.
+    fn settle_early_data(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let spoken = tls.session.spoken_before.take();
+        tls.session.remember_protocol();
+        let connection = &mut tls.session.connection;
+        let Some(early) = &mut tls.early else { return Ok(()) };
+        let accepted = connection.is_early_data_accepted();
+        early.accepted = Some(accepted);
+        if accepted {
+            io::Write::write_all(&mut connection.writer(), &early.rest)?;
+        } else {
+            if connection.alpn_protocol().map(<[u8]>::to_vec) != spoken {
+                self.fault.get_or_insert(Cause::AlpnMismatch {
+                    offered: tls.session.offered.alpn.clone(),
+                });
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let mut again = std::mem::take(&mut early.sent);
+            again.append(&mut early.rest);
+            self.outgoing_names.append(&mut early.names);
+            self.encrypt()?;
+            self.request_at = Some(self.outgoing.len());
+            (self.request_start_marked, self.request_end_marked) = (false, false);
+            self.seen.borrow_mut().phase = PhaseName::Send;
+            if let Some(tls) = &mut self.tls {
+                io::Write::write_all(&mut tls.session.connection.writer(), &again)?;
+            }
+        }
+        Ok(())
     }
 
     fn note_plaintext(&mut self, bytes: &[u8]) {
@@ -398,6 +561,11 @@ impl Stream {
         if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
             tls.records.clear();
         }
+    }
+
+    /// Takes over what the kernel knows by now.
+    pub(super) fn note_kernel(&self) {
+        self.tcp.note_kernel();
     }
 
     /// When the last bytes arrived.
@@ -484,6 +652,19 @@ fn encrypted_handshake(connection: &ClientConnection) -> &'static [&'static str]
             &["{EncryptedExtensions}", "{Certificate}", "{CertificateVerify}", "{Finished}"]
         }
         _ => &[],
+    }
+}
+
+/// Which session a ClientHello offered to take up again.
+fn offered(hello: &ClientHello, session: &Session) -> Option<SessionMechanism> {
+    if hello.pre_shared_key {
+        Some(SessionMechanism::Psk)
+    } else if hello.ticket_bytes > 0 {
+        Some(SessionMechanism::Ticket)
+    } else {
+        // The identifier alone may as well be a random one.
+        let kept = hello.session_id_bytes > 0 && session.had_tls12_session;
+        kept.then_some(SessionMechanism::SessionId)
     }
 }
 

@@ -86,6 +86,16 @@ impl HttpWatch {
         }
     }
 
+    /// For the next exchange on the same connection, with a body of `body_bytes`.
+    pub(super) fn next_exchange(&mut self, body_bytes: u64) {
+        if let Protocol::Http1 { request, body_left, response } = &mut self.protocol {
+            (*request, *response, *body_left) = (Head::default(), Head::default(), body_bytes);
+        }
+        (self.request_bytes, self.header_bytes) = (0, 0);
+        (self.request_complete, self.response_started) = (false, false);
+        self.answer = None;
+    }
+
     /// Whether the end of the response's head has come by.
     pub(super) const fn head_complete(&self) -> bool {
         match &self.protocol {

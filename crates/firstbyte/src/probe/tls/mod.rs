@@ -25,7 +25,7 @@ use verifier::Verifier;
 
 use super::describe_io;
 use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
-use session::SessionStore;
+pub(super) use session::SessionStore;
 
 /// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
 const DEFAULT_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "P-256", "P-384"];
@@ -37,6 +37,8 @@ pub(super) struct Tls {
     insecure: bool,
     offered: Offered,
     sessions: Arc<SessionStore>,
+    /// One for all handshakes, where sessions are taken up again: a session is bound to it.
+    shared_verifier: Option<Arc<Verifier>>,
 }
 
 /// What is offered, in words, for errors.
@@ -62,15 +64,13 @@ impl Tls {
             }
         };
         let roots = roots(options.ca_file.as_deref(), options.insecure, &crypto)?;
+        let verifier =
+            Arc::new(Verifier::new(roots.clone(), Arc::clone(&crypto), options.insecure));
         let builder = ClientConfig::builder_with_provider(Arc::clone(&crypto))
             .with_protocol_versions(versions)
             .map_err(|e| TlsSetupError::Other(e.to_string()))?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Verifier::new(
-                roots.clone(),
-                Arc::clone(&crypto),
-                options.insecure,
-            )));
+            .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
         let mut config = match &options.client_certificate {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -88,6 +88,7 @@ impl Tls {
             }
         };
         let sessions = Arc::new(SessionStore::default());
+        let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
@@ -102,24 +103,48 @@ impl Tls {
             alpn: alpn.join(", "),
             client_certificate: options.client_certificate.is_some(),
         };
-        Ok(Self { config, roots, insecure: options.insecure, offered, sessions })
+        Ok(Self { config, roots, insecure: options.insecure, offered, sessions, shared_verifier })
     }
 
     /// Begins a handshake with `host`.
     pub(super) fn begin(&self, host: &str) -> Result<Session, String> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("{host} is not a name that a certificate can be for"))?;
-        let verifier = Arc::new(Verifier::new(
-            self.roots.clone(),
-            Arc::clone(self.config.crypto_provider()),
-            self.insecure,
-        ));
+        let name = server_name(host)?;
         let mut config = self.config.clone();
-        config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
+        let verifier = match &self.shared_verifier {
+            Some(verifier) => Arc::clone(verifier),
+            None => {
+                let verifier = Arc::new(Verifier::new(
+                    self.roots.clone(),
+                    Arc::clone(self.config.crypto_provider()),
+                    self.insecure,
+                ));
+                config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
+                verifier
+            }
+        };
+        let had_tls12_session = self.sessions.has_tls12_session(&name);
         let connection =
-            ClientConnection::new(Arc::new(config), name).map_err(|e| e.to_string())?;
-        Ok(Session { connection, verifier, offered: self.offered.clone() })
+            ClientConnection::new(Arc::new(config), name.clone()).map_err(|e| e.to_string())?;
+        Ok(Session {
+            connection,
+            verifier,
+            spoken_before: self.sessions.protocol(&name),
+            had_tls12_session,
+            offered: self.offered.clone(),
+            name,
+            sessions: self.shared_verifier.is_some().then(|| Arc::clone(&self.sessions)),
+        })
     }
+
+    /// Whether there is a session to offer to `host`.
+    pub(super) fn has_session(&self, host: &str) -> bool {
+        server_name(host).is_ok_and(|name| self.sessions.has_session(&name))
+    }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("{host} is not a name that a certificate can be for"))
 }
 
 /// How sessions of earlier connections are offered.
@@ -137,13 +162,53 @@ pub(super) struct Session {
     pub connection: ClientConnection,
     verifier: Arc<Verifier>,
     pub offered: Offered,
+    name: ServerName<'static>,
+    /// The protocol of the connection before, which early data speaks again.
+    pub spoken_before: Option<Vec<u8>>,
+    /// There was a session of TLS 1.2 to offer.
+    pub had_tls12_session: bool,
+    /// Where sessions are kept, if they are.
+    sessions: Option<Arc<SessionStore>>,
 }
 
 impl Session {
+    /// The protocol to be spoken in early data, if any can be sent now.
+    pub(super) fn early_protocol(&mut self) -> Option<&[u8]> {
+        self.connection.early_data()?;
+        self.spoken_before.as_deref()
+    }
+
+    /// Whether a session is there for the next handshake with this server.
+    pub(super) fn left_a_session(&self) -> bool {
+        self.sessions.as_ref().is_none_or(|sessions| sessions.has_session(&self.name))
+    }
+
+    /// To be called when the handshake is done.
+    pub(super) fn remember_protocol(&self) {
+        if let Some(sessions) = &self.sessions {
+            sessions.remember_protocol(&self.name, self.connection.alpn_protocol());
+        }
+    }
+
+    /// What the server showed of itself in this handshake: nothing when a session was resumed.
+    fn shown(&self) -> verifier::Seen {
+        let seen = self.verifier.seen();
+        let Some(kind) = self.connection.handshake_kind().filter(|_| self.sessions.is_some())
+        else {
+            return seen;
+        };
+        // The verifier is shared with other handshakes: what it saw last may be theirs.
+        match (kind, self.connection.peer_certificates()) {
+            (HandshakeKind::Resumed, _) => verifier::Seen::default(),
+            (_, Some(chain)) => verifier::Seen { chain: chain.to_vec(), ..seen },
+            _ => seen,
+        }
+    }
+
     /// What is known by now. Nothing is claimed that the handshake has not shown.
     pub(super) fn facts(&self) -> TlsFacts {
         let connection = &self.connection;
-        let seen = self.verifier.seen();
+        let seen = self.shown();
         TlsFacts {
             version: connection.protocol_version().map(version_name),
             cipher_suite: connection.negotiated_cipher_suite().map(|suite| {

@@ -6,7 +6,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firstbyte_core::timeline::SessionMechanism;
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
@@ -22,8 +21,8 @@ pub(in crate::probe) struct SessionStore(Mutex<HashMap<ServerName<'static>, Sess
 struct Sessions {
     tls12: Option<Tls12ClientSessionValue>,
     tickets: VecDeque<Tls13ClientSessionValue>,
-    /// The last handshake was given a ticket of TLS 1.3 to offer.
-    psk_taken: bool,
+    /// The protocol spoken when the last session was left.
+    alpn: Option<Vec<u8>>,
 }
 
 impl SessionStore {
@@ -32,20 +31,30 @@ impl SessionStore {
     }
 
     /// Whether there is a session to offer to `server`.
-    pub(in crate::probe) fn has_session(&self, server: &ServerName<'_>) -> bool {
+    pub(in crate::probe) fn has_session(&self, server: &ServerName<'static>) -> bool {
         let sessions = self.sessions();
-        let of_server = sessions.get(&server.to_owned());
+        let of_server = sessions.get(server);
         of_server.is_some_and(|s| s.tls12.is_some() || !s.tickets.is_empty())
     }
 
-    /// Whether the last handshake with `server` was given a pre-shared key to offer.
-    pub(in crate::probe) fn offered_psk(
+    /// Whether there is one of TLS 1.2.
+    pub(in crate::probe) fn has_tls12_session(&self, server: &ServerName<'static>) -> bool {
+        self.sessions().get(server).is_some_and(|s| s.tls12.is_some())
+    }
+
+    /// Notes which protocol is spoken with `server`: early data has to speak it again
+    /// (RFC 8446 §4.2.10).
+    pub(in crate::probe) fn remember_protocol(
         &self,
-        server: &ServerName<'_>,
-    ) -> Option<SessionMechanism> {
-        let sessions = self.sessions();
-        let of_server = sessions.get(&server.to_owned())?;
-        of_server.psk_taken.then_some(SessionMechanism::Psk)
+        server: &ServerName<'static>,
+        alpn: Option<&[u8]>,
+    ) {
+        self.sessions().entry(server.clone()).or_default().alpn = alpn.map(<[u8]>::to_vec);
+    }
+
+    /// Which protocol was spoken with `server`.
+    pub(in crate::probe) fn protocol(&self, server: &ServerName<'static>) -> Option<Vec<u8>> {
+        self.sessions().get(server)?.alpn.clone()
     }
 }
 
@@ -81,10 +90,6 @@ impl ClientSessionStore for SessionStore {
     }
 
     fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        let mut sessions = self.sessions();
-        let of_server = sessions.entry(server.clone()).or_default();
-        let ticket = of_server.tickets.pop_back();
-        of_server.psk_taken = ticket.is_some();
-        ticket
+        self.sessions().get_mut(server)?.tickets.pop_back()
     }
 }
