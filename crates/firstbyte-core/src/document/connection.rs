@@ -142,7 +142,7 @@ pub struct QuicRecord {
     pub congestion_control: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct EarlyDataRecord {
     pub bytes_before_server_hello: u64,
@@ -190,7 +190,7 @@ pub struct HttpRecord {
     pub body_bytes: Option<u64>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct FailureRecord {
     pub phase: String,
@@ -411,7 +411,7 @@ impl HttpRecord {
 }
 
 impl FailureRecord {
-    fn of(failure: &Failure) -> Self {
+    pub(super) fn of(failure: &Failure) -> Self {
         Self {
             phase: failure.phase.name().into(),
             fault: failure.cause.fault().name().into(),

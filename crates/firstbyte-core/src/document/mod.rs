@@ -5,11 +5,15 @@
 //! Absent is `null`, never zero. Every field is described in `docs/formats.md`.
 
 mod connection;
+mod interned;
+pub mod run;
 mod sample;
+pub mod stored;
 
 pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, EarlyDataRecord,
     FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, QuicRecord,
     SplitRecord, TcpRecord, TlsRecord,
 };
+pub use interned::{Fact, FactTable, Interner, Shared};
 pub use sample::{SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};

@@ -37,6 +37,11 @@ pub enum RecordType {
 }
 
 impl RecordType {
+    /// The type with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::A, Self::Aaaa, Self::Any].into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {

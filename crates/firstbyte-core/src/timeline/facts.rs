@@ -76,6 +76,11 @@ pub enum SessionMechanism {
 }
 
 impl SessionMechanism {
+    /// The mechanism with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::SessionId, Self::Ticket, Self::Psk].into_iter().find(|m| m.name() == name)
+    }
+
     /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
@@ -108,6 +113,13 @@ pub enum Handshake {
 }
 
 impl Handshake {
+    /// The kind with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Full, Self::FullWithHelloRetryRequest, Self::Resumed]
+            .into_iter()
+            .find(|handshake| handshake.name() == name)
+    }
+
     /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {

@@ -26,6 +26,11 @@ pub enum PhaseName {
 }
 
 impl PhaseName {
+    /// The phase with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
     /// Every phase, in order.
     pub const ALL: [Self; 7] = [
         Self::Resolve,
@@ -71,6 +76,14 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Every fault.
+    pub const ALL: [Self; 4] = [Self::Local, Self::Network, Self::Peer, Self::Configuration];
+
+    /// The fault with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.name() == name)
+    }
+
     /// The name used in every output.
     pub const fn name(self) -> &'static str {
         match self {
@@ -194,12 +207,15 @@ pub enum Cause {
     TooManyRedirects { limit: u32 },
     /// The redirect leads to something that is no http or https URL.
     BadRedirect { location: String },
+    /// Any of the above, or of a later version's, read back from where it was recorded.
+    Recorded { name: String, fault: Fault, message: String, hint: Option<String> },
 }
 
 impl Cause {
     /// Who has to act for this to go away.
     pub fn fault(&self) -> Fault {
         match self {
+            Self::Recorded { fault, .. } => *fault,
             Self::TimedOut { unanswered: true, .. } => Fault::Peer,
             Self::ResolverTimedOut { .. }
             | Self::ResolverFailed { .. }
@@ -249,8 +265,9 @@ impl Cause {
     }
 
     /// A stable name for stored forms and scripts.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
+            Self::Recorded { name, .. } => name,
             Self::NameNotFound { .. } => "name-not-found",
             Self::NoAddresses { .. } => "no-addresses",
             Self::ResolverFailed { .. } => "resolver-failed",
@@ -298,6 +315,7 @@ impl Cause {
     /// What to do about it, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::Recorded { hint, .. } => return hint.clone(),
             Self::NameNotFound { .. } => {
                 "check the spelling, or give the address with --resolve HOST:PORT:ADDRESS".into()
             }
@@ -361,6 +379,7 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Recorded { message, .. } => f.write_str(message),
             Self::NameNotFound { name } => write!(f, "no such name: {name} (NXDOMAIN)"),
             Self::NoAddresses { name, family: "any" } => write!(f, "{name} has no address"),
             Self::NoAddresses { name, family } => write!(f, "{name} has no {family} address"),

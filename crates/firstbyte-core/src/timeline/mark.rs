@@ -48,6 +48,11 @@ impl Mark {
         Self::ResponseEnd,
     ];
 
+    /// The mark with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mark| mark.name() == name)
+    }
+
     /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,96 @@
+//! A sample as a line of a run file, and back.
+
+use std::fmt;
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::row::row;
+use crate::document::interned::{FactTable, Interner};
+use crate::document::stored::StoredSample;
+use crate::run::{Metric, Standing, Taken};
+
+/// Why a line cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError(String);
+
+impl LineError {
+    pub(super) fn of(error: &serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+
+    pub(super) fn unknown(what: &str, value: &str) -> Self {
+        Self(format!("unknown {what} \"{value}\": written by a later firstbyte?"))
+    }
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LineError {}
+
+/// Appends the line of `taken`, a visit to the cell with the URL `url`, to `out`, with its end, and
+/// before it the lines of facts that it refers to and that were not stored before.
+///
+/// # Errors
+/// None that can occur: the model has a stored form for everything.
+pub fn sample_line(
+    taken: &Taken,
+    url: &str,
+    interner: &mut Interner,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    let stored = StoredSample::of(&taken.sample, url, interner);
+    interner.fresh().iter().for_each(|line| out.extend_from_slice(line.as_bytes()));
+    let row = taken.row();
+    write!(out, r#"{{"cell":{},"round":{},"warmup":{}"#, row.cell, row.round, row.warmup)?;
+    match row.standing {
+        Standing::Proven => write!(out, r#","standing":"proven""#)?,
+        Standing::Failed => write!(out, r#","standing":"failed""#)?,
+        Standing::Unproven(shortfall) => {
+            write!(out, r#","standing":"unproven","shortfall":"{}""#, shortfall.name())?;
+        }
+    }
+    match taken.sample.connection.started_unix_ns {
+        Some(ns) => write!(out, r#","started_unix_ns":{ns}"#)?,
+        None => write!(out, r#","started_unix_ns":null"#)?,
+    }
+    write!(out, r#","lateness_ns":{},"metrics_ns":{{"#, row.lateness_ns)?;
+    let mut first = true;
+    for metric in Metric::ALL {
+        if let Some(ns) = row.metric(metric) {
+            let comma = if first { "" } else { "," };
+            write!(out, r#"{comma}"{}":{ns}"#, metric.name())?;
+            first = false;
+        }
+    }
+    out.extend_from_slice(br#"},"sample":"#);
+    serde_json::to_writer(&mut *out, &stored)?;
+    out.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+/// The sample of `line`, whole; `urls` are those of the cells.
+///
+/// # Errors
+/// When it is not a sample's line, or refers to what is not there.
+pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, LineError> {
+    #[derive(Deserialize)]
+    struct Whole {
+        sample: StoredSample,
+    }
+    let row = row(line)?;
+    let whole: Whole = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
+    let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
+    let sample = whole.sample.sample(url, row.round, row.warmup, facts);
+    Ok(Taken {
+        cell: row.cell,
+        standing: row.standing,
+        lateness: Duration::from_nanos(row.lateness_ns),
+        sample: sample.map_err(|missing| LineError(missing.to_string()))?,
+    })
+}

@@ -1,0 +1,175 @@
+//! The stored form of a run: a header, then lines of samples and of facts that they share.
+
+mod environment;
+mod line;
+mod row;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use environment::{EnvironmentRecord, InterfaceRecord};
+pub use line::{LineError, sample_line, taken};
+pub use row::{LineKind, kind, row};
+
+use crate::run::{Cell, Factor};
+
+/// Value of the field `format`.
+pub const RUN_FORMAT: &str = "firstbyte/run";
+/// Value of the field `version`.
+pub const RUN_VERSION: u32 = 1;
+
+/// The first line of a run file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct RunHeader {
+    pub format: String,
+    pub version: u32,
+    pub created_unix_ns: u64,
+    pub firstbyte_version: String,
+    /// The command to repeat it with, program included.
+    pub command: Vec<String>,
+    /// What the caller needs to go on with it; of no meaning to others.
+    #[serde(default)]
+    pub plan: Value,
+    pub design: DesignRecord,
+    pub axes: Vec<AxisRecord>,
+    pub cells: Vec<CellRecord>,
+    #[serde(default)]
+    pub environment: EnvironmentRecord,
+}
+
+/// How the samples were to be taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct DesignRecord {
+    pub warmup: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// What ends it instead of a number of rounds, as the user said it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    pub seed: u64,
+    pub concurrent: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<u64>,
+}
+
+/// What was varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct AxisRecord {
+    pub name: String,
+    /// In the order the user gave; the first one is what the others are compared with.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+/// One way to connect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct CellRecord {
+    pub factors: Vec<FactorRecord>,
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin_of: Option<usize>,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct FactorRecord {
+    pub axis: String,
+    pub value: String,
+    pub label: String,
+}
+
+impl CellRecord {
+    /// The stored form of `cell`.
+    pub fn of(cell: &Cell) -> Self {
+        let factors = cell.factors.iter().map(|factor| FactorRecord {
+            axis: factor.axis.clone(),
+            value: factor.value.clone(),
+            label: factor.label.clone(),
+        });
+        Self { factors: factors.collect(), url: cell.url.clone(), twin_of: cell.twin_of }
+    }
+
+    /// The cell.
+    pub fn cell(&self) -> Cell {
+        let factors = self.factors.iter().map(|factor| Factor {
+            axis: factor.axis.clone(),
+            value: factor.value.clone(),
+            label: factor.label.clone(),
+        });
+        Cell { factors: factors.collect(), url: self.url.clone(), twin_of: self.twin_of }
+    }
+}
+
+/// Why a line is not the header of a run that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// It is something else.
+    NotARun,
+    /// A later version of the format.
+    Version(u32),
+    /// A run's header, but not a whole one.
+    Invalid(String),
+}
+
+impl RunHeader {
+    /// Whether `line` is the begin of a run file, whatever its version.
+    pub fn sniff(line: &[u8]) -> bool {
+        line.starts_with(b"{\"format\":\"firstbyte/run\"") || named(line).is_some()
+    }
+
+    /// Reads the first line of a run file.
+    ///
+    /// # Errors
+    /// When it is not the header of a run, or of a version above [`RUN_VERSION`].
+    pub fn parse(line: &[u8]) -> Result<Self, HeaderError> {
+        match named(line) {
+            None => Err(HeaderError::NotARun),
+            Some(version) if version > RUN_VERSION => Err(HeaderError::Version(version)),
+            Some(_) => {
+                serde_json::from_slice(line).map_err(|e| HeaderError::Invalid(e.to_string()))
+            }
+        }
+    }
+
+    /// Why samples of `other` cannot be added to this run; absent when they can.
+    ///
+    /// The number of rounds may differ: a run can be made longer.
+    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        let (a, b) = (&self.design, &other.design);
+        if self.axes != other.axes || self.cells != other.cells {
+            Some("other ways to connect")
+        } else if a.seed != b.seed {
+            Some("another seed")
+        } else if a.warmup != b.warmup {
+            Some("another number of rounds to warm up")
+        } else if (a.concurrent, a.interval_ns) != (b.concurrent, b.interval_ns) {
+            Some("another load")
+        } else if self.plan != other.plan {
+            Some("other options")
+        } else {
+            None
+        }
+    }
+
+    /// Its cells.
+    pub fn cells(&self) -> Vec<Cell> {
+        self.cells.iter().map(CellRecord::cell).collect()
+    }
+}
+
+/// The version that a line with the right `format` gives.
+fn named(line: &[u8]) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Named {
+        format: String,
+        version: u32,
+    }
+    let named: Named = serde_json::from_slice(line).ok()?;
+    (named.format == RUN_FORMAT).then_some(named.version)
+}

@@ -1,0 +1,178 @@
+//! The fast way through a run file: of each line only what statistics need of it.
+//!
+//! A line begins with its reduced form, in one order and without spaces, because firstbyte writes it
+//! so; the rest of the line is not looked at. A line that begins otherwise (some other program has
+//! written it anew) is read the slow way, with the same result.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use super::LineError;
+use crate::run::{Metric, Metrics, Row, Shortfall, Standing};
+
+/// What a line of a run file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineKind {
+    /// A sample.
+    Sample,
+    /// A fact that samples share.
+    Fact,
+    /// Something of no consequence to a reader of this version.
+    Other,
+}
+
+/// What `line` is.
+pub fn kind(line: &[u8]) -> LineKind {
+    if line.starts_with(b"{\"cell\":") {
+        return LineKind::Sample;
+    }
+    if line.starts_with(b"{\"fact\":") {
+        return LineKind::Fact;
+    }
+    #[derive(Deserialize)]
+    struct Either {
+        cell: Option<serde::de::IgnoredAny>,
+        fact: Option<serde::de::IgnoredAny>,
+    }
+    match serde_json::from_slice(line) {
+        Ok(Either { cell: Some(_), .. }) => LineKind::Sample,
+        Ok(Either { fact: Some(_), .. }) => LineKind::Fact,
+        Ok(_) => LineKind::Other,
+        // What is no JSON was meant to be a sample: most lines are.
+        Err(_) => LineKind::Sample,
+    }
+}
+
+/// The row at the begin of `line`, a sample's.
+///
+/// # Errors
+/// When there is none.
+pub fn row(line: &[u8]) -> Result<Row, LineError> {
+    match (Cursor { rest: line }).row() {
+        Some(row) => Ok(row),
+        None => slow(line),
+    }
+}
+
+struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn row(&mut self) -> Option<Row> {
+        self.skip(b"{\"cell\":")?;
+        let cell = u16::try_from(self.number()?).ok()?;
+        self.skip(b",\"round\":")?;
+        let round = u32::try_from(self.number()?).ok()?;
+        self.skip(b",\"warmup\":")?;
+        let warmup = self.boolean()?;
+        self.skip(b",\"standing\":")?;
+        let standing = match self.word()? {
+            b"proven" => Standing::Proven,
+            b"failed" => Standing::Failed,
+            b"unproven" => {
+                self.skip(b",\"shortfall\":")?;
+                let name = std::str::from_utf8(self.word()?).ok()?;
+                Standing::Unproven(Shortfall::named(name)?)
+            }
+            _ => return None,
+        };
+        self.skip(b",\"started_unix_ns\":")?;
+        let started_unix_ns = if self.skip(b"null").is_some() { 0 } else { self.number()? };
+        self.skip(b",\"lateness_ns\":")?;
+        let lateness_ns = self.number()?;
+        self.skip(b",\"metrics_ns\":{")?;
+        let mut metrics = Metrics::default();
+        if self.skip(b"}").is_none() {
+            loop {
+                let metric = metric(self.word()?);
+                self.skip(b":")?;
+                let ns = self.number()?;
+                if let Some(metric) = metric {
+                    metrics.set_ns(metric, ns);
+                }
+                if self.skip(b"}").is_some() {
+                    break;
+                }
+                self.skip(b",")?;
+            }
+        }
+        Some(Row { cell, round, warmup, standing, started_unix_ns, lateness_ns, metrics })
+    }
+
+    fn skip(&mut self, text: &[u8]) -> Option<()> {
+        self.rest = self.rest.strip_prefix(text)?;
+        Some(())
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let digits = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        // Nineteen digits cannot overflow; what has more is read the slow way.
+        if digits == 0 || digits > 19 {
+            return None;
+        }
+        let (number, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        Some(number.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
+    }
+
+    fn boolean(&mut self) -> Option<bool> {
+        if self.skip(b"false").is_some() {
+            return Some(false);
+        }
+        self.skip(b"true").map(|()| true)
+    }
+
+    /// A string without escapes, in quotes.
+    fn word(&mut self) -> Option<&'a [u8]> {
+        let inner = self.rest.strip_prefix(b"\"")?;
+        let end = inner.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+        self.rest = inner[end..].strip_prefix(b"\"")?;
+        Some(&inner[..end])
+    }
+}
+
+fn metric(name: &[u8]) -> Option<Metric> {
+    Metric::ALL.into_iter().find(|metric| metric.name().as_bytes() == name)
+}
+
+fn slow(line: &[u8]) -> Result<Row, LineError> {
+    #[derive(Deserialize)]
+    struct Reduced {
+        cell: u16,
+        round: u32,
+        warmup: bool,
+        standing: String,
+        shortfall: Option<String>,
+        started_unix_ns: Option<u64>,
+        #[serde(default)]
+        lateness_ns: u64,
+        #[serde(default)]
+        metrics_ns: HashMap<String, u64>,
+    }
+    let reduced: Reduced = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
+    let standing = match (reduced.standing.as_str(), reduced.shortfall.as_deref()) {
+        ("proven", _) => Standing::Proven,
+        ("failed", _) => Standing::Failed,
+        ("unproven", Some(name)) => Standing::Unproven(
+            Shortfall::named(name).ok_or_else(|| LineError::unknown("shortfall", name))?,
+        ),
+        (name, _) => return Err(LineError::unknown("standing", name)),
+    };
+    let mut metrics = Metrics::default();
+    for (name, ns) in reduced.metrics_ns {
+        if let Some(metric) = Metric::named(&name) {
+            metrics.set_ns(metric, ns);
+        }
+    }
+    Ok(Row {
+        cell: reduced.cell,
+        round: reduced.round,
+        warmup: reduced.warmup,
+        standing,
+        started_unix_ns: reduced.started_unix_ns.unwrap_or(0),
+        lateness_ns: reduced.lateness_ns,
+        metrics,
+    })
+}

@@ -1,0 +1,350 @@
+//! The form of a whole sample in a run file: what was seen, and nothing that follows from it.
+//!
+//! Compact where there is much of it (marks, chunks), by name everywhere else. A member that is
+//! absent is unknown. An array has the length that it has: what is added later is a new member.
+
+mod facts;
+mod stamps;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+pub use facts::{StoredCertificate, StoredHttp, StoredQuic, StoredTcp, StoredTls};
+pub use stamps::{StoredClock, StoredMarks};
+
+use super::FailureRecord;
+use super::interned::{Fact, FactTable, Interner, Shared};
+use crate::timeline::{
+    Attempt, AttemptOutcome, Cause, Chunk, Connection, Direction, Facts, Failure, Fault, Flight,
+    Lookup, Offset, PhaseName, RecordType, Sample, Stamp,
+};
+
+/// A sample, without what stands before it in its line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredSample {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_url: Option<String>,
+    pub connection: StoredConnection,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub redirects: Vec<StoredConnection>,
+}
+
+/// One connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredConnection {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_unix_ns: Option<u64>,
+    #[serde(skip_serializing_if = "StoredMarks::is_empty")]
+    pub marks: StoredMarks,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lookups: Vec<StoredLookup>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<StoredAttempt>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flights: Vec<StoredFlight>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<StoredTcp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quic: Option<StoredQuic>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Shared<StoredTls>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<StoredHttp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureRecord>,
+}
+
+/// One DNS question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredLookup {
+    pub record_type: String,
+    pub start_ns: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One connection attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredAttempt {
+    pub remote: SocketAddr,
+    pub start_ns: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<i64>,
+    pub outcome: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One flight. A chunk is when, by which clock, how many bytes, and when it was acknowledged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredFlight {
+    pub direction: StoredDirection,
+    pub chunks: Vec<(i64, StoredClock, u64, Option<i64>)>,
+    #[serde(default = "no_messages", skip_serializing_if = "is_empty")]
+    pub messages: Shared<Vec<String>>,
+}
+
+/// Which way a flight went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoredDirection {
+    /// To the server.
+    Sent,
+    /// From the server.
+    Received,
+}
+
+fn no_messages() -> Shared<Vec<String>> {
+    Shared::Here(Vec::new())
+}
+
+fn is_empty(messages: &Shared<Vec<String>>) -> bool {
+    matches!(messages, Shared::Here(list) if list.is_empty())
+}
+
+/// A fact was referred to that is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingFact(pub u32);
+
+impl std::fmt::Display for MissingFact {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "fact {} is referred to, and stands nowhere before", self.0)
+    }
+}
+
+impl std::error::Error for MissingFact {}
+
+impl StoredSample {
+    /// The stored form of `sample`, a visit to the cell with the URL `url`.
+    pub fn of(sample: &Sample, url: &str, interner: &mut Interner) -> Self {
+        let requested = sample.requested_url.as_str();
+        Self {
+            requested_url: (requested != url).then(|| requested.to_owned()),
+            connection: StoredConnection::of(&sample.connection, requested, interner),
+            redirects: sample
+                .redirects
+                .iter()
+                .map(|hop| StoredConnection::of(hop, requested, interner))
+                .collect(),
+        }
+    }
+
+    /// The sample, which visited the cell with the URL `url` in round `round`.
+    ///
+    /// # Errors
+    /// When a fact that it refers to is not in `facts`.
+    pub fn sample(
+        self,
+        url: &str,
+        round: u32,
+        warmup: bool,
+        facts: &FactTable,
+    ) -> Result<Sample, MissingFact> {
+        let requested_url = self.requested_url.unwrap_or_else(|| url.to_owned());
+        let redirects: Result<_, _> =
+            self.redirects.into_iter().map(|hop| hop.connection(&requested_url, facts)).collect();
+        Ok(Sample {
+            sequence: round,
+            warmup,
+            redirects: redirects?,
+            connection: self.connection.connection(&requested_url, facts)?,
+            requested_url,
+        })
+    }
+}
+
+impl StoredConnection {
+    fn of(connection: &Connection, requested_url: &str, interner: &mut Interner) -> Self {
+        let Connection { url, started_unix_ns, marks, lookups, attempts, flights, facts, failure } =
+            connection;
+        Self {
+            url: (url != requested_url).then(|| url.clone()),
+            started_unix_ns: *started_unix_ns,
+            marks: StoredMarks(*marks),
+            lookups: lookups.iter().map(StoredLookup::of).collect(),
+            attempts: attempts.iter().map(StoredAttempt::of).collect(),
+            flights: flights.iter().map(|flight| StoredFlight::of(flight, interner)).collect(),
+            remote: facts.remote,
+            local: facts.local,
+            reused: facts.reused,
+            tcp: facts.tcp.as_ref().map(StoredTcp::of),
+            quic: facts.quic.as_ref().map(StoredQuic::of),
+            tls: facts.tls.as_ref().map(|tls| {
+                let fact = Fact::Tls(StoredTls::of(tls, interner));
+                match (interner.number(&fact), fact) {
+                    (None, Fact::Tls(tls)) => Shared::Here(tls),
+                    (number, _) => Shared::Number(number.unwrap_or_default()),
+                }
+            }),
+            http: facts.http.as_ref().map(|http| StoredHttp::of(http, interner)),
+            failure: failure.as_ref().map(FailureRecord::of),
+        }
+    }
+
+    fn connection(self, requested_url: &str, facts: &FactTable) -> Result<Connection, MissingFact> {
+        let tls = match self.tls {
+            None => None,
+            Some(Shared::Here(tls)) => Some(tls.facts(facts)?),
+            Some(Shared::Number(number)) => match facts.get(number) {
+                Some(Fact::Tls(tls)) => Some(tls.clone().facts(facts)?),
+                _ => return Err(MissingFact(number)),
+            },
+        };
+        let flights: Result<_, _> = self.flights.into_iter().map(|f| f.flight(facts)).collect();
+        Ok(Connection {
+            url: self.url.unwrap_or_else(|| requested_url.to_owned()),
+            started_unix_ns: self.started_unix_ns,
+            marks: self.marks.0,
+            lookups: self.lookups.into_iter().map(StoredLookup::lookup).collect(),
+            attempts: self.attempts.into_iter().map(StoredAttempt::attempt).collect(),
+            flights: flights?,
+            facts: Facts {
+                remote: self.remote,
+                local: self.local,
+                reused: self.reused,
+                tcp: self.tcp.map(StoredTcp::facts),
+                quic: self.quic.map(StoredQuic::facts),
+                tls,
+                http: self.http.map(|http| http.facts(facts)).transpose()?,
+            },
+            failure: self.failure.map(recorded),
+        })
+    }
+}
+
+/// The failure that a record tells of: the same text, without the values it was made of.
+fn recorded(record: FailureRecord) -> Failure {
+    Failure {
+        // A phase of a later version: the connection did not come to its end, wherever.
+        phase: PhaseName::named(&record.phase).unwrap_or(PhaseName::Receive),
+        cause: Cause::Recorded {
+            name: record.cause,
+            fault: Fault::named(&record.fault).unwrap_or(Fault::Peer),
+            message: record.message,
+            hint: record.hint,
+        },
+        at: record.at_ns.map(Offset::from_nanos),
+    }
+}
+
+impl StoredLookup {
+    fn of(lookup: &Lookup) -> Self {
+        Self {
+            record_type: lookup.record_type.name().into(),
+            start_ns: lookup.start.as_nanos(),
+            end_ns: lookup.end.map(Offset::as_nanos),
+            addresses: lookup.addresses.clone(),
+            error: lookup.error.clone(),
+        }
+    }
+
+    fn lookup(self) -> Lookup {
+        Lookup {
+            record_type: RecordType::named(&self.record_type).unwrap_or(RecordType::Any),
+            start: Offset::from_nanos(self.start_ns),
+            end: self.end_ns.map(Offset::from_nanos),
+            addresses: self.addresses,
+            error: self.error,
+        }
+    }
+}
+
+impl StoredAttempt {
+    fn of(attempt: &Attempt) -> Self {
+        Self {
+            remote: attempt.remote,
+            start_ns: attempt.start.as_nanos(),
+            end_ns: attempt.end.map(Offset::as_nanos),
+            outcome: attempt.outcome.name().into(),
+            error: match &attempt.outcome {
+                AttemptOutcome::Failed { error } => Some(error.clone()),
+                AttemptOutcome::Won | AttemptOutcome::Lost => None,
+            },
+        }
+    }
+
+    fn attempt(self) -> Attempt {
+        Attempt {
+            remote: self.remote,
+            start: Offset::from_nanos(self.start_ns),
+            end: self.end_ns.map(Offset::from_nanos),
+            outcome: match self.outcome.as_str() {
+                "won" => AttemptOutcome::Won,
+                "failed" => AttemptOutcome::Failed { error: self.error.unwrap_or_default() },
+                _ => AttemptOutcome::Lost,
+            },
+        }
+    }
+}
+
+impl StoredFlight {
+    fn of(flight: &Flight, interner: &mut Interner) -> Self {
+        let chunks = flight.chunks.iter().map(|chunk| {
+            let at = chunk.stamp.at.as_nanos();
+            let acknowledged = chunk.acknowledged.map(Offset::as_nanos);
+            (at, StoredClock(chunk.stamp.clock), chunk.bytes, acknowledged)
+        });
+        let messages = flight.messages.clone();
+        let messages = if messages.is_empty() {
+            no_messages()
+        } else {
+            let fact = Fact::Messages(messages);
+            match (interner.number(&fact), fact) {
+                (None, Fact::Messages(messages)) => Shared::Here(messages),
+                (number, _) => Shared::Number(number.unwrap_or_default()),
+            }
+        };
+        Self {
+            direction: match flight.direction {
+                Direction::Sent => StoredDirection::Sent,
+                Direction::Received => StoredDirection::Received,
+            },
+            chunks: chunks.collect(),
+            messages,
+        }
+    }
+
+    fn flight(self, facts: &FactTable) -> Result<Flight, MissingFact> {
+        let chunks = self.chunks.into_iter().map(|(at, clock, bytes, acknowledged)| Chunk {
+            stamp: Stamp { at: Offset::from_nanos(at), clock: clock.0 },
+            bytes,
+            acknowledged: acknowledged.map(Offset::from_nanos),
+        });
+        Ok(Flight {
+            direction: match self.direction {
+                StoredDirection::Sent => Direction::Sent,
+                StoredDirection::Received => Direction::Received,
+            },
+            chunks: chunks.collect(),
+            messages: match self.messages {
+                Shared::Here(messages) => messages,
+                Shared::Number(number) => match facts.get(number) {
+                    Some(Fact::Messages(messages)) => messages.clone(),
+                    _ => return Err(MissingFact(number)),
+                },
+            },
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Marks and clocks, as stored: `{"connect_start":[2170000,"k"]}`.
+
+use std::fmt;
+
+use serde::de::{self, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::timeline::{Clock, Mark, Marks, Offset, Stamp};
+
+/// A clock as one letter: `k` kernel, `d` derived from the kernel's measurements, `u` user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoredClock(pub Clock);
+
+impl Serialize for StoredClock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self.0 {
+            Clock::Kernel => "k",
+            Clock::KernelDerived => "d",
+            Clock::User => "u",
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredClock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Letter;
+        impl Visitor<'_> for Letter {
+            type Value = StoredClock;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the letter of a clock")
+            }
+            fn visit_str<E: de::Error>(self, letter: &str) -> Result<StoredClock, E> {
+                Ok(StoredClock(match letter {
+                    "k" => Clock::Kernel,
+                    "d" => Clock::KernelDerived,
+                    // The one that promises least stands for those of later versions.
+                    _ => Clock::User,
+                }))
+            }
+        }
+        deserializer.deserialize_str(Letter)
+    }
+}
+
+/// Marks by their names, each with its time and its clock. Names that are not known are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StoredMarks(pub Marks);
+
+impl StoredMarks {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().next().is_none()
+    }
+}
+
+impl Serialize for StoredMarks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (mark, stamp) in self.0.iter() {
+            map.serialize_entry(mark.name(), &(stamp.at.as_nanos(), StoredClock(stamp.clock)))?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredMarks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ByName;
+        impl<'de> Visitor<'de> for ByName {
+            type Value = StoredMarks;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("marks by their names")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredMarks, A::Error> {
+                let mut marks = Marks::default();
+                while let Some(name) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+                    let (at, clock) = map.next_value::<(i64, StoredClock)>()?;
+                    if let Some(mark) = Mark::named(&name) {
+                        marks.set(mark, Stamp { at: Offset::from_nanos(at), clock: clock.0 });
+                    }
+                }
+                Ok(StoredMarks(marks))
+            }
+        }
+        deserializer.deserialize_map(ByName)
+    }
+}

@@ -1,0 +1,346 @@
+//! Whatever was seen, it is read back as it was written.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+
+use crate::document::run::{LineKind, kind, row, sample_line, taken};
+use crate::document::{FactTable, Interner};
+use crate::run::{Shortfall, Standing, Taken};
+use crate::timeline::*;
+
+fn any_offset() -> impl Strategy<Value = Offset> {
+    prop_oneof![0i64..3_000_000_000, any::<i64>()].prop_map(Offset::from_nanos)
+}
+
+fn any_duration() -> impl Strategy<Value = Duration> {
+    prop_oneof![0u64..500_000_000, any::<u64>()].prop_map(Duration::from_nanos)
+}
+
+fn any_stamp() -> impl Strategy<Value = Stamp> {
+    let clock = prop::sample::select(vec![Clock::Kernel, Clock::KernelDerived, Clock::User]);
+    (any_offset(), clock).prop_map(|(at, clock)| Stamp { at, clock })
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z/:.0-9]{0,12}", ".{0,8}", Just("\"\\\n\u{0}é𝄞".to_owned())]
+}
+
+fn any_address() -> impl Strategy<Value = SocketAddr> {
+    (any::<IpAddr>(), any::<u16>()).prop_map(SocketAddr::from)
+}
+
+fn any_marks() -> impl Strategy<Value = Marks> {
+    vec(of(any_stamp()), Mark::ALL.len()).prop_map(|stamps| {
+        let mut marks = Marks::default();
+        for (mark, stamp) in Mark::ALL.into_iter().zip(stamps) {
+            if let Some(stamp) = stamp {
+                marks.set(mark, stamp);
+            }
+        }
+        marks
+    })
+}
+
+fn any_lookup() -> impl Strategy<Value = Lookup> {
+    let kinds = vec![RecordType::A, RecordType::Aaaa, RecordType::Any];
+    let kind = prop::sample::select(kinds);
+    (kind, any_offset(), of(any_offset()), vec(any::<IpAddr>(), 0..3), of(any_text())).prop_map(
+        |(record_type, start, end, addresses, error)| Lookup {
+            record_type,
+            start,
+            end,
+            addresses,
+            error,
+        },
+    )
+}
+
+fn any_attempt() -> impl Strategy<Value = Attempt> {
+    let outcome = prop_oneof![
+        Just(AttemptOutcome::Won),
+        Just(AttemptOutcome::Lost),
+        any_text().prop_map(|error| AttemptOutcome::Failed { error }),
+    ];
+    (any_address(), any_offset(), of(any_offset()), outcome)
+        .prop_map(|(remote, start, end, outcome)| Attempt { remote, start, end, outcome })
+}
+
+fn any_flight() -> impl Strategy<Value = Flight> {
+    let direction = prop::sample::select(vec![Direction::Sent, Direction::Received]);
+    let chunk = (any_stamp(), 0u64..1 << 48, of(any_offset()))
+        .prop_map(|(stamp, bytes, acknowledged)| Chunk { stamp, bytes, acknowledged });
+    (direction, vec(chunk, 0..4), vec(any_text(), 0..3))
+        .prop_map(|(direction, chunks, messages)| Flight { direction, chunks, messages })
+}
+
+fn any_tcp() -> impl Strategy<Value = TcpFacts> {
+    let text = of(any_text());
+    (of(any_duration()), of(any_duration()), any::<Option<u32>>(), any::<Option<u32>>(), text)
+        .prop_map(|(syn_rtt, min_rtt, retransmits, send_mss, congestion_control)| TcpFacts {
+            syn_rtt,
+            min_rtt,
+            retransmits,
+            send_mss,
+            congestion_control,
+            syn_departure_uncertainty: min_rtt,
+        })
+}
+
+fn any_quic() -> impl Strategy<Value = QuicFacts> {
+    (of(any_text()), of(any_duration()), any::<[u32; 2]>(), any::<Option<u64>>(), any::<bool>())
+        .prop_map(|(version, min_rtt, [sent, received], lost_packets, retry)| QuicFacts {
+            congestion_control: version.clone(),
+            version,
+            amplification_stall: min_rtt,
+            min_rtt,
+            datagrams_sent: sent,
+            datagrams_received: received,
+            bytes_before_validation: lost_packets,
+            lost_packets,
+            retry,
+        })
+}
+
+fn any_tls() -> impl Strategy<Value = TlsFacts> {
+    let handshakes = [Handshake::Full, Handshake::FullWithHelloRetryRequest, Handshake::Resumed];
+    let mechanisms = [SessionMechanism::SessionId, SessionMechanism::Ticket, SessionMechanism::Psk];
+    let early = (any::<u64>(), any::<Option<bool>>())
+        .prop_map(|(bytes, accepted)| EarlyData { bytes_before_server_hello: bytes, accepted });
+    let certificate = (any_text(), any::<Option<i64>>(), 0u64..1 << 48).prop_map(
+        |(subject, not_after_unix, der_bytes)| Certificate {
+            issuer: format!("CA of {subject}"),
+            subject,
+            key: "RSA 2048".into(),
+            not_after_unix,
+            der_bytes,
+        },
+    );
+    (
+        of(any_text()),
+        of(prop::sample::select(handshakes.to_vec())),
+        of(prop::sample::select(mechanisms.to_vec())),
+        of(early),
+        vec(certificate, 0..3),
+        any::<Option<bool>>(),
+        any::<Option<u32>>(),
+    )
+        .prop_map(
+            |(text, handshake, session_offered, early_data, certificates, verified, n)| TlsFacts {
+                version: text.clone(),
+                cipher_suite: text.clone(),
+                group: text.clone(),
+                alpn: text,
+                handshake,
+                session_offered,
+                early_data,
+                certificates,
+                verified,
+                tickets_received: n,
+            },
+        )
+}
+
+fn any_http() -> impl Strategy<Value = HttpFacts> {
+    let header = (any_text(), any_text()).prop_map(|(name, value)| Header { name, value });
+    (any_text(), of(any_text()), any::<Option<u16>>(), vec(header, 0..4), any::<[Option<u64>; 4]>())
+        .prop_map(|(method, version, status, headers, [a, b, c, d])| HttpFacts {
+            method,
+            version,
+            status,
+            headers,
+            request_bytes: a,
+            upload_bytes: b,
+            header_bytes: c,
+            body_bytes: d,
+        })
+}
+
+fn any_facts() -> impl Strategy<Value = Facts> {
+    let addresses = (of(any_address()), of(any_address()), any::<bool>());
+    (addresses, of(any_tcp()), of(any_quic()), of(any_tls()), of(any_http())).prop_map(
+        |((remote, local, reused), tcp, quic, tls, http)| Facts {
+            remote,
+            local,
+            reused,
+            tcp,
+            quic,
+            tls,
+            http,
+        },
+    )
+}
+
+/// Failures as they are when read: those of all other causes become these.
+fn any_failure() -> impl Strategy<Value = Failure> {
+    let phase = prop::sample::select(PhaseName::ALL.to_vec());
+    let fault = prop::sample::select(Fault::ALL.to_vec());
+    (phase, fault, any_text(), of(any_text()), of(any_offset())).prop_map(
+        |(phase, fault, message, hint, at)| Failure {
+            phase,
+            cause: Cause::Recorded { name: "some-cause".into(), fault, message, hint },
+            at,
+        },
+    )
+}
+
+fn any_connection() -> impl Strategy<Value = Connection> {
+    (
+        any_text(),
+        any::<Option<u64>>(),
+        any_marks(),
+        vec(any_lookup(), 0..3),
+        vec(any_attempt(), 0..3),
+        vec(any_flight(), 0..4),
+        any_facts(),
+        of(any_failure()),
+    )
+        .prop_map(
+            |(url, started_unix_ns, marks, lookups, attempts, flights, facts, failure)| {
+                Connection {
+                    url,
+                    started_unix_ns,
+                    marks,
+                    lookups,
+                    attempts,
+                    flights,
+                    facts,
+                    failure,
+                }
+            },
+        )
+}
+
+fn any_taken() -> impl Strategy<Value = Taken> {
+    let standing = prop_oneof![
+        Just(Standing::Proven),
+        Just(Standing::Failed),
+        prop::sample::select(Shortfall::ALL.to_vec()).prop_map(Standing::Unproven),
+    ];
+    let sample =
+        (any::<u32>(), any::<bool>(), any_text(), vec(any_connection(), 0..2), any_connection())
+            .prop_map(|(sequence, warmup, requested_url, redirects, connection)| Sample {
+                sequence,
+                warmup,
+                requested_url,
+                redirects,
+                connection,
+            });
+    (0u16..2, standing, any_duration(), sample)
+        .prop_map(|(cell, standing, lateness, sample)| Taken { cell, standing, lateness, sample })
+}
+
+const URLS: [&str; 2] = ["https://a/", ""];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn what_is_written_is_read(list in vec(any_taken(), 1..4)) {
+        let mut interner = Interner::default();
+        let mut out = Vec::new();
+        for taken in &list {
+            let url = URLS[usize::from(taken.cell)];
+            sample_line(taken, url, &mut interner, &mut out).unwrap();
+            interner.stored();
+        }
+        let urls = URLS.map(String::from);
+        let mut facts = FactTable::default();
+        let mut read = Vec::new();
+        for line in out.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+            match kind(line) {
+                LineKind::Fact => facts.take(line).unwrap(),
+                LineKind::Sample => {
+                    let whole = taken(line, &urls, &facts).unwrap();
+                    prop_assert_eq!(row(line).unwrap(), whole.row());
+                    // Another program may write the line anew, in another order.
+                    let mut value: serde_json::Value = serde_json::from_slice(line).unwrap();
+                    value.sort_all_objects();
+                    let anew = serde_json::to_vec_pretty(&value).unwrap();
+                    prop_assert_eq!(kind(&anew), LineKind::Sample);
+                    prop_assert_eq!(row(&anew).unwrap(), whole.row());
+                    read.push(whole);
+                }
+                LineKind::Other => prop_assert!(false),
+            }
+        }
+        prop_assert_eq!(read, list);
+    }
+
+    #[test]
+    fn no_line_is_too_strange_to_be_refused(line in ".{0,80}", cut in 0usize..300) {
+        let _ = (kind(line.as_bytes()), row(line.as_bytes()));
+        let mut out = Vec::new();
+        let taken = Taken {
+            cell: 0,
+            standing: Standing::Proven,
+            lateness: Duration::ZERO,
+            sample: Sample::default(),
+        };
+        sample_line(&taken, "", &mut Interner::default(), &mut out).unwrap();
+        let _ = row(&out[..cut.min(out.len())]);
+    }
+}
+
+fn header_value(sample: &Taken, interner: &mut Interner) -> String {
+    let mut out = Vec::new();
+    sample_line(sample, "", interner, &mut out).unwrap();
+    interner.stored();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn what_repeats_is_stored_once_and_what_varies_is_not_remembered() {
+    let mut interner = Interner::default();
+    let mut sample = Sample::default();
+    let mut lengths = Vec::new();
+    for n in 0..40 {
+        let header = |name: &str, value: String| Header { name: name.into(), value };
+        sample.connection.facts.http = Some(HttpFacts {
+            headers: vec![header("server", "a".repeat(500)), header("date", format!("day {n}"))],
+            ..HttpFacts::default()
+        });
+        let taken = Taken {
+            cell: 0,
+            standing: Standing::Proven,
+            lateness: Duration::ZERO,
+            sample: sample.clone(),
+        };
+        lengths.push(header_value(&taken, &mut interner).lines().count());
+    }
+    // Both are new; then seven more dates are; then dates stand where they occur.
+    assert_eq!(lengths[0], 3);
+    assert!(lengths[1..8].iter().all(|lines| *lines == 2), "{lengths:?}");
+    assert!(lengths[8..].iter().all(|lines| *lines == 1), "{lengths:?}");
+}
+
+#[test]
+fn a_failure_is_told_in_the_same_words() {
+    let mut sample = Sample::default();
+    sample.connection.failure = Some(Failure {
+        phase: PhaseName::Tls,
+        cause: Cause::CertificateExpired { not_after: Some("2026-10-01".into()) },
+        at: Some(Offset::from_nanos(7)),
+    });
+    let before = sample.connection.failure.clone().unwrap();
+    let line = header_value(
+        &Taken { cell: 0, standing: Standing::Failed, lateness: Duration::ZERO, sample },
+        &mut Interner::default(),
+    );
+    let read = taken(line.trim_end().as_bytes(), &[], &FactTable::default()).unwrap();
+    let after = read.sample.connection.failure.unwrap();
+    assert_eq!(after.to_string(), before.to_string());
+    assert_eq!(after.cause.hint(), before.cause.hint());
+    assert_eq!(after.cause.name(), before.cause.name());
+    assert_eq!((after.phase, after.at), (before.phase, before.at));
+}
+
+#[test]
+fn a_fact_that_is_missing_is_named() {
+    let line = br#"{"cell":0,"round":0,"warmup":false,"standing":"proven","started_unix_ns":1,"lateness_ns":0,"metrics_ns":{},"sample":{"connection":{"tls":7}}}"#;
+    let error = taken(line, &[], &FactTable::default()).unwrap_err();
+    assert_eq!(error.to_string(), "fact 7 is referred to, and stands nowhere before");
+}
