@@ -9,3 +9,4 @@ pub mod experiment;
 pub mod net;
 pub mod probe;
 pub mod report;
+pub mod runs;

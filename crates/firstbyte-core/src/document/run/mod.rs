@@ -17,6 +17,8 @@ use crate::run::{Cell, Factor};
 pub const RUN_FORMAT: &str = "firstbyte/run";
 /// Value of the field `version`.
 pub const RUN_VERSION: u32 = 1;
+/// How firstbyte begins a run file.
+const BEGIN: &[u8] = b"{\"format\":\"firstbyte/run\"";
 
 /// The first line of a run file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,31 @@ pub struct RunHeader {
     pub cells: Vec<CellRecord>,
     #[serde(default)]
     pub environment: EnvironmentRecord,
+}
+
+/// A line that says that the run was continued here, and what has changed since.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct ContinuedRecord {
+    pub continued_unix_ns: u64,
+    pub firstbyte_version: String,
+    pub command: Vec<String>,
+    pub design: DesignRecord,
+    #[serde(default)]
+    pub environment: EnvironmentRecord,
+}
+
+impl ContinuedRecord {
+    /// Says that a run goes on as `header` says.
+    pub fn of(header: &RunHeader) -> Self {
+        Self {
+            continued_unix_ns: header.created_unix_ns,
+            firstbyte_version: header.firstbyte_version.clone(),
+            command: header.command.clone(),
+            design: header.design.clone(),
+            environment: header.environment.clone(),
+        }
+    }
 }
 
 /// How the samples were to be taken.
@@ -120,7 +147,7 @@ pub enum HeaderError {
 impl RunHeader {
     /// Whether `line` is the begin of a run file, whatever its version.
     pub fn sniff(line: &[u8]) -> bool {
-        line.starts_with(b"{\"format\":\"firstbyte/run\"") || named(line).is_some()
+        line.starts_with(BEGIN) || named(line).is_some()
     }
 
     /// Reads the first line of a run file.
@@ -129,6 +156,7 @@ impl RunHeader {
     /// When it is not the header of a run, or of a version above [`RUN_VERSION`].
     pub fn parse(line: &[u8]) -> Result<Self, HeaderError> {
         match named(line) {
+            None if line.starts_with(BEGIN) => Err(HeaderError::Invalid("it breaks off".into())),
             None => Err(HeaderError::NotARun),
             Some(version) if version > RUN_VERSION => Err(HeaderError::Version(version)),
             Some(_) => {

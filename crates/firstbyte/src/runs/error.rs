@@ -1,0 +1,100 @@
+//! What keeps a run file from being written or read.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::probe::describe_io;
+
+/// Why a run file cannot be written, continued or read.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the fields say what the variants' docs say, by name")]
+pub enum RunError {
+    /// A file is there, and was not to be overwritten.
+    Exists { path: PathBuf },
+    /// Another process is writing it.
+    Locked { path: PathBuf },
+    /// It is not a run file.
+    NotARun { path: PathBuf },
+    /// It is of a later version of the format.
+    Version { path: PathBuf, version: u32 },
+    /// Its header is damaged.
+    Header { path: PathBuf, detail: String },
+    /// It is a run of something else than what is to be continued.
+    Differs { path: PathBuf, what: &'static str },
+    /// A line is damaged.
+    Line { path: PathBuf, line: u64, detail: String },
+    /// A sample is damaged behind its row.
+    Sample { path: PathBuf, offset: u64, detail: String },
+    /// Reading or writing failed.
+    Io { path: PathBuf, operation: &'static str, source: io::Error },
+}
+
+impl RunError {
+    pub(super) fn io(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), operation, source }
+    }
+
+    /// What to do about it, where there is something to say.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Exists { .. } => {
+                "continue it, give another name, or allow it to be overwritten".into()
+            }
+            Self::Locked { .. } => "wait for the other process to end, or give another name".into(),
+            Self::NotARun { .. } => "check the name of the file".into(),
+            Self::Version { .. } => "it was written by a later firstbyte: use that one".into(),
+            Self::Header { .. } => "without its first line a run cannot be understood".into(),
+            Self::Differs { path, .. } => format!(
+                "repeat the command that began it (`head -n 1 {}` shows it), or give another name",
+                path.display()
+            ),
+            Self::Line { line, path, .. } => {
+                format!("to go on without that line: sed -i {line}d {}", path.display())
+            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "make room, and continue the run: what was measured before is in the file".into()
+            }
+            Self::Sample { .. } | Self::Io { .. } => return None,
+        })
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists { path } => write!(f, "{} is there already", path.display()),
+            Self::Locked { path } => {
+                write!(f, "{} is being written by another firstbyte", path.display())
+            }
+            Self::NotARun { path } => write!(f, "{} is not a run file", path.display()),
+            Self::Version { path, version } => {
+                write!(f, "{} is of version {version} of the format", path.display())
+            }
+            Self::Header { path, detail } => {
+                write!(f, "the first line of {} is damaged: {detail}", path.display())
+            }
+            Self::Differs { path, what } => {
+                write!(f, "{} is a run with {what}", path.display())
+            }
+            Self::Line { path, line, detail } => {
+                write!(f, "line {line} of {} is damaged: {detail}", path.display())
+            }
+            Self::Sample { path, offset, detail } => {
+                write!(f, "the sample at byte {offset} of {} is damaged: {detail}", path.display())
+            }
+            Self::Io { path, operation, source } => {
+                write!(f, "cannot {operation} {}: {}", path.display(), describe_io(source))
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Runs on disk: written so that nothing that was measured is lost, read back as rows or whole.
+//!
+//! Input: samples as they are taken, or files. Output: files, or cells and rows. Nothing here
+//! measures, and nothing here decides what a number means.
+
+pub mod environment;
+mod error;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use error::RunError;
+pub use read::{BadLine, Run};
+pub use write::{Creation, Done, Resumed, RunWriter};

@@ -1,0 +1,315 @@
+//! Reads a run: all of it as rows, single samples whole.
+//!
+//! A run of a million samples is a gigabyte. Its rows are read in one pass by several threads, each
+//! with a part of the file and a small buffer, and of a line only the begin is looked at. Samples are
+//! read whole one at a time, by where their lines are.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::document::FactTable;
+use firstbyte_core::document::run::{
+    ContinuedRecord, HeaderError, LineKind, RunHeader, kind, row, taken,
+};
+use firstbyte_core::run::{Row, Taken};
+use memchr::memchr;
+
+use super::RunError;
+
+/// A run file, read.
+#[derive(Debug)]
+pub struct Run {
+    /// Its first line.
+    pub header: RunHeader,
+    /// Where it was continued.
+    pub continued: Vec<ContinuedRecord>,
+    /// Its samples, reduced, in the order in which they were taken.
+    pub rows: Vec<Row>,
+    /// Lines that are damaged; their samples are missing from `rows`.
+    pub bad_lines: Vec<BadLine>,
+    /// Up to where the file is whole: what follows was being written when it was read, or when the
+    /// process that wrote it was killed.
+    pub valid_bytes: u64,
+    path: PathBuf,
+    file: File,
+    /// Where the line of each row begins.
+    offsets: Vec<u64>,
+    facts: FactTable,
+    urls: Vec<String>,
+}
+
+/// A line that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Where it begins.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl BadLine {
+    pub(super) fn error(&self, path: &Path) -> RunError {
+        RunError::Line { path: path.to_owned(), line: self.line, detail: self.detail.clone() }
+    }
+}
+
+/// How much is read at once, by each thread.
+const BLOCK: usize = 1 << 20;
+/// How long a line can be.
+const LONGEST_LINE: usize = 256 << 20;
+/// A file of less is read by one thread.
+const WORTH_THREADS: u64 = 8 << 20;
+
+impl Run {
+    /// Reads the run at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not a run, or of a later version.
+    pub fn read(path: &Path) -> Result<Self, RunError> {
+        let failed = |e| RunError::io(path, "read")(e);
+        let file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let (header, begin) = header(&file, path)?;
+        let cells = header.cells.len();
+        let threads = match std::thread::available_parallelism() {
+            Ok(n) if length >= WORTH_THREADS => n.get().min(8) as u64,
+            _ => 1,
+        };
+        let bound = |n: u64| begin + (length - begin) * n / threads;
+        let parts: Vec<io::Result<Part>> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..threads)
+                .map(|n| {
+                    let (from, to, file) = (bound(n), bound(n + 1), &file);
+                    scope.spawn(move || Part::read(file, from, to, n > 0, cells))
+                })
+                .collect();
+            started
+                .into_iter()
+                .map(|thread| {
+                    thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread died")))
+                })
+                .collect()
+        });
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_else(|| Ok(Part::default())).map_err(failed)?;
+        for part in parts {
+            all.append(part.map_err(failed)?);
+        }
+        // The header is line 1.
+        all.bad_lines.iter_mut().for_each(|bad| bad.line += 1);
+        let urls = header.cells.iter().map(|cell| cell.url.clone()).collect();
+        Ok(Self {
+            header,
+            continued: all.continued,
+            rows: all.rows,
+            bad_lines: all.bad_lines,
+            valid_bytes: all.valid.max(begin),
+            path: path.to_owned(),
+            file,
+            offsets: all.offsets,
+            facts: all.facts,
+            urls,
+        })
+    }
+
+    /// Where it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn facts(&self) -> &FactTable {
+        &self.facts
+    }
+
+    /// The sample of `rows[index]`, whole.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its line is damaged where its row is not.
+    pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
+        let mut line = Vec::new();
+        self.taken_into(index, &mut line)
+    }
+
+    /// Every sample whole, in the order of `rows`, one at a time.
+    pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
+        let mut line = Vec::new();
+        (0..self.rows.len()).map(move |index| self.taken_into(index, &mut line))
+    }
+
+    fn taken_into(&self, index: usize, line: &mut Vec<u8>) -> Result<Taken, RunError> {
+        let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
+        read_line(&self.file, offset, line).map_err(RunError::io(&self.path, "read"))?;
+        taken(line, &self.urls, &self.facts).map_err(|error| RunError::Sample {
+            path: self.path.clone(),
+            offset,
+            detail: error.to_string(),
+        })
+    }
+}
+
+/// Reads the line that begins at `offset` into `line`, without its end.
+fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Result<()> {
+    line.clear();
+    let mut block = 8 << 10;
+    loop {
+        let from = line.len();
+        line.resize(from + block, 0);
+        let n = file.read_at(&mut line[from..], offset + from as u64)?;
+        line.truncate(from + n);
+        if let Some(end) = memchr(b'\n', &line[from..]) {
+            line.truncate(from + end);
+            return Ok(());
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        if line.len() > LONGEST_LINE {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line without an end"));
+        }
+        block = block.saturating_mul(2).min(BLOCK);
+    }
+}
+
+/// The header, and where what follows it begins.
+fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunError> {
+    let path = || path.to_owned();
+    // Whether it is a run shows soon; what is not may have no lines, and no end.
+    let mut begin = [0; 512];
+    let n = file.read_at(&mut begin, 0).map_err(RunError::io(&path(), "read"))?;
+    let begin = &begin[..n];
+    if !begin.trim_ascii_start().starts_with(b"{") {
+        return Err(RunError::NotARun { path: path() });
+    }
+    let mut line = Vec::new();
+    read_line(file, 0, &mut line).map_err(RunError::io(&path(), "read"))?;
+    let end = line.len() as u64 + 1;
+    let length = file.metadata().map_err(RunError::io(&path(), "read"))?.len();
+    match RunHeader::parse(&line) {
+        Ok(_) if end > length => {
+            Err(RunError::Header { path: path(), detail: "it breaks off".into() })
+        }
+        Ok(header) => Ok((header, end)),
+        Err(HeaderError::NotARun) => Err(RunError::NotARun { path: path() }),
+        Err(HeaderError::Version(version)) => Err(RunError::Version { path: path(), version }),
+        Err(HeaderError::Invalid(detail)) => Err(RunError::Header { path: path(), detail }),
+    }
+}
+
+/// What one thread has read.
+#[derive(Debug, Default)]
+struct Part {
+    rows: Vec<Row>,
+    offsets: Vec<u64>,
+    facts: FactTable,
+    continued: Vec<ContinuedRecord>,
+    bad_lines: Vec<BadLine>,
+    /// Lines begun in it.
+    lines: u64,
+    /// End of the last line that is whole.
+    valid: u64,
+}
+
+impl Part {
+    /// Reads the lines that begin between `from` and `to`; where `from` is not known to be the
+    /// begin of a line, the first one begins after the first end of a line from the byte before it.
+    fn read(file: &File, from: u64, to: u64, is_inner: bool, cells: usize) -> io::Result<Self> {
+        let mut part = Self::default();
+        let mut buffer = vec![0; BLOCK];
+        // `buffer[begin..end]` is what of the file at `at` was read and not yet looked at.
+        let (mut begin, mut end) = (0, 0);
+        let mut at = if is_inner { from - 1 } else { from };
+        let mut skip = is_inner;
+        loop {
+            while let Some(n) = memchr(b'\n', &buffer[begin..end]) {
+                let line = &buffer[begin..begin + n];
+                if skip {
+                    skip = false;
+                } else if at >= to {
+                    return Ok(part);
+                } else {
+                    part.line(line, at, cells);
+                }
+                begin += n + 1;
+                at += n as u64 + 1;
+            }
+            if at >= to {
+                return Ok(part);
+            }
+            buffer.copy_within(begin..end, 0);
+            (begin, end) = (0, end - begin);
+            if end == buffer.len() {
+                if end >= LONGEST_LINE {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a line without an end",
+                    ));
+                }
+                buffer.resize(end * 2, 0);
+            }
+            let n = file.read_at(&mut buffer[end..], at + end as u64)?;
+            if n == 0 {
+                // What has no end was not written to its end.
+                return Ok(part);
+            }
+            end += n;
+        }
+    }
+
+    fn line(&mut self, line: &[u8], at: u64, cells: usize) {
+        self.lines += 1;
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let end = at + line.len() as u64 + 1;
+        let bad = |detail: String, number| BadLine { line: number, offset: at, detail };
+        match kind(line) {
+            LineKind::Sample => match row(line) {
+                Ok(row) if usize::from(row.cell) >= cells => {
+                    let detail = format!("cell {} is not in the first line", row.cell);
+                    self.bad_lines.push(bad(detail, self.lines));
+                    return;
+                }
+                Ok(row) if !line.ends_with(b"}") => {
+                    let detail = format!("a sample of cell {} that breaks off", row.cell);
+                    self.bad_lines.push(bad(detail, self.lines));
+                    return;
+                }
+                Ok(row) => {
+                    self.rows.push(row);
+                    self.offsets.push(at);
+                }
+                Err(error) => {
+                    self.bad_lines.push(bad(error.to_string(), self.lines));
+                    return;
+                }
+            },
+            LineKind::Fact => {
+                if let Err(error) = self.facts.take(line) {
+                    self.bad_lines.push(bad(error.to_string(), self.lines));
+                    return;
+                }
+            }
+            LineKind::Other => {
+                if let Ok(continued) = serde_json::from_slice(line) {
+                    self.continued.push(continued);
+                }
+            }
+        }
+        self.valid = end;
+    }
+
+    fn append(&mut self, mut next: Self) {
+        self.rows.append(&mut next.rows);
+        self.offsets.append(&mut next.offsets);
+        self.facts.merge(next.facts);
+        self.continued.append(&mut next.continued);
+        next.bad_lines.iter_mut().for_each(|bad| bad.line += self.lines);
+        self.bad_lines.append(&mut next.bad_lines);
+        self.lines += next.lines;
+        self.valid = self.valid.max(next.valid);
+    }
+}

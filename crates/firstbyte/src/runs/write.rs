@@ -1,0 +1,207 @@
+//! Writes a run: every sample is on the disk before the next one is begun.
+//!
+//! One process writes a run at a time (an exclusive lock on the file, which the kernel takes back
+//! when the process ends, however it ends). A sample is one write and one `fdatasync`; when that
+//! fails the file is cut back to the sample before, so that it is a valid run at every moment but
+//! within a write, and what a killed process leaves of a line is cut off when the run is continued.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::document::Interner;
+use firstbyte_core::document::run::{ContinuedRecord, RunHeader, sample_line};
+use firstbyte_core::run::Taken;
+
+use super::RunError;
+use super::read::Run;
+
+/// What to do with a file that has the name of a run to be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Creation {
+    /// Leave it as it is, and fail. An empty file is no obstacle.
+    New,
+    /// Begin anew: what is in it is lost.
+    Overwrite,
+}
+
+/// A run that is being written.
+#[derive(Debug)]
+pub struct RunWriter {
+    file: File,
+    path: PathBuf,
+    urls: Vec<String>,
+    interner: Interner,
+    /// What goes before the next sample.
+    preamble: Vec<u8>,
+    buffer: Vec<u8>,
+    /// Length of what is valid.
+    length: u64,
+}
+
+/// What was found of a run that is continued.
+#[derive(Debug)]
+pub struct Resumed {
+    /// Its first line.
+    pub header: RunHeader,
+    /// Which samples it has.
+    pub done: Done,
+    /// Bytes that were cut off: what was being written when the run ended.
+    pub torn_bytes: u64,
+}
+
+/// The samples that a run has, by round and cell.
+#[derive(Clone, Debug, Default)]
+pub struct Done(HashSet<(u32, u16)>);
+
+impl Done {
+    /// Whether there is a sample of `cell` in `round`.
+    pub fn contains(&self, round: u32, cell: usize) -> bool {
+        u16::try_from(cell).is_ok_and(|cell| self.0.contains(&(round, cell)))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(u32, u16)> for Done {
+    fn from_iter<I: IntoIterator<Item = (u32, u16)>>(samples: I) -> Self {
+        Self(samples.into_iter().collect())
+    }
+}
+
+impl RunWriter {
+    /// Begins a run at `path`.
+    ///
+    /// # Errors
+    /// When the file is there already (unless it is to be overwritten), is being written by another
+    /// process, or cannot be written.
+    pub fn create(path: &Path, header: &RunHeader, creation: Creation) -> Result<Self, RunError> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(RunError::io(path, "create"))?;
+        lock(&file, path)?;
+        // Only who holds the lock may look at what there is, or throw it away.
+        let length = file.metadata().map_err(RunError::io(path, "create"))?.len();
+        if length > 0 {
+            if creation == Creation::New {
+                return Err(RunError::Exists { path: path.to_owned() });
+            }
+            file.set_len(0).map_err(RunError::io(path, "overwrite"))?;
+        }
+        let urls = header.cells.iter().map(|cell| cell.url.clone()).collect();
+        let mut preamble = serde_json::to_vec(header)
+            .map_err(|e| RunError::io(path, "write")(io::Error::other(e)))?;
+        preamble.push(b'\n');
+        let mut writer = Self::new(file, path, urls, Interner::default(), 0);
+        writer.preamble = preamble;
+        writer.flush().map_err(RunError::io(path, "write"))?;
+        // The file's name is to outlive a crash as well; not every file system can promise that.
+        let directory = path.parent().filter(|d| !d.as_os_str().is_empty());
+        let _ = File::open(directory.unwrap_or(Path::new("."))).and_then(|d| d.sync_all());
+        Ok(writer)
+    }
+
+    /// Goes on with the run at `path`, after cutting off what was not written to its end.
+    ///
+    /// `expected` is what the caller would begin anew: the run has to be one of the same cells,
+    /// options, seed and load, and a line before the next sample says what is new since (command,
+    /// number of rounds, environment). Without it the run is taken as it is.
+    ///
+    /// # Errors
+    /// When there is no such run, another process is writing it, or its samples and those to come
+    /// cannot be told apart.
+    pub fn resume(path: &Path, expected: Option<&RunHeader>) -> Result<(Self, Resumed), RunError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(RunError::io(path, "open"))?;
+        lock(&file, path)?;
+        let run = Run::read(path)?;
+        if let Some(what) = expected.and_then(|header| run.header.difference(header)) {
+            return Err(RunError::Differs { path: path.to_owned(), what });
+        }
+        if let Some(bad) = run.bad_lines.iter().find(|bad| bad.offset < run.valid_bytes) {
+            return Err(bad.error(path));
+        }
+        let length = file.metadata().map_err(RunError::io(path, "read"))?.len();
+        let torn_bytes = length.saturating_sub(run.valid_bytes);
+        if torn_bytes > 0 {
+            file.set_len(run.valid_bytes)
+                .and_then(|()| file.sync_data())
+                .map_err(RunError::io(path, "cut"))?;
+        }
+        let done = run.rows.iter().map(|row| (row.round, row.cell)).collect();
+        let urls = run.header.cells.iter().map(|cell| cell.url.clone()).collect();
+        let interner = Interner::after(run.facts());
+        let mut writer = Self::new(file, path, urls, interner, run.valid_bytes);
+        if let Some(header) = expected
+            && let Ok(line) = serde_json::to_vec(&ContinuedRecord::of(header))
+        {
+            writer.preamble = line;
+            writer.preamble.push(b'\n');
+        }
+        Ok((writer, Resumed { header: run.header, done, torn_bytes }))
+    }
+
+    fn new(file: File, path: &Path, urls: Vec<String>, interner: Interner, length: u64) -> Self {
+        let (preamble, buffer) = (Vec::new(), Vec::new());
+        Self { file, path: path.to_owned(), urls, interner, preamble, buffer, length }
+    }
+
+    /// Where it is written.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes `taken`. When it returns the sample is on the disk, as far as the system can tell.
+    ///
+    /// # Errors
+    /// When it cannot be written; the run then ends with the sample before it, and another attempt
+    /// may be made.
+    pub fn append(&mut self, taken: &Taken) -> io::Result<()> {
+        let url = self.urls.get(usize::from(taken.cell)).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "a sample of a cell that is not in the run")
+        })?;
+        self.buffer.clear();
+        sample_line(taken, url, &mut self.interner, &mut self.buffer)?;
+        self.flush()?;
+        self.interner.stored();
+        Ok(())
+    }
+
+    /// Writes what is pending, whole or not at all.
+    fn flush(&mut self) -> io::Result<()> {
+        let before = self.preamble.len();
+        self.preamble.extend_from_slice(&self.buffer);
+        let written = self.file.write_all(&self.preamble).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            self.preamble.truncate(before);
+            // Best effort: if this fails too, the torn line is cut off when the run is continued.
+            let _ = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
+            return Err(error);
+        }
+        self.length += self.preamble.len() as u64;
+        self.preamble.clear();
+        Ok(())
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), RunError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(RunError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(RunError::io(path, "lock")(source)),
+    }
+}
