@@ -1,7 +1,29 @@
 //! Statistics of samples. Definitions and sources: `docs/statistics.md`.
 
+mod bootstrap;
+mod dependence;
+mod effect;
+mod estimate;
+mod harrell_davis;
+mod hodges_lehmann;
+mod holm;
+mod linear;
+mod outliers;
 mod paired;
 mod quantile;
+#[cfg(test)]
+mod simulated;
+mod special;
 
-pub use paired::{Interval, PairedEffect, paired_median_change};
+pub use dependence::{block_length, lag1_autocorrelation, notable_autocorrelation};
+pub use effect::{
+    Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, median_estimate, paired_effect,
+};
+pub(crate) use effect::{Precision, Series, WeightCache, paired_effect_with};
+pub use estimate::{Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Interval, supports_quantile};
+pub use harrell_davis::harrell_davis;
+pub use hodges_lehmann::hodges_lehmann;
+pub use holm::holm;
+pub use outliers::{OUTLIER_MADS, Spread};
+pub use paired::{PairedEffect, paired_median_change};
 pub use quantile::{median, quantile};

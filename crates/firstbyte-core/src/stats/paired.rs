@@ -5,16 +5,7 @@
 //! Practical Nonparametric Statistics, §3.2): it assumes nothing about the distribution, only that
 //! rounds are independent.
 
-use super::quantile;
-
-/// An interval that covers the true value with the stated confidence.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
+use super::{Interval, quantile};
 
 /// A paired effect.
 #[derive(Clone, Copy, Debug, PartialEq)]

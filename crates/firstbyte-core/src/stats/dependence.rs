@@ -1,0 +1,174 @@
+//! Neighbouring rounds are alike: how much, and what that does to the precision of an average.
+//!
+//! Queues and routes change more slowly than rounds follow each other. What n such rounds tell is
+//! what fewer independent ones would; an interval that ignores it is too narrow.
+
+use super::Spread;
+use super::special::student_critical;
+
+/// Confidence of every interval is one minus this.
+pub(super) const ALPHA: f64 = 0.05;
+
+/// The autocorrelation that is taken for real at most. Beyond, n rounds of a few hundred say too
+/// little about the long run to correct for it.
+const MOST_CORRELATION: f64 = 0.95;
+
+/// Length of the blocks of rounds that stay together: `2·n^(1/3)`, the rate at which the error of
+/// the block bootstrap's variance is least (Künsch 1989; Hall, Horowitz and Jing 1995); at least 1.
+pub fn block_length(n: usize) -> usize {
+    ((2.0 * (n as f64).cbrt()).round() as usize).clamp(1, n.max(1))
+}
+
+/// Correlation of each value with the next, `values` being in the order of rounds; absent below
+/// three values or when all are equal.
+///
+/// Values beyond three scaled MADs from the median are taken as three MADs away: a single outlier
+/// would otherwise hide the correlation of all others.
+pub fn lag1_autocorrelation(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    lag1_within(values, &Spread::of(&sorted)?)
+}
+
+/// [`lag1_autocorrelation`] for values whose spread is known.
+pub(super) fn lag1_within(values: &[f64], spread: &Spread) -> Option<f64> {
+    if values.len() < 3 {
+        return None;
+    }
+    let reach = super::OUTLIER_MADS * spread.mad;
+    let clipped = |x: &f64| (x - spread.median).clamp(-reach, reach);
+    let mean = values.iter().map(clipped).sum::<f64>() / values.len() as f64;
+    let (mut covariance, mut variance, mut last) = (0.0, 0.0, None);
+    for x in values {
+        let centred = clipped(x) - mean;
+        variance += centred * centred;
+        covariance += last.map_or(0.0, |last: f64| last * centred);
+        last = Some(centred);
+    }
+    (variance > 0.0).then(|| covariance / variance)
+}
+
+/// The autocorrelation from which on it is worth a word: beyond `1.96/√n` chance alone would not
+/// give it (Bartlett 1946), and below 0.1 it hardly matters for any interval.
+pub fn notable_autocorrelation(n: usize) -> f64 {
+    (1.96 / (n.max(1) as f64).sqrt()).max(0.1)
+}
+
+/// What the block bootstrap's standard error falls short of the long run's, as a factor ≥ 1, for
+/// noise with the lag-1 autocorrelation `rho` estimated from `n` rounds.
+///
+/// Blocks of length l see correlations up to lag l only, and those at lag k with the weight
+/// `1 − k/l`. For AR(1) noise the variance of the mean and what blocks see of it have closed forms;
+/// their ratio is made good ("recolouring", after Andrews and Monahan 1992). The estimate of rho is
+/// first corrected for its bias, `(1 + 3·rho)/n` (Kendall 1954).
+pub(super) fn recolouring(rho: f64, n: usize, block: usize) -> f64 {
+    let rho = (rho + (1.0 + 3.0 * rho) / n as f64).clamp(0.0, MOST_CORRELATION);
+    let length = block as f64;
+    let whole = (1.0 + rho) / (1.0 - rho);
+    let unseen = 2.0 * rho * (1.0 - rho.powf(length)) / (length * (1.0 - rho).powi(2));
+    (whole / (whole - unseen)).sqrt()
+}
+
+/// How many standard errors an interval reaches to either side: Student's t with as many degrees of
+/// freedom as there are blocks.
+///
+/// The standard error is itself an estimate, from n/l blocks. Kiefer and Vogelsang (*A new
+/// asymptotic theory for heteroskedasticity-autocorrelation robust tests*, 2005) derive the critical
+/// values for fixed l/n; Student's t stays within 0.03 of them up to l/n = 0.14, and has tails for
+/// p-values as well.
+pub(super) fn critical(degrees: f64) -> f64 {
+    student_critical(ALPHA, degrees)
+}
+
+/// Number of blocks among `n` rounds.
+pub(super) fn blocks(n: usize) -> f64 {
+    n as f64 / block_length(n) as f64
+}
+
+/// Long-run variance of `a`, of `b`, and their covariance: mean products of circular block sums, per
+/// value of a block. `b` may be empty, for the variance of `a` alone.
+///
+/// It is what the circular block bootstrap has without drawing any sample (Politis and Romano 1992):
+/// its square root over √n is the bootstrap's standard error of the mean.
+pub(super) fn long_run_covariances(a: &[f64], b: &[f64], block: usize) -> [f64; 3] {
+    let n = a.len();
+    let length = block as f64;
+    let expected = |x: &[f64]| x.iter().sum::<f64>() / n as f64 * length;
+    let (mean_a, mean_b) = (expected(a), expected(b));
+    let first = |x: &[f64]| x.iter().take(block).sum::<f64>();
+    let (mut sum_a, mut sum_b) = (first(a), first(b));
+    let mut totals = [0.0; 3];
+    for leaving in 0..n {
+        let entering = if leaving + block < n { leaving + block } else { leaving + block - n };
+        let centred_a = sum_a - mean_a;
+        totals[0] += centred_a * centred_a;
+        sum_a += a[entering] - a[leaving];
+        if !b.is_empty() {
+            let centred_b = sum_b - mean_b;
+            totals[1] += centred_b * centred_b;
+            totals[2] += centred_a * centred_b;
+            sum_b += b[entering] - b[leaving];
+        }
+    }
+    totals.map(|total| total / (n as f64 * length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_grow_with_the_cube_root() {
+        assert_eq!([0, 1, 8, 20, 100, 1_000, 100_000].map(block_length), [1, 1, 4, 5, 9, 20, 93]);
+    }
+
+    #[test]
+    fn alternation_and_trend_are_told_apart() {
+        let alternating: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
+        let trend: Vec<f64> = (0..100).map(f64::from).collect();
+        assert!(lag1_autocorrelation(&alternating).unwrap() < -0.9);
+        assert!(lag1_autocorrelation(&trend).unwrap() > 0.9);
+        assert_eq!(lag1_autocorrelation(&[3.0; 50]), None);
+        assert_eq!(lag1_autocorrelation(&[1.0, 2.0]), None);
+        assert_eq!(lag1_autocorrelation(&[]), None);
+    }
+
+    #[test]
+    fn an_outlier_does_not_hide_correlation() {
+        let mut values: Vec<f64> = (0..200).map(|i| (f64::from(i) / 10.0).sin()).collect();
+        values[50] = 1e6;
+        assert!(lag1_autocorrelation(&values).unwrap() > 0.8);
+    }
+
+    /// For independent noise it is the variance; for constant blocks, block length times that.
+    #[test]
+    fn long_run_variance_counts_what_moves_together() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let noise: Vec<f64> = (0..20_000).map(|_| random.f64()).collect();
+        let runs: Vec<f64> = (0..20_000).map(|i| noise[i / 4]).collect();
+        let of = |x: &[f64]| long_run_covariances(x, &[], 50)[0];
+        assert!((of(&noise) * 12.0 - 1.0).abs() < 0.1, "{}", of(&noise));
+        assert!((of(&runs) * 12.0 - 4.0).abs() < 0.6, "{}", of(&runs));
+        let opposite: Vec<f64> = noise.iter().map(|x| 1.0 - x).collect();
+        let [a, b, both] = long_run_covariances(&noise, &opposite, 50);
+        assert!((a - b).abs() < 1e-9 && (a + both).abs() < 1e-9, "{a} {b} {both}");
+    }
+
+    #[test]
+    fn recolouring_is_only_ever_wider() {
+        assert_eq!(recolouring(-0.5, 100, 9), 1.0);
+        assert!(recolouring(0.0, 100, 9) < 1.002);
+        // 1 + ρ over 1 − ρ is 9; weighted to lag 12 it is 5.9.
+        assert!((recolouring(0.8, 1_000_000, 12).powi(2) - 9.0 / 5.9).abs() < 0.02);
+        assert!(recolouring(1.5, 20, 5).is_finite());
+    }
+
+    #[test]
+    fn critical_values_are_close_to_fixed_b_theory() {
+        for share in [0.02f64, 0.05, 0.1, 0.14] {
+            let fixed_b: f64 =
+                1.96 + 2.9694 * share + 0.416 * share * share - 0.5324 * share.powi(3);
+            assert!((critical(1.0 / share) - fixed_b).abs() < 0.04, "l/n = {share}");
+        }
+    }
+}

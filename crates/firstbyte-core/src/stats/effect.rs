@@ -1,0 +1,252 @@
+//! What changing from one cell to another does to a metric: the whole analysis of one pair.
+//!
+//! Input: both cells' values of the same rounds, and a seed. Output: an [`Effect`]. A pure function
+//! of one pair, so that pairs can be analysed side by side.
+
+use std::collections::BTreeMap;
+
+use super::bootstrap::{Ranked, resample, resamples};
+use super::dependence::{ALPHA, block_length, blocks, critical, lag1_within, recolouring};
+use super::harrell_davis::Weights;
+use super::linear::{Side, difference_autocorrelation, difference_reach, median_interval};
+use super::{
+    Estimate, FEWEST_ROUNDS, Interval, Spread, hodges_lehmann, quantile, supports_quantile,
+};
+
+/// Standard errors to either side that hold 95 % of the normal distribution.
+const NORMAL_CRITICAL: f64 = 1.959_964;
+
+/// The quantiles that are compared.
+pub const QUANTILES: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
+
+/// Up to here quantile differences are resampled, beyond they are linearised: both agree there.
+pub const RESAMPLED_UP_TO: usize = 1_000;
+
+/// A difference between the same quantile of two cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantileEffect {
+    /// Which quantile.
+    pub q: f64,
+    /// Of the base (Harrell–Davis).
+    pub base: f64,
+    /// Of the variant.
+    pub variant: f64,
+    /// Variant minus base.
+    pub difference: Estimate,
+}
+
+/// The effect of a variant, paired by round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// Rounds in which both cells were measured.
+    pub rounds: usize,
+    /// Median over rounds of `variant − base`.
+    pub difference: Estimate,
+    /// Median over rounds of `(variant − base) / base`; absent when a base is zero.
+    pub relative: Option<Estimate>,
+    /// Hodges–Lehmann estimate of `variant − base`.
+    pub hodges_lehmann: f64,
+    /// Hodges–Lehmann estimate of `(variant − base) / base`.
+    pub hodges_lehmann_relative: Option<f64>,
+    /// Differences of quantiles, one for each of [`QUANTILES`].
+    pub quantiles: Vec<QuantileEffect>,
+    /// Lag-1 autocorrelation of the per-round differences.
+    pub autocorrelation: Option<f64>,
+}
+
+/// Weights of Harrell and Davis by sample size, kept from one metric to the next.
+#[derive(Default)]
+pub(crate) struct WeightCache(BTreeMap<usize, Vec<Weights>>);
+
+impl WeightCache {
+    /// The weights for each of [`QUANTILES`].
+    fn get(&mut self, n: usize) -> &[Weights] {
+        self.0.entry(n).or_insert_with(|| QUANTILES.map(|q| Weights::new(n, q)).into())
+    }
+}
+
+/// How an interval is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// By drawing resamples.
+    Resampled {
+        /// So many.
+        resamples: usize,
+        /// The seed of what is drawn.
+        seed: u64,
+    },
+    /// By linearisation.
+    Linearised,
+}
+
+/// The effect of changing from `base` to `variant`, where `base[i]` and `variant[i]` are of the same
+/// round, in the order of rounds. Absent without a round. Values must be finite.
+pub fn paired_effect(base: &[f64], variant: &[f64], seed: u64) -> Option<Effect> {
+    paired_effect_with(base, variant, seed, &mut WeightCache::default())
+}
+
+pub(crate) fn paired_effect_with(
+    base: &[f64],
+    variant: &[f64],
+    seed: u64,
+    cache: &mut WeightCache,
+) -> Option<Effect> {
+    let n = base.len();
+    let method = if n <= RESAMPLED_UP_TO {
+        Method::Resampled { resamples: resamples(n), seed }
+    } else {
+        Method::Linearised
+    };
+    analyse(base, variant, method, cache)
+}
+
+/// What all intervals of one pair have in common.
+pub(crate) struct Precision {
+    rounds: usize,
+    block: usize,
+    degrees: f64,
+    critical: f64,
+}
+
+impl Precision {
+    pub(crate) fn of(rounds: usize) -> Self {
+        let degrees = blocks(rounds);
+        Self { rounds, block: block_length(rounds), degrees, critical: critical(degrees) }
+    }
+
+    /// How many standard errors of the block bootstrap to either side, for series with this lag-1
+    /// autocorrelation.
+    fn reach(&self, rho: f64) -> f64 {
+        self.critical * recolouring(rho, self.rounds, self.block)
+    }
+
+    /// The interval from resampled values: the percentiles that hold 95 %, their distances from the
+    /// estimate widened from the normal distribution's 1.96 standard errors to `reach`.
+    fn from_draws(&self, value: f64, draws: &mut [f64], rho: f64) -> Estimate {
+        draws.sort_unstable_by(f64::total_cmp);
+        let wider = self.reach(rho) / NORMAL_CRITICAL;
+        let end = |share: f64| {
+            let percentile = quantile(draws, share).unwrap_or(value);
+            value + wider * (percentile - value)
+        };
+        Estimate::within(value, end(ALPHA / 2.0), end(1.0 - ALPHA / 2.0), self.degrees)
+    }
+}
+
+/// The median of a series in the order of rounds, with its interval, for which there is one from
+/// [`FEWEST_ROUNDS`] on. Absent without values, which must be finite.
+pub fn median_estimate(values: &[f64]) -> Option<Estimate> {
+    Some(Series::of(values)?.median_estimate(&Precision::of(values.len())))
+}
+
+/// A series in both orders.
+pub(crate) struct Series<'a> {
+    values: &'a [f64],
+    /// Ascending.
+    pub(crate) sorted: Vec<f64>,
+    /// Median and spread.
+    pub(crate) spread: Spread,
+    /// Lag-1 autocorrelation.
+    pub(crate) autocorrelation: Option<f64>,
+}
+
+impl<'a> Series<'a> {
+    pub(crate) fn of(values: &'a [f64]) -> Option<Self> {
+        let sorted = ascending(values);
+        let spread = Spread::of(&sorted)?;
+        let autocorrelation = lag1_within(values, &spread);
+        Some(Self { values, sorted, spread, autocorrelation })
+    }
+
+    pub(crate) fn median_estimate(&self, precision: &Precision) -> Estimate {
+        let median = self.spread.median;
+        if precision.rounds < FEWEST_ROUNDS {
+            return Estimate::alone(median);
+        }
+        let reach = precision.reach(self.autocorrelation.unwrap_or(0.0));
+        let Interval { low, high } =
+            median_interval(self.values, &self.sorted, median, precision.block, reach);
+        Estimate::within(median, low, high, precision.degrees)
+    }
+}
+
+fn ascending(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+/// The analysis by `method`.
+pub(super) fn analyse(
+    base: &[f64],
+    variant: &[f64],
+    method: Method,
+    cache: &mut WeightCache,
+) -> Option<Effect> {
+    let n = base.len().min(variant.len());
+    let (base, variant) = (&base[..n], &variant[..n]);
+    let precision = Precision::of(n);
+    let differences: Vec<f64> = base.iter().zip(variant).map(|(b, v)| v - b).collect();
+    let differences = Series::of(&differences)?;
+    let ratios: Option<Vec<f64>> =
+        base.iter().zip(variant).map(|(b, v)| (*b > 0.0).then(|| (v - b) / b)).collect();
+    let relative = ratios.as_deref().and_then(Series::of);
+    Some(Effect {
+        rounds: n,
+        difference: differences.median_estimate(&precision),
+        relative: relative.as_ref().map(|r| r.median_estimate(&precision)),
+        hodges_lehmann: hodges_lehmann(&differences.sorted)?,
+        hodges_lehmann_relative: relative.as_ref().and_then(|r| hodges_lehmann(&r.sorted)),
+        quantiles: quantile_effects(base, variant, method, &precision, cache.get(n)),
+        autocorrelation: differences.autocorrelation,
+    })
+}
+
+fn quantile_effects(
+    base: &[f64],
+    variant: &[f64],
+    method: Method,
+    precision: &Precision,
+    weights: &[Weights],
+) -> Vec<QuantileEffect> {
+    let (base_sorted, variant_sorted) = (&ascending(base), &ascending(variant));
+    let mut effects: Vec<QuantileEffect> = QUANTILES
+        .iter()
+        .zip(weights)
+        .map(|(q, weights)| {
+            let (b, v) = (weights.estimate(base_sorted), weights.estimate(variant_sorted));
+            QuantileEffect { q: *q, base: b, variant: v, difference: Estimate::alone(v - b) }
+        })
+        .collect();
+    let supported = QUANTILES.partition_point(|q| supports_quantile(precision.rounds, *q));
+    let effects_to_bound = &mut effects[..supported];
+    let sides = |effect: &QuantileEffect| {
+        (
+            Side { values: base, sorted: base_sorted, quantile: effect.base },
+            Side { values: variant, sorted: variant_sorted, quantile: effect.variant },
+        )
+    };
+    match method {
+        Method::Linearised => {
+            for effect in effects_to_bound {
+                let (b, v) = sides(effect);
+                let (below, above) =
+                    difference_reach(&b, &v, effect.q, precision.block, |rho| precision.reach(rho));
+                let value = effect.difference.value;
+                effect.difference =
+                    Estimate::within(value, value - below, value + above, precision.degrees);
+            }
+        }
+        Method::Resampled { resamples, seed } => {
+            let weights: Vec<&Weights> = weights.iter().take(supported).collect();
+            let plan = (precision.block, resamples, seed);
+            let draws = resample(&Ranked::new(base), &Ranked::new(variant), &weights, plan);
+            for (effect, mut draws) in effects_to_bound.iter_mut().zip(draws) {
+                let (b, v) = sides(effect);
+                let rho = difference_autocorrelation(&b, &v);
+                effect.difference = precision.from_draws(effect.difference.value, &mut draws, rho);
+            }
+        }
+    }
+    effects
+}

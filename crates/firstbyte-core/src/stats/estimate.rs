@@ -1,0 +1,110 @@
+//! An estimate with its uncertainty, and the rules for when there is none to state.
+
+use super::dependence::{ALPHA, critical};
+use super::special::student_two_sided;
+
+/// An interval that covers the true value with the stated confidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Half of its width.
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// Whether it lies on one side of zero.
+    pub fn excludes_zero(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+
+    /// The largest effect, either way, that it holds.
+    pub fn largest(&self) -> f64 {
+        self.low.abs().max(self.high.abs())
+    }
+}
+
+/// The fewest rounds that give an interval: four blocks of five. Fewer blocks say next to nothing
+/// about how much blocks vary.
+pub const FEWEST_ROUNDS: usize = 20;
+
+/// An interval for the quantile q wants this many values expected on its thinner side.
+///
+/// The number beyond the quantile varies by about its square root, so the interval's upper end lies
+/// where about 10 − 2·√10 ≈ 4 of 10 values are left: still among the data. With fewer it would be the
+/// largest value whatever that is. Hence p50 from 20 rounds, p75 from 40, p90 from 100, p95 from 200
+/// and p99 from 1,000.
+pub const FEWEST_BEYOND: f64 = 10.0;
+
+/// Whether `n` rounds are enough for an interval of the quantile `q`.
+pub fn supports_quantile(n: usize, q: f64) -> bool {
+    // Half a value of slack, because 1 − 0.99 is not quite 0.01.
+    n >= FEWEST_ROUNDS && n as f64 * q.min(1.0 - q) >= FEWEST_BEYOND - 1e-6
+}
+
+/// An estimate, its 95 % interval, and how well it goes with a true value of zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Its 95 % interval; absent where there are too few rounds. It always holds the estimate.
+    pub interval: Option<Interval>,
+    /// Two-sided p-value of "the true value is zero"; below 5 % exactly when the interval does not
+    /// hold zero.
+    pub p_value: Option<f64>,
+}
+
+impl Estimate {
+    /// Without an interval.
+    pub(super) const fn alone(value: f64) -> Self {
+        Self { value, interval: None, p_value: None }
+    }
+
+    /// With the interval `low..high`, whose width was found with `degrees` degrees of freedom.
+    ///
+    /// The p-value is the interval's own: the share of Student's t as far out as zero is, in units of
+    /// the interval's reach towards zero. It needs no second resampling and has no least value.
+    pub(super) fn within(value: f64, low: f64, high: f64, degrees: f64) -> Self {
+        let interval = Interval { low: low.min(value), high: high.max(value) };
+        let reach = if value > 0.0 { value - interval.low } else { interval.high - value };
+        let p_value = if value == 0.0 {
+            1.0
+        } else if reach > 0.0 {
+            student_two_sided(value.abs() / reach * critical(degrees), degrees)
+        } else {
+            0.0
+        };
+        // On the border rounding must not let the two say different things.
+        let p_value = match interval.excludes_zero() {
+            true => p_value.min(ALPHA - f64::EPSILON),
+            false => p_value.max(ALPHA),
+        };
+        Self { value, interval: Some(interval), p_value: Some(p_value) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_need_rounds() {
+        let least = |q: f64| (1..5_000).find(|n| supports_quantile(*n, q)).unwrap();
+        assert_eq!([0.5, 0.75, 0.9, 0.95, 0.99].map(least), [20, 40, 100, 200, 1_000]);
+    }
+
+    #[test]
+    fn p_value_and_interval_agree() {
+        let on_the_border = Estimate::within(2.0, 0.0, 5.0, 8.0).p_value.unwrap();
+        assert!((on_the_border - 0.05).abs() < 1e-9);
+        assert!(Estimate::within(2.0, 0.5, 5.0, 8.0).p_value.unwrap() < 0.05);
+        assert!(Estimate::within(-2.0, -9.0, 0.1, 8.0).p_value.unwrap() > 0.05);
+        assert_eq!(Estimate::within(0.0, -1.0, 1.0, 8.0).p_value, Some(1.0));
+        assert_eq!(Estimate::within(3.0, 3.0, 3.0, 8.0).p_value, Some(0.0));
+    }
+}

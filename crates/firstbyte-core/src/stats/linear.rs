@@ -1,0 +1,118 @@
+//! Intervals without resampling: through the empirical distribution function.
+//!
+//! The share of values below a quantile is a mean, and the circular block bootstrap's standard error
+//! of a mean is a sum over blocks ([`long_run_covariances`]). Woodruff (*Confidence intervals for
+//! medians and other position measures*, 1952) carries the interval of that share over to the
+//! quantile by way of the order statistics. It costs one pass, and assumes no density.
+
+use super::Interval;
+use super::dependence::long_run_covariances;
+
+/// For each of `values` 1 below `value`, 0 above, ½ at it: ties count half on either side.
+fn shares(values: &[f64], value: f64) -> Vec<f64> {
+    // Without branches: which way they go is as random as the data.
+    values.iter().map(|x| 0.5 * (f64::from(*x < value) + f64::from(*x <= value))).collect()
+}
+
+/// The value at the fractional rank `rank` (from 0), held within the sample.
+fn at_rank(sorted: &[f64], rank: f64) -> f64 {
+    let last = sorted.len() - 1;
+    let rank = rank.clamp(0.0, last as f64);
+    let lower = rank.floor() as usize;
+    let upper = (lower + 1).min(last);
+    sorted[lower] + (sorted[upper] - sorted[lower]) * (rank - lower as f64)
+}
+
+/// The interval of the median `median` of `values`, `reach` standard errors to either side.
+pub(super) fn median_interval(
+    values: &[f64],
+    sorted: &[f64],
+    median: f64,
+    block: usize,
+    reach: f64,
+) -> Interval {
+    let n = values.len();
+    let [variance, _, _] = long_run_covariances(&shares(values, median), &[], block);
+    let ranks = reach * (n as f64 * variance).sqrt();
+    let middle = n as f64 / 2.0 - 0.5;
+    Interval { low: at_rank(sorted, middle - ranks), high: at_rank(sorted, middle + ranks) }
+}
+
+/// One cell's values in both orders, with a quantile of theirs.
+pub(super) struct Side<'a> {
+    /// In the order of rounds.
+    pub(super) values: &'a [f64],
+    /// Ascending.
+    pub(super) sorted: &'a [f64],
+    /// The estimate of the quantile.
+    pub(super) quantile: f64,
+}
+
+/// How far the interval of the difference between two quantiles of the same rounds reaches below and
+/// above it. `reach` makes standard errors to either side out of the series' lag-1 autocorrelation.
+///
+/// Both shares' covariance is taken over blocks; each is carried over to its quantile by the distance
+/// between order statistics as far away as the interval will reach, below and above apart, because
+/// latencies are skewed.
+pub(super) fn difference_reach(
+    base: &Side<'_>,
+    variant: &Side<'_>,
+    q: f64,
+    block: usize,
+    reach: impl Fn(f64) -> f64,
+) -> (f64, f64) {
+    let n = base.values.len();
+    let size = n as f64;
+    let (base_shares, variant_shares) =
+        (shares(base.values, base.quantile), shares(variant.values, variant.quantile));
+    let [vv, bb, vb] = long_run_covariances(&variant_shares, &base_shares, block);
+    let lag1 = lag1_products(&variant_shares, &base_shares);
+    // Values per unit of share, on one side of the quantile; at least a rank away.
+    let per_share = |side: &Side<'_>, variance: f64, direction: f64| {
+        let ranks = (reach(0.0) * (size * variance).sqrt()).max(1.0);
+        let middle = size * q - 0.5;
+        let (near, far) =
+            (at_rank(side.sorted, middle), at_rank(side.sorted, middle + direction * ranks));
+        (far - near).abs() / ranks * size
+    };
+    let one_way = |direction: f64| {
+        let v = per_share(variant, vv, direction);
+        let b = per_share(base, bb, -direction);
+        let variance = (v * v * vv + b * b * bb - 2.0 * v * b * vb).max(0.0);
+        let now = v * v * lag1.0[0] + b * b * lag1.0[1] - 2.0 * v * b * lag1.0[2];
+        let next = v * v * lag1.1[0] + b * b * lag1.1[1] - 2.0 * v * b * lag1.1[2];
+        let rho = if now > 0.0 { next / now } else { 0.0 };
+        reach(rho) * (variance / size).sqrt()
+    };
+    (one_way(-1.0), one_way(1.0))
+}
+
+/// Lag-1 autocorrelation of the difference between both shares.
+pub(super) fn difference_autocorrelation(base: &Side<'_>, variant: &Side<'_>) -> f64 {
+    let (now, next) = lag1_products(
+        &shares(variant.values, variant.quantile),
+        &shares(base.values, base.quantile),
+    );
+    let of = |products: [f64; 3]| products[0] + products[1] - 2.0 * products[2];
+    if of(now) > 0.0 { of(next) / of(now) } else { 0.0 }
+}
+
+/// Products of both series with themselves and each other (variant², base², both), in the same round
+/// and from one round to the next: enough for the autocorrelation of any weighted difference.
+fn lag1_products(variant: &[f64], base: &[f64]) -> ([f64; 3], [f64; 3]) {
+    let n = base.len() as f64;
+    let (mean_v, mean_b) = (variant.iter().sum::<f64>() / n, base.iter().sum::<f64>() / n);
+    let (mut now, mut next) = ([0.0; 3], [0.0; 3]);
+    let (mut last_v, mut last_b) = (0.0, 0.0);
+    for (v, b) in variant.iter().zip(base) {
+        let (v, b) = (v - mean_v, b - mean_b);
+        now[0] += v * v;
+        now[1] += b * b;
+        now[2] += v * b;
+        next[0] += v * last_v;
+        next[1] += b * last_b;
+        next[2] += 0.5 * (v * last_b + b * last_v);
+        (last_v, last_b) = (v, b);
+    }
+    (now, next)
+}
