@@ -1,13 +1,15 @@
 //! A certificate authority of the lab's own: a root, an intermediate, and a leaf per server.
 //!
 //! Everything is made anew for every lab, in memory, and trusted by nobody who is not told to. Keys
-//! are P-256, as most of the web's are.
+//! are P-256, as most of the web's are, unless a leaf is asked for with another.
 
+use std::fmt;
 use std::time::Duration;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, CustomExtension,
+    DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256,
 };
 use time::OffsetDateTime;
 
@@ -17,10 +19,69 @@ use crate::clock;
 const BACKDATED: Duration = Duration::from_secs(24 * 3600);
 const VALID_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// The enterprise number for examples (RFC 5612), and one below it: an extension that nobody knows.
+const PADDING_OID: [u64; 8] = [1, 3, 6, 1, 4, 1, 32_473, 1];
+/// Of an extension of more than 255 bytes beside its content: sequence, OID, octet string.
+const PADDING_OVERHEAD: usize = 19;
+
 /// A root and an intermediate that signs leaves.
 pub struct Ca {
     root_pem: String,
     intermediate: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// What a leaf is to be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeafOptions {
+    /// Its key.
+    pub key: LeafKey,
+    /// How many bytes leaf and intermediate have together (DER, as TLS sends them), within ten; as
+    /// many as they happen to need, about 950 with P-256, when absent. What is missing is random
+    /// bytes in an extension that is not critical.
+    pub chain_bytes: Option<usize>,
+}
+
+/// The kind of a leaf's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LeafKey {
+    /// ECDSA on P-256.
+    #[default]
+    P256,
+    /// RSA with 2048 bits.
+    Rsa2048,
+}
+
+/// Why a certificate was not made.
+#[derive(Debug)]
+pub enum CertificateError {
+    /// A name or key is not fit for one.
+    Refused(rcgen::Error),
+    /// The chain is longer than it was asked to be.
+    ChainTooShort {
+        /// What was asked for, in bytes.
+        asked: usize,
+        /// What it has without any padding.
+        needed: usize,
+    },
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "{error}"),
+            Self::ChainTooShort { asked, needed } => {
+                write!(f, "a chain of {asked} bytes is too short for its content: {needed} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+impl From<rcgen::Error> for CertificateError {
+    fn from(error: rcgen::Error) -> Self {
+        Self::Refused(error)
+    }
 }
 
 /// A server's certificate chain and key, PEM.
@@ -47,8 +108,56 @@ impl Ca {
     }
 
     /// A new leaf for these DNS names and addresses.
+    ///
+    /// # Errors
+    /// A name is none.
     pub fn issue(&self, names: &[String]) -> Result<ServerCertificate, rcgen::Error> {
         let key = key()?;
+        let leaf = self.leaf(names, &key, 0)?;
+        Ok(self.with_chain(&leaf, &key))
+    }
+
+    /// A new leaf for these DNS names and addresses, with the key and the size that are wanted.
+    ///
+    /// # Errors
+    /// A name is none, or the chain cannot be that short.
+    pub fn issue_with(
+        &self,
+        names: &[String],
+        options: &LeafOptions,
+    ) -> Result<ServerCertificate, CertificateError> {
+        let key = match options.key {
+            LeafKey::P256 => key()?,
+            LeafKey::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256)?,
+        };
+        let mut leaf = self.leaf(names, &key, 0)?;
+        if let Some(asked) = options.chain_bytes {
+            let size = |leaf: &Certificate| leaf.der().len() + self.intermediate.der().len();
+            let needed = size(&leaf);
+            let missing = asked
+                .checked_sub(needed)
+                .ok_or(CertificateError::ChainTooShort { asked, needed })?;
+            let padding = missing.saturating_sub(PADDING_OVERHEAD);
+            if padding > 0 {
+                leaf = self.leaf(names, &key, padding)?;
+            }
+        }
+        Ok(self.with_chain(&leaf, &key))
+    }
+
+    fn with_chain(&self, leaf: &Certificate, key: &KeyPair) -> ServerCertificate {
+        ServerCertificate {
+            chain_pem: format!("{}{}", leaf.pem(), self.intermediate.pem()),
+            key_pem: key.serialize_pem(),
+        }
+    }
+
+    fn leaf(
+        &self,
+        names: &[String],
+        key: &KeyPair,
+        padding: usize,
+    ) -> Result<Certificate, rcgen::Error> {
         let mut params = CertificateParams::new(names)?;
         // RFC 5280 allows 64 characters of common name; the names proper are in the extension.
         params.distinguished_name = DistinguishedName::new();
@@ -58,13 +167,27 @@ impl Ca {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
+        if padding > 0 {
+            let content = incompressible(padding);
+            params.custom_extensions.push(CustomExtension::from_oid_content(&PADDING_OID, content));
+        }
         set_validity(&mut params);
-        let leaf = params.signed_by(&key, &self.intermediate)?;
-        Ok(ServerCertificate {
-            chain_pem: format!("{}{}", leaf.pem(), self.intermediate.pem()),
-            key_pem: key.serialize_pem(),
-        })
+        params.signed_by(key, &self.intermediate)
     }
+}
+
+/// Bytes that certificate compression (RFC 8879) does not shorten: those of xorshift64.
+fn incompressible(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_be_bytes());
+    }
+    bytes.truncate(length);
+    bytes
 }
 
 fn issuer(common_name: &str) -> CertificateParams {
@@ -85,4 +208,66 @@ fn set_validity(params: &mut CertificateParams) {
 
 fn key() -> Result<KeyPair, rcgen::Error> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::RootCertStore;
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, UnixTime};
+
+    use super::*;
+
+    const NAME: &str = "www.lab.test";
+
+    /// The chain's size, after rustls has found it good for the name.
+    fn verified_bytes(ca: &Ca, certificate: &ServerCertificate) -> usize {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(ca.root_pem().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes())
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let now = clock::wall().duration_since(std::time::UNIX_EPOCH).unwrap();
+        verifier
+            .build()
+            .unwrap()
+            .verify_server_cert(
+                &chain[0],
+                &chain[1..],
+                &NAME.try_into().unwrap(),
+                &[],
+                UnixTime::since_unix_epoch(now),
+            )
+            .unwrap();
+        chain.iter().map(|certificate| certificate.len()).sum()
+    }
+
+    #[test]
+    fn chains_have_the_size_asked_for_and_verify() {
+        let ca = Ca::new().unwrap();
+        for key in [LeafKey::P256, LeafKey::Rsa2048] {
+            for asked in [2_000, 3_600, 10_000, 40_000] {
+                let options = LeafOptions { key, chain_bytes: Some(asked) };
+                let certificate = ca.issue_with(&[NAME.to_owned()], &options).unwrap();
+                let bytes = verified_bytes(&ca, &certificate);
+                assert!(bytes.abs_diff(asked) <= 10, "{key:?}: {bytes} bytes, {asked} asked");
+            }
+        }
+    }
+
+    #[test]
+    fn a_chain_without_padding_is_small() {
+        let ca = Ca::new().unwrap();
+        let bytes = verified_bytes(&ca, &ca.issue(&[NAME.to_owned()]).unwrap());
+        assert!((800..1_100).contains(&bytes), "{bytes}");
+        let options = LeafOptions { chain_bytes: Some(500), ..LeafOptions::default() };
+        let error = ca.issue_with(&[NAME.to_owned()], &options).unwrap_err();
+        assert!(error.to_string().contains("too short"), "{error}");
+    }
 }

@@ -4,6 +4,7 @@
 //! runs a function on its client; [`up`] makes one that stays. All of it needs Linux; scenarios,
 //! the CA and the [`builtin_server`] do not.
 
+pub mod access_log;
 pub mod builtin_server;
 pub mod ca;
 mod clock;

@@ -1,124 +1,45 @@
-//! A small HTTPS server (rustls, hyper) for machines without nginx, and for tests on loopback.
+//! A small HTTPS server (rustls, hyper, quinn, h3) for machines without nginx, and for tests on
+//! loopback.
 //!
 //! It serves a page of a chosen size at `/`, any other size at `/bytes/N`, and a redirect to `/` at
-//! `/redirect`, over HTTP/1.1 and HTTP/2; it can take its time before the ServerHello and before
-//! the response. It needs no namespace and no privilege.
+//! `/redirect`, over HTTP/1.1, HTTP/2 and HTTP/3; it takes early data and answers it in its first
+//! flight, resumes sessions in the ways it is told to, and can take its time before the ServerHello
+//! and before the response. What it did is in two headers of every response,
+//! `x-firstbyte-early-data` and `x-firstbyte-resumed`, and in its access log. It needs no namespace
+//! and no privilege.
 
+mod config;
+mod hello;
 mod http;
+mod quic;
+mod respond;
+mod stream;
 mod tls;
 
-use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hyper::header::HeaderValue;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tokio_rustls::LazyConfigAcceptor;
 
-use crate::ca::ServerCertificate;
+use respond::{Connection, Site, TlsFacts};
+use tls::Tls;
 
+pub use config::{Config, EarlyData, Group, Listeners, Resumption, StartError, TlsVersions};
 #[cfg(target_os = "linux")]
-pub(crate) use http::page;
-
-/// How a server behaves.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// What it proves its name with.
-    pub certificate: ServerCertificate,
-    /// The protocol versions it speaks.
-    pub versions: TlsVersions,
-    /// The application protocols it takes, by preference; empty for no ALPN.
-    pub alpn: Vec<String>,
-    /// How many session tickets follow a TLS 1.3 handshake.
-    pub tickets: usize,
-    /// Size of the page at `/`.
-    pub page_bytes: usize,
-    /// Time between a request and its response.
-    pub think_time: Duration,
-    /// Time between a ClientHello and its ServerHello.
-    pub handshake_delay: Duration,
-}
-
-/// Protocol versions of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsVersions {
-    /// TLS 1.2 and TLS 1.3.
-    Both,
-    /// TLS 1.2 alone.
-    Tls12,
-    /// TLS 1.3 alone.
-    Tls13,
-}
-
-impl Config {
-    /// Both TLS versions, both HTTP versions, two tickets, 2,000 bytes, no delays.
-    pub fn new(certificate: ServerCertificate) -> Self {
-        Self {
-            certificate,
-            versions: TlsVersions::Both,
-            alpn: vec!["h2".to_owned(), "http/1.1".to_owned()],
-            tickets: 2,
-            page_bytes: 2_000,
-            think_time: Duration::ZERO,
-            handshake_delay: Duration::ZERO,
-        }
-    }
-}
-
-/// The sockets a server accepts on.
-#[derive(Debug, Default)]
-pub struct Listeners {
-    /// With TLS.
-    pub https: Vec<TcpListener>,
-    /// Without.
-    pub http: Vec<TcpListener>,
-}
-
-impl Listeners {
-    /// One of each on 127.0.0.1, at ports that are free.
-    pub fn loopback() -> io::Result<Self> {
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Ok(Self {
-            https: vec![TcpListener::bind(any_port)?],
-            http: vec![TcpListener::bind(any_port)?],
-        })
-    }
-}
-
-/// Why a server did not start.
-#[derive(Debug)]
-pub enum StartError {
-    /// Its certificate or key was refused.
-    Tls(rustls::Error),
-    /// A socket or thread was refused.
-    Io(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tls(error) => write!(f, "cannot set up TLS: {error}"),
-            Self::Io(error) => write!(f, "cannot start: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
+pub(crate) use respond::page;
 
 /// A running server, which stops when this is dropped.
 #[derive(Debug)]
 pub struct Handle {
     https: Option<SocketAddr>,
     http: Option<SocketAddr>,
+    quic: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -136,6 +57,11 @@ impl Handle {
     pub fn http_addr(&self) -> Option<SocketAddr> {
         self.http
     }
+
+    /// Where it accepts QUIC connections, if anywhere.
+    pub fn quic_addr(&self) -> Option<SocketAddr> {
+        self.quic
+    }
 }
 
 impl Drop for Handle {
@@ -149,26 +75,41 @@ impl Drop for Handle {
 }
 
 /// Starts a server in a thread of its own.
+///
+/// # Errors
+/// Certificate and key are of no use, or the system refuses a socket or a thread.
 pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError> {
+    let https = address(&listeners.https, TcpListener::local_addr)?;
+    let http = address(&listeners.http, TcpListener::local_addr)?;
+    let quic = address(&listeners.quic, UdpSocket::local_addr)?;
     let server = Arc::new(Server {
-        tls: Arc::new(tls::config(&config).map_err(StartError::Tls)?),
-        page_bytes: config.page_bytes,
-        think_time: config.think_time,
+        tls: Tls::new(&config)?,
+        site: Arc::new(Site {
+            page_bytes: config.page_bytes,
+            think_time: config.think_time,
+            early_data: config.early_data,
+            alt_svc: quic.and_then(alt_svc),
+            access_log: config.access_log,
+        }),
         handshake_delay: config.handshake_delay,
+        retry: config.retry,
     });
-    let address = |of: &[TcpListener]| of.first().map(TcpListener::local_addr).transpose();
-    let https = address(&listeners.https)?;
-    let http = address(&listeners.http)?;
+    let numbers = Arc::new(Numbers::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut accepting = Vec::new();
+    let mut endpoints = Vec::new();
     {
         let _guard = runtime.enter();
         for (listeners, with_tls) in [(listeners.https, true), (listeners.http, false)] {
             for listener in listeners {
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                accepting.push(accept(listener, Arc::clone(&server), with_tls));
+                let (server, numbers) = (Arc::clone(&server), Arc::clone(&numbers));
+                accepting.push(accept(listener, server, numbers, with_tls));
             }
+        }
+        for socket in listeners.quic {
+            endpoints.push(quic::endpoint(socket, &server)?);
         }
     }
     let (stop, stopped) = oneshot::channel();
@@ -176,28 +117,65 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
         for task in accepting {
             runtime.spawn(task);
         }
-        // Ends when the handle drops its sender.
-        let _ = runtime.block_on(stopped);
+        for endpoint in &endpoints {
+            let (server, numbers) = (Arc::clone(&server), Arc::clone(&numbers));
+            runtime.spawn(quic::accept(endpoint.clone(), server, numbers));
+        }
+        runtime.block_on(async {
+            // Ends when the handle drops its sender.
+            let _ = stopped.await;
+            for endpoint in &endpoints {
+                quic::close(endpoint).await;
+            }
+        });
     })?;
-    Ok(Handle { https, http, stop: Some(stop), thread: Some(thread) })
+    Ok(Handle { https, http, quic, stop: Some(stop), thread: Some(thread) })
+}
+
+/// Where the first of some sockets is.
+fn address<S>(
+    sockets: &[S],
+    of: impl Fn(&S) -> io::Result<SocketAddr>,
+) -> io::Result<Option<SocketAddr>> {
+    sockets.first().map(of).transpose()
+}
+
+/// RFC 7838 §3: at this host, at that port, for a day.
+fn alt_svc(quic: SocketAddr) -> Option<HeaderValue> {
+    HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", quic.port())).ok()
 }
 
 /// What all connections of a server share.
 struct Server {
-    tls: Arc<rustls::ServerConfig>,
-    page_bytes: usize,
-    think_time: Duration,
+    tls: Tls,
+    site: Arc<Site>,
     handshake_delay: Duration,
+    retry: bool,
 }
 
-async fn accept(listener: tokio::net::TcpListener, server: Arc<Server>, with_tls: bool) {
+/// Numbers for connections, from 1.
+#[derive(Default)]
+struct Numbers(AtomicU64);
+
+impl Numbers {
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+async fn accept(
+    listener: tokio::net::TcpListener,
+    server: Arc<Server>,
+    numbers: Arc<Numbers>,
+    with_tls: bool,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let server = Arc::clone(&server);
+                let (server, number) = (Arc::clone(&server), numbers.next());
                 tokio::spawn(async move {
                     // The peer learns of a failure from the connection; nobody else asks.
-                    let _ = server.serve(stream, with_tls).await;
+                    let _ = server.serve(stream, with_tls, number).await;
                 });
             }
             // Out of descriptors: connections that end free some.
@@ -207,19 +185,32 @@ async fn accept(listener: tokio::net::TcpListener, server: Arc<Server>, with_tls
 }
 
 impl Server {
-    async fn serve(&self, stream: TcpStream, with_tls: bool) -> io::Result<()> {
+    async fn serve(&self, stream: TcpStream, with_tls: bool, number: u64) -> io::Result<()> {
         stream.set_nodelay(true)?;
+        let site = Arc::clone(&self.site);
         if !with_tls {
-            return http::serve(stream, false, self.page_bytes, self.think_time).await;
+            let connection = Connection { number, protocol: "HTTP/1.1", tls: None };
+            return http::serve(stream, false, site, connection, Arc::default()).await;
         }
-        let handshake =
-            LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
-        if !self.handshake_delay.is_zero() {
-            tokio::time::sleep(self.handshake_delay).await;
-        }
-        let stream = handshake.into_stream(Arc::clone(&self.tls)).await?;
-        let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        http::serve(stream, h2, self.page_bytes, self.think_time).await
+        let stream = stream::accept(stream, &self.tls, self.handshake_delay).await?;
+        let h2 = stream.tls().alpn_protocol() == Some(b"h2");
+        let connection = Connection {
+            number,
+            protocol: if h2 { "HTTP/2.0" } else { "HTTP/1.1" },
+            tls: Some(facts(stream.tls())),
+        };
+        let early: Arc<AtomicBool> = stream.early();
+        http::serve(stream, h2, site, connection, early).await
+    }
+}
+
+fn facts(tls: &rustls::ServerConnection) -> TlsFacts {
+    TlsFacts {
+        version: match tls.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        },
+        resumed: tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
     }
 }
 

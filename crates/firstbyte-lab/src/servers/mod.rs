@@ -185,5 +185,6 @@ fn well_known_ports(host: &Host) -> io::Result<Listeners> {
     Ok(Listeners {
         https: vec![TcpListener::bind((any, 443))?],
         http: vec![TcpListener::bind((any, 80))?],
+        quic: Vec::new(),
     })
 }

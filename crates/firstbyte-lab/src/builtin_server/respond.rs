@@ -1,0 +1,121 @@
+//! What the built-in server answers, whatever carries it: the page, the headers, the log.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use hyper::header::{ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use hyper::{Method, Response, StatusCode, Uri};
+
+use super::config::EarlyData;
+use crate::access_log::{AccessLog, Entry};
+use crate::clock;
+
+/// The largest body that `/bytes/N` gives.
+const MAX_BYTES: usize = 100_000_000;
+
+const EARLY_DATA: HeaderName = HeaderName::from_static("x-firstbyte-early-data");
+const RESUMED: HeaderName = HeaderName::from_static("x-firstbyte-resumed");
+const ZERO: HeaderValue = HeaderValue::from_static("0");
+const ONE: HeaderValue = HeaderValue::from_static("1");
+
+/// What is the same for every request of a server.
+pub(super) struct Site {
+    pub(super) page_bytes: usize,
+    pub(super) think_time: Duration,
+    pub(super) early_data: EarlyData,
+    /// `h3=":443"`, where there is HTTP/3 to be advertised.
+    pub(super) alt_svc: Option<HeaderValue>,
+    pub(super) access_log: Option<AccessLog>,
+}
+
+/// What is the same for every request of a connection.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) number: u64,
+    pub(super) protocol: &'static str,
+    pub(super) tls: Option<TlsFacts>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct TlsFacts {
+    /// `TLSv1.3`, as OpenSSL and nginx write it.
+    pub(super) version: &'static str,
+    pub(super) resumed: bool,
+}
+
+impl Site {
+    /// The answer to one request, `early` if it came in early data; writes it down.
+    pub(super) async fn respond(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        connection: &Connection,
+        early: bool,
+    ) -> Response<Bytes> {
+        if !self.think_time.is_zero() {
+            tokio::time::sleep(self.think_time).await;
+        }
+        let mut response = if early && self.early_data == EarlyData::TooEarly {
+            with_body(StatusCode::TOO_EARLY, 0)
+        } else {
+            self.page(uri.path())
+        };
+        let length = response.body().len();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_LENGTH, length.into());
+        if let Some(tls) = connection.tls {
+            let flag = |set| if set { ONE } else { ZERO };
+            headers.insert(EARLY_DATA, flag(early));
+            headers.insert(RESUMED, flag(tls.resumed));
+        }
+        if let Some(alt_svc) = &self.alt_svc {
+            headers.insert(ALT_SVC, alt_svc.clone());
+        }
+        if method == Method::HEAD {
+            *response.body_mut() = Bytes::new();
+        }
+        self.log(response.status(), uri, connection, early);
+        response
+    }
+
+    fn log(&self, status: StatusCode, uri: &Uri, connection: &Connection, early: bool) {
+        let Some(log) = &self.access_log else { return };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        log.write(&Entry {
+            time: clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            protocol: connection.protocol.to_owned(),
+            tls: connection.tls.map(|tls| tls.version.to_owned()),
+            resumed: connection.tls.map(|tls| tls.resumed),
+            early: connection.tls.map(|_| early),
+            status: status.as_u16(),
+            connection: Some(connection.number),
+            path: path.to_owned(),
+        });
+    }
+
+    fn page(&self, path: &str) -> Response<Bytes> {
+        let bytes = path.strip_prefix("/bytes/").and_then(|number| number.parse::<usize>().ok());
+        match (path, bytes) {
+            ("/", _) => with_body(StatusCode::OK, self.page_bytes),
+            ("/redirect", _) => {
+                let mut response = with_body(StatusCode::FOUND, 0);
+                response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
+                response
+            }
+            (_, Some(bytes)) if bytes <= MAX_BYTES => with_body(StatusCode::OK, bytes),
+            _ => with_body(StatusCode::NOT_FOUND, 0),
+        }
+    }
+}
+
+fn with_body(status: StatusCode, bytes: usize) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(page(bytes)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+}
+
+/// Text of exactly this many bytes.
+pub(crate) fn page(bytes: usize) -> Vec<u8> {
+    b"The quick brown fox jumps over the lazy dog.\n".iter().copied().cycle().take(bytes).collect()
+}
