@@ -125,6 +125,23 @@ pub fn wall_time_since(then: std::time::SystemTime) -> Duration {
     then.elapsed().unwrap_or_default()
 }
 
+/// Now, as a part of a file's name: `20261121-140509`, in UTC.
+pub fn file_stamp() -> String {
+    let seconds = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0);
+    let now = time::OffsetDateTime::from_unix_timestamp(seconds)
+        .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    let (date, time) = (now.date(), now.time());
+    format!(
+        "{:04}{:02}{:02}-{:02}{:02}{:02}",
+        date.year(),
+        u8::from(date.month()),
+        date.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    )
+}
+
 /// Now, for the runtime's timers.
 pub fn timer_now() -> tokio::time::Instant {
     tokio::time::Instant::now()

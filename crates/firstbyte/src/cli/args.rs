@@ -38,7 +38,9 @@ Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 pub(super) enum Command {
     /// Measure connections to URLs (the default when no command is named)
     Probe(Box<ProbeArgs>),
-    /// Compare TLS 1.2 and 1.3 to three continents, on this machine alone
+    /// Compare ways to connect: randomised rounds, proof, and statistics to decide by
+    Compare(Box<CompareArgs>),
+    /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
@@ -88,6 +90,13 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
 
+    #[command(flatten)]
+    pub visit: VisitArgs,
+}
+
+/// How a visit is made.
+#[derive(Args, Clone, Debug)]
+pub(super) struct VisitArgs {
     /// Who resolves names: dns (A and AAAA timed apart), system (getaddrinfo), or a server's address
     #[arg(long, value_name = "WHO", default_value = "dns", help_heading = "Connection")]
     pub resolver: String,
@@ -209,13 +218,134 @@ fn whole_number(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "not a whole number from 0")
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
+    #[default]
     /// When standard output is a terminal and NO_COLOR is not set
     Auto,
     Always,
     Never,
 }
+
+/// Every combination of the axes' values is visited once a round, in random order.
+#[derive(Args, Clone, Debug)]
+#[command(args_override_self = true, after_help = COMPARE_HELP)]
+pub(super) struct CompareArgs {
+    /// What to measure; https:// unless it says otherwise
+    #[arg(value_name = "URL", required_unless_present_any = ["plan", "resume"])]
+    pub url: Option<String>,
+
+    /// What to vary, and the values to compare; the first is what others are compared with
+    #[arg(long, value_name = "AXIS=VALUE,VALUE", help_heading = "Experiment")]
+    pub vary: Vec<String>,
+    /// A way to connect, as several axes' values under one name
+    #[arg(long, value_name = "NAME: AXIS=VALUE AXIS=VALUE", help_heading = "Experiment")]
+    pub way: Vec<String>,
+    /// Read the experiment from a TOML file; flags given beside it count more
+    #[arg(long, value_name = "FILE", help_heading = "Experiment")]
+    pub plan: Option<PathBuf>,
+    /// Rounds that count; each visits every cell once
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 30, value_parser = at_least_one,
+          help_heading = "Experiment")]
+    pub samples: u32,
+    /// Go on until the interval of every cell's median is this narrow, such as median±1% or
+    /// ttfb.median±0.5% (+- will do for ±)
+    #[arg(long, value_name = "WIDTH", help_heading = "Experiment")]
+    pub until: Option<String>,
+    /// Rounds after which --until gives up
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one,
+          help_heading = "Experiment")]
+    pub max_samples: u32,
+    /// Rounds measured first, shown apart and not pooled
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number,
+          help_heading = "Experiment")]
+    pub warmup: u32,
+    /// Time from when one sample is due to when the next is; 0 is as fast as it goes [default:
+    /// what a visit takes in the first round, and a tenth]
+    #[arg(long, value_name = "SECONDS", help_heading = "Experiment")]
+    pub interval: Option<String>,
+    /// Visit a round's cells side by side: all of them, or those that differ in these axes
+    #[arg(long, value_name = "AXIS,AXIS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "", help_heading = "Experiment")]
+    pub concurrent: Option<String>,
+    /// Measure the first cell twice, to check the experiment itself
+    #[arg(long, help_heading = "Experiment")]
+    pub aa: bool,
+    /// Seed of the order and of the resampling
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Experiment")]
+    pub seed: u64,
+    /// Say what would be measured, and measure nothing
+    #[arg(long, help_heading = "Experiment")]
+    pub dry_run: bool,
+    /// Send requests as early data although their method is not safe to repeat
+    #[arg(long, help_heading = "Experiment")]
+    pub early_data_any_method: bool,
+
+    /// File that every sample is written to before the next one is begun
+    /// [default: firstbyte-DATE-TIME.run]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub run: Option<PathBuf>,
+    /// Go on with the run in FILE where it was interrupted
+    #[arg(long = "continue", id = "resume", value_name = "FILE", help_heading = "Output",
+          conflicts_with_all = ["plan", "run", "vary", "way"])]
+    pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub render: RenderArgs,
+    /// No progress bar
+    #[arg(short, long, help_heading = "Output")]
+    pub silent: bool,
+
+    #[command(flatten)]
+    pub visit: VisitArgs,
+}
+
+/// Where the results of a comparison go.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct RenderArgs {
+    /// One page with all pictures and tables, which needs no network
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Every chart as SVG
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub svg: Option<PathBuf>,
+    /// Every chart as PNG
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub png: Option<PathBuf>,
+    /// All samples as CSV; - is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// All samples as NDJSON; - is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// All samples as Parquet
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub parquet: Option<PathBuf>,
+    /// All samples as HTTP Archive (HAR 1.2)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub har: Option<PathBuf>,
+    /// Colours
+    #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
+    pub color: ColorChoice,
+}
+
+const COMPARE_HELP: &str = "\
+Axes, and their values:
+  tls         1.2, 1.3
+  session     full, resumed, 0rtt (or session-id, ticket, psk by name)
+  http        1.1, 2, 3
+  scheme      http, https, each with :PORT where it is not 80 or 443
+  connection  new, reused
+  family      4, 6
+  edge        NAME:ADDRESS, several addresses joined by +, or NAME:HOST
+  kex         x25519, p256, p384, x25519mlkem768
+  resolver    dns, system, or a server's address
+
+Examples:
+  firstbyte compare https://example.com/ --vary tls=1.2,1.3 --vary family=4,6
+  firstbyte compare URL --vary session=full,resumed,0rtt --until median±1% --html report.html
+  firstbyte compare URL --way 'HTTP/2: http=2 tls=1.3' --way 'HTTP/3, 0-RTT: http=3 session=0rtt'
+  firstbyte compare --plan study.toml --dry-run
+  firstbyte compare --continue firstbyte-20260102-150405.run";
 
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {

@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 mod plan;
 mod progress;
+mod render;
 mod terminal;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::runs::RunError;
 use args::{Cli, Command};
 use exit::Problem;
 
@@ -29,6 +31,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match cli.command {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
+        Some(Command::Compare(arguments)) => commands::compare::run(&arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
         None => commands::probe::run(&cli.probe),
@@ -47,6 +50,20 @@ pub fn options_for(arguments: &[&str]) -> Result<crate::probe::options::Options,
     let arguments = ["firstbyte"].iter().chain(arguments);
     let cli = Cli::try_parse_from(arguments).map_err(|e| e.to_string())?;
     plan::Plan::new(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
+}
+
+/// A run file that cannot be used, in words.
+fn run_problem(error: RunError) -> Problem {
+    let code = match error {
+        RunError::Exists { .. } | RunError::Locked { .. } => exit::WRITE,
+        RunError::Io { operation: "create" | "write", .. } => exit::WRITE,
+        _ => exit::READ,
+    };
+    let problem = Problem::new(code, error.to_string());
+    match error.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
 }
 
 fn report(problem: &Problem) -> ExitCode {

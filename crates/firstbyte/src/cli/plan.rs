@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::args::ProbeArgs;
+use super::args::{ProbeArgs, VisitArgs};
 use super::exit::{self, Problem};
 use super::terminal;
 use crate::net::Bind;
@@ -58,7 +58,7 @@ impl Plan {
         let warmup = args.warmup.unwrap_or(u32::from(args.samples > 1));
         Ok(Self {
             targets,
-            options: options(args)?,
+            options: options(&args.visit, output(args)?)?,
             samples: args.samples,
             warmup,
             interval: values::seconds("--interval", args.interval.as_deref())?,
@@ -73,10 +73,11 @@ pub(super) fn default_options() -> Result<Options, Problem> {
     use clap::Parser;
     let cli = super::args::Cli::try_parse_from(["firstbyte", "https://localhost/"]);
     let cli = cli.map_err(|e| usage(e.to_string()))?;
-    options(&cli.probe)
+    options(&cli.probe.visit, None)
 }
 
-fn target(url: &str) -> Result<Target, Problem> {
+/// What a URL that was typed leads to.
+pub(super) fn target(url: &str) -> Result<Target, Problem> {
     let target = Target::parse(url).map_err(|error| {
         let code = match error {
             BadTarget::Malformed { .. } => exit::BAD_URL,
@@ -114,7 +115,8 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
     })
 }
 
-fn options(args: &ProbeArgs) -> Result<Options, Problem> {
+/// How visits are made that take these flags.
+pub(super) fn options(args: &VisitArgs, output: Option<Output>) -> Result<Options, Problem> {
     Ok(Options {
         resolver: values::resolver(&args.resolver)?,
         family: match (args.ipv4, args.ipv6) {
@@ -134,7 +136,7 @@ fn options(args: &ProbeArgs) -> Result<Options, Problem> {
             .collect::<Result<_, _>>()?,
         bind: bind(args.interface.as_deref())?,
         tls: tls(args)?,
-        http: http(args)?,
+        http: http(args, output)?,
         connect_timeout: values::seconds("--connect-timeout", args.connect_timeout.as_deref())?,
         max_time: values::seconds("--max-time", args.max_time.as_deref())?,
         reuse: false,
@@ -159,7 +161,7 @@ fn bind(interface: Option<&str>) -> Result<Bind, Problem> {
     Ok(Bind::Device(device.to_owned()))
 }
 
-fn tls(args: &ProbeArgs) -> Result<TlsOptions, Problem> {
+fn tls(args: &VisitArgs) -> Result<TlsOptions, Problem> {
     let min = if args.tlsv1_3 { TlsVersion::V1_3 } else { TlsVersion::V1_2 };
     let max = match args.tls_max.as_deref() {
         None | Some("default" | "1.3") => TlsVersion::V1_3,
@@ -189,7 +191,7 @@ fn tls(args: &ProbeArgs) -> Result<TlsOptions, Problem> {
     })
 }
 
-fn http(args: &ProbeArgs) -> Result<HttpOptions, Problem> {
+fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem> {
     let body = data::body(args)?;
     let method = match &args.request {
         Some(name) => Method::from_bytes(name.as_bytes())
@@ -213,7 +215,7 @@ fn http(args: &ProbeArgs) -> Result<HttpOptions, Problem> {
         user_agent: user_agent(args.user_agent.as_deref())?,
         compressed: args.compressed,
         fail: args.fail,
-        output: output(args)?,
+        output,
     })
 }
 
@@ -267,4 +269,10 @@ fn output(args: &ProbeArgs) -> Result<Option<Output>, Problem> {
 
 fn usage(message: impl Into<String>) -> Problem {
     Problem::new(exit::USAGE, message)
+}
+
+/// Time between samples; zero is none at all.
+pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> {
+    let given = values::seconds("--interval", text)?;
+    Ok(given.or(text.map(|_| Duration::ZERO)))
 }

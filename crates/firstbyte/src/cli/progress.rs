@@ -34,6 +34,12 @@ impl Progress {
         self.0.inc(1);
     }
 
+    /// So many were there before.
+    pub(super) fn skip(&self, steps: u64) {
+        self.0.set_position(steps);
+        self.0.reset_eta();
+    }
+
     /// Clears the bar away.
     pub(super) fn finish(&self) {
         self.0.finish_and_clear();

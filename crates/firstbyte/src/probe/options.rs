@@ -51,6 +51,26 @@ pub enum ResolverChoice {
     System,
 }
 
+impl ResolverChoice {
+    /// Reads `dns`, `system`, or a server's address with or without a port.
+    ///
+    /// # Errors
+    /// That it is none of these.
+    pub fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "dns" => return Ok(Self::Dns),
+            "system" => return Ok(Self::System),
+            _ => {}
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self::Server(address));
+        }
+        let address = text.trim_start_matches('[').trim_end_matches(']').parse();
+        let address: IpAddr = address.map_err(|_| "not a resolver".to_owned())?;
+        Ok(Self::Server(SocketAddr::new(address, 53)))
+    }
+}
+
 /// Address families allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use firstbyte_core::split::{Split, total};
 use firstbyte_core::timeline::Sample;
@@ -15,9 +16,9 @@ use crate::cli::args::{ColorChoice, DemoArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::progress::Progress;
 use crate::cli::terminal::{self, note};
-use crate::experiment::Design;
+use crate::experiment::{Design, Visitor};
 use crate::probe::options::{Family, Options, TlsVersion};
-use crate::probe::{NetProber, Prober, Target};
+use crate::probe::{NetProber, Target};
 use crate::report::chart::{self, Bar};
 use crate::report::comparison::{self, Comparison};
 use crate::report::csv::CsvWriter;
@@ -71,14 +72,19 @@ struct Cell {
     edge: String,
     family: Family,
     tls: TlsVersion,
-    target: Target,
-    prober: NetProber,
+    visitor: Visitor<NetProber>,
 }
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 fn demonstrate(args: &DemoArgs, lab: &Lab, mut outputs: Outputs) -> Result<u8, Problem> {
-    let design = Design { warmup: 1, rounds: args.rounds, seed: args.seed };
+    let design = Design {
+        warmup: 1,
+        rounds: args.rounds,
+        seed: args.seed,
+        interval: None,
+        lanes: crate::experiment::Lanes::One,
+    };
     let runtime = terminal::runtime()?;
     let cells = runtime.block_on(async { cells(lab) })?;
     note(&format!(
@@ -151,7 +157,7 @@ fn cell(
     options.family = family;
     (options.tls.min, options.tls.max) = (tls, tls);
     let prober = NetProber::new(options).map_err(setup_problem)?;
-    Ok(Cell { edge: capitalised(&host.name), family, tls, target, prober })
+    Ok(Cell { edge: capitalised(&host.name), family, tls, visitor: Rc::new((prober, target)) })
 }
 
 impl Cell {
@@ -175,12 +181,17 @@ fn take(
     mut took: impl FnMut(usize, Sample),
 ) -> Result<bool, Problem> {
     let mut csv = CsvWriter::new(&outputs.csv.1).map_err(|e| Problem::output(&e))?;
-    let visit = |cell: usize| cells[cell].prober.probe(&cells[cell].target);
-    let taken = design.run(cells.len(), visit, |cell, sample| {
-        csv.sample(&sample).map_err(|e| Problem::output(&e))?;
-        took(cell, sample);
-        Ok(())
-    });
+    let visitors: Vec<Visitor<NetProber>> = cells.iter().map(|c| Rc::clone(&c.visitor)).collect();
+    let taken = design.run(
+        &visitors,
+        |_, _| false,
+        |_| true,
+        |visited| {
+            csv.sample(&visited.sample).map_err(|e| Problem::output(&e))?;
+            took(visited.cell, visited.sample);
+            Ok(())
+        },
+    );
     tokio::task::LocalSet::new().block_on(runtime, async {
         tokio::select! {
             biased;

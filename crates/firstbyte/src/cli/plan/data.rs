@@ -4,7 +4,7 @@ use std::io::Read;
 
 use bytes::Bytes;
 
-use crate::cli::args::ProbeArgs;
+use crate::cli::args::VisitArgs;
 use crate::cli::exit::{self, Problem};
 use crate::report::write_out::Format;
 
@@ -18,7 +18,7 @@ pub(super) fn write_out(format: &str) -> Result<Format, Problem> {
 }
 
 /// The request's body: every `-d`, `--data-raw` and `--data-binary`, joined by `&` as curl does.
-pub(super) fn body(args: &ProbeArgs) -> Result<Option<Bytes>, Problem> {
+pub(super) fn body(args: &VisitArgs) -> Result<Option<Bytes>, Problem> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for text in &args.data {
         parts.push(match text.strip_prefix('@') {

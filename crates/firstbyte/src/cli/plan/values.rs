@@ -1,6 +1,6 @@
 //! Values of single flags, each with an error that says what it should have been.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::usage;
@@ -19,16 +19,8 @@ pub(super) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<Duration>
 }
 
 pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
-    match text {
-        "dns" => return Ok(ResolverChoice::Dns),
-        "system" => return Ok(ResolverChoice::System),
-        _ => {}
-    }
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(ResolverChoice::Server(address));
-    }
-    address(text).map(|ip| ResolverChoice::Server(SocketAddr::new(ip, 53))).ok_or_else(|| {
-        usage(format!("--resolver {text:?}: not a resolver"))
+    ResolverChoice::read(text).map_err(|why| {
+        usage(format!("--resolver {text:?}: {why}"))
             .hint("one of dns, system, or an address such as 192.0.2.1 or [2001:db8::1]:53")
     })
 }

@@ -1,0 +1,182 @@
+//! `firstbyte compare URL --vary …`: several ways to connect, measured side by side.
+
+mod dry_run;
+mod measure;
+mod plan_file;
+mod until;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use crate::cli::args::{Cli, Command, CompareArgs};
+use crate::cli::exit::{self, Problem};
+use crate::cli::terminal::note;
+use crate::cli::{plan, run_problem};
+use crate::experiment::{Axis, Design, Lanes, Matrix, Visit};
+use crate::probe::options::SessionUse;
+use crate::runs::Run;
+
+pub(in crate::cli) use measure::{Measured, measure};
+use until::Until;
+
+/// What will be compared, and how.
+#[derive(Debug)]
+pub(in crate::cli) struct Study {
+    pub axes: Vec<Axis>,
+    pub matrix: Matrix,
+    pub design: Design,
+    pub until: Option<Until>,
+    pub args: CompareArgs,
+    /// The command that repeats it.
+    pub command: Vec<String>,
+}
+
+pub(in crate::cli) fn run(args: &CompareArgs) -> Result<u8, Problem> {
+    let study = Study::from_arguments(args, &std::env::args().collect::<Vec<_>>())?;
+    for (cell, why) in &study.matrix.left_out {
+        note(&format!("left out: {cell}: {why}"));
+    }
+    if args.dry_run {
+        return dry_run::print(&study);
+    }
+    let measured = measure(&study)?;
+    measured.render(&study.args.render)
+}
+
+impl Study {
+    /// The study that these arguments ask for: `typed` is the whole command line.
+    pub(in crate::cli) fn from_arguments(
+        args: &CompareArgs,
+        typed: &[String],
+    ) -> Result<Self, Problem> {
+        if let Some(file) = &args.resume {
+            let header = Run::read(file).map_err(run_problem)?.header;
+            let again = reparse(&header.command)?;
+            let mut study = Self::new(&again, header.command)?;
+            study.args.resume = Some(file.clone());
+            study.args.render.clone_from(&args.render);
+            study.args.silent = args.silent;
+            // A run can be made longer.
+            if typed.iter().any(|word| word == "-n" || word.starts_with("--samples")) {
+                study.args.samples = args.samples;
+                study.design.rounds = args.samples;
+            }
+            return Ok(study);
+        }
+        match &args.plan {
+            Some(file) => {
+                let command = plan_file::command(file, args.url.as_deref(), typed)?;
+                Self::new(&reparse(&command)?, command)
+            }
+            None => Self::new(args, typed.to_vec()),
+        }
+    }
+
+    /// The study that these words ask for, as if they had been typed.
+    pub(in crate::cli) fn of_words(words: &[String]) -> Result<Self, Problem> {
+        Self::new(&reparse(words)?, words.to_vec())
+    }
+
+    fn new(args: &CompareArgs, command: Vec<String>) -> Result<Self, Problem> {
+        let url =
+            args.url.as_deref().ok_or_else(|| usage("no URL, neither here nor in the plan"))?;
+        let mut options = plan::options(&args.visit, None)?;
+        if args.visit.location {
+            return Err(usage("-L: a comparison measures single connections")
+                .hint("compare the URL that the redirects lead to"));
+        }
+        if args.early_data_any_method {
+            options.tls.session = SessionUse::EarlyData { any_method: true };
+        }
+        let mut base = Visit { target: plan::target(url)?, options };
+        let axes = axes(args)?;
+        if args.early_data_any_method && !axes.iter().any(|axis| axis.name == "session") {
+            base.options.tls.session = SessionUse::Full;
+        }
+        let mut matrix = Matrix::new(&axes, &base);
+        if matrix.variants.is_empty() {
+            let (cell, why) = matrix.left_out.first().cloned().unwrap_or_default();
+            return Err(usage(format!("none of the combinations can be had: {cell}: {why}")));
+        }
+        if args.aa {
+            matrix.add_twin();
+        }
+        if matrix.variants.len() > usize::from(u16::MAX) {
+            return Err(usage(format!("{} cells are too many", matrix.variants.len())));
+        }
+        let until = args.until.as_deref().map(Until::read).transpose().map_err(usage)?;
+        Ok(Self {
+            design: Design {
+                warmup: args.warmup,
+                rounds: if until.is_some() { args.max_samples } else { args.samples },
+                seed: args.seed,
+                interval: plan::interval(args.interval.as_deref())?,
+                lanes: lanes(args.concurrent.as_deref(), &axes, &matrix)?,
+            },
+            axes,
+            matrix,
+            until,
+            args: args.clone(),
+            command,
+        })
+    }
+}
+
+fn axes(args: &CompareArgs) -> Result<Vec<Axis>, Problem> {
+    let mut axes = Vec::new();
+    if !args.way.is_empty() {
+        axes.push(Axis::read_ways(&args.way).map_err(|why| usage(format!("--way: {why}")))?);
+    }
+    for text in &args.vary {
+        let axis = Axis::read(text).map_err(|why| usage(format!("--vary {why}")))?;
+        if axes.iter().any(|other| other.name == axis.name) {
+            return Err(usage(format!("--vary {} is there twice", axis.name))
+                .hint(format!("put all values behind one: --vary {}=VALUE,VALUE", axis.name)));
+        }
+        axes.push(axis);
+    }
+    if axes.is_empty() && !args.aa {
+        return Err(usage("there is nothing to compare").hint("--vary tls=1.2,1.3, for example"));
+    }
+    Ok(axes)
+}
+
+/// Which cells are visited at the same time.
+fn lanes(concurrent: Option<&str>, axes: &[Axis], matrix: &Matrix) -> Result<Lanes, Problem> {
+    let Some(names) = concurrent else { return Ok(Lanes::One) };
+    let names: Vec<&str> = names.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
+    if names.is_empty() {
+        return Ok(Lanes::Abreast);
+    }
+    if let Some(name) = names.iter().find(|name| axes.iter().all(|axis| axis.name != **name)) {
+        return Err(usage(format!("--concurrent={name}: that axis is not varied")));
+    }
+    let mut lanes: Vec<(Vec<&str>, Vec<usize>)> = Vec::new();
+    for (index, variant) in matrix.variants.iter().enumerate() {
+        let factors = variant.cell.factors.iter();
+        let key: Vec<&str> = factors
+            .filter(|factor| names.contains(&factor.axis.as_str()))
+            .map(|factor| factor.value.as_str())
+            .collect();
+        match lanes.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, lane)) => lane.push(index),
+            None => lanes.push((key, vec![index])),
+        }
+    }
+    Ok(Lanes::Several(lanes.into_iter().map(|(_, lane)| lane).collect()))
+}
+
+/// Reads a command line of `compare` again.
+fn reparse(words: &[String]) -> Result<CompareArgs, Problem> {
+    let cli = Cli::try_parse_from(words.iter().map(OsString::from))
+        .map_err(|error| usage(error.to_string().trim_start_matches("error: ").trim_end()))?;
+    match cli.command {
+        Some(Command::Compare(args)) => Ok(*args),
+        _ => Err(usage("not a command line of `compare`")),
+    }
+}
+
+fn usage(message: impl Into<String>) -> Problem {
+    Problem::new(exit::USAGE, message)
+}

@@ -1,0 +1,130 @@
+//! A plan: an experiment as a TOML file, which can be shared.
+//!
+//! It says what the flags of `compare` say; what is typed beside it counts more.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::cli::exit::{self, Problem};
+use crate::probe::describe_io;
+
+/// A plan, as written. Every field is described in `docs/plans.md`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::cli) struct PlanFile {
+    pub url: Option<String>,
+    #[serde(default)]
+    pub vary: Vec<String>,
+    #[serde(default)]
+    pub way: Vec<String>,
+    pub samples: Option<u32>,
+    pub until: Option<String>,
+    pub max_samples: Option<u32>,
+    pub warmup: Option<u32>,
+    pub interval: Option<f64>,
+    pub seed: Option<u64>,
+    pub concurrent: Option<String>,
+    #[serde(default)]
+    pub aa: bool,
+    /// Further flags, as they would be typed.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// What has to come out, for `lab study`.
+    #[serde(default)]
+    pub expect: Vec<toml::Table>,
+}
+
+impl PlanFile {
+    /// Reads a plan.
+    pub(in crate::cli) fn read(path: &Path) -> Result<Self, Problem> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Problem::new(exit::READ, format!("--plan {shown}: {}", describe_io(&error)))
+        })?;
+        Self::parse(&text)
+            .map_err(|why| Problem::new(exit::USAGE, format!("--plan {shown}: {why}")))
+    }
+
+    /// Reads the text of a plan.
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    }
+
+    /// The flags it stands for.
+    pub(in crate::cli) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut flag = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.extend([name.to_owned(), value]);
+            }
+        };
+        for axis in &self.vary {
+            flag("--vary", Some(axis.clone()));
+        }
+        for way in &self.way {
+            flag("--way", Some(way.clone()));
+        }
+        flag("--samples", self.samples.map(|n| n.to_string()));
+        flag("--until", self.until.clone());
+        flag("--max-samples", self.max_samples.map(|n| n.to_string()));
+        flag("--warmup", self.warmup.map(|n| n.to_string()));
+        flag("--interval", self.interval.map(|seconds| seconds.to_string()));
+        flag("--seed", self.seed.map(|n| n.to_string()));
+        words.extend(self.concurrent.iter().map(|axes| format!("--concurrent={axes}")));
+        words.extend(self.aa.then(|| "--aa".to_owned()));
+        words.extend(self.flags.iter().cloned());
+        words
+    }
+}
+
+/// The command line that `typed`, with a plan in it, stands for.
+pub(super) fn command(
+    path: &Path,
+    url: Option<&str>,
+    typed: &[String],
+) -> Result<Vec<String>, Problem> {
+    let plan = PlanFile::read(path)?;
+    let split = typed.iter().position(|word| word == "compare").map_or(typed.len(), |at| at + 1);
+    let (before, after) = typed.split_at(split);
+    let mut words = before.to_vec();
+    if let (None, Some(url)) = (url, &plan.url) {
+        words.push(url.clone());
+    }
+    words.extend(plan.words());
+    let mut after = after.iter();
+    while let Some(word) = after.next() {
+        if word == "--plan" {
+            after.next();
+        } else if !word.starts_with("--plan=") {
+            words.push(word.clone());
+        }
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_counts_more_than_the_plan() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plan.toml");
+        let text = "url = 'https://a.test/'\nvary = ['tls=1.2,1.3']\nsamples = 5\nflags = ['-k']\n";
+        std::fs::write(&path, text).unwrap();
+        let plan = path.to_str().unwrap();
+        let typed = ["firstbyte", "compare", "--plan", plan, "--samples", "9"].map(String::from);
+        let words = command(&path, None, &typed).unwrap();
+        let args = super::super::reparse(&words).unwrap();
+        assert_eq!((args.url.as_deref(), args.samples), (Some("https://a.test/"), 9));
+        assert!(args.visit.insecure && args.plan.is_none());
+        assert_eq!(args.vary, ["tls=1.2,1.3"]);
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_named() {
+        let error = PlanFile::parse("sampels = 3").unwrap_err();
+        assert!(error.contains("sampels") && error.contains("samples"), "{error}");
+    }
+}

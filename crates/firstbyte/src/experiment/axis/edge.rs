@@ -1,0 +1,82 @@
+//! `edge=london:198.51.100.1,sydney:198.51.100.3`: which of a service's servers answers.
+//!
+//! Name in the certificate and in the request stay those of the URL, as with curl's `--resolve`.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use firstbyte_core::run::Shortfall;
+use firstbyte_core::timeline::Connection;
+
+use super::{Setting, Visit};
+use crate::probe::options::{ConnectTo, ResolveOverride};
+
+#[derive(Debug)]
+struct Edge {
+    name: String,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Addresses(Vec<IpAddr>),
+    /// A name of its own, for the resolver.
+    Host(String),
+}
+
+pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
+    let (name, place) = value.split_once(':').ok_or("there is no address")?;
+    if name.is_empty() || place.is_empty() {
+        return Err("a name and an address are needed".into());
+    }
+    let addresses: Result<Vec<IpAddr>, _> =
+        place.split('+').map(|address| address.trim_matches(['[', ']']).parse()).collect();
+    let place = match addresses {
+        Ok(addresses) => Place::Addresses(addresses),
+        Err(_) if url::Host::parse(place).is_ok() => Place::Host(place.to_owned()),
+        Err(_) => return Err(format!("{place:?} is neither an address nor a host")),
+    };
+    Ok(Rc::new(Edge { name: name.to_owned(), place }))
+}
+
+impl Setting for Edge {
+    fn label(&self) -> String {
+        let mut letters = self.name.chars();
+        let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+        first.unwrap_or_default() + letters.as_str()
+    }
+
+    fn apply(&self, visit: &mut Visit) -> Result<(), String> {
+        let (host, port) = (visit.target.host.clone(), visit.target.port);
+        match &self.place {
+            Place::Addresses(addresses) => visit.options.resolve.insert(
+                0,
+                ResolveOverride {
+                    host: Some(host.to_ascii_lowercase()),
+                    port: Some(port),
+                    addresses: addresses.clone(),
+                },
+            ),
+            Place::Host(other) => visit.options.connect_to.insert(
+                0,
+                ConnectTo {
+                    from_host: Some(host),
+                    from_port: Some(port),
+                    to_host: Some(other.clone()),
+                    to_port: None,
+                },
+            ),
+        }
+        Ok(())
+    }
+
+    fn prove(&self, connection: &Connection) -> Result<(), Shortfall> {
+        let remote = connection.facts.remote.ok_or(Shortfall::OtherAddress)?;
+        match &self.place {
+            Place::Addresses(addresses) if !addresses.contains(&remote.ip()) => {
+                Err(Shortfall::OtherAddress)
+            }
+            _ => Ok(()),
+        }
+    }
+}

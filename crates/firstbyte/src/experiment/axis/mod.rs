@@ -1,0 +1,194 @@
+//! Axes: what can be varied, what each value asks of a visit, and how the wire proves that it was so.
+//!
+//! One file an axis. A value is a [`Setting`]: it changes how a visit is made, says what it is called,
+//! and holds the facts of a finished connection against what was asked for.
+
+mod connection;
+mod edge;
+mod family;
+mod http;
+mod kex;
+mod resolver;
+mod scheme;
+mod session;
+mod tls;
+
+use std::fmt;
+use std::rc::Rc;
+
+use firstbyte_core::run::{Shortfall, Standing};
+use firstbyte_core::timeline::Connection;
+
+use crate::probe::Target;
+use crate::probe::options::Options;
+
+/// How one cell's visits are made: what settings change.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// What is visited.
+    pub target: Target,
+    /// How.
+    pub options: Options,
+}
+
+/// A value of an axis.
+pub trait Setting: fmt::Debug {
+    /// What it is called in a table or a sentence: "TLS 1.3", "0-RTT".
+    fn label(&self) -> String;
+
+    /// Asks for it.
+    ///
+    /// # Errors
+    /// Why it cannot be had together with what was asked for before.
+    fn apply(&self, visit: &mut Visit) -> Result<(), String>;
+
+    /// Looks for it in what happened.
+    ///
+    /// # Errors
+    /// What is lacking.
+    fn prove(&self, connection: &Connection) -> Result<(), Shortfall>;
+}
+
+/// A way to read one value of an axis.
+type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
+
+/// Every axis: its name, what its values look like, and how one is read. In the order in which
+/// settings are applied: a later one may depend on what an earlier one chose.
+const AXES: [(&str, &str, ReadValue); 9] = [
+    ("scheme", "http, https, each with :PORT where it is not 80 or 443", scheme::read),
+    ("edge", "NAME:ADDRESS, several addresses joined by +, or NAME:HOST", edge::read),
+    ("family", "4, 6", family::read),
+    ("tls", "1.2, 1.3", tls::read),
+    ("http", "1.1, 2, 3", http::read),
+    ("kex", "x25519, p256, p384, x25519mlkem768", kex::read),
+    ("session", "full, resumed, 0rtt (or session-id, ticket, psk by name)", session::read),
+    ("connection", "new, reused", connection::read),
+    ("resolver", "dns, system, or a server's address", resolver::read),
+];
+
+/// Axes that mean nothing without TLS.
+const OF_TLS: [&str; 3] = ["tls", "kex", "session"];
+
+/// Several settings under one name: the axis of `--way`.
+pub const WAY: &str = "way";
+
+/// One axis and the values that are compared, as given by the user: `tls=1.2,1.3`.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Its name.
+    pub name: &'static str,
+    /// Its values.
+    pub values: Vec<Value>,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// As written.
+    pub written: String,
+    /// As shown.
+    pub label: String,
+    /// What it asks for.
+    pub parts: Vec<Part>,
+}
+
+/// A setting, and the place of its axis in the order of application.
+#[derive(Clone, Debug)]
+pub struct Part {
+    rank: usize,
+    setting: Rc<dyn Setting>,
+}
+
+impl Axis {
+    /// Reads `AXIS=VALUE,VALUE…`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let (name, values) = text.split_once('=').unwrap_or((text, ""));
+        let Some(rank) = AXES.iter().position(|(known, ..)| *known == name.trim()) else {
+            let names: Vec<&str> = AXES.iter().map(|(name, ..)| *name).collect();
+            return Err(format!("no axis is called {name:?}; there are {}", names.join(", ")));
+        };
+        let (name, shape, _) = AXES[rank];
+        let mut axis = Self { name, values: Vec::new() };
+        for value in values.split(',').map(str::trim).filter(|value| !value.is_empty()) {
+            let setting = setting(rank, value)?;
+            axis.push(Value {
+                written: value.to_owned(),
+                label: setting.label(),
+                parts: vec![Part { rank, setting }],
+            })?;
+        }
+        if axis.values.is_empty() {
+            return Err(format!("{name} has no value; values are {shape}"));
+        }
+        Ok(axis)
+    }
+
+    /// Reads `NAME: AXIS=VALUE AXIS=VALUE…`, once for every way.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_ways(texts: &[String]) -> Result<Self, String> {
+        let mut axis = Self { name: WAY, values: Vec::new() };
+        for text in texts {
+            let (label, settings) = text.split_once(':').ok_or_else(|| {
+                format!("{text:?} has no colon; a way is NAME: AXIS=VALUE AXIS=VALUE…")
+            })?;
+            let mut parts = Vec::new();
+            for written in settings.split_whitespace() {
+                let (name, value) = written.split_once('=').unwrap_or((written, ""));
+                let rank = AXES.iter().position(|(known, ..)| *known == name);
+                let rank = rank.ok_or_else(|| format!("{text:?}: no axis is called {name:?}"))?;
+                parts.push(Part { rank, setting: setting(rank, value)? });
+            }
+            let label = label.trim().to_owned();
+            axis.push(Value { written: label.clone(), label, parts })?;
+        }
+        Ok(axis)
+    }
+
+    fn push(&mut self, value: Value) -> Result<(), String> {
+        if self.values.iter().any(|other| other.written == value.written) {
+            return Err(format!("{}={} is there twice", self.name, value.written));
+        }
+        self.values.push(value);
+        Ok(())
+    }
+}
+
+fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
+    let (name, shape, read) = AXES[rank];
+    read(value).map_err(|why| format!("{name}={value}: {why}; values are {shape}"))
+}
+
+/// Applies the parts of a cell.
+///
+/// # Errors
+/// Why they cannot be had together.
+pub fn apply(parts: &mut [Part], visit: &mut Visit) -> Result<(), String> {
+    parts.sort_by_key(|part| part.rank);
+    for part in parts.iter() {
+        part.setting.apply(visit)?;
+        let name = AXES[part.rank].0;
+        if !visit.target.tls && OF_TLS.contains(&name) {
+            return Err("there is no TLS with http".into());
+        }
+    }
+    Ok(())
+}
+
+/// What `connection` counts for in a cell of these parts.
+pub fn standing(parts: &[Part], connection: &Connection) -> Standing {
+    if connection.failure.is_some() {
+        return Standing::Failed;
+    }
+    let shortfall = parts.iter().find_map(|part| part.setting.prove(connection).err());
+    shortfall.map_or(Standing::Proven, Standing::Unproven)
+}
+
+/// Every axis with the shape of its values, for help.
+pub fn describe() -> String {
+    AXES.iter().map(|(name, shape, _)| format!("  {name:<11} {shape}\n")).collect()
+}

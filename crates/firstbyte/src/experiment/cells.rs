@@ -1,0 +1,86 @@
+//! The cells of an experiment: every combination of the axes' values that can be had.
+
+use firstbyte_core::run::{Cell, Factor, Standing};
+use firstbyte_core::timeline::Connection;
+
+use super::axis::{self, Axis, Part, Visit};
+use crate::probe::{NetProber, SetupError};
+
+/// A cell that can be visited.
+#[derive(Debug)]
+pub struct Variant {
+    /// What it is called.
+    pub cell: Cell,
+    /// How it is visited.
+    pub visit: Visit,
+    parts: Vec<Part>,
+}
+
+impl Variant {
+    /// What `connection` counts for.
+    pub fn standing(&self, connection: &Connection) -> Standing {
+        axis::standing(&self.parts, connection)
+    }
+
+    /// Who takes its samples. Sessions and open connections are the cell's own.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn prober(&self) -> Result<NetProber, SetupError> {
+        NetProber::new(self.visit.options.clone())
+    }
+}
+
+/// The matrix of `axes`.
+#[derive(Debug, Default)]
+pub struct Matrix {
+    /// The cells that can be visited.
+    pub variants: Vec<Variant>,
+    /// Those that cannot, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Matrix {
+    /// All combinations of `axes`, the last one changing fastest, on top of `base`.
+    pub fn new(axes: &[Axis], base: &Visit) -> Self {
+        let mut matrix = Self::default();
+        let total: usize = axes.iter().map(|axis| axis.values.len()).product();
+        for index in 0..total {
+            let mut rest = index;
+            let mut chosen = Vec::with_capacity(axes.len());
+            for axis in axes.iter().rev() {
+                chosen.push((axis.name, &axis.values[rest % axis.values.len()]));
+                rest /= axis.values.len();
+            }
+            chosen.reverse();
+            let mut parts: Vec<Part> =
+                chosen.iter().flat_map(|(_, value)| value.parts.iter().cloned()).collect();
+            let mut visit = base.clone();
+            let possible = axis::apply(&mut parts, &mut visit);
+            let factors = chosen.iter().map(|(axis, value)| Factor {
+                axis: (*axis).to_owned(),
+                value: value.written.clone(),
+                label: value.label.clone(),
+            });
+            let cell = Cell {
+                factors: factors.collect(),
+                url: visit.target.url.to_string(),
+                twin_of: None,
+            };
+            match possible {
+                Ok(()) => matrix.variants.push(Variant { cell, visit, parts }),
+                Err(why) => matrix.left_out.push((cell.name(), why)),
+            }
+        }
+        matrix
+    }
+
+    /// Adds the first cell a second time, to check the experiment itself (A/A).
+    pub fn add_twin(&mut self) {
+        if let Some(first) = self.variants.first() {
+            let cell = Cell { twin_of: Some(0), ..first.cell.clone() };
+            let twin = Variant { cell, visit: first.visit.clone(), parts: first.parts.clone() };
+            self.variants.push(twin);
+        }
+    }
+}
