@@ -44,7 +44,9 @@ pub fn sample_line(
     interner: &mut Interner,
     out: &mut Vec<u8>,
 ) -> std::io::Result<()> {
-    let stored = StoredSample::of(&taken.sample, url, interner);
+    let mut stored = StoredSample::of(&taken.sample, url, interner);
+    // It stands before it.
+    stored.connection.started_unix_ns = None;
     interner.fresh().iter().for_each(|line| out.extend_from_slice(line.as_bytes()));
     let row = taken.row();
     write!(out, r#"{{"cell":{},"round":{},"warmup":{}"#, row.cell, row.round, row.warmup)?;
@@ -81,10 +83,12 @@ pub fn sample_line(
 pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, LineError> {
     #[derive(Deserialize)]
     struct Whole {
+        started_unix_ns: Option<u64>,
         sample: StoredSample,
     }
     let row = row(line)?;
-    let whole: Whole = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
+    let mut whole: Whole = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
+    whole.sample.connection.started_unix_ns = whole.started_unix_ns;
     let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
     let sample = whole.sample.sample(url, row.round, row.warmup, facts);
     Ok(Taken {
