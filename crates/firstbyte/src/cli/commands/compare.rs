@@ -34,11 +34,11 @@ pub(in crate::cli) struct Study {
 
 pub(in crate::cli) fn run(args: &CompareArgs) -> Result<u8, Problem> {
     let study = Study::from_arguments(args, &std::env::args().collect::<Vec<_>>())?;
-    for (cell, why) in &study.matrix.left_out {
-        note(&format!("left out: {cell}: {why}"));
-    }
     if args.dry_run {
         return dry_run::print(&study);
+    }
+    for (cell, why) in &study.matrix.left_out {
+        note(&format!("left out: {cell}: {why}"));
     }
     let measured = measure(&study)?;
     measured.render(&study.args.render)
