@@ -5,6 +5,7 @@
 //! one. Phases and causes are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod document;
 pub mod run;
 pub mod split;

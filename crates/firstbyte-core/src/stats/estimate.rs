@@ -60,6 +60,25 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// How far the interval reaches from the estimate, on the side where it reaches further: the ± of
+    /// `--until median±1%`.
+    pub fn reach(&self) -> Option<f64> {
+        let interval = self.interval?;
+        Some((self.value - interval.low).max(interval.high - self.value))
+    }
+
+    /// [`Self::reach`] relative to the estimate. Absent for an estimate of zero.
+    pub fn relative_reach(&self) -> Option<f64> {
+        let reach = self.reach()?;
+        (self.value != 0.0).then(|| reach / self.value.abs())
+    }
+
+    /// The same in units of `unit`, which is positive.
+    pub fn per(&self, unit: f64) -> Self {
+        let interval = self.interval.map(|i| Interval { low: i.low / unit, high: i.high / unit });
+        Self { value: self.value / unit, interval, p_value: self.p_value }
+    }
+
     /// Without an interval.
     pub(super) const fn alone(value: f64) -> Self {
         Self { value, interval: None, p_value: None }

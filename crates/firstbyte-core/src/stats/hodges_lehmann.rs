@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn reduction_moves_it_by_a_hundredth_of_its_standard_error_at_most() {
+    fn reduction_moves_it_by_a_fiftieth_of_its_standard_error_at_most() {
         let mut random = fastrand::Rng::with_seed(4);
         let mut values: Vec<f64> = (0..9_000).map(|_| -random.f64().ln()).collect();
         values.sort_by(f64::total_cmp);
         let standard_error = 1.0 / 9_000f64.sqrt();
         let (reduced, all) =
             (hodges_lehmann(&values).unwrap(), median_of_walsh_averages(&values).unwrap());
-        assert!((reduced - all).abs() < 0.01 * standard_error, "{reduced} and {all}");
+        assert!((reduced - all).abs() < 0.02 * standard_error, "{reduced} and {all}");
     }
 }

@@ -11,6 +11,7 @@ mod linear;
 mod outliers;
 mod paired;
 mod quantile;
+mod rounds;
 #[cfg(test)]
 mod simulated;
 mod special;
@@ -27,3 +28,4 @@ pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};
 pub use paired::{PairedEffect, paired_median_change};
 pub use quantile::{median, quantile};
+pub use rounds::{FORESEEABLE_ROUNDS, Outlook, outlook, rounds_needed};

@@ -1,0 +1,99 @@
+//! How many more rounds: intervals shrink with the square root of the number of rounds.
+//!
+//! A forecast from the rounds so far, which is why it is told as "about". Stopping when an interval
+//! is *narrow* enough leaves its coverage nearly alone; stopping when it *excludes zero* does not
+//! (looking again and again finds a difference in one of five runs without any), so only the width
+//! may end a run.
+
+use super::Estimate;
+
+/// Forecasts do not go beyond this many rounds in all.
+pub const FORESEEABLE_ROUNDS: usize = 100_000;
+
+/// How many rounds more than `rounds` shrink `half_width` to `target`; zero when it is there already.
+/// Absent when it is out of sight: beyond [`FORESEEABLE_ROUNDS`] in all, or `target` is not positive.
+pub fn rounds_needed(rounds: usize, half_width: f64, target: f64) -> Option<usize> {
+    if half_width <= target {
+        return Some(0);
+    }
+    let in_all = (rounds as f64 * (half_width / target).powi(2)).ceil();
+    (target > 0.0 && in_all <= FORESEEABLE_ROUNDS as f64).then(|| in_all as usize - rounds)
+}
+
+/// What more rounds would do for an interval that holds zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outlook {
+    /// At the present effect and spread the interval would exclude zero.
+    Settles {
+        /// After so many more.
+        more: usize,
+    },
+    /// At the present effect and spread the interval would exclude everything beyond the margin.
+    Excludes {
+        /// After so many more.
+        more: usize,
+        /// The margin: the largest difference that is negligible.
+        margin: f64,
+    },
+    /// Neither within [`FORESEEABLE_ROUNDS`].
+    Narrows {
+        /// The largest difference that would then be left possible.
+        margin: f64,
+    },
+}
+
+/// The outlook of `estimate` after `rounds`, where differences up to `negligible` do not matter:
+/// whichever comes first. Absent without an interval.
+pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64) -> Option<Outlook> {
+    let interval = estimate.interval?;
+    let effect = estimate.value.abs();
+    let towards_zero = if estimate.value > 0.0 {
+        estimate.value - interval.low
+    } else {
+        interval.high - estimate.value
+    };
+    let settles = rounds_needed(rounds, towards_zero, effect);
+    let excludes = rounds_needed(rounds, estimate.reach()?, negligible - effect);
+    Some(match (settles, excludes) {
+        (Some(more), None) => Outlook::Settles { more },
+        (Some(more), Some(other)) if more <= other => Outlook::Settles { more },
+        (_, Some(more)) => Outlook::Excludes { more, margin: negligible },
+        (None, None) => {
+            let shrink = (rounds as f64 / FORESEEABLE_ROUNDS.max(rounds) as f64).sqrt();
+            Outlook::Narrows { margin: effect + estimate.reach()? * shrink }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_the_width_takes_four_times_the_rounds() {
+        assert_eq!(rounds_needed(100, 0.02, 0.01), Some(300));
+        assert_eq!(rounds_needed(100, 0.01, 0.01), Some(0));
+        assert_eq!(rounds_needed(100, 0.02, 0.0), None);
+        assert_eq!(rounds_needed(100, 1.0, 0.001), None);
+        assert_eq!(rounds_needed(0, f64::INFINITY, 1.0), None);
+    }
+
+    #[test]
+    fn small_effects_are_ruled_out_rather_than_shown() {
+        let within = |value, low, high| Estimate::within(value, low, high, 10.0);
+        assert_eq!(
+            outlook(&within(-0.01, -0.03, 0.01), 100, 0.005),
+            Some(Outlook::Settles { more: 300 })
+        );
+        assert_eq!(
+            outlook(&within(0.0, -0.02, 0.02), 100, 0.01),
+            Some(Outlook::Excludes { more: 300, margin: 0.01 })
+        );
+        let Some(Outlook::Narrows { margin }) = outlook(&within(0.0, -1.0, 1.0), 1_000, 0.01)
+        else {
+            panic!("1,000 rounds at ±100 % cannot come to ±1 %");
+        };
+        assert!((margin - 0.1).abs() < 1e-12);
+        assert_eq!(outlook(&Estimate::alone(1.0), 5, 0.01), None);
+    }
+}
