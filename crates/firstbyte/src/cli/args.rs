@@ -40,6 +40,8 @@ pub(super) enum Command {
     Probe(Box<ProbeArgs>),
     /// Compare ways to connect: randomised rounds, proof, and statistics to decide by
     Compare(Box<CompareArgs>),
+    /// Measure a plan, and fail when a condition is met: for pipelines
+    Check(CheckArgs),
     /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
@@ -346,6 +348,45 @@ Examples:
   firstbyte compare URL --way 'HTTP/2: http=2 tls=1.3' --way 'HTTP/3, 0-RTT: http=3 session=0rtt'
   firstbyte compare --plan study.toml --dry-run
   firstbyte compare --continue firstbyte-20260102-150405.run";
+
+/// A condition is met when the whole 95 % interval lies beyond its limit; then the exit code is 101.
+#[derive(Args, Debug)]
+#[command(after_help = CHECK_HELP)]
+pub(super) struct CheckArgs {
+    /// What to measure: a plan, as for `compare`
+    #[arg(long, value_name = "FILE", required_unless_present = "candidate")]
+    pub plan: Option<PathBuf>,
+    /// Hold this run against the conditions instead of measuring
+    #[arg(long, value_name = "RUN", conflicts_with = "plan")]
+    pub candidate: Option<PathBuf>,
+    /// The run that growth is counted from
+    #[arg(long, value_name = "RUN")]
+    pub baseline: Option<PathBuf>,
+    /// Fail if this is so, of any way to connect or of those named before a colon
+    #[arg(long, value_name = "CONDITION", required = true)]
+    pub fail_if: Vec<String>,
+    /// Where the summary goes, in Markdown [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
+    #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
+    pub run: Option<PathBuf>,
+    /// No progress bar
+    #[arg(short, long)]
+    pub silent: bool,
+}
+
+const CHECK_HELP: &str = "\
+Conditions:
+  ttfb.p95 > 300ms            absolute: resolve, connect, tls, quic, setup, send, wait, receive,
+                              ttfb or total; median, p50, p75, p90, p95 or p99
+  tls.median +5%              grown since the baseline
+  family=6 tls=1.3: total +20ms   of some ways to connect only
+
+Examples:
+  firstbyte compare --plan site.toml --run baseline.run
+  firstbyte check --plan site.toml --baseline baseline.run --fail-if 'tls.median +5%'
+  firstbyte check --plan site.toml --fail-if 'ttfb.p95 > 300ms' --summary summary.md";
 
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {

@@ -23,6 +23,8 @@ pub(crate) const CLIENT_CERTIFICATE: u8 = 58;
 pub(crate) const CA_FILE: u8 = 77;
 /// The lab could not be set up.
 pub(crate) const LAB: u8 = 100;
+/// A condition of `check` is met, or a study came out other than expected.
+pub(crate) const CONDITION_MET: u8 = 101;
 /// Interrupted by Ctrl-C; what was measured was shown.
 pub(crate) const INTERRUPTED: u8 = 130;
 

@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod condition;
 mod exit;
 mod plan;
 mod progress;
@@ -32,6 +33,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&arguments),
+        Some(Command::Check(arguments)) => commands::check::run(&arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
         None => commands::probe::run(&cli.probe),

@@ -17,7 +17,7 @@ use crate::experiment::{Axis, Design, Lanes, Matrix, Visit};
 use crate::probe::options::SessionUse;
 use crate::runs::Run;
 
-pub(in crate::cli) use measure::{Measured, measure};
+pub(in crate::cli) use measure::measure;
 use until::Until;
 
 /// What will be compared, and how.
@@ -75,7 +75,7 @@ impl Study {
 
     /// The study that these words ask for, as if they had been typed.
     pub(in crate::cli) fn of_words(words: &[String]) -> Result<Self, Problem> {
-        Self::new(&reparse(words)?, words.to_vec())
+        Self::from_arguments(&reparse(words)?, words)
     }
 
     fn new(args: &CompareArgs, command: Vec<String>) -> Result<Self, Problem> {

@@ -1,5 +1,6 @@
 //! What can be done, one file a command.
 
+pub(super) mod check;
 pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod lab;

@@ -1,0 +1,180 @@
+//! `firstbyte check`: measures a plan and fails when a condition is met. For pipelines.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use firstbyte_core::run::Cell;
+use firstbyte_core::stats::Estimate;
+
+use super::compare::{Study, measure};
+use crate::cli::args::CheckArgs;
+use crate::cli::condition::{self, Condition, Finding, Held, Limit};
+use crate::cli::exit::{self, Problem};
+use crate::cli::run_problem;
+use crate::cli::terminal::note;
+use crate::runs::Run;
+
+pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
+    let conditions = args.fail_if.iter().map(|text| Condition::read(text));
+    let conditions: Vec<Condition> = conditions
+        .collect::<Result<_, _>>()
+        .map_err(|why| Problem::new(exit::USAGE, format!("--fail-if {why}")))?;
+    let baseline = args.baseline.as_deref().map(Run::read).transpose().map_err(run_problem)?;
+    if let (None, Some(condition)) = (&baseline, conditions.iter().find(|c| c.needs_baseline())) {
+        return Err(Problem::new(
+            exit::USAGE,
+            format!("--fail-if '{condition}' needs a --baseline RUN to grow from"),
+        ));
+    }
+    let (candidate, measured) = match &args.candidate {
+        Some(path) => (Run::read(path).map_err(run_problem)?, exit::OK),
+        None => {
+            let measured = measure(&study(args)?)?;
+            let code = if measured.interrupted { exit::INTERRUPTED } else { measured.code() };
+            (Run::read(&measured.path).map_err(run_problem)?, code)
+        }
+    };
+    let verdicts = verdicts(&conditions, &candidate, baseline.as_ref())?;
+    let failed = verdicts.iter().any(|verdict| verdict.held.finding == Finding::Met);
+    let text = markdown(&verdicts, &candidate, baseline.as_ref()).unwrap_or_default();
+    match &args.summary {
+        Some(path) => fs::write(path, &text).map_err(|error| {
+            let why = crate::probe::describe_io(&error);
+            Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
+        })?,
+        None => io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?,
+    }
+    Ok(if failed { exit::CONDITION_MET } else { measured })
+}
+
+fn study(args: &CheckArgs) -> Result<Study, Problem> {
+    let mut words = vec!["firstbyte".to_owned(), "compare".to_owned()];
+    let mut flag = |name: &str, path: Option<&Path>| {
+        if let Some(path) = path {
+            words.extend([name.to_owned(), path.to_string_lossy().into_owned()]);
+        }
+    };
+    flag("--plan", args.plan.as_deref());
+    flag("--run", args.run.as_deref());
+    words.extend(args.silent.then(|| "--silent".to_owned()));
+    let study = Study::of_words(&words)?;
+    for (cell, why) in &study.matrix.left_out {
+        note(&format!("left out: {cell}: {why}"));
+    }
+    Ok(study)
+}
+
+/// What a condition found in one cell.
+struct Verdict<'a> {
+    condition: &'a Condition,
+    cell: String,
+    held: Held,
+}
+
+fn verdicts<'a>(
+    conditions: &'a [Condition],
+    candidate: &Run,
+    baseline: Option<&Run>,
+) -> Result<Vec<Verdict<'a>>, Problem> {
+    let cells = candidate.header.cells();
+    let before = baseline.map(|run| run.header.cells());
+    let mut verdicts = Vec::new();
+    for condition in conditions {
+        let about = cells.iter().enumerate().filter(|(_, cell)| condition.is_about(cell));
+        let mut found = false;
+        for (index, cell) in about {
+            found = true;
+            let values = condition::values(&candidate.rows, index, condition.metric);
+            let twin = before.as_ref().and_then(|cells| same(cells, cell));
+            let before = baseline
+                .zip(twin)
+                .map(|(run, index)| condition::values(&run.rows, index, condition.metric));
+            let held = condition.hold(&values, before.as_deref());
+            verdicts.push(Verdict { condition, cell: cell.name(), held });
+        }
+        if !found {
+            return Err(Problem::new(
+                exit::USAGE,
+                format!("--fail-if '{condition}': no way to connect has these values"),
+            )
+            .hint(format!(
+                "there are: {}",
+                cells.iter().map(Cell::name).collect::<Vec<_>>().join("; ")
+            )));
+        }
+    }
+    Ok(verdicts)
+}
+
+fn same(cells: &[Cell], wanted: &Cell) -> Option<usize> {
+    cells.iter().position(|cell| cell.factors == wanted.factors && cell.twin_of == wanted.twin_of)
+}
+
+/// The summary, in Markdown.
+fn markdown(
+    verdicts: &[Verdict<'_>],
+    candidate: &Run,
+    baseline: Option<&Run>,
+) -> Result<String, std::fmt::Error> {
+    let count = |finding| verdicts.iter().filter(|v| v.held.finding == finding).count();
+    let (met, open) = (count(Finding::Met), count(Finding::Open));
+    let mut text = String::new();
+    let head = match (met, open) {
+        (0, 0) => "passed".to_owned(),
+        (0, open) => format!("passed, {open} undecided"),
+        (met, _) => format!("failed, {met} of {} conditions met", verdicts.len()),
+    };
+    writeln!(text, "# firstbyte check: {head}\n")?;
+    writeln!(text, "| | fail if | way to connect | measured (95 % interval) | baseline |")?;
+    writeln!(text, "|---|---|---|---|---|")?;
+    for Verdict { condition, cell, held } in verdicts {
+        let sign = match held.finding {
+            Finding::Met => "❌ failed",
+            Finding::NotMet => "✅ passed",
+            Finding::Open => "❔ undecided",
+        };
+        let figure =
+            held.figure.as_ref().map_or("too few samples".into(), |f| figure(condition, f));
+        let before = held.baseline.map_or("—".into(), milliseconds);
+        writeln!(
+            text,
+            "| {sign} | `{condition}` | {} | {figure} | {before} |",
+            cell.replace('|', "\\|")
+        )?;
+    }
+    writeln!(text, "\nmeasured: `{}`", candidate.path().display())?;
+    if let Some(baseline) = baseline {
+        writeln!(text, "baseline: `{}`", baseline.path().display())?;
+    }
+    if open > 0 {
+        writeln!(
+            text,
+            "\nUndecided: the interval holds the limit, or there are too few samples for one. More \
+             samples narrow it; an undecided condition does not fail the check."
+        )?;
+    }
+    Ok(text)
+}
+
+/// "312.4 ms (308.0 to 316.1)", "+7.9 % (+7.2 to +8.5)".
+fn figure(condition: &Condition, figure: &Estimate) -> String {
+    let share = matches!(condition.limit, Limit::GrownByShare(_));
+    let sign = condition.needs_baseline();
+    let number = |value: f64| match (share, sign) {
+        (true, _) => format!("{:+.1}", value * 100.0),
+        (false, true) => format!("{:+.3}", value / 1e6),
+        (false, false) => format!("{:.3}", value / 1e6),
+    };
+    let unit = if share { "%" } else { "ms" };
+    let interval = figure.interval.map_or_else(
+        || " (too few samples for an interval)".to_owned(),
+        |i| format!(" ({} to {})", number(i.low), number(i.high)),
+    );
+    format!("{} {unit}{interval}", number(figure.value))
+}
+
+fn milliseconds(ns: f64) -> String {
+    format!("{:.3} ms", ns / 1e6)
+}

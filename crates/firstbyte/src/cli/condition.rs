@@ -1,0 +1,270 @@
+//! Conditions on a run, as people write them: `ttfb.p95 > 300ms`, `tls.median +5%`.
+//!
+//! A condition is met when the interval says so: with its whole length beyond the limit. An interval
+//! that holds the limit leaves it open, and open is not met.
+
+use std::fmt;
+
+use firstbyte_core::run::{Cell, Metric, Row};
+use firstbyte_core::stats::{Estimate, Interval, QUANTILES, median_estimate, paired_effect};
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Condition {
+    /// As written.
+    pub text: String,
+    /// Only of cells with these values.
+    pub only: Vec<(String, String)>,
+    pub metric: Metric,
+    /// Which quantile.
+    pub q: f64,
+    pub limit: Limit,
+}
+
+/// What a figure is held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Limit {
+    /// More than so many nanoseconds.
+    Above(f64),
+    /// Less than so many nanoseconds.
+    Below(f64),
+    /// Grown by more than this share of the baseline.
+    GrownByShare(f64),
+    /// Grown by more than so many nanoseconds.
+    GrownBy(f64),
+}
+
+/// Whether a condition is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    Met,
+    NotMet,
+    /// The interval holds the limit, or there are too few samples for one.
+    Open,
+}
+
+/// A condition held against one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Held {
+    pub finding: Finding,
+    /// The figure, nanoseconds or, with a baseline, its growth.
+    pub figure: Option<Estimate>,
+    pub baseline: Option<f64>,
+}
+
+impl Condition {
+    /// Reads a condition.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let bad = |what: &str| {
+            format!(
+                "{text:?}: {what}; write like 'ttfb.p95 > 300ms', 'tls.median +5%' or \
+                 'family=6: total.p90 +20ms'"
+            )
+        };
+        let (only, rest) = match text.split_once(':') {
+            Some((only, rest)) => (only, rest),
+            None => ("", text),
+        };
+        let only = only.split_whitespace().map(|word| {
+            let (axis, value) = word.split_once('=').ok_or_else(|| bad("no = before the colon"))?;
+            Ok((axis.to_owned(), value.to_owned()))
+        });
+        let only = only.collect::<Result<_, String>>()?;
+        let rest = rest.trim();
+        let at = rest.find(['>', '<', '+']).ok_or_else(|| bad("there is no >, < or +"))?;
+        let (what, limit) = rest.split_at(at);
+        let (name, statistic) = what.trim().split_once('.').unwrap_or((what.trim(), "median"));
+        let metric = Metric::named(name).ok_or_else(|| {
+            let names: Vec<&str> = Metric::ALL.iter().map(|m| m.name()).collect();
+            bad(&format!("no metric is called {name:?} ({})", names.join(", ")))
+        })?;
+        let q = quantile_named(statistic).ok_or_else(|| {
+            bad(&format!("{statistic:?} is none of median, p50, p75, p90, p95, p99"))
+        })?;
+        let (sign, value) = limit.split_at(1);
+        let value = value.trim();
+        let limit = match (sign, value.strip_suffix('%')) {
+            ("+", Some(percent)) => {
+                let percent: f64 = percent.trim().parse().map_err(|_| bad("no number before %"))?;
+                Limit::GrownByShare(percent / 100.0)
+            }
+            (_, Some(_)) => return Err(bad("a share is given with +")),
+            (sign, None) => {
+                let ns = nanoseconds(value).ok_or_else(|| bad("no time such as 300ms"))?;
+                match sign {
+                    ">" => Limit::Above(ns),
+                    "<" => Limit::Below(ns),
+                    _ => Limit::GrownBy(ns),
+                }
+            }
+        };
+        Ok(Self { text: text.trim().to_owned(), only, metric, q, limit })
+    }
+
+    /// Whether it needs a run to compare with.
+    pub(super) const fn needs_baseline(&self) -> bool {
+        matches!(self.limit, Limit::GrownBy(_) | Limit::GrownByShare(_))
+    }
+
+    /// Whether it is about `cell`.
+    pub(super) fn is_about(&self, cell: &Cell) -> bool {
+        let has = |(axis, value): &(String, String)| {
+            cell.factors.iter().any(|f| f.axis == *axis && (f.value == *value || f.label == *value))
+        };
+        cell.twin_of.is_none() && self.only.iter().all(has)
+    }
+
+    /// Holds it against the rows of one cell, and those of the same cell of a baseline.
+    pub(super) fn hold(&self, values: &[f64], baseline: Option<&[f64]>) -> Held {
+        let figure = quantile_estimate(values, self.q);
+        let Some(figure) = figure else {
+            return Held { finding: Finding::Open, figure: None, baseline: None };
+        };
+        let (limit, figure, baseline) = match self.limit {
+            Limit::Above(limit) => (limit, figure, None),
+            Limit::Below(limit) => (-limit, negated(&figure), None),
+            Limit::GrownBy(limit) | Limit::GrownByShare(limit) => {
+                let before = baseline.and_then(|values| quantile_estimate(values, self.q));
+                let Some(before) = before else {
+                    return Held { finding: Finding::Open, figure: None, baseline: None };
+                };
+                let grown = match self.limit {
+                    Limit::GrownBy(_) => growth(&before, &figure),
+                    _ => relative_growth(&before, &figure),
+                };
+                (limit, grown, Some(before.value))
+            }
+        };
+        let finding = match figure.interval {
+            Some(interval) if interval.low > limit => Finding::Met,
+            Some(interval) if interval.high <= limit => Finding::NotMet,
+            _ => Finding::Open,
+        };
+        let figure = if matches!(self.limit, Limit::Below(_)) { negated(&figure) } else { figure };
+        Held { finding, figure: Some(figure), baseline }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The values of `metric` of the rows of `cell` that count, in the order of rounds, nanoseconds.
+pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Vec<f64> {
+    let mut rows: Vec<&Row> =
+        rows.iter().filter(|row| usize::from(row.cell) == cell && row.counts()).collect();
+    rows.sort_by_key(|row| row.round);
+    rows.iter().filter_map(|row| row.metric(metric)).map(|ns| ns as f64).collect()
+}
+
+/// The quantile `q` of `values` with its interval: the effect of the cell against nothing.
+fn quantile_estimate(values: &[f64], q: f64) -> Option<Estimate> {
+    if q == 0.5 {
+        return median_estimate(values);
+    }
+    let nothing = vec![0.0; values.len()];
+    let effect = paired_effect(&nothing, values, 1)?;
+    effect.quantiles.into_iter().find(|quantile| quantile.q == q).map(|q| q.difference)
+}
+
+/// How much larger `after` is: two runs are independent, so the squares of their intervals' reach add.
+fn growth(before: &Estimate, after: &Estimate) -> Estimate {
+    let value = after.value - before.value;
+    let interval = before.interval.zip(after.interval).map(|(b, a)| Interval {
+        low: value - (after.value - a.low).hypot(b.high - before.value),
+        high: value + (a.high - after.value).hypot(before.value - b.low),
+    });
+    Estimate { value, interval, p_value: None }
+}
+
+/// The same as a share of `before`: relative reaches add as squares (to first order).
+fn relative_growth(before: &Estimate, after: &Estimate) -> Estimate {
+    let ratio = after.value / before.value;
+    let interval = before.interval.zip(after.interval).map(|(b, a)| {
+        let below =
+            ((after.value - a.low) / after.value).hypot((b.high - before.value) / before.value);
+        let above =
+            ((a.high - after.value) / after.value).hypot((before.value - b.low) / before.value);
+        Interval { low: ratio * (1.0 - below) - 1.0, high: ratio * (1.0 + above) - 1.0 }
+    });
+    Estimate { value: ratio - 1.0, interval, p_value: None }
+}
+
+fn negated(estimate: &Estimate) -> Estimate {
+    let interval = estimate.interval.map(|i| Interval { low: -i.high, high: -i.low });
+    Estimate { value: -estimate.value, interval, p_value: None }
+}
+
+/// "median", "p95".
+fn quantile_named(name: &str) -> Option<f64> {
+    if name == "median" {
+        return Some(0.5);
+    }
+    let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+    QUANTILES.into_iter().find(|q| (q * 100.0 - percent).abs() < 1e-9)
+}
+
+/// "300ms", "1.5 s", "80us" in nanoseconds.
+pub(super) fn nanoseconds(text: &str) -> Option<f64> {
+    let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ')?;
+    let (number, unit) = text.split_at(unit_at);
+    let scale = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return None,
+    };
+    number.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|number| number * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noisy(center: f64, n: usize) -> Vec<f64> {
+        let mut random = fastrand::Rng::with_seed(3);
+        (0..n).map(|_| center * (1.0 + 0.01 * (random.f64() - 0.5))).collect()
+    }
+
+    #[test]
+    fn conditions_are_read_as_they_are_written() {
+        let p95 = Condition::read("ttfb.p95 > 300ms").unwrap();
+        assert_eq!((p95.metric, p95.q, p95.limit), (Metric::Ttfb, 0.95, Limit::Above(3e8)));
+        let grown = Condition::read("family=6: tls.median +5%").unwrap();
+        assert_eq!((grown.metric, grown.limit), (Metric::Tls, Limit::GrownByShare(0.05)));
+        assert_eq!(grown.only, [("family".to_owned(), "6".to_owned())]);
+        assert_eq!(Condition::read("total +1.5 s").unwrap().limit, Limit::GrownBy(1.5e9));
+        for bad in ["ttfb.p95", "ttfb.p42 > 3ms", "latency > 3ms", "ttfb > 3", "ttfb > 5%"] {
+            assert!(Condition::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_condition_is_met_when_the_whole_interval_is_beyond_the_limit() {
+        let values = noisy(100e6, 60);
+        let hold = |text: &str| Condition::read(text).unwrap().hold(&values, None).finding;
+        assert_eq!(hold("ttfb > 90ms"), Finding::Met);
+        assert_eq!(hold("ttfb > 110ms"), Finding::NotMet);
+        assert_eq!(hold("ttfb < 110ms"), Finding::Met);
+        let median = median_estimate(&values).unwrap().value;
+        assert_eq!(hold(&format!("ttfb > {median}ns")), Finding::Open);
+        // 60 rounds say nothing about p99.
+        assert_eq!(hold("ttfb.p99 > 1ms"), Finding::Open);
+    }
+
+    #[test]
+    fn growth_is_held_against_the_uncertainty_of_both_runs() {
+        let (before, after) = (noisy(100e6, 60), noisy(108e6, 60));
+        let hold = |text: &str, after: &[f64]| {
+            Condition::read(text).unwrap().hold(after, Some(&before)).finding
+        };
+        assert_eq!(hold("tls +5%", &after), Finding::Met);
+        assert_eq!(hold("tls +10%", &after), Finding::NotMet);
+        assert_eq!(hold("tls +5ms", &after), Finding::Met);
+        assert_eq!(hold("tls +5%", &before), Finding::NotMet);
+        assert_eq!(hold("tls +8%", &after), Finding::Open);
+    }
+}
