@@ -340,6 +340,7 @@ Axes, and their values:
   family      4, 6
   edge        NAME:ADDRESS, several addresses joined by +, or NAME:HOST
   kex         x25519, p256, p384, x25519mlkem768
+  site        NAME:URL, to visit different URLs
   resolver    dns, system, or a server's address
 
 Examples:
@@ -450,6 +451,9 @@ pub(super) enum LabCommand {
         /// The scenario of the lab to take down [default: all]
         scenario: Option<String>,
     },
+    /// Run a scenario's study, and say whether what is expected came out
+    #[command(after_help = "Example: firstbyte lab study pq --html pq.html")]
+    Study(Box<StudyArgs>),
     /// The scenarios that come with firstbyte
     List,
     /// A scenario: its story, hosts and round trips; --source prints its file
@@ -460,6 +464,26 @@ pub(super) enum LabCommand {
         #[arg(long)]
         source: bool,
     },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct StudyArgs {
+    #[command(flatten)]
+    pub lab: NewLabArgs,
+    /// What to measure and what to expect [default: the study that comes with the scenario]
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Rounds that count [default: the plan's]
+    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one)]
+    pub samples: Option<u32>,
+    /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub run: Option<PathBuf>,
+    #[command(flatten)]
+    pub render: RenderArgs,
+    /// No progress bar
+    #[arg(short, long, help_heading = "Output")]
+    pub silent: bool,
 }
 
 #[derive(Args, Debug)]

@@ -18,6 +18,7 @@ use crate::probe::options::SessionUse;
 use crate::runs::Run;
 
 pub(in crate::cli) use measure::measure;
+pub(in crate::cli) use plan_file::PlanFile;
 use until::Until;
 
 /// What will be compared, and how.
@@ -118,7 +119,7 @@ impl Study {
             matrix,
             until,
             args: args.clone(),
-            command,
+            command: named(command),
         })
     }
 }
@@ -140,6 +141,14 @@ fn axes(args: &CompareArgs) -> Result<Vec<Axis>, Problem> {
         return Err(usage("there is nothing to compare").hint("--vary tls=1.2,1.3, for example"));
     }
     Ok(axes)
+}
+
+/// The command under the program's name, wherever it lies on this machine.
+fn named(mut command: Vec<String>) -> Vec<String> {
+    if let Some(program) = command.first_mut() {
+        *program = "firstbyte".into();
+    }
+    command
 }
 
 /// Which cells are visited at the same time.

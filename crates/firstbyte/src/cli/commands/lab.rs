@@ -1,5 +1,8 @@
 //! `firstbyte lab …`: real servers behind emulated links.
 
+mod expect;
+pub(in crate::cli) mod study;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::Command;
@@ -24,6 +27,7 @@ pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
         }
         LabCommand::Status => status(),
         LabCommand::Down { scenario } => down(scenario.as_deref()),
+        LabCommand::Study(args) => study::run(args),
         LabCommand::List => list(),
         LabCommand::Show { scenario, source } => show(scenario, *source),
     }

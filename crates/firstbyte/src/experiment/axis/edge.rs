@@ -8,7 +8,7 @@ use std::rc::Rc;
 use firstbyte_core::run::Shortfall;
 use firstbyte_core::timeline::Connection;
 
-use super::{Setting, Visit};
+use super::{Setting, Visit, capitalised};
 use crate::probe::options::{ConnectTo, ResolveOverride};
 
 #[derive(Debug)]
@@ -41,9 +41,7 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
 
 impl Setting for Edge {
     fn label(&self) -> String {
-        let mut letters = self.name.chars();
-        let first = letters.next().map(|letter| letter.to_uppercase().to_string());
-        first.unwrap_or_default() + letters.as_str()
+        capitalised(&self.name)
     }
 
     fn apply(&self, visit: &mut Visit) -> Result<(), String> {

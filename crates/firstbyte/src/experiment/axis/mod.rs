@@ -11,6 +11,7 @@ mod kex;
 mod resolver;
 mod scheme;
 mod session;
+mod site;
 mod tls;
 
 use std::fmt;
@@ -54,7 +55,8 @@ type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
 
 /// Every axis: its name, what its values look like, and how one is read. In the order in which
 /// settings are applied: a later one may depend on what an earlier one chose.
-const AXES: [(&str, &str, ReadValue); 9] = [
+const AXES: [(&str, &str, ReadValue); 10] = [
+    ("site", "NAME:URL", site::read),
     ("scheme", "http, https, each with :PORT where it is not 80 or 443", scheme::read),
     ("edge", "NAME:ADDRESS, several addresses joined by +, or NAME:HOST", edge::read),
     ("family", "4, 6", family::read),
@@ -115,7 +117,7 @@ impl Axis {
         for value in values.split(',').map(str::trim).filter(|value| !value.is_empty()) {
             let setting = setting(rank, value)?;
             axis.push(Value {
-                written: value.to_owned(),
+                written: written(name, value).to_owned(),
                 label: setting.label(),
                 parts: vec![Part { rank, setting }],
             })?;
@@ -158,6 +160,14 @@ impl Axis {
     }
 }
 
+/// What names a value: of one with an address or URL behind a name, the name.
+fn written<'a>(axis: &str, value: &'a str) -> &'a str {
+    match value.split_once(':') {
+        Some((name, _)) if matches!(axis, "site" | "edge") => name,
+        _ => value,
+    }
+}
+
 fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
     let (name, shape, read) = AXES[rank];
     read(value).map_err(|why| format!("{name}={value}: {why}; values are {shape}"))
@@ -188,7 +198,9 @@ pub fn standing(parts: &[Part], connection: &Connection) -> Standing {
     shortfall.map_or(Standing::Proven, Standing::Unproven)
 }
 
-/// Every axis with the shape of its values, for help.
-pub fn describe() -> String {
-    AXES.iter().map(|(name, shape, _)| format!("  {name:<11} {shape}\n")).collect()
+/// "sydney" as the name of a place.
+fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }

@@ -1,0 +1,122 @@
+//! `firstbyte lab study`: runs a scenario's study and says whether what is expected came out.
+
+use std::io::{self, Write};
+
+use firstbyte_core::compare::Table;
+use firstbyte_lab::{Lab, LabOptions, run as run_lab};
+
+use super::expect::{Expectation, Outcome};
+use crate::cli::args::StudyArgs;
+use crate::cli::commands::compare::{PlanFile, Study, measure};
+use crate::cli::exit::{self, Problem};
+use crate::cli::terminal::{self, note};
+use crate::cli::{render, run_problem};
+use crate::runs::Run;
+
+/// The plans that come with firstbyte, by scenario.
+const PLANS: [(&str, &str); 3] = [
+    ("codavel", include_str!("../../../../studies/codavel.toml")),
+    ("govuk", include_str!("../../../../studies/govuk.toml")),
+    ("pq", include_str!("../../../../studies/pq.toml")),
+];
+
+pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
+    let (scenario, options) = super::prepared(&args.lab)?;
+    let plan = plan(args, &scenario.name)?;
+    let expectations = Expectation::read(&plan.expect).map_err(|why| {
+        Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
+    })?;
+    render::check(&args.render)?;
+    let words = words(args, &plan);
+    in_lab(&scenario, &options, |lab| {
+        let study = Study::of_words(&with_issuer(&words, lab))?;
+        let measured = measure(&study)?;
+        let run = Run::read(&measured.path).map_err(run_problem)?;
+        render::run(&run, &args.render)?;
+        if measured.interrupted {
+            note("interrupted: what was complete is shown");
+            return Ok(exit::INTERRUPTED);
+        }
+        let outcomes = hold(&expectations, &run);
+        let text = text(&scenario.name, &outcomes, terminal::style(args.render.color).unicode);
+        io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+        let as_expected = outcomes.iter().all(Outcome::came_true);
+        Ok(if as_expected { measured.code() } else { exit::CONDITION_MET })
+    })
+}
+
+/// Runs `work` on the client of a lab made for it.
+pub(in crate::cli) fn in_lab(
+    scenario: &firstbyte_lab::Scenario,
+    options: &LabOptions,
+    work: impl FnOnce(&Lab) -> Result<u8, Problem>,
+) -> Result<u8, Problem> {
+    let code = run_lab(scenario, options, |lab| {
+        super::introduce(lab);
+        let code = work(lab).unwrap_or_else(|problem| {
+            note(&problem.to_string());
+            problem.code()
+        });
+        super::take_leave(lab);
+        i32::from(code)
+    });
+    code.map(super::exit_code).map_err(super::problem)
+}
+
+/// Trusts the lab's own issuer.
+pub(in crate::cli) fn with_issuer(words: &[String], lab: &Lab) -> Vec<String> {
+    let mut words = words.to_vec();
+    let issuer = lab.environment().iter().find(|(name, _)| name == "SSL_CERT_FILE");
+    if let Some((_, path)) = issuer {
+        words.extend(["--cacert".to_owned(), path.clone()]);
+    }
+    words
+}
+
+fn plan(args: &StudyArgs, scenario: &str) -> Result<PlanFile, Problem> {
+    if let Some(path) = &args.plan {
+        return PlanFile::read(path);
+    }
+    let shipped = PLANS.iter().find(|(name, _)| *name == scenario);
+    let (_, text) = shipped.ok_or_else(|| {
+        let names: Vec<&str> = PLANS.iter().map(|(name, _)| *name).collect();
+        Problem::new(exit::USAGE, format!("there is no study of {scenario}"))
+            .hint(format!("there is one of {}; or give --plan FILE", names.join(", ")))
+    })?;
+    PlanFile::parse(text)
+        .map_err(|why| Problem::new(exit::USAGE, format!("the plan of {scenario}: {why}")))
+}
+
+fn words(args: &StudyArgs, plan: &PlanFile) -> Vec<String> {
+    let mut words = vec!["firstbyte".to_owned(), "compare".to_owned()];
+    words.extend(plan.url.clone());
+    words.extend(plan.words());
+    if let Some(samples) = args.samples {
+        words.extend(["--samples".to_owned(), samples.to_string()]);
+    }
+    if let Some(path) = &args.run {
+        words.extend(["--run".to_owned(), path.to_string_lossy().into_owned()]);
+    }
+    words.extend(args.silent.then(|| "--silent".to_owned()));
+    words
+}
+
+fn hold(expectations: &[Expectation], run: &Run) -> Vec<Outcome> {
+    let cells = run.header.cells();
+    let table = Table::of(cells.len(), &run.rows);
+    expectations.iter().map(|expectation| expectation.hold(&cells, &table)).collect()
+}
+
+fn text(name: &str, outcomes: &[Outcome], unicode: bool) -> String {
+    let mut text = String::from("\n");
+    for outcome in outcomes {
+        text.push_str(&outcome.text(unicode));
+    }
+    let missed = outcomes.iter().filter(|outcome| !outcome.came_true()).count();
+    text.push_str(&match (outcomes.len(), missed) {
+        (0, _) => format!("\nthe study of {name} expects nothing\n"),
+        (_, 0) => format!("\nthe study of {name} came out as expected\n"),
+        (all, missed) => format!("\nthe study of {name} came out otherwise in {missed} of {all}\n"),
+    });
+    text
+}
