@@ -1,0 +1,273 @@
+//! `firstbyte compare` on loopback: what every cell counts for, and what a server did otherwise.
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use firstbyte::runs::Run;
+use firstbyte_core::run::{Metric, Shortfall, Standing};
+use firstbyte_lab::builtin_server::{
+    Config, EarlyData, Group, Handle, Listeners, Resumption, TlsVersions, spawn,
+};
+use firstbyte_lab::ca::Ca;
+
+use support::files::Directory;
+use support::run::{Outcome, firstbyte};
+
+/// A server, and a directory for what is written.
+struct Bench {
+    server: Handle,
+    directory: Directory,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let ca = Ca::new().unwrap();
+        let mut config = Config::new(ca.issue(&["localhost".to_owned()]).unwrap());
+        config.early_data = EarlyData::Accept;
+        change(&mut config);
+        let server = spawn(config, Listeners::loopback().unwrap()).unwrap();
+        let directory = Directory::new();
+        std::fs::write(directory.path().join("ca.pem"), ca.root_pem()).unwrap();
+        Self { server, directory }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}/", self.server.addr().port())
+    }
+
+    fn words(&self, more: &[&str]) -> Vec<String> {
+        let url = self.url();
+        let words = ["compare", &url, "--cacert", "ca.pem", "-4", "--interval", "0", "--silent"];
+        let run = ["--run", "a.run", "-n", "5"];
+        words.iter().chain(&run).chain(more).map(|word| (*word).to_owned()).collect()
+    }
+
+    fn compare(&self, more: &[&str]) -> Outcome {
+        firstbyte(self.directory.path(), &self.words(more))
+    }
+
+    /// The standings of each cell's samples, the warm-up apart.
+    fn standings(&self, more: &[&str]) -> Vec<(String, Vec<Standing>)> {
+        let outcome = self.compare(more);
+        assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
+        let run = Run::read(&self.file("a.run")).unwrap();
+        let of_cell = |index: usize| {
+            let rows = run.rows.iter().filter(|r| usize::from(r.cell) == index && !r.warmup);
+            rows.map(|row| row.standing).collect()
+        };
+        let cells = run.header.cells().into_iter().enumerate();
+        cells.map(|(index, cell)| (cell.name(), of_cell(index))).collect()
+    }
+}
+
+fn assert_all(standings: &[(String, Vec<Standing>)], expected: Standing) {
+    for (name, standings) in standings {
+        assert_eq!(standings, &[expected; 5], "{name}");
+    }
+}
+
+#[test]
+fn every_way_to_take_up_a_session_is_proven() {
+    let bench = Bench::new(|config| config.resumption = Resumption::Both);
+    let standings = bench.standings(&[
+        "--vary",
+        "tls=1.2,1.3",
+        "--vary",
+        "session=full,resumed,session-id,ticket,psk,0rtt",
+        "--vary",
+        "http=1.1,2",
+    ]);
+    assert_eq!(standings.len(), 16, "{standings:?}");
+    assert_all(&standings, Standing::Proven);
+}
+
+#[test]
+fn a_post_quantum_group_a_kept_connection_and_both_schemes_are_proven() {
+    let bench = Bench::new(|_| ());
+    let kex = "kex=x25519,p256,x25519mlkem768";
+    assert_all(&bench.standings(&["--vary", kex]), Standing::Proven);
+    std::fs::remove_file(bench.file("a.run")).unwrap();
+    let reuse = ["--vary", "connection=new,reused", "--vary", "http=1.1,2"];
+    let standings = bench.standings(&reuse);
+    assert_all(&standings, Standing::Proven);
+    let run = Run::read(&bench.file("a.run")).unwrap();
+    for (index, cell) in run.header.cells().iter().enumerate() {
+        let reused = cell.factors[0].value == "reused";
+        let rows = run.rows.iter().filter(|row| usize::from(row.cell) == index);
+        assert!(rows.clone().all(|row| row.metric(Metric::Connect).is_none() == reused));
+        assert!(rows.clone().all(|row| row.metric(Metric::Wait).is_some()));
+    }
+    std::fs::remove_file(bench.file("a.run")).unwrap();
+    let scheme = format!("scheme=https,http:{}", bench.server.http_addr().unwrap().port());
+    assert_all(&bench.standings(&["--vary", &scheme]), Standing::Proven);
+}
+
+#[test]
+fn what_a_server_refuses_is_counted_apart() {
+    let cases: [(EarlyData, Shortfall); 3] = [
+        (EarlyData::Reject, Shortfall::EarlyDataRejected),
+        (EarlyData::TooEarly, Shortfall::TooEarly),
+        (EarlyData::Off, Shortfall::EarlyDataNotSent),
+    ];
+    for (early_data, shortfall) in cases {
+        let bench = Bench::new(|config| config.early_data = early_data);
+        for http in ["http=1.1", "http=2"] {
+            let standings = bench.standings(&["--vary", "session=0rtt", "--vary", http]);
+            assert_all(&standings, Standing::Unproven(shortfall));
+            std::fs::remove_file(bench.file("a.run")).unwrap();
+        }
+    }
+    let bench = Bench::new(|config| config.resumption = Resumption::None);
+    let standings = bench.standings(&["--vary", "session=resumed"]);
+    assert_all(&standings, Standing::Unproven(Shortfall::NoSession));
+}
+
+#[test]
+fn a_rejected_request_is_answered_after_the_handshake() {
+    let bench = Bench::new(|config| config.early_data = EarlyData::Reject);
+    bench.standings(&["--vary", "session=0rtt"]);
+    let run = Run::read(&bench.file("a.run")).unwrap();
+    for index in 0..run.rows.len() {
+        let sample = run.taken(index).unwrap().sample;
+        let facts = &sample.connection.facts;
+        assert_eq!(facts.http.as_ref().unwrap().status, Some(200));
+        if sample.warmup {
+            continue;
+        }
+        let early = facts.tls.as_ref().unwrap().early_data.unwrap();
+        assert!(early.bytes_before_server_hello > 0 && early.accepted == Some(false));
+        assert!(run.rows[index].metric(Metric::Tls).is_some());
+        assert_eq!(sample.connection.marks.disorder(), None);
+    }
+}
+
+#[test]
+fn other_versions_and_groups_than_asked_for_are_failures_not_samples() {
+    let bench = Bench::new(|config| {
+        config.versions = TlsVersions::Tls12;
+        config.groups = vec![Group::P256];
+    });
+    let outcome = bench.compare(&["--vary", "tls=1.2,1.3"]);
+    assert_eq!(outcome.code, 35, "{}", outcome.stderr);
+    let run = Run::read(&bench.file("a.run")).unwrap();
+    let failed = run.rows.iter().filter(|row| row.standing == Standing::Failed).count();
+    assert_eq!((failed, run.rows.len()), (6, 12));
+}
+
+#[test]
+fn a_post_is_not_sent_early_unless_told_to() {
+    let bench = Bench::new(|_| ());
+    let refused = bench.compare(&["--vary", "session=0rtt", "-d", "x=1"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("POST is not sent as early data"), "{}", refused.stderr);
+    let any = ["--vary", "session=0rtt", "-d", "x=1", "--early-data-any-method"];
+    assert_all(&bench.standings(&any), Standing::Proven);
+}
+
+#[test]
+fn a_dry_run_names_cells_rounds_and_duration_and_sends_nothing() {
+    let bench = Bench::new(|_| ());
+    let outcome =
+        bench.compare(&["--vary", "tls=1.2,1.3", "--vary", "session=full,0rtt", "--dry-run"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    assert!(outcome.stdout.starts_with("cells: 3\n"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("TLS 1.2, 0-RTT: only TLS 1.3 has it"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("rounds: 5, after 1 to warm up"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("expected duration"), "{}", outcome.stdout);
+    assert!(!bench.file("a.run").exists());
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was() {
+    let bench = Bench::new(|config| config.think_time = Duration::from_millis(20));
+    let mut words = bench.words(&["--vary", "tls=1.2,1.3"]);
+    let rounds = words.iter().position(|word| word == "-n").unwrap() + 1;
+    words[rounds] = "40".into();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+        .args(&words)
+        .current_dir(bench.directory.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let rows = || Run::read(&bench.file("a.run")).map_or(0, |run| run.rows.len());
+    while rows() < 10 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let second = firstbyte(bench.directory.path(), &["compare", "--continue", "a.run"]);
+    assert_eq!(second.code, 23, "{}", second.stderr);
+    assert!(second.stderr.contains("is being written by another"), "{}", second.stderr);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = rows();
+    assert!((10..82).contains(&before), "{before}");
+
+    let outcome = firstbyte(bench.directory.path(), &["compare", "--continue", "a.run"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let run = Run::read(&bench.file("a.run")).unwrap();
+    let mut taken: Vec<(u32, u16)> = run.rows.iter().map(|row| (row.round, row.cell)).collect();
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!((taken.len(), run.rows.len()), (82, 82));
+}
+
+#[test]
+fn until_stops_on_width_and_says_when_it_was_not_reached() {
+    let bench = Bench::new(|config| config.think_time = Duration::from_millis(20));
+    let wide =
+        bench.compare(&["--vary", "tls=1.2,1.3", "--until", "median±90%", "--max-samples", "90"]);
+    assert_eq!(wide.code, 0, "{}", wide.stderr);
+    assert!(wide.stderr.contains("reached after 20 rounds"), "{}", wide.stderr);
+    std::fs::remove_file(bench.file("a.run")).unwrap();
+    let narrow = bench.compare(&[
+        "--vary",
+        "tls=1.2,1.3",
+        "--until",
+        "median±0.0001%",
+        "--max-samples",
+        "25",
+    ]);
+    assert_eq!(narrow.code, 0, "{}", narrow.stderr);
+    assert!(narrow.stderr.contains("not reached after 25 rounds"), "{}", narrow.stderr);
+}
+
+#[test]
+fn a_check_fails_when_the_interval_says_so() {
+    let bench = Bench::new(|config| config.think_time = Duration::from_millis(5));
+    let plan = format!(
+        "url = '{}'\nvary = ['tls=1.2,1.3']\nsamples = 30\ninterval = 0\n\
+         flags = ['--cacert', 'ca.pem', '-4']\n",
+        bench.url()
+    );
+    std::fs::write(bench.file("plan.toml"), plan).unwrap();
+    let check = |run: &str, conditions: &[&str]| {
+        let mut words = vec!["check", "--plan", "plan.toml", "--run", run, "--silent"];
+        for condition in conditions {
+            words.extend(["--fail-if", condition]);
+        }
+        if run != "a.run" {
+            words.extend(["--baseline", "a.run"]);
+        }
+        firstbyte(bench.directory.path(), &words)
+    };
+    let passed = check("a.run", &["ttfb.median > 5s"]);
+    assert_eq!(passed.code, 0, "{}{}", passed.stdout, passed.stderr);
+    assert!(passed.stdout.starts_with("# firstbyte check: passed\n"), "{}", passed.stdout);
+    let failed = check("b.run", &["ttfb.median > 2ms", "wait.median +500%"]);
+    assert_eq!(failed.code, 101, "{}{}", failed.stdout, failed.stderr);
+    assert!(failed.stdout.contains("failed, 2 of 4 conditions met"), "{}", failed.stdout);
+    let missing = firstbyte(
+        bench.directory.path(),
+        &["check", "--candidate", "a.run", "--fail-if", "tls.median +5%"],
+    );
+    assert_eq!(missing.code, 2);
+    assert!(missing.stderr.contains("needs a --baseline RUN"), "{}", missing.stderr);
+}
