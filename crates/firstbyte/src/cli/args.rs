@@ -392,10 +392,10 @@ Examples:
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
     /// Rounds; each visits every variant once, in random order
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Directory for firstbyte-demo.csv and firstbyte-demo.svg
+    /// Directory for firstbyte-demo.html, .csv and .run
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub output: PathBuf,
     /// Seed of the order of variants and of the links' jitter

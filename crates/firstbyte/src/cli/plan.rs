@@ -68,14 +68,6 @@ impl Plan {
     }
 }
 
-/// The options of a probe to which no flag was given.
-pub(super) fn default_options() -> Result<Options, Problem> {
-    use clap::Parser;
-    let cli = super::args::Cli::try_parse_from(["firstbyte", "https://localhost/"]);
-    let cli = cli.map_err(|e| usage(e.to_string()))?;
-    options(&cli.probe.visit, None)
-}
-
 /// What a URL that was typed leads to.
 pub(super) fn target(url: &str) -> Result<Target, Problem> {
     let target = Target::parse(url).map_err(|error| {

@@ -28,7 +28,8 @@ pub struct Design {
     pub rounds: u32,
     /// Seed of the order within each round.
     pub seed: u64,
-    /// Time from when one sample is due to when the next is; from the warm-up when absent.
+    /// Time from when one sample is due to when the next is; from the warm-up when absent. None at
+    /// all (zero): each begins when the one before it has ended, and none is late.
     pub interval: Option<Duration>,
     /// Which cells are visited at the same time.
     pub lanes: Lanes,
@@ -231,6 +232,9 @@ impl Pace {
     /// When the next sample, of `cell`, is due; absent while its slot is not known.
     fn due(&mut self, cell: usize) -> Option<Instant> {
         let slot = self.interval.or(self.slots[cell])?;
+        if slot.is_zero() {
+            return None;
+        }
         let due = self.next.unwrap_or_else(timer_now);
         self.next = Some(due + slot);
         Some(due)

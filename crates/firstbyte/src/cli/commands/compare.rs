@@ -31,6 +31,8 @@ pub(in crate::cli) struct Study {
     pub args: CompareArgs,
     /// The command that repeats it.
     pub command: Vec<String>,
+    /// A run file that is there already is overwritten.
+    pub overwrite: bool,
 }
 
 pub(in crate::cli) fn run(args: &CompareArgs) -> Result<u8, Problem> {
@@ -120,6 +122,7 @@ impl Study {
             until,
             args: args.clone(),
             command: named(command),
+            overwrite: false,
         })
     }
 }

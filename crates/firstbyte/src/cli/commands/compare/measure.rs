@@ -143,7 +143,8 @@ fn standing(study: &Study, cell: usize, sample: &Sample) -> Standing {
 fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>), Problem> {
     let Some(path) = &study.args.resume else {
         let path = study.args.run.clone().unwrap_or_else(default_name);
-        let writer = RunWriter::create(&path, header, Creation::New).map_err(run_problem)?;
+        let creation = if study.overwrite { Creation::Overwrite } else { Creation::New };
+        let writer = RunWriter::create(&path, header, creation).map_err(run_problem)?;
         return Ok((writer, Done::default(), Vec::new()));
     };
     let (writer, resumed) = RunWriter::resume(path, Some(header)).map_err(run_problem)?;
