@@ -20,9 +20,9 @@ pub struct Entry {
     pub time: Duration,
     /// `HTTP/1.1`, `HTTP/2.0`, `HTTP/3.0`.
     pub protocol: String,
-    /// `TLSv1.2`, `TLSv1.3`; absent without TLS.
+    /// `TLSv1.2`, `TLSv1.3`; absent without TLS, and where Caddy does not know (HTTP/3).
     pub tls: Option<String>,
-    /// Whether the connection's session was resumed; absent without TLS.
+    /// Whether the connection's session was resumed; absent where `tls` is.
     pub resumed: Option<bool>,
     /// Whether the request came in early data; absent where the server does not say (Caddy).
     pub early: Option<bool>,
@@ -84,6 +84,8 @@ impl Entry {
         let tls = request.get("tls");
         // RFC 8446 §4.2.1: the numbers of versions.
         let version = tls.and_then(|tls| tls.get("version")).and_then(Value::as_u64);
+        // Over HTTP/3 Caddy 2.6 writes zeros: it does not know.
+        let version = version.filter(|version| *version != 0);
         Some(Self {
             time: seconds(line.get("ts")?.as_f64()?)?,
             protocol: request.get("proto")?.as_str()?.to_owned(),
@@ -92,7 +94,7 @@ impl Entry {
                 0x0304 => "TLSv1.3".to_owned(),
                 other => format!("{other:#06x}"),
             }),
-            resumed: tls.and_then(|tls| tls.get("resumed")).and_then(Value::as_bool),
+            resumed: version.and_then(|_| tls?.get("resumed")?.as_bool()),
             early: None,
             status: u16::try_from(line.get("status")?.as_u64()?).ok()?,
             connection: None,
@@ -181,6 +183,8 @@ mod tests {
         assert_eq!((entry.tls.as_deref(), entry.resumed), (Some("TLSv1.3"), Some(true)));
         assert_eq!((entry.early, entry.status), (None, 200));
         assert_eq!(entry.time, Duration::from_millis(1_763_701_673_250));
+        let unknown = Entry::parse(&line.replace("772", "0")).unwrap();
+        assert_eq!((unknown.tls, unknown.resumed), (None, None));
     }
 
     #[test]

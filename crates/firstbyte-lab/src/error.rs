@@ -40,6 +40,11 @@ pub enum LabError {
         /// The host that wants it.
         host: String,
     },
+    /// The scenario wants Caddy, which is not here.
+    CaddyNotFound {
+        /// The host that wants it.
+        host: String,
+    },
     /// A server did not come up.
     Server {
         /// Its host.
@@ -101,6 +106,11 @@ impl fmt::Display for LabError {
                 f,
                 "host {host} wants nginx, which is not installed\n  install it (apt-get install \
                  nginx-light), or set server = {{ kind = \"builtin\" }}"
+            ),
+            Self::CaddyNotFound { host } => write!(
+                f,
+                "host {host} wants Caddy, which is not installed\n  install it (apt-get install \
+                 caddy), or set server = {{ kind = \"builtin\" }}"
             ),
             Self::Server { host, kind, reason, output } => {
                 write!(f, "server {kind} on host {host} did not come up: {reason}")?;

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::access_log::Entry;
 use crate::ca::Ca;
 use crate::capture::Capture;
 use crate::clock;
@@ -104,6 +105,32 @@ impl Lab {
         self.servers.reports()
     }
 
+    /// The access log of a host's server: see [`crate::access_log`]. It is in the lab's own file system,
+    /// and gone with it.
+    ///
+    /// # Errors
+    /// No server runs on that host.
+    pub fn server_log(&self, host: &str) -> Result<PathBuf, LabError> {
+        self.servers.log(host).map(Path::to_owned).ok_or_else(|| self.unknown(host))
+    }
+
+    /// The requests that a host's server has written down so far. nginx and Caddy do so after the
+    /// response has left: who has just had one may have to look again.
+    ///
+    /// # Errors
+    /// No server runs on that host, or its log cannot be read.
+    pub fn requests(&self, host: &str) -> Result<Vec<Entry>, LabError> {
+        let log = self.server_log(host)?;
+        // One that has nothing to say yet may not have made it.
+        if !log.exists() {
+            return Ok(Vec::new());
+        }
+        Entry::read_all(&log).map_err(|error| LabError::System {
+            step: format!("read the log of host {host}"),
+            reason: error.to_string(),
+        })
+    }
+
     /// What could not be arranged but does not stop the lab, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -169,10 +196,14 @@ impl Lab {
     }
 
     fn place(&self, host: &str) -> Result<&HostNetwork, LabError> {
-        self.network.host(host).ok_or_else(|| LabError::UnknownHost {
+        self.network.host(host).ok_or_else(|| self.unknown(host))
+    }
+
+    fn unknown(&self, host: &str) -> LabError {
+        LabError::UnknownHost {
             name: host.to_owned(),
             known: self.network.hosts.iter().map(|host| host.name.clone()).collect(),
-        })
+        }
     }
 }
 

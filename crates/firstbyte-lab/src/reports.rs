@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct ServerReport {
     /// Its host.
     pub host: String,
-    /// What it is: `nginx 1.22.1` or `built-in (rustls)`.
+    /// What it is: `nginx 1.22.1`, `Caddy 2.6.2`, `built-in (rustls)`, or nginx with what serves
+    /// HTTP/3 beside it.
     pub kind: String,
 }
 

@@ -1,10 +1,11 @@
 //! The lab where there is none: the same names, and an error instead of a lab.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use crate::access_log::Entry;
 use crate::error::LabError;
 use crate::options::LabOptions;
 use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
@@ -36,6 +37,16 @@ impl Lab {
 
     /// Its web servers, and which software each one is.
     pub fn servers(&self) -> Vec<ServerReport> {
+        match self.0 {}
+    }
+
+    /// The access log of a host's server.
+    pub fn server_log(&self, _host: &str) -> Result<PathBuf, LabError> {
+        match self.0 {}
+    }
+
+    /// The requests that a host's server has written down so far.
+    pub fn requests(&self, _host: &str) -> Result<Vec<Entry>, LabError> {
         match self.0 {}
     }
 

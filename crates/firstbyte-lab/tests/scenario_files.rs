@@ -34,7 +34,7 @@ fn message(source: &str) -> String {
 #[test]
 fn shipped_scenarios_load() {
     let names: Vec<_> = Scenario::shipped().map(|(name, _)| name).collect();
-    assert_eq!(names, ["govuk", "accuracy", "quiet"]);
+    assert_eq!(names, ["govuk", "codavel", "pq", "accuracy", "quiet"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn names_and_paths_that_are_not_there() {
     let message = |name: &str| Scenario::load(name).unwrap_err().to_string();
     assert_eq!(
         message("govukk"),
-        "no scenario is called `govukk`\n  shipped: govuk, accuracy, quiet\n  a file is given by \
+        "no scenario is called `govukk`\n  shipped: govuk, codavel, pq, accuracy, quiet\n  a file is given by \
          its path, such as ./govukk.toml"
     );
     assert_eq!(
@@ -114,7 +114,7 @@ fn values_that_are_not_allowed() {
         (
             r#"server = { kind = "apache" }"#,
             r#"server.server.kind = "apache""#,
-            r#""auto", "nginx" or "builtin""#,
+            r#""auto", "nginx", "caddy" or "builtin""#,
         ),
         (
             r#"server = { kind = "nginx", think_time = "8ms" }"#,

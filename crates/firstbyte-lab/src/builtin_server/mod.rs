@@ -82,8 +82,10 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
     let https = address(&listeners.https, TcpListener::local_addr)?;
     let http = address(&listeners.http, TcpListener::local_addr)?;
     let quic = address(&listeners.quic, UdpSocket::local_addr)?;
+    let tls = Tls::new(&config)?;
     let server = Arc::new(Server {
-        tls: Tls::new(&config)?,
+        quic: quic::config(&tls)?,
+        tls,
         site: Arc::new(Site {
             page_bytes: config.page_bytes,
             think_time: config.think_time,
@@ -148,6 +150,7 @@ fn alt_svc(quic: SocketAddr) -> Option<HeaderValue> {
 /// What all connections of a server share.
 struct Server {
     tls: Tls,
+    quic: quinn::ServerConfig,
     site: Arc<Site>,
     handshake_delay: Duration,
     retry: bool,

@@ -1,33 +1,39 @@
 //! HTTP/3 of the built-in server: quinn's connections, h3's requests.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use h3::error::StreamError;
 use h3::server::RequestResolver;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
-    Connecting, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig, VarInt,
-    ZeroRttAccepted,
+    Connecting, Endpoint, EndpointConfig, Incoming, TokenLog, TokenReuseError, TokioRuntime,
+    TransportConfig, ValidationTokenConfig, VarInt, ZeroRttAccepted,
 };
 
 use super::config::EarlyData;
 use super::respond::{Connection, TlsFacts};
+use super::tls::Tls;
 use super::{Numbers, Server};
+
+/// Address validation tokens (NEW_TOKEN) for each connection. Who brings one back gets answers in early
+/// data that are longer than three times the request (RFC 9000 §8.1).
+const ADDRESS_TOKENS: u32 = 2;
+const MAX_USED_TOKENS: usize = 65_536;
 
 /// How long the connections that are open when the server stops may take to hear of it.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Makes an endpoint of a socket. The runtime must be the current one.
 pub(super) fn endpoint(socket: UdpSocket, server: &Server) -> io::Result<Endpoint> {
-    let (config, _) = connection_config(server)?;
     let runtime = Arc::new(TokioRuntime);
-    Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)
+    Endpoint::new(EndpointConfig::default(), Some(server.quic.clone()), socket, runtime)
 }
 
 /// Serves an endpoint's connections until it is closed.
@@ -53,24 +59,53 @@ pub(super) async fn close(endpoint: &Endpoint) {
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
-/// A configuration for one connection, and what will say whether it resumed a session.
-fn connection_config(server: &Server) -> io::Result<(quinn::ServerConfig, super::tls::Witness)> {
-    let (tls, witness) = server.tls.for_quic();
-    let crypto = QuicServerConfig::try_from(tls).map_err(io::Error::other)?;
+/// What all connections of an endpoint have in common.
+pub(super) fn config(tls: &Tls) -> Result<quinn::ServerConfig, rustls::Error> {
+    let (tls, _) = tls.for_quic();
     let mut transport = TransportConfig::default();
-    // The lab's devices have no offloads, where some kernels refuse segmentation by the socket too:
-    // the datagrams that taught quinn so would be lost.
+    // The lab's devices have no offloads, and some kernels then refuse to segment for the socket: the
+    // datagrams that taught quinn so would be lost.
     transport.enable_segmentation_offload(false);
-    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::new(transport));
-    Ok((config, witness))
+    let mut tokens = ValidationTokenConfig::default();
+    tokens.sent(ADDRESS_TOKENS).log(Arc::new(UsedTokens::default()));
+    let mut config = quinn::ServerConfig::with_crypto(crypto(tls)?);
+    config.transport_config(Arc::new(transport)).validation_token_config(tokens);
+    Ok(config)
+}
+
+fn crypto(tls: rustls::ServerConfig) -> Result<Arc<QuicServerConfig>, rustls::Error> {
+    let no_suite = |error| rustls::Error::General(format!("QUIC: {error}"));
+    QuicServerConfig::try_from(tls).map(Arc::new).map_err(no_suite)
+}
+
+/// Which address validation tokens have been used: each is good for one connection (RFC 9000 §8.1.4).
+#[derive(Default)]
+struct UsedTokens(Mutex<HashSet<u128>>);
+
+impl TokenLog for UsedTokens {
+    fn check_and_insert(
+        &self,
+        nonce: u128,
+        _: SystemTime,
+        _: Duration,
+    ) -> Result<(), TokenReuseError> {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.len() >= MAX_USED_TOKENS {
+            // Old ones may be used again: a server for measurements can live with that.
+            used.clear();
+        }
+        if used.insert(nonce) { Ok(()) } else { Err(TokenReuseError) }
+    }
 }
 
 async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Result<()> {
     if !server.handshake_delay.is_zero() {
         tokio::time::sleep(server.handshake_delay).await;
     }
-    let (config, witness) = connection_config(&server)?;
+    // A TLS configuration of its own for every connection: quinn does not say what TLS did.
+    let (tls, witness) = server.tls.for_quic();
+    let mut config = server.quic.clone();
+    config.crypto = crypto(tls).map_err(io::Error::other)?;
     let connecting = incoming.accept_with(Arc::new(config)).map_err(io::Error::other)?;
     let (connection, mut handshake) = established(connecting, &server).await?;
     let mut h3 = h3::server::builder()

@@ -1,17 +1,14 @@
 //! From the file as written to a [`Scenario`] that can be relied on.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::document::{Document, HostDocument, LinkDocument, PathDocument, ServerDocument};
+use super::document::{Document, HostDocument, LinkDocument, PathDocument};
 use super::error::ScenarioError;
-use super::{
-    Host, LinkSettings, PathSettings, Rate, Role, Scenario, ServerChoice, ServerSettings, units,
-};
+use super::place::{DURATION, Place, optional, quoted};
+use super::{Host, LinkSettings, PathSettings, Rate, Role, Scenario, server, units};
 
-const DURATION: &str = r#"a duration from "0ms" to "60s", such as "4.5ms""#;
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
 const DEFAULT_MTU: usize = 1_500;
 const MAX_MTU: u64 = 9_000;
@@ -19,7 +16,6 @@ const MAX_MTU: u64 = 9_000;
 const MIN_MTU_IPV4: u64 = 576;
 /// RFC 8200 §5.
 const MIN_MTU_IPV6: u64 = 1_280;
-const DEFAULT_PAGE_BYTES: u64 = 2_000;
 const MAX_HOSTS: usize = 200;
 
 /// Checks a whole file.
@@ -121,7 +117,7 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
     }
     let server = match (role, raw.server) {
         (Role::Server, settings) => {
-            Some(server(&place.at("server"), settings.unwrap_or_default())?)
+            Some(server::check(&place.at("server"), settings.unwrap_or_default())?)
         }
         (_, None) => None,
         (_, Some(_)) => {
@@ -160,49 +156,6 @@ fn check_dns_name(place: &Place<'_>, name: &str) -> Result<(), ScenarioError> {
         return Ok(());
     }
     Err(place.bad(quoted(name), "a lower-case DNS name, such as \"www.example.test\""))
-}
-
-fn server(place: &Place<'_>, raw: ServerDocument) -> Result<ServerSettings, ScenarioError> {
-    let duration_of = |key: &str, text: Option<String>| {
-        optional(&place.at(key), text, units::duration, DURATION).map(Option::unwrap_or_default)
-    };
-    let think_time = duration_of("think_time", raw.think_time)?;
-    let handshake_delay = duration_of("handshake_delay", raw.handshake_delay)?;
-    let delays = !think_time.is_zero() || !handshake_delay.is_zero();
-    let directives = raw.nginx.directives;
-    let choice = match raw.kind.as_deref() {
-        Some("nginx") => ServerChoice::Nginx,
-        Some("builtin") => ServerChoice::Builtin,
-        Some("auto") | None if delays => ServerChoice::Builtin,
-        Some("auto") | None if !directives.is_empty() => ServerChoice::Nginx,
-        Some("auto") | None => ServerChoice::Auto,
-        Some(other) => {
-            let allowed = r#""auto", "nginx" or "builtin""#;
-            return Err(place.at("kind").bad(quoted(other), allowed));
-        }
-    };
-    if choice == ServerChoice::Nginx && delays {
-        return Err(place.at("kind").bad(
-            quoted("nginx"),
-            "\"builtin\" with think_time or handshake_delay: nginx has neither",
-        ));
-    }
-    if choice == ServerChoice::Builtin && !directives.is_empty() {
-        return Err(place
-            .at("nginx.directives")
-            .bad("[ … ]", "only with nginx, and without think_time and handshake_delay"));
-    }
-    let page_bytes = raw.page_bytes.unwrap_or(DEFAULT_PAGE_BYTES);
-    if page_bytes > 100_000_000 {
-        return Err(place.at("page_bytes").bad(page_bytes, "0 to 100000000"));
-    }
-    Ok(ServerSettings {
-        choice,
-        page_bytes: page_bytes as usize,
-        think_time,
-        handshake_delay,
-        nginx_directives: directives,
-    })
 }
 
 fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettings, ScenarioError> {
@@ -275,57 +228,4 @@ fn path(
         rate: rate(place, raw.rate)?,
         mtu: mtu(place, raw.mtu, smallest_mtu, default.mtu as u64)?.unwrap_or(default.mtu),
     })
-}
-
-fn optional<T>(
-    place: &Place<'_>,
-    text: Option<String>,
-    parse: impl Fn(&str) -> Option<T>,
-    allowed: &str,
-) -> Result<Option<T>, ScenarioError> {
-    let Some(text) = text else { return Ok(None) };
-    parse(&text).map(Some).ok_or_else(|| place.bad(quoted(&text), allowed))
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{text}\"")
-}
-
-/// Where in which file we are: what errors name.
-struct Place<'a> {
-    file: &'a str,
-    key: String,
-}
-
-impl<'a> Place<'a> {
-    fn at(&self, key: &str) -> Place<'a> {
-        let key = if self.key.is_empty() { key.to_owned() } else { format!("{}.{key}", self.key) };
-        Place { file: self.file, key }
-    }
-
-    fn bad(&self, value: impl Display, allowed: impl Into<String>) -> ScenarioError {
-        ScenarioError::Value {
-            file: self.file.to_owned(),
-            key: self.key.clone(),
-            value: value.to_string(),
-            allowed: allowed.into(),
-        }
-    }
-
-    fn twice(&self, value: String, first: &str) -> ScenarioError {
-        ScenarioError::Duplicate {
-            file: self.file.to_owned(),
-            key: self.key.clone(),
-            value,
-            first: first.to_owned(),
-        }
-    }
-
-    fn missing(&self, needed: &str) -> ScenarioError {
-        ScenarioError::Missing {
-            file: self.file.to_owned(),
-            key: self.key.clone(),
-            needed: needed.to_owned(),
-        }
-    }
 }

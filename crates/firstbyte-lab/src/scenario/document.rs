@@ -40,6 +40,15 @@ pub(super) struct ServerDocument {
     pub(super) page_bytes: Option<u64>,
     pub(super) think_time: Option<String>,
     pub(super) handshake_delay: Option<String>,
+    pub(super) tls: Option<Vec<String>>,
+    pub(super) resumption: Option<String>,
+    pub(super) tickets: Option<u64>,
+    pub(super) early_data: Option<String>,
+    pub(super) groups: Option<Vec<String>>,
+    pub(super) key: Option<String>,
+    pub(super) chain_bytes: Option<u64>,
+    pub(super) http3: Option<bool>,
+    pub(super) retry: Option<bool>,
     #[serde(default)]
     pub(super) nginx: NginxDocument,
 }

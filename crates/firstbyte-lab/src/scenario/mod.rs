@@ -6,6 +6,8 @@
 mod check;
 mod document;
 mod error;
+mod place;
+mod server;
 mod units;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,11 +15,14 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use error::ScenarioError;
+pub use server::{ServerChoice, ServerSettings};
 pub use units::Rate;
 
 /// The scenarios that come with the crate: name and file.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 5] = [
     ("govuk", include_str!("../../scenarios/govuk.toml")),
+    ("codavel", include_str!("../../scenarios/codavel.toml")),
+    ("pq", include_str!("../../scenarios/pq.toml")),
     ("accuracy", include_str!("../../scenarios/accuracy.toml")),
     ("quiet", include_str!("../../scenarios/quiet.toml")),
 ];
@@ -69,33 +74,6 @@ pub enum Role {
     Server,
     /// Runs the lab's DNS server.
     Resolver,
-}
-
-/// How a server host serves.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServerSettings {
-    /// Which server software.
-    pub choice: ServerChoice,
-    /// Size of the page at `/`.
-    pub page_bytes: usize,
-    /// Time between a request and its response; the built-in server only.
-    pub think_time: Duration,
-    /// Time between a ClientHello and its ServerHello; the built-in server only.
-    pub handshake_delay: Duration,
-    /// Lines for nginx's `server` block; nginx only.
-    pub nginx_directives: Vec<String>,
-}
-
-/// Which server software a host runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ServerChoice {
-    /// nginx where it is installed, the built-in server elsewhere.
-    #[default]
-    Auto,
-    /// nginx, and an error where it is not installed.
-    Nginx,
-    /// The built-in server.
-    Builtin,
 }
 
 /// One direction of a host's link.

@@ -3,14 +3,18 @@
 //! In: a scenario, a network, a CA. Out: servers that have been seen to accept connections, or an
 //! error with what they wrote to stderr.
 
+mod caddy;
 mod dns;
 mod nginx;
+mod spawned;
 
+use std::fs::{self, File};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::access_log::AccessLog;
 use crate::builtin_server::{self, Listeners};
 use crate::ca::{Ca, ServerCertificate};
 use crate::clock::monotonic_ns;
@@ -18,13 +22,18 @@ use crate::error::LabError;
 use crate::network::{HostNetwork, Network};
 use crate::reports::ServerReport;
 use crate::scenario::{Host, Scenario, ServerChoice, ServerSettings};
-use nginx::Nginx;
+use spawned::Spawned;
 
 pub(crate) use dns::start as start_dns;
 
 /// How long a server may take until it accepts connections.
 const START_LIMIT_NS: u64 = 5_000_000_000;
 const START_POLL: Duration = Duration::from_millis(5);
+const HTTPS: u16 = 443;
+const HTTP: u16 = 80;
+
+const BUILTIN: &str = "built-in (rustls)";
+const BUILTIN_HTTP3: &str = "built-in (rustls, quinn)";
 
 /// The running web servers; they stop when this is dropped.
 pub(crate) struct Servers {
@@ -33,12 +42,12 @@ pub(crate) struct Servers {
 
 struct Running {
     report: ServerReport,
-    software: Software,
-}
-
-enum Software {
-    Nginx(Nginx),
-    Builtin { _handle: builtin_server::Handle },
+    log: PathBuf,
+    http3: bool,
+    /// nginx or Caddy.
+    process: Option<Spawned>,
+    /// Alone, or for HTTP/3 beside nginx.
+    _builtin: Option<builtin_server::Handle>,
 }
 
 impl Servers {
@@ -52,24 +61,20 @@ impl Servers {
         scratch: &Path,
         choice: ServerChoice,
     ) -> Result<Self, LabError> {
-        let installed = nginx::Installed::find();
+        let mut installed = Installed::default();
         let mut running = Vec::new();
         for host in scenario.servers() {
             let (Some(settings), Some(place)) = (&host.server, network.host(&host.name)) else {
                 continue;
             };
             let certificate = ca
-                .issue(&host.names)
+                .issue_with(&host.names, &settings.leaf)
                 .map_err(|error| LabError::Certificates { reason: error.to_string() })?;
             let choice = if choice == ServerChoice::Auto { settings.choice } else { choice };
-            let start = Start { host, settings, place, certificate };
-            running.push(match (choice, &installed) {
-                (ServerChoice::Builtin, _) | (ServerChoice::Auto, None) => start.builtin()?,
-                (_, Some(installed)) => start.nginx(installed, scratch)?,
-                (ServerChoice::Nginx, None) => {
-                    return Err(LabError::NginxNotFound { host: host.name.clone() });
-                }
-            });
+            let directory = scratch.join(&host.name);
+            let log = directory.join("access.log");
+            let start = Start { host, settings, place, certificate, directory, log };
+            running.push(start.software(choice, &mut installed)?);
         }
         let mut servers = Self { running };
         servers.wait_until_up(scenario, network)?;
@@ -80,6 +85,12 @@ impl Servers {
         self.running.iter().map(|running| running.report.clone()).collect()
     }
 
+    /// The access log of a host's server.
+    pub(crate) fn log(&self, host: &str) -> Option<&Path> {
+        let running = self.running.iter().find(|running| running.report.host == host)?;
+        Some(&running.log)
+    }
+
     fn wait_until_up(&mut self, scenario: &Scenario, network: &Network) -> Result<(), LabError> {
         let deadline = monotonic_ns() + START_LIMIT_NS;
         for running in &mut self.running {
@@ -87,13 +98,12 @@ impl Servers {
             let (Some(host), Some(place)) = (scenario.host(name), network.host(name)) else {
                 continue;
             };
-            let addresses: Vec<_> = host.addresses().map(|ip| SocketAddr::new(ip, 443)).collect();
             while let Some(down) = place
                 .namespace
-                .within(|| addresses.iter().find(|at| TcpStream::connect(at).is_err()))
+                .within(|| missing(host, running.http3))
                 .map_err(|errno| running.failed(format!("cannot enter its host: {errno}")))?
             {
-                if let Some(reason) = running.ended() {
+                if let Some(reason) = running.process.as_mut().and_then(Spawned::ended) {
                     return Err(running.failed(reason));
                 }
                 if monotonic_ns() > deadline {
@@ -106,22 +116,50 @@ impl Servers {
     }
 }
 
-impl Running {
-    /// Why the server is no longer there, if it is not.
-    fn ended(&mut self) -> Option<String> {
-        match &mut self.software {
-            Software::Nginx(nginx) => nginx.ended(),
-            Software::Builtin { .. } => None,
-        }
+/// Where nothing listens yet, seen from the host itself.
+fn missing(host: &Host, http3: bool) -> Option<String> {
+    let addresses = host.addresses().map(|address| SocketAddr::new(address, HTTPS));
+    let tcp = addresses.into_iter().find(|at| TcpStream::connect(at).is_err());
+    if let Some(at) = tcp {
+        return Some(at.to_string());
     }
+    (http3 && !udp_is_bound(HTTPS)).then(|| format!("UDP port {HTTPS}"))
+}
 
+/// Whether a socket of this network has the UDP port, by /proc/net/udp (proc(5)).
+fn udp_is_bound(port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    ["udp", "udp6"].iter().any(|table| {
+        let sockets = fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+        sockets.is_ok_and(|sockets| {
+            let local = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+            sockets.lines().filter_map(local).any(|local| local.ends_with(&suffix))
+        })
+    })
+}
+
+impl Running {
     fn failed(&self, reason: String) -> LabError {
-        let output = match &self.software {
-            Software::Nginx(nginx) => nginx.output(),
-            Software::Builtin { .. } => String::new(),
-        };
+        let output = self.process.as_ref().map(Spawned::output).unwrap_or_default();
         let ServerReport { host, kind } = self.report.clone();
         LabError::Server { host, kind, reason, output }
+    }
+}
+
+/// What is installed on this machine, looked for when it is needed.
+#[derive(Default)]
+struct Installed {
+    nginx: Option<Option<nginx::Installed>>,
+    caddy: Option<Option<caddy::Installed>>,
+}
+
+impl Installed {
+    fn nginx(&mut self) -> Option<&nginx::Installed> {
+        self.nginx.get_or_insert_with(nginx::Installed::find).as_ref()
+    }
+
+    fn caddy(&mut self) -> Option<&caddy::Installed> {
+        self.caddy.get_or_insert_with(caddy::Installed::find).as_ref()
     }
 }
 
@@ -131,60 +169,137 @@ struct Start<'a> {
     settings: &'a ServerSettings,
     place: &'a HostNetwork,
     certificate: ServerCertificate,
+    directory: PathBuf,
+    log: PathBuf,
 }
 
 impl Start<'_> {
+    fn software(
+        self,
+        choice: ServerChoice,
+        installed: &mut Installed,
+    ) -> Result<Running, LabError> {
+        if let Some((what, why)) = self.settings.beyond(choice) {
+            let reason = format!("the scenario asks for {what}, and {why}");
+            return Err(self.failed(&choice.to_string(), &reason));
+        }
+        let host = || self.host.name.clone();
+        match choice {
+            ServerChoice::Builtin => self.builtin(),
+            ServerChoice::Caddy => match installed.caddy() {
+                Some(caddy) => self.caddy(caddy),
+                None => Err(LabError::CaddyNotFound { host: host() }),
+            },
+            ServerChoice::Auto | ServerChoice::Nginx => match installed.nginx() {
+                Some(nginx) => self.nginx(nginx),
+                None if choice == ServerChoice::Auto => self.builtin(),
+                None => Err(LabError::NginxNotFound { host: host() }),
+            },
+        }
+    }
+
     fn builtin(self) -> Result<Running, LabError> {
-        let report =
-            ServerReport { host: self.host.name.clone(), kind: "built-in (rustls)".to_owned() };
-        let failed = |reason: String| LabError::Server {
-            host: report.host.clone(),
-            kind: report.kind.clone(),
-            reason,
-            output: String::new(),
-        };
+        let ports = if self.settings.http3 { Ports::All } else { Ports::Tcp };
+        let handle = self.spawn_builtin(BUILTIN, ports)?;
+        Ok(self.running(BUILTIN, None, Some(handle)))
+    }
+
+    fn caddy(self, installed: &caddy::Installed) -> Result<Running, LabError> {
+        let kind = installed.version.as_str();
+        let caddy = installed
+            .start(&self.directory, &self.log, self.settings, &self.certificate, self.place)
+            .map_err(|error| self.failed(kind, &error.to_string()))?;
+        Ok(self.running(kind, Some(caddy), None))
+    }
+
+    /// nginx before 1.25 has no HTTP/3: the built-in server does it, with the same certificate.
+    fn nginx(self, installed: &nginx::Installed) -> Result<Running, LabError> {
+        let kind = installed.version.as_str();
+        let nginx = installed
+            .start(&self.directory, &self.log, self.settings, &self.certificate, self.place)
+            .map_err(|error| self.failed(kind, &error.to_string()))?;
+        if !self.settings.http3 {
+            return Ok(self.running(kind, Some(nginx), None));
+        }
+        let builtin = self.spawn_builtin(BUILTIN_HTTP3, Ports::Udp)?;
+        let kind = format!("{kind}, HTTP/3: {BUILTIN_HTTP3}");
+        Ok(self.running(&kind, Some(nginx), Some(builtin)))
+    }
+
+    fn spawn_builtin(&self, kind: &str, ports: Ports) -> Result<builtin_server::Handle, LabError> {
         let listeners = self
             .place
             .namespace
-            .within(|| well_known_ports(self.host))
-            .map_err(|errno| failed(format!("cannot enter its host: {errno}")))?
-            .map_err(|error| failed(format!("cannot listen: {error}")))?;
+            .within(|| well_known(self.host, ports))
+            .map_err(|errno| self.failed(kind, &format!("cannot enter its host: {errno}")))?
+            .map_err(|error| self.failed(kind, &format!("cannot listen: {error}")))?;
+        let log = fs::create_dir_all(&self.directory)
+            .and_then(|()| File::options().create(true).append(true).open(&self.log))
+            .map_err(|error| self.failed(kind, &format!("cannot write its log: {error}")))?;
         let config = builtin_server::Config {
+            versions: self.settings.versions,
+            tickets: self.settings.tickets,
+            resumption: self.settings.resumption,
+            early_data: self.settings.early_data,
+            groups: self.settings.groups.clone(),
+            retry: self.settings.retry,
             page_bytes: self.settings.page_bytes,
             think_time: self.settings.think_time,
             handshake_delay: self.settings.handshake_delay,
-            ..builtin_server::Config::new(self.certificate)
+            access_log: Some(AccessLog::new(log)),
+            ..builtin_server::Config::new(self.certificate.clone())
         };
-        let handle =
-            builtin_server::spawn(config, listeners).map_err(|error| failed(error.to_string()))?;
-        Ok(Running { report, software: Software::Builtin { _handle: handle } })
+        builtin_server::spawn(config, listeners)
+            .map_err(|error| self.failed(kind, &error.to_string()))
     }
 
-    fn nginx(self, installed: &nginx::Installed, scratch: &Path) -> Result<Running, LabError> {
-        let report = ServerReport { host: self.host.name.clone(), kind: installed.version.clone() };
-        let directory = scratch.join(&self.host.name);
-        let nginx =
-            Nginx::start(installed, &directory, self.settings, &self.certificate, self.place)
-                .map_err(|error| LabError::Server {
-                    host: report.host.clone(),
-                    kind: report.kind.clone(),
-                    reason: error.to_string(),
-                    output: String::new(),
-                })?;
-        Ok(Running { report, software: Software::Nginx(nginx) })
+    fn running(
+        self,
+        kind: &str,
+        process: Option<Spawned>,
+        builtin: Option<builtin_server::Handle>,
+    ) -> Running {
+        Running {
+            report: ServerReport { host: self.host.name.clone(), kind: kind.to_owned() },
+            log: self.log,
+            http3: self.settings.http3,
+            process,
+            _builtin: builtin,
+        }
+    }
+
+    fn failed(&self, kind: &str, reason: &str) -> LabError {
+        LabError::Server {
+            host: self.host.name.clone(),
+            kind: kind.to_owned(),
+            reason: reason.to_owned(),
+            output: String::new(),
+        }
     }
 }
 
+/// Which of a host's well-known ports the built-in server has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ports {
+    Tcp,
+    Udp,
+    All,
+}
+
 /// Ports 443 and 80 of a host that the calling thread is on.
-fn well_known_ports(host: &Host) -> io::Result<Listeners> {
+fn well_known(host: &Host, ports: Ports) -> io::Result<Listeners> {
     // An IPv6 socket takes IPv4 connections too (RFC 3493 §3.7).
     let any: IpAddr = match host.ipv6 {
         Some(_) => Ipv6Addr::UNSPECIFIED.into(),
         None => Ipv4Addr::UNSPECIFIED.into(),
     };
-    Ok(Listeners {
-        https: vec![TcpListener::bind((any, 443))?],
-        http: vec![TcpListener::bind((any, 80))?],
-        quic: Vec::new(),
-    })
+    let mut listeners = Listeners::default();
+    if ports != Ports::Udp {
+        listeners.https.push(TcpListener::bind((any, HTTPS))?);
+        listeners.http.push(TcpListener::bind((any, HTTP))?);
+    }
+    if ports != Ports::Tcp {
+        listeners.quic.push(UdpSocket::bind((any, HTTPS))?);
+    }
+    Ok(listeners)
 }

@@ -1,22 +1,18 @@
 //! nginx as a server of the lab: found where it is installed, configured in the lab's scratch space.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use nix::sys::signal::SigSet;
-
-use crate::builtin_server::page;
+use super::spawned::{Spawned, find_program, write_pages};
+use crate::builtin_server::{EarlyData, Group, Resumption, TlsVersions};
 use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::ServerSettings;
-use crate::sys::{start_in_network, start_with_signals};
 
-/// Where packages put it when it is not on an ordinary user's PATH.
-const USUAL_PLACES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin"];
-/// Sizes that `/bytes/N` has; a static file each.
-const SIZES: [u64; 6] = [0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+/// OpenSSL sends so many without being told.
+const OPENSSL_TICKETS: usize = 2;
 
 /// An nginx that is installed here.
 pub(super) struct Installed {
@@ -27,12 +23,7 @@ pub(super) struct Installed {
 
 impl Installed {
     pub(super) fn find() -> Option<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let usual = USUAL_PLACES.iter().map(PathBuf::from);
-        let program = std::env::split_paths(&path)
-            .chain(usual)
-            .map(|directory| directory.join("nginx"))
-            .find(|program| program.is_file())?;
+        let program = find_program("nginx")?;
         let output = Command::new(&program).arg("-v").output().ok()?;
         // "nginx version: nginx/1.22.1"
         let text = String::from_utf8_lossy(&output.stderr);
@@ -47,74 +38,37 @@ impl Installed {
         let parts: Vec<u32> = number.split('.').map_while(|part| part.parse().ok()).collect();
         parts >= vec![1, 19, 5]
     }
-}
 
-/// A running nginx, killed when this is dropped.
-pub(super) struct Nginx {
-    child: Child,
-    stderr: PathBuf,
-}
-
-impl Nginx {
     pub(super) fn start(
-        installed: &Installed,
+        &self,
         directory: &Path,
+        log: &Path,
         settings: &ServerSettings,
         certificate: &ServerCertificate,
         place: &HostNetwork,
-    ) -> io::Result<Self> {
-        fs::create_dir_all(directory.join("html/bytes"))?;
+    ) -> io::Result<Spawned> {
+        write_pages(directory, settings.page_bytes)?;
         fs::write(directory.join("chain.pem"), &certificate.chain_pem)?;
         fs::write(directory.join("key.pem"), &certificate.key_pem)?;
-        fs::write(directory.join("html/index.html"), page(settings.page_bytes))?;
-        for size in SIZES {
-            let file = File::create(directory.join(format!("html/bytes/{size}")))?;
-            file.set_len(size)?;
-        }
         let config = directory.join("nginx.conf");
-        fs::write(&config, configuration(directory, settings))?;
-        let stderr = directory.join("stderr");
-        let mut command = Command::new(&installed.program);
-        command
-            .arg("-p")
-            .arg(directory)
-            .arg("-c")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&stderr)?);
-        if installed.takes_error_log() {
+        fs::write(&config, configuration(directory, log, settings))?;
+        let mut command = Command::new(&self.program);
+        command.arg("-p").arg(directory).arg("-c").arg(&config);
+        if self.takes_error_log() {
             command.args(["-e", "stderr"]);
         }
-        start_in_network(&mut command, place.namespace.descriptor()?);
-        start_with_signals(&mut command, SigSet::empty());
-        Ok(Self { child: command.spawn()?, stderr })
-    }
-
-    /// Why it is no longer there, if it is not.
-    pub(super) fn ended(&mut self) -> Option<String> {
-        let status = self.child.try_wait().ok()??;
-        Some(format!("it ended with {status}"))
-    }
-
-    pub(super) fn output(&self) -> String {
-        fs::read_to_string(&self.stderr).unwrap_or_default()
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Spawned::start(command, directory, place)
     }
 }
 
 /// One process without a master: it then needs no user to change to, which a user namespace lacks.
-fn configuration(directory: &Path, settings: &ServerSettings) -> String {
-    let at = directory.display();
-    let directives: String =
-        settings.nginx_directives.iter().map(|line| format!("    {line}\n")).collect();
+fn configuration(directory: &Path, log: &Path, settings: &ServerSettings) -> String {
+    let (at, log) = (directory.display(), log.display());
+    let directives: String = tls_directives(settings)
+        .iter()
+        .chain(&settings.nginx_directives)
+        .map(|line| format!("    {line}\n"))
+        .collect();
     format!(
         "\
 daemon off;
@@ -124,7 +78,12 @@ pid {at}/pid;
 error_log stderr warn;
 events {{ worker_connections 4096; }}
 http {{
-  access_log off;
+  map $ssl_session_reused $firstbyte_resumed {{ default 0; r 1; }}
+  map $ssl_early_data $firstbyte_early {{ default 0; 1 1; }}
+  log_format firstbyte escape=none 'time=$msec protocol=$server_protocol tls=$ssl_protocol '
+    'resumed=$firstbyte_resumed early=$firstbyte_early status=$status connection=$connection '
+    'path=$request_uri';
+  access_log {log} firstbyte;
   client_body_temp_path {at}/client_body;
   proxy_temp_path {at}/proxy;
   fastcgi_temp_path {at}/fastcgi;
@@ -132,6 +91,7 @@ http {{
   scgi_temp_path {at}/scgi;
   default_type text/html;
   server_tokens off;
+  keepalive_timeout 75s;
   server {{
     listen 80;
     listen [::]:80;
@@ -140,13 +100,60 @@ http {{
     server_name _;
     ssl_certificate {at}/chain.pem;
     ssl_certificate_key {at}/key.pem;
-    ssl_protocols TLSv1.2 TLSv1.3;
     root {at}/html;
 {directives}    location = /redirect {{ return 302 /; }}
   }}
 }}
 "
     )
+}
+
+fn tls_directives(settings: &ServerSettings) -> Vec<String> {
+    let (tickets, cache) = match settings.resumption {
+        Resumption::Both => ("on", "shared:sessions:1m"),
+        Resumption::Tickets => ("on", "off"),
+        Resumption::SessionIds => ("off", "shared:sessions:1m"),
+        Resumption::None => ("off", "off"),
+    };
+    let versions = match settings.versions {
+        TlsVersions::Both => "TLSv1.2 TLSv1.3",
+        TlsVersions::Tls12 => "TLSv1.2",
+        TlsVersions::Tls13 => "TLSv1.3",
+    };
+    let early = settings.early_data != EarlyData::Off;
+    let mut lines = vec![
+        format!("ssl_protocols {versions};"),
+        format!("ssl_session_tickets {tickets};"),
+        format!("ssl_session_cache {cache};"),
+        format!("ssl_early_data {};", if early { "on" } else { "off" }),
+    ];
+    if settings.early_data == EarlyData::TooEarly {
+        lines.push("if ($ssl_early_data) { return 425; }".to_owned());
+    }
+    let none = settings.resumption == Resumption::None;
+    let count = if none { 0 } else { settings.tickets };
+    if count != OPENSSL_TICKETS {
+        // Without tickets and without a cache OpenSSL would send some all the same, good for nothing.
+        lines.push(format!("ssl_conf_command NumTickets {count};"));
+    }
+    if !settings.groups.is_empty() {
+        let groups: Vec<_> = settings.groups.iter().map(|group| openssl_name(*group)).collect();
+        lines.push(format!("ssl_ecdh_curve {};", groups.join(":")));
+        lines.push("ssl_prefer_server_ciphers on;".to_owned());
+    }
+    if settings.http3 {
+        lines.push("add_header alt-svc 'h3=\":443\"; ma=86400' always;".to_owned());
+    }
+    lines
+}
+
+fn openssl_name(group: Group) -> &'static str {
+    match group {
+        Group::X25519 => "X25519",
+        Group::P256 => "prime256v1",
+        Group::P384 => "secp384r1",
+        Group::X25519MlKem768 => "X25519MLKEM768",
+    }
 }
 
 #[cfg(test)]

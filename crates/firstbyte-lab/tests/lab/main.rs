@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod captures;
+mod http3;
 mod life;
 mod links;
 mod servers;
@@ -19,7 +20,7 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 20] = [
+const TESTS: [Test; 27] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -30,6 +31,13 @@ const TESTS: [Test; 20] = [
     ("servers::builtin_takes_its_time", servers::delays),
     ("servers::a_directive_that_nginx_refuses_is_shown", servers::bad_directive),
     ("servers::dns_answers_the_c_library", servers::dns),
+    ("servers::caddy_answers_over_both_families", servers::caddy),
+    ("servers::nginx_does_what_the_scenario_says_of_sessions", servers::nginx_sessions),
+    ("http3::the_built_in_server_in_as_many_round_trips_as_there_are", http3::builtin),
+    ("http3::beside_nginx_with_its_certificate", http3::beside_nginx),
+    ("http3::caddy", http3::caddy),
+    ("http3::a_retry_costs_a_round_trip", http3::retry),
+    ("http3::a_long_chain_costs_a_round_trip", http3::amplification_limit),
     ("captures::hold_both_directions_at_three_places", captures::three_places),
     ("captures::are_readable_by_others", captures::readable_by_others),
     ("captures::that_cannot_be_written_are_an_error", captures::not_writable),

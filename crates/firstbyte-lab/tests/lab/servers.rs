@@ -1,12 +1,14 @@
 //! What servers of a lab answer.
 
-use std::net::ToSocketAddrs;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 
-use firstbyte_lab::{LabError, LabOptions, Scenario, ServerChoice};
-use rustls::ProtocolVersion;
+use firstbyte_lab::{Lab, LabError, LabOptions, Scenario, ServerChoice};
 use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
-use crate::support::{get, in_lab, scenario};
+use crate::support::{client_config, get, in_lab, scenario, wait_for_requests};
 
 pub(crate) fn nginx() {
     let kind = answers(ServerChoice::Nginx);
@@ -15,6 +17,11 @@ pub(crate) fn nginx() {
 
 pub(crate) fn builtin() {
     assert_eq!(answers(ServerChoice::Builtin), "built-in (rustls)");
+}
+
+pub(crate) fn caddy() {
+    let kind = answers(ServerChoice::Caddy);
+    assert!(kind.starts_with("Caddy 2."), "{kind}");
 }
 
 /// Asks for pages over both families and both TLS versions, and checks what the report says.
@@ -51,6 +58,49 @@ pub(crate) fn delays() {
         assert_eq!(lab.servers()[0].kind, "built-in (rustls)");
         assert_eq!(get(lab, true, "/", &[&TLS13]).body.len(), 2_000);
     });
+}
+
+/// Tickets and session IDs on and off, early data, versions, groups, the size of the chain.
+pub(crate) fn nginx_sessions() {
+    for (settings, version, resumed) in [
+        ("", &TLS13, true),
+        ("", &TLS12, true),
+        (r#", resumption = "tickets""#, &TLS12, true),
+        (r#", resumption = "session-ids""#, &TLS12, true),
+        (r#", resumption = "session-ids""#, &TLS13, true),
+        (r#", resumption = "none""#, &TLS12, false),
+        (r#", resumption = "none""#, &TLS13, false),
+        (", tickets = 0", &TLS13, false),
+        (", tickets = 1", &TLS13, true),
+        (r#", early_data = "on", groups = ["p256", "x25519"], chain_bytes = 5000"#, &TLS13, true),
+    ] {
+        let server = format!(r#"server = {{ kind = "nginx"{settings} }}"#);
+        in_lab(&scenario("", &server), &LabOptions::default(), |lab| {
+            let config = Arc::new(client_config(lab, &[version]));
+            let first = get_with(&config, lab, "/");
+            let again = get_with(&config, lab, "/");
+            let kinds = [first, again].map(|kind| kind == Some(HandshakeKind::Resumed));
+            assert_eq!(kinds, [false, resumed], "{settings} {version:?}");
+            let requests = wait_for_requests(lab, "server", 2);
+            assert_eq!(requests[1].resumed, Some(resumed), "{settings}: {requests:?}");
+            assert_eq!(requests[0].early, Some(false));
+        });
+    }
+}
+
+/// A whole exchange, after which the client has its tickets; which handshake it took.
+fn get_with(config: &Arc<ClientConfig>, lab: &Lab, path: &str) -> Option<HandshakeKind> {
+    let name = lab.scenario().servers().next().unwrap().names[0].clone();
+    let tls = ClientConnection::new(Arc::clone(config), name.clone().try_into().unwrap()).unwrap();
+    let tcp = TcpStream::connect((name.as_str(), 443)).unwrap();
+    let mut stream = StreamOwned::new(tls, tcp);
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    // Servers may close without close_notify once all was sent.
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    stream.conn.handshake_kind()
 }
 
 pub(crate) fn bad_directive() {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use firstbyte_lab::access_log::Entry;
 use firstbyte_lab::{Lab, LabOptions, Scenario};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -93,14 +94,7 @@ pub(crate) fn get(
     let name = lab.scenario().servers().next().unwrap().names[0].clone();
     let mut addresses = (name.as_str(), 443).to_socket_addrs().unwrap();
     let address: SocketAddr = addresses.find(|address| address.is_ipv6() == ipv6).unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(lab.ca_pem().as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = client_config(lab, versions);
     let tcp = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
     tcp.set_nodelay(true).unwrap();
     let server_name = name.clone().try_into().unwrap();
@@ -118,6 +112,35 @@ pub(crate) fn get(
         head: String::from_utf8_lossy(&answer[..end]).into_owned(),
         body: answer[end + 4..].to_vec(),
     }
+}
+
+/// TLS that trusts the lab's CA.
+pub(crate) fn client_config(
+    lab: &Lab,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(lab.ca_pem().as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+/// What a host's server has written down, once that is so many requests: servers do so after they
+/// have answered.
+pub(crate) fn wait_for_requests(lab: &Lab, host: &str, count: usize) -> Vec<Entry> {
+    for _ in 0..200 {
+        let requests = lab.requests(host).unwrap();
+        if requests.len() >= count {
+            assert_eq!(requests.len(), count, "{requests:?}");
+            return requests;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{:?}, {count} expected", lab.requests(host).unwrap());
 }
 
 /// A frame of a capture.

@@ -1,0 +1,281 @@
+//! What a server host runs, and which software can do it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::document::ServerDocument;
+use super::error::ScenarioError;
+use super::place::{DURATION, Place, optional, quoted};
+use super::units;
+use crate::builtin_server::{EarlyData, Group, Resumption, TlsVersions};
+use crate::ca::{LeafKey, LeafOptions};
+
+const DEFAULT_PAGE_BYTES: u64 = 2_000;
+const MAX_PAGE_BYTES: u64 = 100_000_000;
+/// Of a chain: what P-256 and RSA leaves with some names need, and what one certificate may have
+/// (rustls-webpki reads DER of up to 65,535 bytes).
+const CHAIN_BYTES: std::ops::RangeInclusive<u64> = 2_000..=60_000;
+/// OpenSSL and rustls send two when nothing else is said.
+const DEFAULT_TICKETS: usize = 2;
+const MAX_TICKETS: u64 = 20;
+
+/// How a server host serves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSettings {
+    /// Which server software.
+    pub choice: ServerChoice,
+    /// Size of the page at `/`.
+    pub page_bytes: usize,
+    /// Time between a request and its response; the built-in server only.
+    pub think_time: Duration,
+    /// Time between a ClientHello and its ServerHello; the built-in server only.
+    pub handshake_delay: Duration,
+    /// The protocol versions it speaks over TCP.
+    pub versions: TlsVersions,
+    /// How sessions are resumed.
+    pub resumption: Resumption,
+    /// How many tickets follow a TLS 1.3 handshake.
+    pub tickets: usize,
+    /// What becomes of early data.
+    pub early_data: EarlyData,
+    /// Key-exchange groups, most wanted first; empty for what the software does by itself.
+    pub groups: Vec<Group>,
+    /// The certificate's key, and the size of the chain.
+    pub leaf: LeafOptions,
+    /// Whether it serves HTTP/3 at UDP port 443; beside nginx the built-in server does that.
+    pub http3: bool,
+    /// Whether QUIC connections have to prove their address by a Retry.
+    pub retry: bool,
+    /// Lines for nginx's `server` block; nginx only.
+    pub nginx_directives: Vec<String>,
+}
+
+/// Which server software a host runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerChoice {
+    /// nginx where it is installed and can do what is asked for, the built-in server elsewhere.
+    #[default]
+    Auto,
+    /// nginx, and an error where it is not installed.
+    Nginx,
+    /// Caddy, and an error where it is not installed.
+    Caddy,
+    /// The built-in server.
+    Builtin,
+}
+
+impl fmt::Display for ServerChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Nginx => "nginx",
+            Self::Caddy => "caddy",
+            Self::Builtin => "builtin",
+        })
+    }
+}
+
+impl ServerSettings {
+    /// What of these settings the software cannot do: the key and why. `None` if it can do all.
+    pub(crate) fn beyond(&self, software: ServerChoice) -> Option<(&'static str, &'static str)> {
+        let delays = !self.think_time.is_zero() || !self.handshake_delay.is_zero();
+        match software {
+            ServerChoice::Auto => None,
+            ServerChoice::Builtin if !self.nginx_directives.is_empty() => {
+                Some(("nginx.directives", "the built-in server has no directives"))
+            }
+            ServerChoice::Builtin => None,
+            ServerChoice::Nginx if delays => {
+                Some(("think_time or handshake_delay", "nginx has neither"))
+            }
+            ServerChoice::Nginx if self.groups.contains(&Group::X25519MlKem768) => {
+                Some(("groups with x25519mlkem768", "nginx has it only with OpenSSL 3.5"))
+            }
+            ServerChoice::Nginx if self.early_data == EarlyData::Reject => {
+                Some(("early_data = \"reject\"", "nginx rejects none that its tickets allow"))
+            }
+            ServerChoice::Nginx => None,
+            ServerChoice::Caddy if delays => {
+                Some(("think_time or handshake_delay", "Caddy has neither"))
+            }
+            ServerChoice::Caddy if !self.nginx_directives.is_empty() => {
+                Some(("nginx.directives", "they are nginx's"))
+            }
+            ServerChoice::Caddy if self.groups.contains(&Group::X25519MlKem768) => {
+                Some(("groups with x25519mlkem768", "Caddy has it from 2.10 only"))
+            }
+            ServerChoice::Caddy if self.early_data != EarlyData::Off => {
+                Some(("early_data", "Caddy has no setting for it"))
+            }
+            ServerChoice::Caddy if self.resumption == Resumption::SessionIds => {
+                Some(("resumption = \"session-ids\"", "Caddy resumes by ticket only"))
+            }
+            ServerChoice::Caddy if self.tickets != DEFAULT_TICKETS => {
+                Some(("tickets", "Caddy always sends one; resumption = \"none\" turns it off"))
+            }
+            ServerChoice::Caddy if self.retry => {
+                Some(("retry", "Caddy decides for itself when it sends one"))
+            }
+            ServerChoice::Caddy => None,
+        }
+    }
+}
+
+/// Checks a host's `server = {}`.
+pub(super) fn check(
+    place: &Place<'_>,
+    raw: ServerDocument,
+) -> Result<ServerSettings, ScenarioError> {
+    let duration_of = |key: &str, text: Option<String>| {
+        optional(&place.at(key), text, units::duration, DURATION).map(Option::unwrap_or_default)
+    };
+    let kind = match raw.kind.as_deref() {
+        Some("nginx") => ServerChoice::Nginx,
+        Some("caddy") => ServerChoice::Caddy,
+        Some("builtin") => ServerChoice::Builtin,
+        Some("auto") | None => ServerChoice::Auto,
+        Some(other) => {
+            let allowed = r#""auto", "nginx", "caddy" or "builtin""#;
+            return Err(place.at("kind").bad(quoted(other), allowed));
+        }
+    };
+    let number = |key: &str, value: Option<u64>, default: u64, max: u64| {
+        let value = value.unwrap_or(default);
+        let bad = || place.at(key).bad(value, format!("0 to {max}"));
+        (value <= max).then_some(value as usize).ok_or_else(bad)
+    };
+    let mut settings = ServerSettings {
+        choice: kind,
+        page_bytes: number("page_bytes", raw.page_bytes, DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES)?,
+        think_time: duration_of("think_time", raw.think_time)?,
+        handshake_delay: duration_of("handshake_delay", raw.handshake_delay)?,
+        versions: versions(&place.at("tls"), raw.tls)?,
+        resumption: word(&place.at("resumption"), raw.resumption, &RESUMPTIONS)?,
+        tickets: number("tickets", raw.tickets, DEFAULT_TICKETS as u64, MAX_TICKETS)?,
+        early_data: word(&place.at("early_data"), raw.early_data, &EARLY_DATA)?,
+        groups: groups(&place.at("groups"), raw.groups)?,
+        leaf: LeafOptions {
+            key: word(&place.at("key"), raw.key, &KEYS)?,
+            chain_bytes: chain_bytes(&place.at("chain_bytes"), raw.chain_bytes)?,
+        },
+        http3: raw.http3.unwrap_or(kind == ServerChoice::Caddy),
+        retry: raw.retry.unwrap_or_default(),
+        nginx_directives: raw.nginx.directives,
+    };
+    settings.choice = choice(place, &settings)?;
+    if settings.retry && !settings.http3 {
+        return Err(place.at("retry").bad(true, "only with http3 = true: a Retry is QUIC's"));
+    }
+    if settings.early_data != EarlyData::Off && !settings.can_have_early_data() {
+        let allowed = "only with TLS 1.3, tickets and resumption: early data needs all three";
+        return Err(place.at("early_data").bad("…", allowed));
+    }
+    Ok(settings)
+}
+
+impl ServerSettings {
+    fn can_have_early_data(&self) -> bool {
+        let tls13 = self.versions != TlsVersions::Tls12 || self.http3;
+        tls13 && self.tickets > 0 && self.resumption != Resumption::None
+    }
+}
+
+/// `auto` is the built-in server where nginx cannot do what is asked for, and nginx where it has
+/// lines of its own.
+fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, ScenarioError> {
+    let directives = !settings.nginx_directives.is_empty();
+    let wanted = match settings.choice {
+        ServerChoice::Auto if settings.beyond(ServerChoice::Nginx).is_some() => {
+            ServerChoice::Builtin
+        }
+        ServerChoice::Auto if directives => ServerChoice::Nginx,
+        other => other,
+    };
+    match settings.beyond(wanted) {
+        None => Ok(wanted),
+        Some(_) if wanted == ServerChoice::Builtin => Err(place.at("nginx.directives").bad(
+            "[ … ]",
+            "only with nginx, and without what nginx cannot do (see docs/scenarios.md)",
+        )),
+        Some((what, why)) => {
+            let other = if wanted == ServerChoice::Nginx { "\"builtin\"" } else { "another" };
+            Err(place
+                .at("kind")
+                .bad(quoted(&wanted.to_string()), format!("{other} with {what}: {why}")))
+        }
+    }
+}
+
+/// Words and what they mean; the first is the default.
+type Words<T, const N: usize> = [(&'static str, T); N];
+
+const RESUMPTIONS: Words<Resumption, 4> = [
+    ("both", Resumption::Both),
+    ("tickets", Resumption::Tickets),
+    ("session-ids", Resumption::SessionIds),
+    ("none", Resumption::None),
+];
+const EARLY_DATA: Words<EarlyData, 4> = [
+    ("off", EarlyData::Off),
+    ("on", EarlyData::Accept),
+    ("reject", EarlyData::Reject),
+    ("too-early", EarlyData::TooEarly),
+];
+const KEYS: Words<LeafKey, 2> = [("p256", LeafKey::P256), ("rsa2048", LeafKey::Rsa2048)];
+const VERSIONS: Words<TlsVersions, 2> = [("1.2", TlsVersions::Tls12), ("1.3", TlsVersions::Tls13)];
+
+fn word<T: Copy, const N: usize>(
+    place: &Place<'_>,
+    text: Option<String>,
+    words: &Words<T, N>,
+) -> Result<T, ScenarioError> {
+    let Some(text) = text else { return Ok(words[0].1) };
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| place.bad(quoted(&text), listed(words)))
+}
+
+/// `"a", "b" or "c"`.
+fn listed<T>(words: &[(&str, T)]) -> String {
+    let words: Vec<_> = words.iter().map(|(word, _)| quoted(word)).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.join(""),
+    }
+}
+
+fn versions(
+    place: &Place<'_>,
+    versions: Option<Vec<String>>,
+) -> Result<TlsVersions, ScenarioError> {
+    let Some(versions) = versions else { return Ok(TlsVersions::Both) };
+    let has = |wanted: &str| versions.iter().any(|version| version == wanted);
+    let known = |version: &String| VERSIONS.iter().any(|(word, _)| word == version);
+    match (has("1.2"), has("1.3"), versions.iter().all(known)) {
+        (true, true, true) => Ok(TlsVersions::Both),
+        (true, false, true) => Ok(TlsVersions::Tls12),
+        (false, true, true) => Ok(TlsVersions::Tls13),
+        _ => Err(place.bad(format!("{versions:?}"), r#"["1.2"], ["1.3"] or ["1.2", "1.3"]"#)),
+    }
+}
+
+fn groups(place: &Place<'_>, names: Option<Vec<String>>) -> Result<Vec<Group>, ScenarioError> {
+    let all = Group::ALL.map(|group| (group.name(), group));
+    let mut groups = Vec::new();
+    for name in names.unwrap_or_default() {
+        let group = word(place, Some(name.clone()), &all)?;
+        if groups.contains(&group) {
+            return Err(place.bad(quoted(&name), "each group once"));
+        }
+        groups.push(group);
+    }
+    Ok(groups)
+}
+
+fn chain_bytes(place: &Place<'_>, bytes: Option<u64>) -> Result<Option<usize>, ScenarioError> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    if !CHAIN_BYTES.contains(&bytes) {
+        let (least, most) = (CHAIN_BYTES.start(), CHAIN_BYTES.end());
+        return Err(place.bad(bytes, format!("{least} to {most}")));
+    }
+    Ok(Some(bytes as usize))
+}

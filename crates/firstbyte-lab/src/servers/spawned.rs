@@ -1,0 +1,78 @@
+//! A server of the machine's as a process on a host: found, started with its output in a file, killed
+//! when it is dropped.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::SigSet;
+
+use crate::builtin_server::page;
+use crate::network::HostNetwork;
+use crate::sys::{start_in_network, start_with_signals};
+
+/// Where packages put servers when it is not on an ordinary user's PATH.
+const USUAL_PLACES: [&str; 4] =
+    ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/local/nginx/sbin"];
+/// Sizes that `/bytes/N` has; a static file each.
+const SIZES: [u64; 6] = [0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// A program of this name, on the PATH or where packages put it.
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(USUAL_PLACES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
+}
+
+/// Writes what a server of static files serves into `html` in `directory`.
+pub(super) fn write_pages(directory: &Path, page_bytes: usize) -> io::Result<()> {
+    fs::create_dir_all(directory.join("html/bytes"))?;
+    fs::write(directory.join("html/index.html"), page(page_bytes))?;
+    for size in SIZES {
+        let file = File::create(directory.join(format!("html/bytes/{size}")))?;
+        file.set_len(size)?;
+    }
+    Ok(())
+}
+
+/// A running server, killed when this is dropped.
+pub(super) struct Spawned {
+    child: Child,
+    stderr: PathBuf,
+}
+
+impl Spawned {
+    /// Starts `command` on a host; what it says is kept in `directory`.
+    pub(super) fn start(
+        mut command: Command,
+        directory: &Path,
+        place: &HostNetwork,
+    ) -> io::Result<Self> {
+        let stderr = directory.join("stderr");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr)?);
+        start_in_network(&mut command, place.namespace.descriptor()?);
+        start_with_signals(&mut command, SigSet::empty());
+        Ok(Self { child: command.spawn()?, stderr })
+    }
+
+    /// Why it is no longer there, if it is not.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("it ended with {status}"))
+    }
+
+    pub(super) fn output(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
