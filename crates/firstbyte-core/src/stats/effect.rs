@@ -122,7 +122,7 @@ impl Precision {
 
     /// The interval from resampled values: the percentiles that hold 95 %, their distances from the
     /// estimate widened from the normal distribution's 1.96 standard errors to `reach`.
-    fn from_draws(&self, value: f64, draws: &mut [f64], rho: f64) -> Estimate {
+    fn estimate(&self, value: f64, draws: &mut [f64], rho: f64) -> Estimate {
         draws.sort_unstable_by(f64::total_cmp);
         let wider = self.reach(rho) / NORMAL_CRITICAL;
         let end = |share: f64| {
@@ -197,7 +197,13 @@ pub(super) fn analyse(
         relative: relative.as_ref().map(|r| r.median_estimate(&precision)),
         hodges_lehmann: hodges_lehmann(&differences.sorted)?,
         hodges_lehmann_relative: relative.as_ref().and_then(|r| hodges_lehmann(&r.sorted)),
-        quantiles: quantile_effects(base, variant, method, &precision, cache.get(n)),
+        quantiles: quantile_effects(
+            base,
+            variant,
+            method,
+            (&precision, differences.autocorrelation.unwrap_or(0.0)),
+            cache.get(n),
+        ),
         autocorrelation: differences.autocorrelation,
     })
 }
@@ -206,7 +212,7 @@ fn quantile_effects(
     base: &[f64],
     variant: &[f64],
     method: Method,
-    precision: &Precision,
+    (precision, rho): (&Precision, f64),
     weights: &[Weights],
 ) -> Vec<QuantileEffect> {
     let (base_sorted, variant_sorted) = (&ascending(base), &ascending(variant));
@@ -230,11 +236,11 @@ fn quantile_effects(
         Method::Linearised => {
             for effect in effects_to_bound {
                 let (b, v) = sides(effect);
-                let (below, above) =
-                    difference_reach(&b, &v, effect.q, precision.block, |rho| precision.reach(rho));
+                let widths = |rho: f64| precision.reach(rho);
+                let reach = difference_reach(&b, &v, effect.q, precision.block, widths, rho);
                 let value = effect.difference.value;
                 effect.difference =
-                    Estimate::within(value, value - below, value + above, precision.degrees);
+                    Estimate::within(value, value - reach, value + reach, precision.degrees);
             }
         }
         Method::Resampled { resamples, seed } => {
@@ -243,8 +249,8 @@ fn quantile_effects(
             let draws = resample(&Ranked::new(base), &Ranked::new(variant), &weights, plan);
             for (effect, mut draws) in effects_to_bound.iter_mut().zip(draws) {
                 let (b, v) = sides(effect);
-                let rho = difference_autocorrelation(&b, &v);
-                effect.difference = precision.from_draws(effect.difference.value, &mut draws, rho);
+                let rho = difference_autocorrelation(&b, &v).max(rho);
+                effect.difference = precision.estimate(effect.difference.value, &mut draws, rho);
             }
         }
     }

@@ -48,43 +48,37 @@ pub(super) struct Side<'a> {
     pub(super) quantile: f64,
 }
 
-/// How far the interval of the difference between two quantiles of the same rounds reaches below and
-/// above it. `reach` makes standard errors to either side out of the series' lag-1 autocorrelation.
+/// How far the interval of the difference between two quantiles of the same rounds reaches to either
+/// side. `reach` is in standard errors, by the series' lag-1 autocorrelation; `rho` is that of the
+/// per-round differences.
 ///
-/// Both shares' covariance is taken over blocks; each is carried over to its quantile by the distance
-/// between order statistics as far away as the interval will reach, below and above apart, because
-/// latencies are skewed.
+/// Both shares' variances and covariance are taken over blocks, and carried over to the quantiles by
+/// the distance between order statistics around them.
 pub(super) fn difference_reach(
     base: &Side<'_>,
     variant: &Side<'_>,
     q: f64,
     block: usize,
     reach: impl Fn(f64) -> f64,
-) -> (f64, f64) {
-    let n = base.values.len();
-    let size = n as f64;
+    rho: f64,
+) -> f64 {
+    let size = base.values.len() as f64;
     let (base_shares, variant_shares) =
         (shares(base.values, base.quantile), shares(variant.values, variant.quantile));
     let [vv, bb, vb] = long_run_covariances(&variant_shares, &base_shares, block);
-    let lag1 = lag1_products(&variant_shares, &base_shares);
-    // Values per unit of share, on one side of the quantile; at least a rank away.
-    let per_share = |side: &Side<'_>, variance: f64, direction: f64| {
-        let ranks = (reach(0.0) * (size * variance).sqrt()).max(1.0);
+    // Values per unit of share within a standard error of the quantile, at least a rank to either side.
+    // Further out the tail's own growth would be taken for uncertainty: by half at p99 of 1,000.
+    let per_share = |side: &Side<'_>, variance: f64| {
+        let ranks = (size * variance.max(0.0)).sqrt().max(1.0);
         let middle = size * q - 0.5;
-        let (near, far) =
-            (at_rank(side.sorted, middle), at_rank(side.sorted, middle + direction * ranks));
-        (far - near).abs() / ranks * size
+        let (low, high) = ((middle - ranks).max(0.0), (middle + ranks).min(size - 1.0));
+        (at_rank(side.sorted, high) - at_rank(side.sorted, low)) / (high - low) * size
     };
-    let one_way = |direction: f64| {
-        let v = per_share(variant, vv, direction);
-        let b = per_share(base, bb, -direction);
-        let variance = (v * v * vv + b * b * bb - 2.0 * v * b * vb).max(0.0);
-        let now = v * v * lag1.0[0] + b * b * lag1.0[1] - 2.0 * v * b * lag1.0[2];
-        let next = v * v * lag1.1[0] + b * b * lag1.1[1] - 2.0 * v * b * lag1.1[2];
-        let rho = if now > 0.0 { next / now } else { 0.0 };
-        reach(rho) * (variance / size).sqrt()
-    };
-    (one_way(-1.0), one_way(1.0))
+    let (v, b) = (per_share(variant, vv), per_share(base, bb));
+    let weighted = |[vv, bb, vb]: [f64; 3]| v * v * vv + b * b * bb - 2.0 * v * b * vb;
+    let (now, next) = lag1_products(&variant_shares, &base_shares);
+    let of_shares = if weighted(now) > 0.0 { weighted(next) / weighted(now) } else { 0.0 };
+    reach(rho.max(of_shares)) * (weighted([vv, bb, vb]).max(0.0) / size).sqrt()
 }
 
 /// Lag-1 autocorrelation of the difference between both shares.

@@ -45,7 +45,7 @@ impl Spread {
         for _ in 0..n.div_ceil(2) {
             deviation = next();
         }
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             deviation += (next() - deviation) / 2.0;
         }
         Some(Self { median, mad: MAD_TO_SIGMA * deviation })
