@@ -1,1 +1,418 @@
+use proptest::prelude::*;
+
 use super::*;
+use crate::run::{Factor, Metrics, Row, Shortfall, Standing};
+use crate::stats::FEWEST_ROUNDS;
+
+fn cell(factors: &[(&str, &str, &str)]) -> Cell {
+    let factor = |(axis, value, label): &(&str, &str, &str)| Factor {
+        axis: (*axis).into(),
+        value: (*value).into(),
+        label: (*label).into(),
+    };
+    Cell { factors: factors.iter().map(factor).collect(), ..Cell::default() }
+}
+
+const TLS12: (&str, &str, &str) = ("tls", "1.2", "TLS 1.2");
+const TLS13: (&str, &str, &str) = ("tls", "1.3", "TLS 1.3");
+const FULL: (&str, &str, &str) = ("session", "full", "full");
+const ZERO_RTT: (&str, &str, &str) = ("session", "0rtt", "0-RTT");
+
+/// tls=1.2,1.3 × edge=sydney,tokyo,paris × family=4,6, the last axis fastest.
+fn twelve_cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for tls in [TLS12, TLS13] {
+        for edge in [("sydney", "Sydney"), ("tokyo", "Tokyo"), ("paris", "Paris")] {
+            for family in [("4", "IPv4"), ("6", "IPv6")] {
+                let edge = ("edge", edge.0, edge.1);
+                cells.push(cell(&[tls, edge, ("family", family.0, family.1)]));
+            }
+        }
+    }
+    cells
+}
+
+fn row(cell: u16, round: u32, tls_ns: u64) -> Row {
+    let mut metrics = Metrics::default();
+    metrics.set_ns(Metric::Tls, tls_ns);
+    Row {
+        cell,
+        round,
+        warmup: false,
+        standing: Standing::Proven,
+        started_unix_ns: 0,
+        lateness_ns: 0,
+        metrics,
+    }
+}
+
+/// Rounds of two cells around 20 ms, the second's `ratio` times the first's; `noise` is relative.
+fn two_cells(rounds: u32, ratio: f64, noise: f64) -> Vec<Row> {
+    let mut random = fastrand::Rng::with_seed(21);
+    let mut value = |ratio: f64| {
+        let noise = noise * (random.f64() + random.f64() + random.f64() - 1.5);
+        (20e6 * ratio * (1.0 + noise)) as u64
+    };
+    (0..rounds).flat_map(|round| [row(0, round, value(1.0)), row(1, round, value(ratio))]).collect()
+}
+
+fn tls_pair() -> Vec<Cell> {
+    let here = [("edge", "sydney", "Sydney"), ("family", "4", "IPv4")];
+    vec![cell(&[TLS12, here[0], here[1]]), cell(&[TLS13, here[0], here[1]])]
+}
+
+/// The comparison of two cells, and the verdict on the TLS handshake in words.
+fn verdict(rows: &[Row]) -> (Comparison, String) {
+    // Sydney and IPv4 are named because there are others.
+    let mut cells = tls_pair();
+    cells.push(cell(&[TLS12, ("edge", "tokyo", "Tokyo"), ("family", "6", "IPv6")]));
+    let axes = axes_of(&cells);
+    let comparison = compare(&cells, &axes, &Table::of(3, rows), &Settings::default());
+    let pair = &comparison.pairs[0];
+    let words = sentence(&cells, &axes, &pair.pair, pair.metric(Metric::Tls).unwrap());
+    (comparison, words)
+}
+
+#[test]
+fn bases_differ_in_one_axis_and_have_its_first_value() {
+    let cells = twelve_cells();
+    let design = Design::new(&cells, &axes_of(&cells));
+    let along = |axis: usize| design.pairs.iter().filter(move |p| p.axis == Some(axis));
+    assert_eq!((along(0).count(), along(1).count(), along(2).count()), (6, 8, 6));
+    assert!(along(0).all(|p| p.role == Role::Primary && p.variant == p.base + 6));
+    assert!(along(1).chain(along(2)).all(|p| p.role == Role::Secondary));
+    assert!(along(1).all(|p| cells[p.base].factors[1].label == "Sydney"));
+    assert!(along(2).all(|p| p.variant == p.base + 1));
+    assert!(design.base_missing.is_empty());
+}
+
+#[test]
+fn an_axis_of_one_value_is_not_the_first() {
+    let mut cells = tls_pair();
+    for cell in &mut cells {
+        cell.factors.rotate_left(1);
+    }
+    let design = Design::new(&cells, &axes_of(&cells));
+    assert_eq!(design.pairs.len(), 1);
+    assert_eq!(design.pairs[0].role, Role::Primary);
+}
+
+#[test]
+fn a_base_that_was_left_out_is_named_and_none_is_guessed() {
+    // 0-RTT needs TLS 1.3: the cell "TLS 1.2, 0-RTT" was never made.
+    let cells = [cell(&[TLS12, FULL]), cell(&[TLS13, FULL]), cell(&[TLS13, ZERO_RTT])];
+    let design = Design::new(&cells, &axes_of(&cells));
+    let ends: Vec<(usize, usize, Role)> =
+        design.pairs.iter().map(|p| (p.base, p.variant, p.role)).collect();
+    assert_eq!(ends, [(0, 1, Role::Primary), (1, 2, Role::Secondary)]);
+    assert_eq!(
+        design.base_missing,
+        [BaseMissing { cell: 2, axis: 0, base: "TLS 1.2, 0-RTT".into() }]
+    );
+}
+
+/// Cells left out can turn the order of appearance around; the order given is what counts.
+#[test]
+fn the_first_value_is_the_one_given_first() {
+    let cells = [cell(&[TLS12, FULL]), cell(&[TLS13, ZERO_RTT]), cell(&[TLS13, FULL])];
+    let axes = [
+        Axis { name: "tls".into(), values: vec!["1.2".into(), "1.3".into()] },
+        Axis { name: "session".into(), values: vec!["0rtt".into(), "full".into()] },
+    ];
+    let design = Design::new(&cells, &axes);
+    let along_session = design.pairs.iter().find(|p| p.axis == Some(1)).unwrap();
+    assert_eq!((along_session.base, along_session.variant), (1, 2));
+    assert!(design.base_missing.iter().any(|m| m.cell == 0 && m.base == "TLS 1.2, 0-RTT"));
+}
+
+#[test]
+fn only_proven_rows_count_and_the_others_are_counted() {
+    let mut rows = two_cells(40, 0.5, 0.01);
+    rows[0].warmup = true;
+    rows[1].warmup = true;
+    rows[2].standing = Standing::Failed;
+    rows[4].standing = Standing::Unproven(Shortfall::Resumed);
+    rows[6].standing = Standing::Unproven(Shortfall::NotResumed);
+    rows[8].standing = Standing::Unproven(Shortfall::Resumed);
+    // What does not count may say anything.
+    for row in &mut rows[..10] {
+        row.metrics.set_ns(Metric::Tls, 1);
+    }
+    let (comparison, _) = verdict(&rows);
+    let counts = &comparison.cells[0].counts;
+    assert_eq!((counts.asked, counts.proven, counts.failed, counts.warmup), (39, 35, 1, 1));
+    assert_eq!(counts.unproven, [(Shortfall::NotResumed, 1), (Shortfall::Resumed, 2)]);
+    assert_eq!(comparison.cells[1].counts.proven, 39);
+    assert_eq!((comparison.pairs[0].rounds, comparison.pairs[0].unpaired), (35, 4));
+    assert_eq!(comparison.pairs[0].metric(Metric::Tls).unwrap().effect.rounds, 35);
+    assert_eq!(comparison.cells[0].metric(Metric::Tls).unwrap().n, 35);
+    assert_eq!(comparison.cells[0].metric(Metric::Quic), None);
+}
+
+#[test]
+fn rows_pair_by_round_whatever_their_order() {
+    let rows = two_cells(60, 0.9, 0.02);
+    let mut other = rows.clone();
+    fastrand::Rng::with_seed(2).shuffle(&mut other);
+    // A round told twice counts once.
+    other.push(row(0, 3, 77));
+    let (ordered, shuffled) = (Table::of(2, &rows), Table::of(2, &other));
+    assert_eq!(ordered.paired(0, 1, Metric::Tls), shuffled.paired(0, 1, Metric::Tls));
+}
+
+#[test]
+fn a_metric_that_appears_late_pairs_with_its_rounds() {
+    let mut rows = two_cells(6, 0.9, 0.02);
+    for row in &mut rows[6..] {
+        row.metrics.set_ns(Metric::Wait, u64::from(row.round));
+    }
+    let (base, variant) = Table::of(2, &rows).paired(0, 1, Metric::Wait);
+    assert_eq!((base, variant), (vec![3.0, 4.0, 5.0], vec![3.0, 4.0, 5.0]));
+}
+
+#[test]
+fn faster_and_slower_are_said_in_words() {
+    let (comparison, words) = verdict(&two_cells(200, 0.504, 0.03));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert_eq!(found.verdict, Verdict::Faster);
+    assert_eq!(
+        words,
+        "TLS 1.3 made the TLS handshake 49.7 % faster at the median (95 % interval 49.4 to 49.9 %), \
+         Sydney, IPv4"
+    );
+    let (_, words) = verdict(&two_cells(200, 1.3, 0.1));
+    assert_eq!(
+        words,
+        "TLS 1.3 made the TLS handshake 30 % slower at the median (95 % interval 29 to 32 %), \
+         Sydney, IPv4"
+    );
+}
+
+#[test]
+fn no_difference_and_open_are_told_apart() {
+    let (comparison, words) = verdict(&two_cells(400, 1.0, 0.01));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: false, .. }));
+    assert_eq!(
+        words,
+        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: no difference larger than 0.2 % \
+         (95 % interval −0.1 to +0.1 %)"
+    );
+    let (comparison, words) = verdict(&two_cells(60, 0.99, 0.08));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert!(matches!(found.verdict, Verdict::Open { .. }), "{found:?}");
+    assert_eq!(words, "");
+}
+
+#[test]
+fn differences_the_clock_could_make_are_none() {
+    let rows: Vec<Row> = (0..100)
+        .flat_map(|r| {
+            [row(0, r, 100_000 + u64::from(r % 5)), row(1, r, 105_000 + u64::from(r % 3))]
+        })
+        .collect();
+    let (comparison, words) = verdict(&rows);
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert!(found.estimate().interval.unwrap().excludes_zero());
+    assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }));
+    assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+}
+
+#[test]
+fn too_few_rounds_have_no_verdict() {
+    let few = FEWEST_ROUNDS as u32 - 1;
+    let (comparison, words) = verdict(&two_cells(few, 0.5, 0.01));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert_eq!(found.verdict, Verdict::TooFewRounds { needed: FEWEST_ROUNDS });
+    assert_eq!(
+        words,
+        "TLS 1.3, the TLS handshake at the median, Sydney, IPv4: no verdict below 20 rounds"
+    );
+    assert_eq!(found.p_adjusted, None);
+}
+
+#[test]
+fn a_quantile_refuses_until_there_are_rounds_enough() {
+    let cells = tls_pair();
+    let axes = axes_of(&cells);
+    let say = |rounds: u32, q: usize| {
+        let table = Table::of(2, &two_cells(rounds, 0.5, 0.01));
+        let comparison = compare(&cells, &axes, &table, &Settings::default());
+        let pair = &comparison.pairs[0];
+        let effect = &pair.metric(Metric::Tls).unwrap().effect;
+        let what = (Metric::Tls, effect.rounds, &effect.quantiles[q]);
+        quantile_sentence(&cells, &axes, &pair.pair, what, &Settings::default())
+    };
+    assert_eq!(say(100, 4), "TLS 1.3, the TLS handshake at p99: no verdict below 1,000 rounds");
+    assert_eq!(say(100, 3), "TLS 1.3, the TLS handshake at p95: no verdict below 200 rounds");
+    let words = say(200, 3);
+    assert!(words.starts_with("TLS 1.3 made the TLS handshake 50."), "{words}");
+    assert!(words.contains("% faster at p95 (95 % interval "), "{words}");
+}
+
+/// Cells 0 and 1 are twins; `ratio` is what one is of the other.
+fn twins(ratio: f64) -> (Comparison, String) {
+    let mut cells = tls_pair();
+    cells[1] = Cell { twin_of: Some(0), ..cells[0].clone() };
+    let table = Table::of(2, &two_cells(300, ratio, 0.02));
+    let axes = axes_of(&cells);
+    let comparison = compare(&cells, &axes, &table, &Settings::default());
+    let pair = &comparison.pairs[0];
+    let words = sentence(&cells, &axes, &pair.pair, pair.metric(Metric::Tls).unwrap());
+    (comparison, words)
+}
+
+#[test]
+fn twins_check_the_experiment() {
+    let (comparison, words) = twins(1.0);
+    assert_eq!(comparison.pairs.len(), 1);
+    assert_eq!(comparison.pairs[0].pair.role, Role::SelfCheck);
+    assert!(
+        words.starts_with("A/A, the TLS handshake: no difference found (interval −0."),
+        "{words}"
+    );
+    let (_, words) = twins(1.05);
+    assert!(words.contains("the same cell measured twice differs by 4.9 % (interval +4.7"), "{words}");
+}
+
+/// Eleven secondary comparisons of nothing, of which one looks like something taken alone.
+#[test]
+fn secondary_comparisons_count_together() {
+    let mut cells = vec![cell(&[TLS12, ("edge", "0", "edge 0")])];
+    cells.push(cell(&[TLS13, ("edge", "0", "edge 0")]));
+    let labels: Vec<(String, String)> =
+        (1..12).map(|i| (i.to_string(), format!("edge {i}"))).collect();
+    cells.extend(labels.iter().map(|(v, l)| cell(&[TLS12, ("edge", v, l)])));
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut value = |ratio: f64| {
+        (20e6 * ratio * (1.0 + 0.1 * (random.f64() + random.f64() + random.f64() - 1.5))) as u64
+    };
+    let rows: Vec<Row> = (0..60)
+        .flat_map(|round| (0..13).map(move |cell| (round, cell)))
+        .map(|(round, cell)| row(cell, round, value(if cell == 12 { 1.035 } else { 1.0 })))
+        .collect();
+    let axes = axes_of(&cells);
+    let comparison = compare(&cells, &axes, &Table::of(13, &rows), &Settings::default());
+    let suspect = comparison.pairs.iter().find(|p| p.pair.variant == 12).unwrap();
+    let found = suspect.metric(Metric::Tls).unwrap();
+    let raw = found.estimate().p_value.unwrap();
+    assert!(raw < 0.05, "{raw}");
+    assert!(found.p_adjusted.unwrap() > raw, "{found:?}");
+    assert!(matches!(found.verdict, Verdict::NotAmongAll { .. }), "{found:?}");
+    let words = sentence(&cells, &axes, &suspect.pair, found);
+    assert!(words.contains("taken alone, but not among all comparisons"), "{words}");
+    // The primary comparison stands alone.
+    let primary = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert_eq!(primary.p_adjusted, primary.estimate().p_value);
+}
+
+#[test]
+fn pairs_can_be_analysed_apart() {
+    let cells = twelve_cells();
+    let mut random = fastrand::Rng::with_seed(1);
+    let rows: Vec<Row> = (0..30)
+        .flat_map(|round| (0..12).map(move |cell| (round, cell)))
+        .map(|(round, cell)| row(cell, round, 1_000_000 + random.u64(0..500_000)))
+        .collect();
+    let table = Table::of(12, &rows);
+    let (axes, settings) = (axes_of(&cells), Settings::default());
+    let design = Design::new(&cells, &axes);
+    let mut pairs: Vec<PairEffects> =
+        design.pairs.iter().rev().map(|pair| effects(&table, *pair, &settings)).collect();
+    pairs.reverse();
+    let summaries = (0..12).map(|cell| summarise(&table, cell)).collect();
+    let apart = conclude(summaries, pairs, design.base_missing, &settings);
+    assert_eq!(apart, compare(&cells, &axes, &table, &settings));
+}
+
+#[test]
+fn summaries_have_percentiles_outliers_and_order() {
+    let mut rows = two_cells(150, 0.9, 0.02);
+    rows[100].metrics.set_ns(Metric::Tls, 900_000_000);
+    let table = Table::of(2, &rows);
+    let summary = summarise(&table, 0);
+    let tls = summary.metric(Metric::Tls).unwrap();
+    assert_eq!((tls.n, tls.outliers, tls.max), (150, 1, 9e8));
+    assert!(!tls.notable_autocorrelation);
+    assert!(tls.percentiles.iter().all(|p| p.ns.is_some()));
+    assert!(tls.percentiles.windows(2).all(|p| p[0].ns < p[1].ns));
+    let few = summarise(&Table::of(2, &rows[..100]), 0);
+    assert_eq!(few.metric(Metric::Tls).unwrap().percentiles[4].ns, None, "p99 of 50");
+}
+
+/// The time this takes is that of a large run, and of this test:
+/// `time cargo test -p firstbyte-core --release -- --ignored a_large_run`.
+#[test]
+#[ignore = "a large run, to be timed"]
+fn a_large_run() {
+    let cells: Vec<Cell> = (0..12)
+        .map(|i| cell(&[("edge", i.to_string().as_str(), format!("edge {i}").as_str())]))
+        .collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut table = Table::new(12);
+    for round in 0..100_000 {
+        for cell in 0..12 {
+            let mut row = row(cell, round, 0);
+            for metric in Metric::ALL {
+                row.metrics.set_ns(metric, 20_000_000 + random.u64(0..5_000_000));
+            }
+            table.push(&row);
+        }
+    }
+    if std::env::var_os("TABLE_ONLY").is_none() {
+        let comparison = compare(&cells, &axes_of(&cells), &table, &Settings::default());
+        assert_eq!(comparison.pairs.len(), 11);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whatever rows there are: every number is one, every verdict has its words.
+    #[test]
+    fn any_rows_give_numbers_and_words(
+        rows in proptest::collection::vec(
+            (0u16..4, 0u32..50, 0u8..6, prop_oneof![Just(0), 1u64..1_000, 1_000_000u64..100_000_000]),
+            0..150,
+        )
+    ) {
+        let rows: Vec<Row> = rows
+            .into_iter()
+            .map(|(cell, round, kind, ns)| Row {
+                warmup: kind == 0,
+                standing: match kind {
+                    1 => Standing::Failed,
+                    2 => Standing::Unproven(Shortfall::Resumed),
+                    _ => Standing::Proven,
+                },
+                ..row(cell, round, ns)
+            })
+            .collect();
+        let mut cells = vec![cell(&[TLS12, FULL]), cell(&[TLS13, FULL]), cell(&[TLS13, ZERO_RTT])];
+        cells.push(Cell { twin_of: Some(1), ..cells[1].clone() });
+        let axes = axes_of(&cells);
+        let table = Table::of(4, &rows);
+        let comparison = compare(&cells, &axes, &table, &Settings::default());
+        for summary in &comparison.cells {
+            let counts = &summary.counts;
+            let unproven: usize = counts.unproven.iter().map(|(_, n)| n).sum();
+            prop_assert_eq!(counts.asked, counts.proven + unproven + counts.failed);
+            for metric in &summary.metrics {
+                prop_assert!(metric.median.value.is_finite());
+                prop_assert!(metric.min <= metric.median.value && metric.median.value <= metric.max);
+            }
+        }
+        for pair in &comparison.pairs {
+            for found in &pair.metrics {
+                let words = sentence(&cells, &axes, &pair.pair, found);
+                prop_assert!(!words.contains("NaN") && !words.contains("inf"), "{}", words);
+                for quantile in &found.effect.quantiles {
+                    let what = (found.metric, found.effect.rounds, quantile);
+                    let words =
+                        quantile_sentence(&cells, &axes, &pair.pair, what, &Settings::default());
+                    prop_assert!(!words.contains("NaN") && !words.contains("inf"), "{}", words);
+                }
+            }
+        }
+    }
+}
