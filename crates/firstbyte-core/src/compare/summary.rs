@@ -2,9 +2,7 @@
 
 use super::table::{Counts, Table};
 use crate::run::Metric;
-use crate::stats::{
-    Estimate, Precision, QUANTILES, Series, harrell_davis, notable_autocorrelation,
-};
+use crate::stats::{Estimate, Interval, Precision, QUANTILES, Series, notable_autocorrelation};
 
 /// A quantile of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +12,8 @@ pub struct Percentile {
     /// Harrell and Davis' estimate, nanoseconds; absent when not even one value is expected beyond
     /// it (p99 below 100 values): it would be the largest value under another name.
     pub ns: Option<f64>,
+    /// Its interval, nanoseconds, where there are values enough.
+    pub interval: Option<Interval>,
 }
 
 /// One metric of a cell.
@@ -69,17 +69,20 @@ pub fn summarise(table: &Table, cell: usize) -> CellSummary {
 fn summarise_metric(metric: Metric, values: &[f64]) -> Option<MetricSummary> {
     let n = values.len();
     let series = Series::of(values)?;
+    let precision = Precision::of(n);
     let percentiles = QUANTILES
         .into_iter()
         .map(|q| {
             let enough = n as f64 * (1.0 - q) >= 1.0 - 1e-9;
-            Percentile { q, ns: harrell_davis(&series.sorted, q).filter(|_| enough) }
+            let estimate = series.quantile_estimate(q, &precision).filter(|_| enough);
+            let interval = estimate.and_then(|e| e.interval);
+            Percentile { q, ns: estimate.map(|e| e.value), interval }
         })
         .collect();
     Some(MetricSummary {
         metric,
         n,
-        median: series.median_estimate(&Precision::of(n)),
+        median: series.median_estimate(&precision),
         min: *series.sorted.first()?,
         max: *series.sorted.last()?,
         percentiles,

@@ -2,7 +2,7 @@
 
 use super::{Settings, estimate_of};
 use crate::stats::{
-    Effect, Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Outlook, QuantileEffect, outlook,
+    ALPHA, Effect, Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Outlook, QuantileEffect, outlook,
 };
 
 /// What an effect comes to.
@@ -90,7 +90,7 @@ fn decide(
         };
     }
     match p_value {
-        Some(p_adjusted) if p_adjusted >= 0.05 => Verdict::NotAmongAll { p_adjusted },
+        Some(p_adjusted) if p_adjusted >= ALPHA => Verdict::NotAmongAll { p_adjusted },
         _ if interval.high < 0.0 => Verdict::Faster,
         _ => Verdict::Slower,
     }

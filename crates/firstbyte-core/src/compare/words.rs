@@ -212,8 +212,13 @@ impl Scale {
         self.digits_of(interval.half_width())
     }
 
+    /// With so many decimals, or up to three if it would be shown as zero and is not: an interval that
+    /// ends just beside zero must not seem to end at it.
     fn number(self, value: f64, digits: usize) -> String {
-        format!("{:.digits$}", value * self.unit().0)
+        let shown = value * self.unit().0;
+        let is_zero = |digits: usize| shown.abs() < 0.5 * 0.1f64.powi(digits as i32);
+        let digits = (digits..3).find(|digits| !is_zero(*digits)).unwrap_or(3);
+        if is_zero(digits) { "0".into() } else { format!("{shown:.digits$}") }
     }
 
     fn show(self, value: f64, digits: usize) -> String {
@@ -224,13 +229,10 @@ impl Scale {
     fn signed(self, interval: &Interval, digits: usize) -> String {
         let number = |value: f64| {
             let number = self.number(value.abs(), digits);
-            let is_zero = number.bytes().all(|b| matches!(b, b'0' | b'.'));
-            let sign = if is_zero {
-                ""
-            } else if value < 0.0 {
-                "−"
-            } else {
-                "+"
+            let sign = match value {
+                _ if number == "0" => "",
+                _ if value < 0.0 => "−",
+                _ => "+",
             };
             format!("{sign}{number}")
         };

@@ -6,8 +6,8 @@
 use super::Spread;
 use super::special::student_critical;
 
-/// Confidence of every interval is one minus this.
-pub(super) const ALPHA: f64 = 0.05;
+/// One minus the confidence of every interval; p-values below it count as significant.
+pub const ALPHA: f64 = 0.05;
 
 /// The autocorrelation that is taken for real at most. Beyond, n rounds of a few hundred say too
 /// little about the long run to correct for it.

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use super::bootstrap::{Ranked, resample, resamples};
 use super::dependence::{ALPHA, block_length, blocks, critical, lag1_within, recolouring};
 use super::harrell_davis::Weights;
-use super::linear::{Side, difference_autocorrelation, difference_reach, median_interval};
+use super::linear::{Side, difference_autocorrelation, difference_reach, quantile_interval};
 use super::{
-    Estimate, FEWEST_ROUNDS, Interval, Spread, hodges_lehmann, quantile, supports_quantile,
+    Estimate, Interval, Spread, harrell_davis, hodges_lehmann, quantile, supports_quantile,
 };
 
 /// Standard errors to either side that hold 95 % of the normal distribution.
@@ -79,6 +79,16 @@ pub(super) enum Method {
     Linearised,
 }
 
+impl Method {
+    /// The one for `n` rounds.
+    fn of(n: usize, seed: u64) -> Self {
+        match n <= RESAMPLED_UP_TO {
+            true => Self::Resampled { resamples: resamples(n), seed },
+            false => Self::Linearised,
+        }
+    }
+}
+
 /// The effect of changing from `base` to `variant`, where `base[i]` and `variant[i]` are of the same
 /// round, in the order of rounds. Absent without a round. Values must be finite.
 pub fn paired_effect(base: &[f64], variant: &[f64], seed: u64) -> Option<Effect> {
@@ -91,13 +101,7 @@ pub(crate) fn paired_effect_with(
     seed: u64,
     cache: &mut WeightCache,
 ) -> Option<Effect> {
-    let n = base.len();
-    let method = if n <= RESAMPLED_UP_TO {
-        Method::Resampled { resamples: resamples(n), seed }
-    } else {
-        Method::Linearised
-    };
-    analyse(base, variant, method, cache)
+    analyse(base, variant, Method::of(base.len().min(variant.len()), seed), cache)
 }
 
 /// What all intervals of one pair have in common.
@@ -139,6 +143,24 @@ pub fn median_estimate(values: &[f64]) -> Option<Estimate> {
     Some(Series::of(values)?.median_estimate(&Precision::of(values.len())))
 }
 
+/// The Harrell–Davis estimate of the `q` quantile of a series in the order of rounds, with its
+/// interval where there are rounds enough ([`supports_quantile`]). Absent without values, which must
+/// be finite.
+pub fn quantile_estimate(values: &[f64], q: f64) -> Option<Estimate> {
+    Series::of(values)?.quantile_estimate(q, &Precision::of(values.len()))
+}
+
+/// The median of `(variant − base) / base` over rounds with its interval, as in
+/// [`Effect::relative`], without the rest of the analysis: for looking while a run goes on.
+pub fn median_change(base: &[f64], variant: &[f64]) -> Option<Estimate> {
+    median_estimate(&relative_changes(base, variant)?)
+}
+
+/// Absent when a base is not above zero: nothing is relative to it.
+fn relative_changes(base: &[f64], variant: &[f64]) -> Option<Vec<f64>> {
+    base.iter().zip(variant).map(|(b, v)| (*b > 0.0).then(|| (v - b) / b)).collect()
+}
+
 /// A series in both orders.
 pub(crate) struct Series<'a> {
     values: &'a [f64],
@@ -158,15 +180,25 @@ impl<'a> Series<'a> {
         Some(Self { values, sorted, spread, autocorrelation })
     }
 
+    /// The median with its interval.
     pub(crate) fn median_estimate(&self, precision: &Precision) -> Estimate {
-        let median = self.spread.median;
-        if precision.rounds < FEWEST_ROUNDS {
-            return Estimate::alone(median);
+        self.estimate(self.spread.median, 0.5, precision)
+    }
+
+    /// The `q` quantile with its interval.
+    pub(crate) fn quantile_estimate(&self, q: f64, precision: &Precision) -> Option<Estimate> {
+        Some(self.estimate(harrell_davis(&self.sorted, q)?, q, precision))
+    }
+
+    /// `value`, which estimates the `q` quantile, with its interval.
+    fn estimate(&self, value: f64, q: f64, precision: &Precision) -> Estimate {
+        if !supports_quantile(precision.rounds, q) {
+            return Estimate::alone(value);
         }
+        let side = Side { values: self.values, sorted: &self.sorted, quantile: value };
         let reach = precision.reach(self.autocorrelation.unwrap_or(0.0));
-        let Interval { low, high } =
-            median_interval(self.values, &self.sorted, median, precision.block, reach);
-        Estimate::within(median, low, high, precision.degrees)
+        let Interval { low, high } = quantile_interval(&side, q, precision.block, reach);
+        Estimate::within(value, low, high, precision.degrees)
     }
 }
 
@@ -188,9 +220,8 @@ pub(super) fn analyse(
     let precision = Precision::of(n);
     let differences: Vec<f64> = base.iter().zip(variant).map(|(b, v)| v - b).collect();
     let differences = Series::of(&differences)?;
-    let ratios: Option<Vec<f64>> =
-        base.iter().zip(variant).map(|(b, v)| (*b > 0.0).then(|| (v - b) / b)).collect();
-    let relative = ratios.as_deref().and_then(Series::of);
+    let changes = relative_changes(base, variant);
+    let relative = changes.as_deref().and_then(Series::of);
     Some(Effect {
         rounds: n,
         difference: differences.median_estimate(&precision),
@@ -216,15 +247,15 @@ fn quantile_effects(
     weights: &[Weights],
 ) -> Vec<QuantileEffect> {
     let (base_sorted, variant_sorted) = (&ascending(base), &ascending(variant));
-    let mut effects: Vec<QuantileEffect> = QUANTILES
+    let mut effects: Vec<QuantileEffect> = weights
         .iter()
-        .zip(weights)
-        .map(|(q, weights)| {
+        .map(|weights| {
             let (b, v) = (weights.estimate(base_sorted), weights.estimate(variant_sorted));
-            QuantileEffect { q: *q, base: b, variant: v, difference: Estimate::alone(v - b) }
+            QuantileEffect { q: weights.q, base: b, variant: v, difference: Estimate::alone(v - b) }
         })
         .collect();
-    let supported = QUANTILES.partition_point(|q| supports_quantile(precision.rounds, *q));
+    // Ascending from the median: those that have too few rounds come last.
+    let supported = weights.partition_point(|w| supports_quantile(precision.rounds, w.q));
     let effects_to_bound = &mut effects[..supported];
     let sides = |effect: &QuantileEffect| {
         (

@@ -16,6 +16,8 @@ const REACH: f64 = 8.0;
 /// The weights of the estimator for one sample size and quantile; they can be used again.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
+    /// Which quantile.
+    pub(super) q: f64,
     /// Rank, from 0, of the first order statistic that has a weight.
     first: usize,
     /// Weights from there on; their sum is one.
@@ -56,7 +58,7 @@ impl Weights {
         };
         let sum: f64 = weights.iter().sum();
         weights.iter_mut().for_each(|w| *w /= sum);
-        Self { first, weights }
+        Self { q, first, weights }
     }
 
     /// The estimate from `sorted`, which has the `n` values these weights are for.

@@ -23,22 +23,20 @@ fn at_rank(sorted: &[f64], rank: f64) -> f64 {
     sorted[lower] + (sorted[upper] - sorted[lower]) * (rank - lower as f64)
 }
 
-/// The interval of the median `median` of `values`, `reach` standard errors to either side.
-pub(super) fn median_interval(
-    values: &[f64],
-    sorted: &[f64],
-    median: f64,
-    block: usize,
-    reach: f64,
-) -> Interval {
-    let n = values.len();
-    let [variance, _, _] = long_run_covariances(&shares(values, median), &[], block);
-    let ranks = reach * (n as f64 * variance).sqrt();
-    let middle = n as f64 / 2.0 - 0.5;
-    Interval { low: at_rank(sorted, middle - ranks), high: at_rank(sorted, middle + ranks) }
+/// The interval of the `q` quantile of a series, `reach` standard errors to either side.
+pub(super) fn quantile_interval(side: &Side<'_>, q: f64, block: usize, reach: f64) -> Interval {
+    let n = side.values.len() as f64;
+    let shares = shares(side.values, side.quantile);
+    let [variance, _, _] = long_run_covariances(&shares, &[], block);
+    let ranks = reach * (n * variance.max(0.0)).sqrt();
+    let middle = n * q - 0.5;
+    Interval {
+        low: at_rank(side.sorted, middle - ranks),
+        high: at_rank(side.sorted, middle + ranks),
+    }
 }
 
-/// One cell's values in both orders, with a quantile of theirs.
+/// A series in both orders, with a quantile of it.
 pub(super) struct Side<'a> {
     /// In the order of rounds.
     pub(super) values: &'a [f64],

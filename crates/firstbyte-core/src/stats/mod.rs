@@ -16,9 +16,10 @@ mod rounds;
 mod simulated;
 mod special;
 
-pub use dependence::{block_length, lag1_autocorrelation, notable_autocorrelation};
+pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
-    Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, median_estimate, paired_effect,
+    Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, median_change, median_estimate,
+    paired_effect, quantile_estimate,
 };
 pub(crate) use effect::{Precision, Series, WeightCache, paired_effect_with};
 pub use estimate::{Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Interval, supports_quantile};

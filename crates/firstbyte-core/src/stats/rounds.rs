@@ -52,8 +52,10 @@ pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64) -> Option<Ou
     } else {
         interval.high - estimate.value
     };
-    let settles = rounds_needed(rounds, towards_zero, effect);
-    let excludes = rounds_needed(rounds, estimate.reach()?, negligible - effect);
+    // An interval that ends at zero takes one more, not none.
+    let more = |half_width, target| Some(rounds_needed(rounds, half_width, target)?.max(1));
+    let settles = more(towards_zero, effect);
+    let excludes = more(estimate.reach()?, negligible - effect);
     Some(match (settles, excludes) {
         (Some(more), None) => Outlook::Settles { more },
         (Some(more), Some(other)) if more <= other => Outlook::Settles { more },

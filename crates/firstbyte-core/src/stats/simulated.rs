@@ -190,6 +190,48 @@ fn coverage_table() {
     }
 }
 
+/// Runs that go on until the interval is ±1 % of the median, looked at every ten rounds, against runs
+/// that go on until it excludes zero: the first leave coverage nearly alone, the second do not.
+#[test]
+fn stopping_on_precision_is_harmless_and_on_significance_is_not() {
+    let mut random = fastrand::Rng::with_seed(12);
+    let (runs, mut precise_holds, mut significant_holds) = (400, 0, 0);
+    for _ in 0..runs {
+        let (base, variant) = simulate(300, Noise::Shared(0.8), &mut random);
+        let looks = (2..=30).map(|look| {
+            let change = median_change(&base[..10 * look], &variant[..10 * look]).unwrap();
+            (change.interval.unwrap(), change.reach().unwrap())
+        });
+        let holds = |i: &Interval| i.low <= RATIO - 1.0 && RATIO - 1.0 <= i.high;
+        let all: Vec<(Interval, f64)> = looks.collect();
+        let precise = all.iter().find(|(_, reach)| *reach <= 0.01).unwrap_or(&all[28]);
+        precise_holds += usize::from(holds(&precise.0));
+        significant_holds += usize::from(all.iter().all(|(interval, _)| holds(interval)));
+    }
+    let share = |held: usize| held as f64 / f64::from(runs);
+    assert!(share(precise_holds) >= 0.92, "{}", share(precise_holds));
+    assert!(share(significant_holds) <= 0.85, "{}", share(significant_holds));
+}
+
+/// Quantiles of one cell have intervals of the same kind.
+#[test]
+fn one_cells_quantiles_are_covered() {
+    let mut random = fastrand::Rng::with_seed(13);
+    for (n, q) in [(100, 0.75), (100, 0.9), (RESAMPLED_UP_TO + 1, 0.95)] {
+        let runs = 200;
+        let mut held = 0;
+        for _ in 0..runs {
+            let (base, _) = simulate(n, Noise::Independent, &mut random);
+            let interval = quantile_estimate(&base, q).unwrap().interval.unwrap();
+            let truth = true_difference(q) / (RATIO - 1.0);
+            held += u64::from(interval.low <= truth && truth <= interval.high);
+        }
+        assert!(held * 100 >= runs * 91, "n = {n}, q = {q}: {held} of {runs}");
+    }
+    assert_eq!(quantile_estimate(&[], 0.5), None);
+    assert_eq!(quantile_estimate(&[2.0; 50], 0.9).unwrap(), Estimate::alone(2.0));
+}
+
 #[test]
 fn an_effect_is_found_where_there_is_one() {
     let mut random = fastrand::Rng::with_seed(11);
