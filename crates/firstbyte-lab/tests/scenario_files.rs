@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use firstbyte_lab::Scenario;
 use firstbyte_lab::scenario::Family;
+use firstbyte_lab::{Scenario, ServerChoice};
 
 const CLIENT: &str = r#"
 [[host]]
@@ -48,6 +48,37 @@ fn govuk_has_the_round_trips_of_its_story() {
     {
         assert_eq!(round_trip(edge, Family::V4), Duration::from_millis(ipv4_ms), "{edge}");
         assert_eq!(round_trip(edge, Family::V6), Duration::from_millis(ipv6_ms), "{edge}");
+    }
+}
+
+#[test]
+fn codavel_and_pq_have_the_round_trips_of_their_stories() {
+    let round_trips = |name: &str| {
+        let scenario = Scenario::load(name).unwrap();
+        let of = |host| scenario.round_trip(scenario.client(), host, Family::V4);
+        scenario.servers().map(of).map(|rtt| rtt.as_micros()).collect::<Vec<_>>()
+    };
+    assert_eq!(round_trips("codavel"), [112_000, 112_000]);
+    assert_eq!(round_trips("pq")[..4], [5_600, 31_200, 78_700, 195_700]);
+    assert_eq!(round_trips("pq")[4..], [5_600, 31_200, 78_700, 195_700]);
+}
+
+/// What nginx cannot do is the built-in server's, when nobody has said which.
+#[test]
+fn auto_is_a_server_that_can_do_it() {
+    let choice = |settings: &str| {
+        let source = with_server(&format!("server = {{ {settings} }}"));
+        let scenario = Scenario::parse("ok", "ok.toml", &source).unwrap();
+        scenario.host("server").unwrap().server.as_ref().unwrap().choice
+    };
+    assert_eq!(choice(r#"early_data = "on", http3 = true"#), ServerChoice::Auto);
+    assert_eq!(choice(r#"nginx = { directives = ["gzip on;"] }"#), ServerChoice::Nginx);
+    for only_builtin in [
+        r#"think_time = "8ms""#,
+        r#"groups = ["x25519mlkem768", "x25519"]"#,
+        r#"early_data = "reject""#,
+    ] {
+        assert_eq!(choice(only_builtin), ServerChoice::Builtin, "{only_builtin}");
     }
 }
 
@@ -120,6 +151,63 @@ fn values_that_are_not_allowed() {
             r#"server = { kind = "nginx", think_time = "8ms" }"#,
             r#"server.server.kind = "nginx""#,
             r#""builtin" with think_time or handshake_delay: nginx has neither"#,
+        ),
+        (
+            r#"server = { kind = "caddy", early_data = "on" }"#,
+            r#"server.server.kind = "caddy""#,
+            "another with early_data: Caddy has no setting for it",
+        ),
+        (
+            r#"server = { kind = "nginx", groups = ["x25519mlkem768"] }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" with groups with x25519mlkem768: nginx has it only with OpenSSL 3.5"#,
+        ),
+        (
+            r#"server = { think_time = "8ms", nginx = { directives = ["gzip on;"] } }"#,
+            "server.server.nginx.directives = [ … ]",
+            "only with nginx, and without what nginx cannot do (see docs/scenarios.md)",
+        ),
+        (
+            r#"server = { early_data = "yes" }"#,
+            r#"server.server.early_data = "yes""#,
+            r#""off", "on", "reject" or "too-early""#,
+        ),
+        (
+            r#"server = { early_data = "on", tickets = 0 }"#,
+            "server.server.early_data = …",
+            "only with TLS 1.3, tickets and resumption: early data needs all three",
+        ),
+        (
+            r#"server = { resumption = "sometimes" }"#,
+            r#"server.server.resumption = "sometimes""#,
+            r#""both", "tickets", "session-ids" or "none""#,
+        ),
+        (
+            r#"server = { tls = ["1.1"] }"#,
+            r#"server.server.tls = ["1.1"]"#,
+            r#"["1.2"], ["1.3"] or ["1.2", "1.3"]"#,
+        ),
+        (
+            r#"server = { groups = ["p256", "p521"] }"#,
+            r#"server.server.groups = "p521""#,
+            r#""x25519", "p256", "p384" or "x25519mlkem768""#,
+        ),
+        (
+            r#"server = { groups = ["p256", "p256"] }"#,
+            r#"server.server.groups = "p256""#,
+            "each group once",
+        ),
+        (
+            r#"server = { key = "ed25519" }"#,
+            r#"server.server.key = "ed25519""#,
+            r#""p256" or "rsa2048""#,
+        ),
+        ("server = { chain_bytes = 1000 }", "server.server.chain_bytes = 1000", "2000 to 60000"),
+        ("server = { tickets = 21 }", "server.server.tickets = 21", "0 to 20"),
+        (
+            "server = { retry = true }",
+            "server.server.retry = true",
+            "only with http3 = true: a Retry is QUIC's",
         ),
         (
             "server = { page_bytes = 100000001 }",

@@ -231,6 +231,15 @@ impl AsyncWrite for TlsStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        // Answers to early data may be done before the handshake is. Who closed now would send no
+        // tickets, and meet the client's Finished with a reset that may overtake the answer.
+        while this.tls.is_handshaking() {
+            match ready!(this.poll_pull(cx)) {
+                Ok(count) if count > 0 && this.process(cx).is_ok() => {}
+                // A client that is gone or confused is not waited for.
+                _ => break,
+            }
+        }
         // Once: rustls ignores the second.
         this.tls.send_close_notify();
         ready!(this.poll_push(cx))?;

@@ -7,9 +7,8 @@ use bytes::Buf;
 use firstbyte_lab::{Lab, LabOptions};
 use h3_quinn::quinn::crypto::rustls::QuicClientConfig;
 use h3_quinn::quinn::{ClientConfig, Connection, Endpoint};
-use nix::time::{ClockId, clock_gettime};
 
-use crate::support::{self, in_lab, scenario, wait_for_requests};
+use crate::support::{self, in_lab, now_ms, scenario, wait_for_requests};
 
 const ROUND_TRIP_MS: f64 = 20.0;
 /// Of processing on a busy machine, for a whole exchange.
@@ -122,8 +121,7 @@ impl Client {
         let mut tls = support::client_config(lab, &[&rustls::version::TLS13]);
         tls.alpn_protocols = vec![b"h3".to_vec()];
         tls.enable_early_data = true;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _guard = runtime.enter();
         let any: SocketAddr = if ipv6 {
             (Ipv6Addr::UNSPECIFIED, 0).into()
@@ -177,9 +175,4 @@ impl Client {
         quic.close(0_u32.into(), b"");
         Answer { status: response.status().as_u16(), bytes, milliseconds }
     }
-}
-
-fn now_ms() -> f64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
-    now.tv_sec() as f64 * 1e3 + now.tv_nsec() as f64 / 1e6
 }

@@ -10,6 +10,7 @@ mod http3;
 mod life;
 mod links;
 mod servers;
+mod stories;
 mod support;
 
 use std::os::unix::process::CommandExt;
@@ -20,7 +21,7 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 27] = [
+const TESTS: [Test; 30] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -38,6 +39,9 @@ const TESTS: [Test; 27] = [
     ("http3::caddy", http3::caddy),
     ("http3::a_retry_costs_a_round_trip", http3::retry),
     ("http3::a_long_chain_costs_a_round_trip", http3::amplification_limit),
+    ("stories::codavel_nginx_saves_a_round_trip_by_early_data", stories::codavel_nginx),
+    ("stories::codavel_built_in_saves_a_round_trip_by_early_data", stories::codavel_builtin),
+    ("stories::pq_has_the_published_medians", stories::pq),
     ("captures::hold_both_directions_at_three_places", captures::three_places),
     ("captures::are_readable_by_others", captures::readable_by_others),
     ("captures::that_cannot_be_written_are_an_error", captures::not_writable),

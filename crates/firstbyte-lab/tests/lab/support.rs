@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use firstbyte_lab::access_log::Entry;
 use firstbyte_lab::{Lab, LabOptions, Scenario};
+use nix::time::{ClockId, clock_gettime};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -119,14 +122,28 @@ pub(crate) fn client_config(
     lab: &Lab,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> ClientConfig {
+    client_config_with(default_provider(), lab, versions)
+}
+
+/// The same, with other cryptography.
+pub(crate) fn client_config_with(
+    provider: CryptoProvider,
+    lab: &Lab,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(lab.ca_pem().as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth()
+}
+
+/// CLOCK_MONOTONIC.
+pub(crate) fn now_ms() -> f64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() as f64 * 1e3 + now.tv_nsec() as f64 / 1e6
 }
 
 /// What a host's server has written down, once that is so many requests: servers do so after they

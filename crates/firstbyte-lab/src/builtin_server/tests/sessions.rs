@@ -12,6 +12,7 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 use super::*;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: www.lab.test\r\n\r\n";
+const CLOSING_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: www.lab.test\r\nconnection: close\r\n\r\n";
 
 fn connect(client: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(Arc::clone(client), NAME.try_into().unwrap()).unwrap()
@@ -77,10 +78,14 @@ fn early_client(subject: &Subject) -> Arc<ClientConfig> {
 
 /// A connection with a request in early data, and what the server answers without ever getting the
 /// client's Finished: the client reads but does not write.
-fn first_flight(subject: &Subject, client: &Arc<ClientConfig>) -> (ClientConnection, TcpStream) {
+fn first_flight(
+    subject: &Subject,
+    client: &Arc<ClientConfig>,
+    request: &[u8],
+) -> (ClientConnection, TcpStream) {
     let mut connection = connect(client);
-    let sent = connection.early_data().expect("the ticket allows it").write(REQUEST).unwrap();
-    assert_eq!(sent, REQUEST.len());
+    let sent = connection.early_data().expect("the ticket allows it").write(request).unwrap();
+    assert_eq!(sent, request.len());
     let mut tcp = TcpStream::connect(subject.server.addr()).unwrap();
     while connection.wants_write() {
         connection.write_tls(&mut tcp).unwrap();
@@ -108,7 +113,7 @@ fn early_data_is_answered_before_the_clients_finished() {
     let subject = start(|config| config.early_data = EarlyData::Accept);
     let client = early_client(&subject);
     get(&subject, &client);
-    let (mut connection, mut tcp) = first_flight(&subject, &client);
+    let (mut connection, mut tcp) = first_flight(&subject, &client, REQUEST);
     let answer = read_only(&mut connection, &mut tcp);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("x-firstbyte-early-data: 1\r\n"), "{answer}");
@@ -130,20 +135,20 @@ fn early_data_is_answered_before_the_clients_finished() {
     assert_eq!(subject.requests(), [(false, false, 200), (true, true, 200), (true, false, 200)]);
 }
 
+/// Also where the server closes when it has answered, which it has before the handshake is done.
 #[test]
 fn tickets_come_after_early_data_too() {
     let subject = start(|config| config.early_data = EarlyData::Accept);
     let client = early_client(&subject);
     get(&subject, &client);
-    for _ in 0..4 {
-        let (connection, tcp) = first_flight(&subject, &client);
+    for _ in 0..5 {
+        let (mut connection, mut tcp) = first_flight(&subject, &client, CLOSING_REQUEST);
+        read_only(&mut connection, &mut tcp);
         let mut stream = StreamOwned::new(connection, tcp);
-        stream
-            .write_all(b"GET / HTTP/1.1\r\nhost: www.lab.test\r\nconnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
         assert!(stream.conn.is_early_data_accepted());
+        assert_eq!(stream.conn.tls13_tickets_received(), 2);
     }
 }
 
@@ -158,7 +163,7 @@ fn early_data_can_be_off_or_rejected_or_too_early() {
     let client = early_client(&subject);
     get(&subject, &client);
     for _ in 0..3 {
-        let (mut connection, mut tcp) = first_flight(&subject, &client);
+        let (mut connection, mut tcp) = first_flight(&subject, &client, REQUEST);
         while connection.is_handshaking() {
             connection.complete_io(&mut tcp).unwrap();
         }
@@ -173,7 +178,7 @@ fn early_data_can_be_off_or_rejected_or_too_early() {
     let subject = start(|config| config.early_data = EarlyData::TooEarly);
     let client = early_client(&subject);
     get(&subject, &client);
-    let (mut connection, mut tcp) = first_flight(&subject, &client);
+    let (mut connection, mut tcp) = first_flight(&subject, &client, REQUEST);
     let answer = read_only(&mut connection, &mut tcp);
     assert!(answer.starts_with("HTTP/1.1 425 Too Early\r\n"), "{answer}");
     while connection.is_handshaking() {
