@@ -19,8 +19,12 @@ mod facts;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod flights;
+pub mod html;
 pub mod ndjson;
+pub mod study;
+pub mod study_table;
 pub mod style;
+mod svg;
 pub mod table;
 mod units;
 pub mod waterfall;

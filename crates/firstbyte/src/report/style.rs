@@ -115,7 +115,7 @@ impl Style {
 }
 
 /// Characters that reorder what stands around them (Unicode TR 9 §2).
-fn is_direction_control(c: char) -> bool {
+pub(crate) fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -1,0 +1,156 @@
+//! Colours and type of the pictures, for light and dark.
+//!
+//! Colours are those of Okabe and Ito 2008, told apart by the colour-blind too. Whatever is told
+//! by colour is told by shape, place or words as well.
+
+/// What a picture is seen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Theme {
+    /// Light, whatever the reader prefers: for renderers without media queries.
+    Light,
+    /// As the reader prefers.
+    Both,
+}
+
+struct Palette {
+    page: &'static str,
+    ink: &'static str,
+    faint: &'static str,
+    grid: &'static str,
+    band: &'static str,
+    warm: &'static str,
+    shorter: &'static str,
+    longer: &'static str,
+    phases: [&'static str; 7],
+    series: [&'static str; 8],
+}
+
+const LIGHT: Palette = Palette {
+    page: "#ffffff",
+    ink: "#1b1f24",
+    faint: "#57606a",
+    grid: "#d8dee4",
+    band: "#dfe4ea",
+    warm: "#f1f3f5",
+    shorter: "#0072b2",
+    longer: "#c04f00",
+    phases: ["#999999", "#56b4e9", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#8da0cb"],
+    series: [
+        "#0072b2", "#d55e00", "#009e73", "#b4528a", "#b37a00", "#3a9bd4", "#1b1f24", "#7a6a00",
+    ],
+};
+
+const DARK: Palette = Palette {
+    page: "#0d1117",
+    ink: "#e6edf3",
+    faint: "#9da7b3",
+    grid: "#30363d",
+    band: "#30363d",
+    warm: "#161b22",
+    shorter: "#56b4e9",
+    longer: "#ff8f45",
+    phases: ["#8a8f98", "#56b4e9", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#8da0cb"],
+    series: [
+        "#56b4e9", "#ff8f45", "#1fc79a", "#e39cc4", "#e6b04a", "#8fd0f5", "#e6edf3", "#f0e442",
+    ],
+};
+
+/// Dashes of series beyond the eighth.
+const DASHES: [&str; 3] = ["", "7 3", "2 2.5"];
+
+/// How many series look different.
+pub(crate) const SERIES: usize = 24;
+
+/// The style sheet of a picture that stands alone.
+pub(crate) fn standalone(theme: Theme) -> String {
+    let mut css = String::from(
+        "text{font-family:system-ui,'Segoe UI','DejaVu Sans',sans-serif}\n.page{fill:PAGE}\n",
+    )
+    .replace("PAGE", LIGHT.page);
+    css += &shapes();
+    css += &colours(&LIGHT);
+    if theme == Theme::Both {
+        css += "@media screen and (prefers-color-scheme:dark){\n";
+        css += &format!(".page{{fill:{}}}\n", DARK.page);
+        css += &colours(&DARK);
+        css += "}\n";
+    }
+    css
+}
+
+/// The rules for pictures within a page, and the page's own colours as variables.
+pub(crate) fn rules() -> String {
+    let variables = |p: &Palette| {
+        format!(
+            ":root{{--page:{};--ink:{};--faint:{};--grid:{};--warm:{};--shorter:{};--longer:{}}}\n",
+            p.page, p.ink, p.faint, p.grid, p.warm, p.shorter, p.longer
+        )
+    };
+    format!(
+        "{}{}{}@media screen and (prefers-color-scheme:dark){{\n{}{}}}\n",
+        variables(&LIGHT),
+        shapes(),
+        colours(&LIGHT),
+        variables(&DARK),
+        colours(&DARK)
+    )
+}
+
+/// Sizes and lines: the same in light and dark.
+fn shapes() -> String {
+    let mut css = String::from(
+        ".h1{font-size:18px;font-weight:600}\n\
+         .h2{font-size:14px;font-weight:600}\n\
+         .pt{font-size:13px;font-weight:600}\n\
+         .n,.l,.fx,.ux,.v0,.v1,.v2,.v3{font-size:11.5px}\n\
+         .in{font-size:11px}\n\
+         .g,.ax,.zero,.mn{stroke-width:1;fill:none}\n\
+         .tr{stroke-width:1;fill:none;stroke-dasharray:2 3}\n\
+         .ci{stroke-width:2;fill:none}\n\
+         .xm{stroke-width:1.6;fill:none}\n\
+         .um{stroke-width:1.2}\n\
+         .ho{stroke-width:1.5;fill:none;stroke-dasharray:4 2}\n",
+    );
+    for i in 0..SERIES {
+        let dash = match DASHES[i / 8] {
+            "" => String::new(),
+            dash => format!(";stroke-dasharray:{dash}"),
+        };
+        css += &format!(".s{i}{{fill:none;stroke-width:2{dash}}}\n");
+    }
+    css
+}
+
+fn colours(p: &Palette) -> String {
+    let mut css = format!(
+        ".h1,.h2,.pt,.l{{fill:{ink}}}\n\
+         .n{{fill:{faint}}}\n\
+         .in{{fill:#10151b}}\n\
+         .g{{stroke:{grid}}}\n\
+         .ax,.zero,.mn,.tr{{stroke:{faint}}}\n\
+         .b{{fill:{band}}}\n\
+         .w{{fill:{warm}}}\n\
+         .fx{{fill:{longer}}}.xm,.ho{{stroke:{longer}}}\n\
+         .ux{{fill:{shorter}}}.um{{stroke:{shorter};fill:{page}}}\n\
+         .ov{{fill:{ink}}}\n\
+         .v0{{fill:{shorter};stroke:{shorter}}}.v1{{fill:{longer};stroke:{longer}}}\n\
+         .v2{{fill:{faint};stroke:{faint}}}.v3{{fill:{page};stroke:{faint}}}\n\
+         .v3t{{fill:{faint}}}\n\
+         text.v0,text.v1,text.v2,text.v3{{stroke:none}}text.v3{{fill:{faint}}}\n",
+        ink = p.ink,
+        faint = p.faint,
+        grid = p.grid,
+        band = p.band,
+        warm = p.warm,
+        longer = p.longer,
+        shorter = p.shorter,
+        page = p.page,
+    );
+    for (i, color) in p.phases.iter().enumerate() {
+        css += &format!(".p{i}{{fill:{color}}}\n");
+    }
+    for i in 0..SERIES {
+        css += &format!(".s{i}{{stroke:{}}}\n", p.series[i % 8]);
+    }
+    css
+}

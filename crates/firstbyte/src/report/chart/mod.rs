@@ -1,0 +1,117 @@
+//! Pictures of a comparison, as SVG: one file a chart, one renderer for page, file and PNG.
+//!
+//! Input: a [`Study`], reduced. Output: [`Figure`]s, each of [`Panel`]s that can be read by
+//! themselves. The page lays panels out as its width allows; [`Figure::svg`] puts them on one
+//! sheet. Elements have classes and no colours: colours come from [`dress`], for light and dark.
+
+mod area;
+mod axis;
+mod bars;
+mod demo;
+mod differences;
+mod dress;
+mod ecdf;
+mod figure;
+mod png;
+#[cfg(test)]
+mod tests;
+mod waterfall;
+
+pub use demo::{Bar, Group, stacked_phases};
+pub use figure::{Figure, Panel};
+pub use png::PngError;
+
+pub(crate) use dress::rules;
+pub(crate) use figure::Key;
+
+use std::time::Duration;
+
+use firstbyte_core::run::Metric;
+
+use super::Style;
+use super::study::{Digest, Grouping, PHASES, Study};
+use super::units::Scale;
+
+/// The pictures of `study`, in the order in which a page shows them.
+pub fn figures(study: &Study<'_>) -> Vec<Figure> {
+    let digest = Digest::of(study.cells.len(), study.rows);
+    draw(study, &digest, &Grouping::of(study))
+}
+
+/// As [`figures`], of what has been reduced already.
+pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> Vec<Figure> {
+    let figures = [
+        area::figure(digest, grouping),
+        bars::figure(digest, grouping),
+        ecdf::figure(digest, grouping),
+        differences::figure(study, grouping),
+        waterfall::figure(study, grouping),
+    ];
+    figures.into_iter().filter(|f| f.rows.iter().any(|r| !r.panels.is_empty())).collect()
+}
+
+/// How wide a panel is drawn.
+pub(crate) const WIDTH: f64 = 400.0;
+
+/// Sizes of text.
+pub(crate) const TITLE: f64 = 13.0;
+pub(crate) const SMALL: f64 = 11.5;
+
+/// What a phase is called in a picture.
+pub(crate) const fn phase_label(phase: Metric) -> &'static str {
+    match phase {
+        Metric::Resolve => "DNS",
+        Metric::Connect => "TCP",
+        Metric::Tls => "TLS",
+        Metric::Quic => "QUIC",
+        Metric::Send => "send",
+        Metric::Wait => "wait",
+        Metric::Receive => "transfer",
+        Metric::Setup => "set-up",
+        Metric::Ttfb => "first byte",
+        Metric::Total => "total",
+    }
+}
+
+/// What a metric is called above a picture.
+pub(crate) const fn metric_title(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Resolve => "Name lookup",
+        Metric::Connect => "TCP handshake",
+        Metric::Tls => "TLS handshake",
+        Metric::Quic => "QUIC handshake",
+        Metric::Setup => "Connection set-up",
+        Metric::Send => "Sending the request",
+        Metric::Wait => "Wait for the first byte",
+        Metric::Receive => "Transfer",
+        Metric::Ttfb => "Time to first byte",
+        Metric::Total => "Total time",
+    }
+}
+
+/// The class of the phase with this index in [`PHASES`].
+pub(crate) fn phase_class(index: usize) -> String {
+    format!("p{index}")
+}
+
+/// Keys for the phases that took any time.
+pub(crate) fn phase_keys(took: impl Fn(usize) -> bool) -> Vec<Key> {
+    let shown = (0..PHASES.len()).filter(|i| took(*i));
+    shown.map(|i| Key::area(&phase_class(i), phase_label(PHASES[i]))).collect()
+}
+
+/// A time with its unit, to three or four digits.
+pub(crate) fn time(ns: f64) -> String {
+    let duration = Duration::from_nanos(ns.abs().round() as u64);
+    let sign = if ns < 0.0 { "−" } else { "" };
+    format!("{sign}{}", Scale::for_largest(duration).time(duration, &Style::default()))
+}
+
+/// `value` with at most so many decimals, without zeros that say nothing.
+pub(crate) fn round(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

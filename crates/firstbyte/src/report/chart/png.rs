@@ -1,0 +1,64 @@
+//! SVG to pixels, with the font that is shipped: the same picture on every machine.
+
+use std::fmt;
+use std::sync::Arc;
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{self, fontdb};
+
+/// Why there is no picture.
+#[derive(Debug)]
+pub enum PngError {
+    /// The drawing is not SVG.
+    Drawing(usvg::Error),
+    /// It has more pixels than can be held.
+    TooLarge {
+        /// Width, pixels.
+        width: u32,
+        /// Height, pixels.
+        height: u32,
+    },
+    /// The pixels could not be encoded.
+    Encoding(String),
+}
+
+impl fmt::Display for PngError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drawing(error) => write!(f, "could not draw: {error}"),
+            Self::TooLarge { width, height } => {
+                write!(f, "a picture of {width} × {height} pixels is too large")
+            }
+            Self::Encoding(detail) => write!(f, "could not encode the picture: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for PngError {}
+
+/// Pixels held at most: 400 MB of them would not be looked at.
+const MOST_PIXELS: u64 = 100_000_000;
+
+/// `svg` at `scale` times its size.
+pub(crate) fn encode(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
+    let mut fonts = fontdb::Database::new();
+    fonts.load_font_data(dejavu::sans::regular().to_vec());
+    fonts.load_font_data(dejavu::sans::bold().to_vec());
+    fonts.set_sans_serif_family("DejaVu Sans");
+    let options = usvg::Options {
+        font_family: "DejaVu Sans".into(),
+        fontdb: Arc::new(fonts),
+        ..usvg::Options::default()
+    };
+    let tree = usvg::Tree::from_str(svg, &options).map_err(PngError::Drawing)?;
+    let size = tree.size();
+    let (width, height) =
+        ((size.width() * scale).ceil() as u32, (size.height() * scale).ceil() as u32);
+    let too_large = PngError::TooLarge { width, height };
+    if u64::from(width) * u64::from(height) > MOST_PIXELS {
+        return Err(too_large);
+    }
+    let mut pixels = Pixmap::new(width, height).ok_or(too_large)?;
+    resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| PngError::Encoding(error.to_string()))
+}

@@ -1,0 +1,165 @@
+//! `--html`: a comparison as one page that needs nothing else, and reads without its script.
+//!
+//! Input: a [`Study`]. Output: HTML whose Content-Security-Policy forbids every load; the one
+//! script that may run is ours, by its hash. Values under the crosshair are read back from the
+//! drawings. Whatever came from outside is escaped on its way in.
+
+mod hash;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use super::chart::{self, Figure, Key};
+use super::study::{Digest, Grouping, Sentence, Study};
+use super::svg::escape;
+
+const SCRIPT: &str = include_str!("page.js");
+const STYLE: &str = include_str!("page.css");
+
+/// The page of `study`.
+pub fn page(study: &Study<'_>) -> String {
+    let digest = Digest::of(study.cells.len(), study.rows);
+    let grouping = Grouping::of(study);
+    let figures = chart::draw(study, &digest, &grouping);
+    let mut html = String::with_capacity(1 << 19);
+    head(&mut html, study);
+    header(&mut html, study, &digest);
+    findings(&mut html, &study.sentences);
+    for figure in &figures {
+        draw(&mut html, figure);
+    }
+    html += "<section id=\"tables\" aria-labelledby=\"tables-h\">\n<h2 id=\"tables-h\">Tables</h2>\n";
+    tables::phases(&mut html, study, &digest, &grouping);
+    tables::differences(&mut html, study, &grouping);
+    tables::proofs(&mut html, study, &digest);
+    tables::failures(&mut html, study);
+    html += "</section>\n";
+    repeat(&mut html, study);
+    html += "</main>\n<script>";
+    html += SCRIPT;
+    html += "</script>\n</body>\n</html>\n";
+    html
+}
+
+fn head(html: &mut String, study: &Study<'_>) {
+    let title = escape(study.title);
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'; base-uri 'none'; \
+         form-action 'none'",
+        hash::of_script(SCRIPT)
+    );
+    let _ = write!(
+        html,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n",
+        chart::rules()
+    );
+}
+
+fn header(html: &mut String, study: &Study<'_>, digest: &Digest) {
+    let proven: u64 = digest.cells.iter().map(|s| s.proven).sum();
+    let asked: u64 = digest.cells.iter().map(|s| s.asked).sum();
+    let grouped = super::units::grouped;
+    let _ = write!(
+        html,
+        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the findings</a>\n<header>\n\
+         <h1>{}</h1>\n<p class=\"sub\">{}{}{} ways to connect · {} rounds · {} of {} samples \
+         count</p>\n</header>\n<main id=\"main\" tabindex=\"-1\">\n",
+        escape(study.title),
+        escape(study.date),
+        if study.date.is_empty() { "" } else { " · " },
+        study.cells.len(),
+        grouped(u64::from(digest.rounds)),
+        grouped(proven),
+        grouped(asked),
+    );
+}
+
+fn findings(html: &mut String, sentences: &[Sentence]) {
+    *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\" class=\"vh\">Findings</h2>\n";
+    if sentences.is_empty() {
+        *html += "<p>Nothing is compared here.</p>\n";
+    } else {
+        *html += "<ul class=\"found\">\n";
+        for sentence in sentences {
+            let verdict = sentence.verdict;
+            let _ = writeln!(
+                html,
+                "<li class=\"{word}\"><span class=\"mark\" aria-hidden=\"true\">{}</span> {}</li>",
+                verdict.symbol(),
+                escape(&sentence.text),
+                word = verdict.word()
+            );
+        }
+        *html += "</ul>\n";
+    }
+    *html += "</section>\n";
+}
+
+fn draw(html: &mut String, figure: &Figure) {
+    let name = figure.name;
+    let _ = write!(
+        html,
+        "<section id=\"{name}\" aria-labelledby=\"{name}-h\">\n<h2 id=\"{name}-h\">{}</h2>\n\
+         <p class=\"note\">{}</p>\n",
+        escape(&figure.title),
+        escape(&figure.note)
+    );
+    legend(html, &figure.keys);
+    *html += "<div class=\"figure\">\n";
+    let mut number = 0;
+    for row in figure.rows.iter().filter(|r| !r.panels.is_empty()) {
+        if !row.heading.is_empty() {
+            let _ = writeln!(html, "<h3>{}</h3>", escape(&row.heading));
+        }
+        *html += "<div class=\"panels\">\n";
+        for panel in &row.panels {
+            let _ = write!(html, "<figure>{}", panel.inline(&format!("{name}{number}")));
+            if !panel.readout.is_empty() {
+                let _ = write!(html, "<p class=\"readout\">{}</p>", escape(&panel.readout));
+            }
+            *html += "</figure>\n";
+            number += 1;
+        }
+        *html += "</div>\n";
+    }
+    *html += "</div>\n</section>\n";
+}
+
+fn legend(html: &mut String, keys: &[Key]) {
+    if keys.is_empty() {
+        return;
+    }
+    *html += "<ul class=\"legend\">\n";
+    for key in keys {
+        let _ = writeln!(html, "<li>{}{}</li>", key.swatch(), escape(&key.label));
+    }
+    *html += "</ul>\n";
+}
+
+fn repeat(html: &mut String, study: &Study<'_>) {
+    *html += "<section id=\"repeat\" aria-labelledby=\"repeat-h\">\n\
+              <h2 id=\"repeat-h\">Measured with</h2>\n";
+    if !study.environment.is_empty() {
+        *html += "<dl>\n";
+        for (name, value) in study.environment {
+            let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+        }
+        *html += "</dl>\n";
+    }
+    if !study.command.is_empty() {
+        let _ = write!(
+            html,
+            "<h3>To repeat it</h3>\n<pre tabindex=\"0\" aria-label=\"Command line\"><code>{}</code>\
+             </pre>\n",
+            escape(study.command)
+        );
+    }
+    *html += "</section>\n";
+}

@@ -1,0 +1,94 @@
+//! Which cells stand beside each other: those that differ only in what is compared.
+//!
+//! An axis on which a variant differs from its base is a *contrast*; the values of the others are
+//! the group's heading. So the paths to Sydney stand together and share a scale, and those to
+//! London have one of their own.
+
+use firstbyte_core::run::Cell;
+
+use super::Study;
+
+/// Cells that are compared with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// What they have in common; empty when there is one group.
+    pub heading: String,
+    /// Their indices.
+    pub cells: Vec<usize>,
+}
+
+/// All cells, in groups, and what each is called there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grouping {
+    pub groups: Vec<Group>,
+    /// For each cell, what sets it apart within its group.
+    pub labels: Vec<String>,
+}
+
+impl Grouping {
+    pub(crate) fn of(study: &Study<'_>) -> Self {
+        let cells = study.cells;
+        let contrasts = contrasts(study);
+        let label = |cell: &Cell, contrast: bool| {
+            let parts: Vec<&str> = cell
+                .factors
+                .iter()
+                .filter(|f| contrasts.contains(&f.axis.as_str()) == contrast)
+                .filter(|f| varies(cells, &f.axis))
+                .map(|f| f.label.as_str())
+                .collect();
+            parts.join(", ")
+        };
+        let mut groups: Vec<Group> = Vec::new();
+        for (index, cell) in cells.iter().enumerate() {
+            let heading = label(cell, false);
+            match groups.iter_mut().find(|g| g.heading == heading) {
+                Some(group) => group.cells.push(index),
+                None => groups.push(Group { heading, cells: vec![index] }),
+            }
+        }
+        let labels = cells
+            .iter()
+            .map(|cell| match label(cell, true) {
+                own if own.is_empty() => cell.name(),
+                own if cell.twin_of.is_some() => format!("{own} (A/A)"),
+                own => own,
+            })
+            .collect();
+        Self { groups, labels }
+    }
+
+    /// The group of a cell.
+    pub(crate) fn of_cell(&self, cell: usize) -> Option<&Group> {
+        self.groups.iter().find(|g| g.cells.contains(&cell))
+    }
+}
+
+/// The axes on which a variant differs from its base; without a comparison, all.
+fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
+    let mut axes = Vec::new();
+    for effect in &study.effects {
+        let (Some(base), Some(variant)) =
+            (study.cells.get(effect.base), study.cells.get(effect.variant))
+        else {
+            continue;
+        };
+        for factor in &base.factors {
+            let same = variant.factors.iter().any(|f| f == factor);
+            if !same && !axes.contains(&factor.axis.as_str()) {
+                axes.push(factor.axis.as_str());
+            }
+        }
+    }
+    if axes.is_empty() {
+        let all = study.cells.iter().flat_map(|c| &c.factors).map(|f| f.axis.as_str());
+        axes.extend(all);
+    }
+    axes
+}
+
+fn varies(cells: &[Cell], axis: &str) -> bool {
+    let mut values = cells.iter().map(|c| c.factors.iter().find(|f| f.axis == axis));
+    let first = values.next();
+    values.any(|v| Some(v) != first)
+}
