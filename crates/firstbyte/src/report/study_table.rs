@@ -1,1 +1,378 @@
-//! A comparison in the terminal.
+//! A comparison in the terminal: what was found, phases of each cell, differences, proofs.
+//!
+//! Input: a [`Study`]. Output: text laid out for the style's width. It says what the page says, in
+//! figures; the page has the pictures.
+
+use std::time::Duration;
+
+use firstbyte_core::run::Metric;
+
+use super::Style;
+use super::chart::{metric_title, phase_label};
+use super::study::{
+    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, Verdict, quantile_name,
+};
+use super::style::{Ink, wrap};
+use super::units::{Scale, count};
+
+/// The comparison as text.
+pub fn table(study: &Study<'_>, style: &Style) -> String {
+    let digest = Digest::of(study.cells.len(), study.rows);
+    let view = View { study, digest, grouping: Grouping::of(study), style };
+    let blocks = [view.findings(), view.phases(), view.differences(), view.proofs()];
+    let blocks: Vec<String> =
+        blocks.into_iter().filter(|b| !b.is_empty()).map(|b| b.join("\n") + "\n").collect();
+    blocks.join("\n")
+}
+
+struct View<'a> {
+    study: &'a Study<'a>,
+    digest: Digest,
+    grouping: Grouping,
+    style: &'a Style,
+}
+
+/// Cells of a table, right-aligned but for the first, each with its ink.
+type Line = Vec<(String, Ink)>;
+
+impl View<'_> {
+    fn findings(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for sentence in &self.study.sentences {
+            let verdict = sentence.verdict;
+            let first = format!("{} ", self.style.glyph(verdict.symbol(), verdict.ascii()));
+            let text = self.style.safe(&sentence.text);
+            let words: Vec<String> = text.split(' ').map(String::from).collect();
+            for (at, line) in wrap(&first, &words, self.style.columns()).iter().enumerate() {
+                let (symbol, rest) = line.split_at(first.len().min(line.len()));
+                let symbol =
+                    if at == 0 { self.style.paint(ink(verdict), symbol) } else { symbol.into() };
+                lines.push(symbol + &self.style.paint(Ink::Strong, rest));
+            }
+        }
+        lines
+    }
+
+    /// One table for each group: medians of phases, quantiles of the total.
+    fn phases(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for group in &self.grouping.groups {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(self.phases_of(group));
+        }
+        lines
+    }
+
+    fn phases_of(&self, group: &Group) -> Vec<String> {
+        let summary = |cell: &usize, metric| self.study.summary(*cell, metric);
+        let used: Vec<Metric> = PHASES
+            .into_iter()
+            .filter(|m| *m != Metric::Send)
+            .filter(|m| group.cells.iter().any(|c| summary(c, *m).is_some_and(|s| s.samples > 0)))
+            .collect();
+        let value = |cell: &usize, metric: Metric, q: f64| {
+            summary(cell, metric).and_then(|s| s.quantile(q)).map(|e| e.value)
+        };
+        let largest = group.cells.iter().filter_map(|c| value(c, Metric::Total, 0.95));
+        let scale = scale(largest.fold(0.0, f64::max));
+        let unit = scale.name(self.style);
+        let heading = match group.heading.as_str() {
+            "" => format!("Medians, {unit}"),
+            heading => format!("{}: medians, {unit}", self.style.safe(heading)),
+        };
+        let quantiles = [0.95, 0.99];
+        let mut head: Line = vec![(String::new(), Ink::Faint), ("n".into(), Ink::Faint)];
+        head.extend(used.iter().map(|m| (phase_label(*m).to_owned(), Ink::Faint)));
+        head.push(("total".into(), Ink::Strong));
+        head.extend(quantiles.iter().map(|q| (quantile_name(*q), Ink::Faint)));
+        let mut table = vec![head];
+        for cell in &group.cells {
+            let figure = |metric, q| match value(cell, metric, q) {
+                Some(ns) => print(ns, scale),
+                None => self.style.glyph("–", "-").to_owned(),
+            };
+            let proven = self.digest.cells.get(*cell).map_or(0, |s| s.proven);
+            let mut line: Line = vec![
+                (self.style.safe(&self.grouping.labels[*cell]), Ink::Plain),
+                (proven.to_string(), Ink::Faint),
+            ];
+            line.extend(used.iter().map(|m| (figure(*m, 0.5), Ink::Plain)));
+            line.push((figure(Metric::Total, 0.5), Ink::Strong));
+            line.extend(quantiles.iter().map(|q| (figure(Metric::Total, *q), Ink::Faint)));
+            table.push(line);
+        }
+        let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
+        // The name lookup is the least telling, p95 between the median and p99.
+        let p95 = used.len() + 3;
+        lines.extend(self.align(table, &[p95, 2, 1]));
+        lines
+    }
+
+    /// One table for each metric that a headline is about.
+    fn differences(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for metric in [Metric::Total, Metric::Ttfb, Metric::Setup] {
+            let effects: Vec<&EffectView> =
+                self.study.effects.iter().filter(|e| e.metric == metric).collect();
+            if effects.is_empty() {
+                continue;
+            }
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            let ends = |e: &&EffectView| {
+                let interval = e.difference.interval.map(|i| i.low.abs().max(i.high.abs()));
+                interval.unwrap_or(0.0).max(e.difference.value.abs())
+            };
+            let scale = scale(effects.iter().map(ends).fold(0.0, f64::max));
+            let heading = format!(
+                "{}, {}: {}, 95 % interval of the median",
+                metric_title(metric),
+                scale.name(self.style),
+                self.contrast(&effects)
+            );
+            let mut words = Vec::new();
+            words.extend(self.style.safe(&heading).split(' ').map(String::from));
+            let wrapped = wrap("", &words, self.style.columns());
+            lines.extend(wrapped.iter().map(|line| self.style.paint(Ink::Strong, line)));
+            let head = ["", "median", "", "", "p95", "p99"];
+            let mut table = vec![head.map(|text| (text.to_owned(), Ink::Faint)).to_vec()];
+            let one_each = self.one_each(&effects);
+            let mut last = None;
+            for effect in effects {
+                let group = self.grouping.of_cell(effect.variant);
+                let heading = group.map_or("", |g| g.heading.as_str());
+                if !one_each && !heading.is_empty() && last != Some(heading) {
+                    table.push(vec![(self.style.safe(heading), Ink::Plain)]);
+                    last = Some(heading);
+                }
+                let name = if one_each && !heading.is_empty() {
+                    heading
+                } else {
+                    self.label(effect.variant)
+                };
+                table.push(self.effect(effect, name, scale));
+            }
+            lines.extend(self.align(table, &[4, 5]));
+        }
+        lines
+    }
+
+    fn label(&self, cell: usize) -> &str {
+        self.grouping.labels.get(cell).map_or("", String::as_str)
+    }
+
+    /// Whether every group has one variant: then the paths tell the lines apart.
+    fn one_each(&self, effects: &[&EffectView]) -> bool {
+        effects.iter().all(|e| self.label(e.variant) == self.label(effects[0].variant))
+    }
+
+    /// "TLS 1.3 minus TLS 1.2"
+    fn contrast(&self, effects: &[&EffectView]) -> String {
+        let one_base = effects.iter().all(|e| self.label(e.base) == self.label(effects[0].base));
+        let base = if one_base { self.label(effects[0].base) } else { "base" };
+        let one = self.one_each(effects);
+        let variant = if one { self.label(effects[0].variant) } else { "variant" };
+        format!("{variant} minus {base}")
+    }
+
+    fn effect(&self, effect: &EffectView, name: &str, scale: Scale) -> Line {
+        let signed = |ns: f64| {
+            let sign = if ns < 0.0 { self.style.glyph("−", "-") } else { "+" };
+            format!("{sign}{}", print(ns.abs(), scale))
+        };
+        let quantile = |q: f64| {
+            let found = effect.quantiles.iter().find(|(p, _)| (p - q).abs() < 1e-9);
+            found.map_or((self.style.glyph("–", "-").to_owned(), Ink::Faint), |(_, e)| {
+                (signed(e.value), estimate_ink(e))
+            })
+        };
+        let interval = effect.difference.interval.map_or("too few rounds".into(), |i| {
+            format!("[{}, {}]", signed(i.low), signed(i.high))
+        });
+        let share = effect.relative.map_or(String::new(), |share| {
+            format!("{:+.1} %", share * 100.0).replace('-', self.style.glyph("−", "-"))
+        });
+        let symbol = self.style.glyph(effect.verdict.symbol(), effect.verdict.ascii());
+        vec![
+            (format!("{symbol} {}", self.style.safe(name)), ink(effect.verdict)),
+            (signed(effect.difference.value), ink(effect.verdict)),
+            (share, Ink::Plain),
+            (interval, Ink::Faint),
+            quantile(0.95),
+            quantile(0.99),
+        ]
+    }
+
+    /// A line for each cell that fell short of what it was asked, one for all others.
+    fn proofs(&self) -> Vec<String> {
+        let cells = || self.study.cells.iter().zip(&self.digest.cells);
+        let asked: u64 = cells().map(|(_, s)| s.asked).sum();
+        if asked == 0 {
+            return Vec::new();
+        }
+        let full = cells().filter(|(_, s)| s.asked == s.proven).count();
+        if full == self.study.cells.len() {
+            return vec![format!("All {} proved what was asked.", count(asked, "sample"))];
+        }
+        let mut lines = vec![self.style.paint(Ink::Strong, "What the samples proved")];
+        for (cell, series) in cells().filter(|(_, s)| s.asked != s.proven) {
+            self.wrapped(&mut lines, &format!("{}: {}", cell.name(), series.proof()), Ink::Plain);
+        }
+        if full > 0 {
+            let text = format!("{full} more: every sample proved what was asked");
+            self.wrapped(&mut lines, &text, Ink::Faint);
+        }
+        let mut causes: Vec<(&str, u64)> = Vec::new();
+        for failure in &self.study.failures {
+            match causes.iter_mut().find(|(cause, _)| *cause == failure.cause) {
+                Some((_, count)) => *count += failure.count,
+                None => causes.push((&failure.cause, failure.count)),
+            }
+        }
+        for (cause, count) in causes {
+            self.wrapped(&mut lines, &format!("{count} failed: {cause}"), Ink::Loss);
+        }
+        lines
+    }
+
+    fn wrapped(&self, lines: &mut Vec<String>, text: &str, ink: Ink) {
+        let text = self.style.safe(text);
+        let words: Vec<String> = text.split(' ').map(String::from).collect();
+        let wrapped = wrap("", &words, self.style.columns());
+        lines.extend(wrapped.iter().map(|line| self.style.paint(ink, line)));
+    }
+
+    /// Columns as wide as their widest cell. Where a line is too long, the columns in `dispensable`
+    /// go, the first one first, and then the end of the first column. A line of one cell is a
+    /// heading.
+    fn align(&self, mut table: Vec<Line>, dispensable: &[usize]) -> Vec<String> {
+        let mut gone: Vec<usize> = Vec::new();
+        let widths = loop {
+            let widths = widths(&table);
+            let rest: usize = widths.iter().skip(1).map(|w| w + 2).sum();
+            let first = widths.first().copied().unwrap_or(0);
+            let room = self.style.columns().saturating_sub(rest);
+            let Some(next) = dispensable.get(gone.len()).filter(|_| room < first.min(18)) else {
+                break [&[first.min(room.max(6))], widths.get(1..).unwrap_or_default()].concat();
+            };
+            let at = next - gone.iter().filter(|g| *g < next).count();
+            for line in table.iter_mut().filter(|l| l.len() > at) {
+                line.remove(at);
+            }
+            gone.push(*next);
+        };
+        table.iter().map(|line| self.line(line, &widths)).collect()
+    }
+
+    fn line(&self, line: &Line, widths: &[usize]) -> String {
+        if let [(heading, ink)] = line.as_slice() {
+            return self.style.paint(*ink, &shorten(heading, self.style.columns(), self.style));
+        }
+        let mut out = String::new();
+        for (at, ((text, ink), width)) in line.iter().zip(widths).enumerate() {
+            if at == 0 {
+                let text = shorten(text, *width, self.style);
+                out += &self.style.paint(*ink, &format!("{text:<width$}"));
+            } else {
+                out += "  ";
+                out += &self.style.paint(*ink, &format!("{text:>width$}"));
+            }
+        }
+        out.trim_end().to_owned()
+    }
+}
+
+fn widths(table: &[Line]) -> Vec<usize> {
+    let mut widths = vec![0; table.iter().map(Vec::len).max().unwrap_or(0)];
+    for line in table.iter().filter(|l| l.len() > 1) {
+        for (width, (text, _)) in widths.iter_mut().zip(line) {
+            *width = (*width).max(text.chars().count());
+        }
+    }
+    widths
+}
+
+fn shorten(text: &str, width: usize, style: &Style) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
+    out += style.glyph("…", "~");
+    out
+}
+
+const fn ink(verdict: Verdict) -> Ink {
+    match verdict {
+        Verdict::Shorter => Ink::Transfer,
+        Verdict::Longer => Ink::Loss,
+        Verdict::Alike => Ink::Plain,
+        Verdict::Open => Ink::Faint,
+    }
+}
+
+fn estimate_ink(estimate: &Estimate) -> Ink {
+    match estimate.interval {
+        Some(i) if i.low > 0.0 || i.high < 0.0 => Ink::Plain,
+        _ => Ink::Faint,
+    }
+}
+
+fn scale(ns: f64) -> Scale {
+    Scale::for_largest(Duration::from_nanos(ns as u64))
+}
+
+fn print(ns: f64, scale: Scale) -> String {
+    scale.figure(scale.steps(Duration::from_nanos(ns as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::undressed;
+    use super::super::study::fixtures::made;
+    use super::*;
+
+    #[test]
+    fn two_variants_on_six_paths() {
+        let made = made(2, 3, 2, 50);
+        let medians = made.medians();
+        let text = table(&made.study(&medians), &Style::default());
+        assert!(text.contains("TLS 1.3 made the total time"));
+        assert!(text.contains("asked 50, proven 4"));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn six_variants_in_ascii() {
+        let made = made(6, 1, 1, 12);
+        let medians = made.medians();
+        let style = Style { unicode: false, ..Style::default() };
+        let text = table(&made.study(&medians), &style);
+        assert!(text.is_ascii(), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn fits_eighty_columns_and_colours_only_dress() {
+        for (ways, edges, families, rounds) in [(2, 1, 1, 5), (6, 3, 2, 12), (2, 3, 2, 300)] {
+            let made = made(ways, edges, families, rounds);
+            let medians = made.medians();
+            let study = made.study(&medians);
+            let plain = table(&study, &Style::default());
+            for line in plain.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+            let colored = table(&study, &Style { color: true, ..Style::default() });
+            let undressed: Vec<String> =
+                undressed(&colored).lines().map(|l| l.trim_end().to_owned()).collect();
+            assert_eq!(undressed.join("\n"), plain.trim_end());
+        }
+    }
+
+    #[test]
+    fn nothing_measured_is_no_panic() {
+        assert_eq!(table(&Study::default(), &Style::default()), "");
+    }
+}

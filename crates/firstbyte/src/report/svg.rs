@@ -26,7 +26,8 @@ impl Canvas {
             Anchor::End => " text-anchor=\"end\"",
         };
         let (x, y, text) = (number(x), number(y), escape(text));
-        let _ = writeln!(self.0, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>");
+        let _ =
+            writeln!(self.0, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>");
     }
 
     /// A rectangle; `hover` is shown under the pointer.

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use super::axis::{TimeAxis, ticks};
 use super::figure::{Figure, Key, Panel, Row, panel_title};
-use super::{SMALL, WIDTH, phase_class, phase_keys, phase_label, round};
+use super::{NARROW, SMALL, TITLE, phase_class, phase_keys, phase_label, round};
 use crate::report::study::{Column, Digest, Group, Grouping, PHASES, Series};
-use crate::report::svg::{Anchor, Canvas, number, width};
+use crate::report::svg::{Anchor, BOLD, Canvas, number, width};
 use crate::report::units::{count, grouped};
 
 const LEFT: f64 = 46.0;
@@ -28,13 +28,18 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         .zip(&limits)
         .map(|(group, limit)| {
             let axis = TimeAxis::new(0.0, if one_scale { largest } else { *limit });
-            let measured = |c: &&usize| digest.cells.get(**c).is_some_and(|s| s.asked > 0);
-            let panels = group
+            let plots: Vec<(Plot<'_>, &str)> = group
                 .cells
                 .iter()
-                .filter(measured)
-                .map(|cell| Plot { digest, series: &digest.cells[*cell], axis }.panel(&grouping.labels[*cell], &group.heading))
+                .filter_map(|c| Some((digest.cells.get(*c)?, grouping.labels[*c].as_str())))
+                .filter(|(series, _)| series.asked > 0)
+                .map(|(series, label)| (Plot { digest, series, axis }, label))
                 .collect();
+            // Plots of a group begin at one height, so that they can be compared by eye.
+            let tops = plots.iter().map(|(plot, label)| plot.head(&mut Canvas::default(), label));
+            let top = tops.fold(0.0, f64::max);
+            let panel = |(plot, label): &(Plot<'_>, &str)| plot.panel(label, &group.heading, top);
+            let panels = plots.iter().map(panel).collect();
             Row { heading: group.heading.clone(), panels }
         })
         .collect();
@@ -103,18 +108,16 @@ struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    fn panel(&self, label: &str, heading: &str) -> Panel {
+    fn panel(&self, label: &str, heading: &str, top: f64) -> Panel {
         let mut canvas = Canvas::default();
-        let y = panel_title(&mut canvas, label, WIDTH);
-        self.counts(&mut canvas, y - 1.0);
-        let top = y + 8.0;
-        let right = WIDTH - RIGHT;
+        self.head(&mut canvas, label);
+        let right = NARROW - RIGHT;
         for (at, figure) in self.axis.ticks(4.0) {
             let y = top + PLOT * (1.0 - self.axis.share(at));
             canvas.line([LEFT, y], [right, y], "g");
             canvas.text(LEFT - 5.0, y + 4.0, Anchor::End, "n", &figure);
         }
-        canvas.text(LEFT - 5.0, y - 1.0, Anchor::End, "n", self.axis.unit());
+        canvas.text(0.0, top + 4.0, Anchor::Start, "n", self.axis.unit());
         let warm = self.warm_width();
         if warm > 0.0 {
             canvas.rect([LEFT, top, warm, PLOT], "w", None);
@@ -134,7 +137,7 @@ impl Plot<'_> {
         Panel {
             title: format!("Phases by round: {}", title.join(", ")),
             description: self.description(),
-            width: WIDTH,
+            width: NARROW,
             height: bottom + STRIP + 18.0,
             body: canvas.0,
             data: self.data(plot),
@@ -147,24 +150,41 @@ impl Plot<'_> {
         if warm == 0.0 {
             return 0.0;
         }
-        ((WIDTH - LEFT - RIGHT) * warm / (warm + columns).max(1.0)).clamp(8.0, 40.0)
+        ((NARROW - LEFT - RIGHT) * warm / (warm + columns).max(1.0)).clamp(8.0, 40.0)
     }
 
-    /// "47 of 50 count: ✕ 1 failed ◇ 2 unproven"
-    fn counts(&self, canvas: &mut Canvas, y: f64) {
-        let mut x = WIDTH - RIGHT;
-        let marks = [("fx", "✕", self.series.failed, "failed"), ("ux", "◇", self.series.unproven(), "unproven")];
-        for (class, symbol, n, word) in marks.iter().rev().filter(|m| m.2 > 0) {
-            let text = format!("{symbol} {} {word}", grouped(*n));
-            canvas.text(x, y, Anchor::End, class, &text);
-            x -= width(&text, SMALL) + 8.0;
+    /// The title, with what counts and what does not behind it or, where that is long, below it; returns
+    /// where the drawing may begin.
+    fn head(&self, canvas: &mut Canvas, label: &str) -> f64 {
+        let y = panel_title(canvas, label, NARROW);
+        let (failed, unproven) = (self.series.failed, self.series.unproven());
+        let marks = [
+            ("fx", format!("✕ {}", grouped(failed)), failed),
+            ("ux", format!("◇ {}", grouped(unproven)), unproven),
+        ];
+        let count = count(self.series.proven, "sample");
+        let mut shown: Vec<(&str, &str)> = vec![("n", &count)];
+        shown.extend(marks.iter().filter(|m| m.2 > 0).map(|m| (m.0, m.1.as_str())));
+        let needed: f64 = shown.iter().map(|(_, text)| width(text, SMALL) + 8.0).sum();
+        let beside = y < 32.0 && width(label, TITLE) * BOLD + 8.0 + needed <= NARROW;
+        let line = if beside { y - 17.0 } else { y - 1.0 };
+        let mut x = NARROW - RIGHT;
+        for (class, text) in shown.iter().rev() {
+            canvas.text(x, line, Anchor::End, class, text);
+            x -= width(text, SMALL) + 8.0;
         }
-        canvas.text(x, y, Anchor::End, "n", &count(self.series.proven, "sample"));
+        if beside { y - 2.0 } else { y + 12.0 }
     }
 
     /// Columns as areas, from the whole to the first phase: each hides the lower part of the one
     /// before it.
-    fn columns(&self, canvas: &mut Canvas, columns: &[Column], [x, y, w, h]: [f64; 4], class: &str) {
+    fn columns(
+        &self,
+        canvas: &mut Canvas,
+        columns: &[Column],
+        [x, y, w, h]: [f64; 4],
+        class: &str,
+    ) {
         if columns.is_empty() {
             return;
         }
@@ -230,7 +250,9 @@ impl Plot<'_> {
         };
         let strip = y + h + STRIP / 2.0 + 0.5;
         let draw = |spots: Vec<f64>, y: f64, shape: &str| {
-            spots.iter().fold(String::new(), |d, x| d + &format!("M{} {}{shape}", number(*x), number(y)))
+            spots
+                .iter()
+                .fold(String::new(), |d, x| d + &format!("M{} {}{shape}", number(*x), number(y)))
         };
         let above = spots(5.0, &|c| c.high as f64 > self.axis.high);
         canvas.path("ov", &draw(above, y - 5.0, "l2.5 4h-5z"));
@@ -241,19 +263,25 @@ impl Plot<'_> {
     }
 
     fn rounds(&self, canvas: &mut Canvas, [x, _, w, _]: [f64; 4], y: f64) {
-        let rounds = f64::from(self.digest.rounds);
-        let last = grouped(u64::from(self.digest.rounds));
-        let room = width(&last, SMALL) + 14.0;
-        for at in ticks(1.0, rounds, 5.0).into_iter().filter(|at| at.fract() == 0.0) {
-            let middle = x + w * (at - 0.5) / rounds.max(1.0);
-            if at >= 1.0 && middle < x + w - room && middle > x + 62.0 {
-                canvas.text(middle, y + 12.0, Anchor::Middle, "n", &grouped(at as u64));
+        let rounds = u64::from(self.digest.rounds);
+        let y = y + 12.0;
+        let last = format!("{} {}", if rounds == 1 { "round" } else { "rounds" }, grouped(rounds));
+        let end = x + w - width(&last, SMALL) - 8.0;
+        let mut free = LEFT;
+        if self.digest.warmups() > 0 {
+            canvas.text(LEFT, y, Anchor::Start, "n", "warm-up");
+            free += width("warm-up", SMALL) + 8.0;
+        }
+        for at in ticks(0.0, rounds as f64, 5.0).into_iter().filter(|at| at.fract() == 0.0) {
+            let middle = x + w * (at - 0.5) / rounds.max(1) as f64;
+            let text = grouped(at as u64);
+            let half = width(&text, SMALL) / 2.0;
+            if at >= 1.0 && middle - half > free && middle + half < end {
+                canvas.text(middle, y, Anchor::Middle, "n", &text);
+                free = middle + half + 8.0;
             }
         }
-        let first = if self.digest.warmups() > 0 { "warm-up, round 1" } else { "round 1" };
-        let first = if rounds > 1.0 { first } else { "" };
-        canvas.text(LEFT, y + 12.0, Anchor::Start, "n", first);
-        canvas.text(x + w, y + 12.0, Anchor::End, "n", &last);
+        canvas.text(x + w, y, Anchor::End, "n", &last);
     }
 
     fn data(&self, plot: [f64; 4]) -> String {
@@ -267,7 +295,9 @@ impl Plot<'_> {
             self.digest.rounds,
             self.axis.unit(),
         );
-        for (name, of) in [("failed", (|c| c.failed) as fn(&Column) -> u32), ("unproven", |c| c.unproven)] {
+        for (name, of) in
+            [("failed", (|c| c.failed) as fn(&Column) -> u32), ("unproven", |c| c.unproven)]
+        {
             let list: Vec<String> = self
                 .series
                 .columns

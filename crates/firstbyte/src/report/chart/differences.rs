@@ -2,13 +2,12 @@
 //! group.
 
 use firstbyte_core::run::Metric;
+use firstbyte_core::stats::Interval;
 
 use super::axis::TimeAxis;
 use super::figure::{Figure, Key, Panel, Row, panel_title};
 use super::{SMALL, WIDTH, metric_title};
-use crate::report::study::{
-    EffectView, Estimate, Group, Grouping, Study, Verdict, quantile_name,
-};
+use crate::report::study::{EffectView, Estimate, Group, Grouping, Study, Verdict, quantile_name};
 use crate::report::svg::{Anchor, Canvas, fit, number, width};
 
 /// Metrics that are drawn; the tables have all.
@@ -32,10 +31,11 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
     Figure {
         name: "differences",
         title: "How much it differs".into(),
-        note: "Variant minus base, with 95 % intervals; left of the line is shorter. The median is \
+        note:
+            "Variant minus base, with 95 % intervals; left of the line is shorter. The median is \
                that of the differences within rounds; percentiles are differences of percentiles. \
-               Every panel has an axis of its own."
-            .into(),
+               Every panel has an axis of its own; an arrow goes on beyond it."
+                .into(),
         keys: vec![
             key(Verdict::Shorter, "shorter"),
             key(Verdict::Longer, "longer"),
@@ -96,41 +96,41 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     let x = |ns: f64| LEFT + wide * axis.share(ns);
 
     let mut canvas = Canvas::default();
-    let y = panel_title(&mut canvas, metric_title(metric), WIDTH);
-    let top = y - 2.0;
-    let count: usize = effects.iter().map(|e| lines(e).len()).sum();
-    let bottom = top + effects.len() as f64 * HEAD + count as f64 * LINE + 2.0;
-    let ticks = axis.ticks(4.0);
-    for (at, text) in &ticks {
-        canvas.line([x(*at), top + 4.0], [x(*at), bottom], "g");
-        canvas.text(x(*at), bottom + 14.0, Anchor::Middle, "n", text);
-    }
-    canvas.text(WIDTH, bottom + 14.0, Anchor::End, "n", axis.unit());
-    canvas.line([x(0.0), top + 4.0], [x(0.0), bottom], "zero");
-    let mut y = top;
+    let title = format!("{}, {}", metric_title(metric), axis.unit());
+    let mut y = panel_title(&mut canvas, &title, WIDTH) - 8.0;
+    let ticks = axis.ticks(if wide > 160.0 { 4.0 } else { 2.0 });
     let mut sentences = Vec::new();
     for effect in &effects {
         y += HEAD;
-        let name = format!(
-            "{} against {}",
-            grouping.labels[effect.variant], grouping.labels[effect.base]
-        );
-        canvas.text(0.0, y - 5.0, Anchor::Start, class(effect.verdict), effect.verdict.symbol());
+        let name =
+            format!("{} against {}", grouping.labels[effect.variant], grouping.labels[effect.base]);
+        canvas.text(0.0, y - 4.0, Anchor::Start, class(effect.verdict), effect.verdict.symbol());
         let head = format!("{name}: {}", effect.verdict.word());
-        canvas.text(16.0, y - 5.0, Anchor::Start, "l", &fit(&head, SMALL, WIDTH - 16.0));
+        canvas.text(16.0, y - 4.0, Anchor::Start, "l", &fit(&head, SMALL, WIDTH - 16.0));
         sentences.push(format!("{head}, median {} {}", text(&effect.difference), axis.unit()));
-        for (label, estimate) in lines(effect) {
+        let lines = lines(effect);
+        let bottom = y + lines.len() as f64 * LINE + 2.0;
+        for (at, _) in &ticks {
+            canvas.line([x(*at), y + 1.0], [x(*at), bottom], "g");
+        }
+        canvas.line([x(0.0), y + 1.0], [x(0.0), bottom], "zero");
+        for (label, estimate) in lines {
             y += LINE;
             canvas.text(LEFT - 8.0, y - 4.0, Anchor::End, "n", &label);
             mark(&mut canvas, &estimate, &x, &axis, y - 8.0, label == "median");
             canvas.text(WIDTH, y - 4.0, Anchor::End, "n", &text(&estimate));
         }
+        y += 4.0;
     }
+    for (at, text) in &ticks {
+        canvas.text(x(*at), y + 12.0, Anchor::Middle, "n", text);
+    }
+    let bottom = y;
     Some(Panel {
         title: format!("{}: differences {}", metric_title(metric), group.heading).trim().to_owned(),
         description: sentences.join("; "),
         width: WIDTH,
-        height: bottom + 22.0,
+        height: bottom + 18.0,
         body: canvas.0,
         ..Panel::default()
     })
@@ -146,7 +146,9 @@ fn mark(
     strong: bool,
 ) {
     let class = class(verdict(estimate));
-    if let Some(interval) = estimate.interval {
+    let ends = estimate.interval.map_or([estimate.value; 2], |i| [i.low, i.high]);
+    let interval = Interval { low: ends[0], high: ends[1] };
+    {
         let (low, high) = (x(interval.low), x(interval.high));
         canvas.line([low, y], [high, y], &format!("ci {class}"));
         let y = number(y);
@@ -157,6 +159,9 @@ fn mark(
             canvas.path(class, &format!("M{} {y}l-5-3.5v7z", number(high + 2.0)));
         }
     }
+    if estimate.value < axis.low || estimate.value > axis.high {
+        return;
+    }
     let half = if strong { 4.0 } else { 3.0 };
     let at = x(estimate.value);
     let [h, d] = [half, half * 2.0].map(number);
@@ -164,27 +169,35 @@ fn mark(
         // Pointing the way the arrow of the verdict does.
         Verdict::Shorter => format!("M{} {}h{d}l-{h} {d}z", number(at - half), number(y - half)),
         Verdict::Longer => format!("M{} {}h{d}l-{h}-{d}z", number(at - half), number(y + half)),
-        _ => format!(
-            "M{} {}a{h} {h} 0 1 0 {d} 0a{h} {h} 0 1 0-{d} 0z",
-            number(at - half),
-            number(y)
-        ),
+        _ => {
+            format!("M{} {}a{h} {h} 0 1 0 {d} 0a{h} {h} 0 1 0-{d} 0z", number(at - half), number(y))
+        }
     };
     canvas.path(class, &d);
 }
 
-/// From the least to the largest of what is drawn, zero included. The ends of the last
-/// percentile's interval, which can be far out, do not count.
+/// From the least to the largest of what is drawn, zero included. The last percentile, which can
+/// be far out, makes it no more than twice as long.
 fn axis(effects: &[&EffectView]) -> TimeAxis {
     let (mut low, mut high) = (0f64, 0f64);
+    let mut far = Vec::new();
     for effect in effects {
-        let lines = lines(effect);
-        for (index, (_, estimate)) in lines.iter().enumerate() {
-            let inner = estimate.interval.filter(|_| index + 1 < lines.len() || lines.len() < 3);
-            let ends = inner.map_or([estimate.value; 2], |i| [i.low, i.high]);
+        let mut lines = lines(effect);
+        if lines.len() > 2 {
+            far.extend(lines.pop());
+        }
+        for (_, estimate) in lines {
+            let ends = estimate.interval.map_or([estimate.value; 2], |i| [i.low, i.high]);
             low = low.min(ends[0]).min(estimate.value);
             high = high.max(ends[1]).max(estimate.value);
         }
+    }
+    let most = (high - low) / 2.0;
+    let (inner_low, inner_high) = (low, high);
+    for (_, estimate) in far {
+        let ends = estimate.interval.map_or([estimate.value; 2], |i| [i.low, i.high]);
+        low = low.min(ends[0].max(inner_low - most));
+        high = high.max(ends[1].min(inner_high + most));
     }
     let margin = ((high - low) * 0.06).max(500.0);
     TimeAxis::new(low - margin, high + margin)

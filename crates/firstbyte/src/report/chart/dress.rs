@@ -105,7 +105,8 @@ fn shapes() -> String {
          .n,.l,.fx,.ux,.v0,.v1,.v2,.v3{font-size:11.5px}\n\
          .in{font-size:11px}\n\
          .g,.ax,.zero,.mn{stroke-width:1;fill:none}\n\
-         .tr{stroke-width:1;fill:none;stroke-dasharray:2 3}\n\
+         .tr{stroke-width:1;fill:none;stroke-dasharray:2 3;stroke-opacity:.7}\n\
+         .l{paint-order:stroke;stroke-width:3px;stroke-linejoin:round}\n\
          .ci{stroke-width:2;fill:none}\n\
          .xm{stroke-width:1.6;fill:none}\n\
          .um{stroke-width:1.2}\n\
@@ -124,7 +125,7 @@ fn shapes() -> String {
 fn colours(p: &Palette) -> String {
     let mut css = format!(
         ".h1,.h2,.pt,.l{{fill:{ink}}}\n\
-         .n{{fill:{faint}}}\n\
+         .n{{fill:{faint}}}.l{{stroke:{page}}}\n\
          .in{{fill:#10151b}}\n\
          .g{{stroke:{grid}}}\n\
          .ax,.zero,.mn,.tr{{stroke:{faint}}}\n\

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::axis::TimeAxis;
 use super::dress::SERIES;
 use super::figure::{Figure, Panel, Row, panel_title};
-use super::{SMALL, WIDTH, metric_title};
+use super::{SMALL, WIDTH, metric_title, time};
 use crate::report::study::{Digest, Group, Grouping, SPREADS, STEPS};
-use crate::report::svg::{Anchor, Canvas, fit, number};
+use crate::report::svg::{Anchor, Canvas, fit, number, width};
 
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 14.0;
@@ -24,7 +24,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         .collect();
     let most = digest.cells.iter().map(|s| s.proven).max().unwrap_or(0);
     let method = if most > STEPS as u64 {
-        " Lines are drawn through the quantiles at every half percent."
+        " Lines are drawn through the quantiles at every percent."
     } else {
         " Every step is a sample."
     };
@@ -33,8 +33,8 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         title: "How often it takes how long".into(),
         note: format!(
             "The share of samples that came to their end within a time: further left is faster, \
-             steeper is steadier. Samples that count; the axis ends at the slowest cell's 99th \
-             percentile.{method}"
+             steeper is steadier. Samples that count. An axis ends at the 99th percentile, or before \
+             it where that is far out; how far a line goes on is said beside its name.{method}"
         ),
         keys: Vec::new(),
         rows,
@@ -47,6 +47,13 @@ fn at(sorted: &[u64], share: f64) -> Option<u64> {
     sorted.get((share * last as f64).round() as usize).copied()
 }
 
+/// Where the axis may end: at the 99th percentile, but before it where that is far out.
+fn end(sorted: &[u64]) -> Option<f64> {
+    let [q1, q3, p99] = [0.25, 0.75, 0.99].map(|q| at(sorted, q).map(|ns| ns as f64));
+    let (q1, q3) = (q1?, q3?);
+    Some(p99?.min((q3 + 6.0 * (q3 - q1)).max(q3 * 1.25)))
+}
+
 fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> Option<Panel> {
     let metric = SPREADS[spread];
     let lines: Vec<(usize, &[u64])> = group
@@ -56,7 +63,7 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
         .filter(|(_, sorted)| !sorted.is_empty())
         .collect();
     let low = lines.iter().filter_map(|(_, s)| s.first()).min().copied()? as f64;
-    let high = lines.iter().filter_map(|(_, s)| at(s, 0.99)).max()? as f64;
+    let high = lines.iter().filter_map(|(_, s)| end(s)).fold(low, f64::max);
     // Zero is kept in sight where it is near; otherwise the differences would be a pixel wide.
     let margin = ((high - low) * 0.04).max(1e3);
     let start = if low < (high - low) * 2.0 { 0.0 } else { low - margin };
@@ -84,15 +91,21 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
     canvas.line([LEFT, bottom], [WIDTH - RIGHT, bottom], "ax");
     let mut y = bottom + 36.0;
     let mut sentences = Vec::new();
+    let mut halves = Vec::new();
     let mut quantiles = String::new();
     for (index, (cell, sorted)) in lines.iter().enumerate() {
         let class = format!("s{}", index % SERIES);
         canvas.path(&class, &curve(sorted, &axis, &x, &level));
         canvas.line([LEFT, y - 4.0], [LEFT + 24.0, y - 4.0], &class);
         let label = &grouping.labels[*cell];
-        let text = fit(label, SMALL, WIDTH - LEFT - 30.0);
-        canvas.text(LEFT + 30.0, y, Anchor::Start, "n", &text);
+        let beyond = sorted.last().filter(|last| **last as f64 > axis.high);
+        let beyond = beyond.map_or(String::new(), |last| format!("up to {} →", time(*last as f64)));
+        canvas.text(WIDTH - RIGHT, y, Anchor::End, "n", &beyond);
+        let room = WIDTH - LEFT - 30.0 - RIGHT - width(&beyond, SMALL) - 8.0;
+        canvas.text(LEFT + 30.0, y, Anchor::Start, "n", &fit(label, SMALL, room));
         y += 16.0;
+        let half = at(sorted, 0.5).map_or(String::new(), |ns| printed(ns, &axis));
+        halves.push(format!("{label} {half}"));
         sentences.push(sentence(label, sorted, &axis));
         let _ = write!(quantiles, "{}{}", if index > 0 { ";" } else { "" }, encode(sorted, &axis));
     }
@@ -113,33 +126,39 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
             (axis.low / axis.step_ns() as f64).round(),
             (axis.high / axis.step_ns() as f64).round(),
         ),
-        readout: "arrow keys or pointer: the times at a share of the samples".into(),
+        readout: format!("50 % within ({}): {}", axis.unit(), halves.join(" · ")),
     })
 }
 
-/// A line through all steps, or through the quantiles.
+/// A line through all steps, or through the quantiles; up to where it leaves the axis.
 fn curve(
     sorted: &[u64],
     axis: &TimeAxis,
     x: &impl Fn(f64) -> f64,
     level: &impl Fn(f64) -> f64,
 ) -> String {
-    let mut d = String::new();
     let n = sorted.len();
     let by_steps = n <= STEPS;
+    let mut d = String::new();
+    // In tenths, each from the one before it: rounded together, so that errors do not add up.
+    let mut last = [0i64; 2];
+    let tenths = |x: f64, y: f64| [(x * 10.0).round() as i64, (y * 10.0).round() as i64];
     for (index, value) in sorted.iter().enumerate() {
-        let at = number(x(*value as f64));
-        if by_steps {
-            let before = level(index as f64 / n as f64);
-            let after = number(level((index + 1) as f64 / n as f64));
-            let _ = match index {
-                0 => write!(d, "M{at} {}V{after}", number(before)),
-                _ => write!(d, "H{at}V{after}"),
-            };
-        } else {
-            let y = number(level(index as f64 / STEPS as f64));
-            let _ = write!(d, "{}{at} {y}", if index == 0 { 'M' } else { 'L' });
+        let at = x(*value as f64);
+        if index == 0 {
+            let bottom = level(0.0);
+            let _ = write!(d, "M{} {}", number(at), number(bottom));
+            last = tenths(at, bottom);
         }
+        let share = if by_steps { index + 1 } else { index } as f64;
+        let share = share / if by_steps { n } else { STEPS } as f64;
+        let now = tenths(at, level(share));
+        let [dx, dy] = [now[0] - last[0], now[1] - last[1]].map(|t| number(t as f64 / 10.0));
+        let _ = match by_steps {
+            true => write!(d, "h{dx}v{dy}"),
+            false => write!(d, "l{dx} {dy}"),
+        };
+        last = now;
         if *value as f64 > axis.high {
             break;
         }
@@ -147,17 +166,17 @@ fn curve(
     d
 }
 
-fn sentence(label: &str, sorted: &[u64], axis: &TimeAxis) -> String {
+fn printed(ns: u64, axis: &TimeAxis) -> String {
     let decimals = axis.decimals() as usize;
-    let figure = |share: f64| {
-        at(sorted, share).map_or(String::new(), |ns| {
-            format!("{:.decimals$}", ns as f64 / axis.unit_ns())
-        })
-    };
+    format!("{:.decimals$}", ns as f64 / axis.unit_ns())
+}
+
+fn sentence(label: &str, sorted: &[u64], axis: &TimeAxis) -> String {
+    let of = |share: f64| at(sorted, share).map_or(String::new(), |ns| printed(ns, axis));
     format!(
         "{label}: half within {} {unit}, nine in ten within {} {unit}",
-        figure(0.5),
-        figure(0.9),
+        of(0.5),
+        of(0.9),
         unit = axis.unit()
     )
 }
@@ -175,4 +194,3 @@ fn encode(sorted: &[u64], axis: &TimeAxis) -> String {
     }
     parts.join(" ")
 }
-

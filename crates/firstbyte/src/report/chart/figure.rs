@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::dress::{self, Theme};
 use super::png::{self, PngError};
-use super::{SMALL, TITLE};
-use crate::report::svg::{Anchor, Canvas, escape, number, width, wrap};
+use super::{NARROW, SMALL, TITLE};
+use crate::report::svg::{Anchor, BOLD, Canvas, escape, fit, number, width, wrap};
 
 /// A picture.
 #[derive(Clone, Debug)]
@@ -96,6 +96,33 @@ impl Panel {
     }
 }
 
+impl Row {
+    /// Draws the heading and the panels below it; returns where the next row may begin.
+    fn draw(&self, canvas: &mut Canvas, [left, top]: [f64; 2], columns: usize, pitch: f64) -> f64 {
+        let mut y = top;
+        if !self.heading.is_empty() {
+            let room = self.panels.len().min(columns) as f64 * pitch - GAP;
+            let text = fit(&self.heading, 14.0 * BOLD, room);
+            canvas.text(left, y + 14.0, Anchor::Start, "h2", &text);
+            y += 26.0;
+        }
+        for line in self.panels.chunks(columns) {
+            for (panel, at) in line.iter().zip(0u32..) {
+                let _ = writeln!(
+                    canvas.0,
+                    "<g transform=\"translate({} {})\"><title>{}</title>\n{}</g>",
+                    number(left + f64::from(at) * pitch),
+                    number(y),
+                    escape(&panel.title),
+                    panel.body
+                );
+            }
+            y += line.iter().map(|p| p.height).fold(0.0, f64::max) + GAP;
+        }
+        y + 6.0
+    }
+}
+
 const MARGIN: f64 = 24.0;
 const GAP: f64 = 20.0;
 
@@ -114,10 +141,10 @@ impl Figure {
     }
 
     pub(crate) fn sheet(&self, theme: Theme) -> String {
-        let columns = self.rows.iter().map(|r| r.panels.len()).max().unwrap_or(1).clamp(1, 3);
-        let panel = self.panels().map(|p| p.width).fold(super::WIDTH, f64::max);
-        let sheet = MARGIN * 2.0 + columns as f64 * (panel + GAP) - GAP;
-        let sheet = sheet.max(640.0);
+        let columns = self.columns();
+        let pitch = self.panels().map(|p| p.width).fold(0.0, f64::max) + GAP;
+        let used = self.rows.iter().map(|r| r.panels.len()).sum::<usize>().clamp(1, columns);
+        let sheet = (MARGIN * 2.0 + used as f64 * pitch - GAP).max(640.0);
         let mut canvas = Canvas::default();
         let mut y = MARGIN + 12.0;
         for line in wrap(&self.title, 18.0, sheet - 2.0 * MARGIN, 2) {
@@ -129,28 +156,18 @@ impl Figure {
             y += 16.0;
         }
         y = self.legend(&mut canvas, y + 4.0, sheet);
-        for row in &self.rows {
-            if !row.heading.is_empty() {
-                canvas.text(MARGIN, y + 14.0, Anchor::Start, "h2", &row.heading);
-                y += 26.0;
+        // Groups stand beside each other as long as there are columns for them.
+        let (mut column, mut lowest) = (0, y);
+        for row in self.rows.iter().filter(|r| !r.panels.is_empty()) {
+            let wide = row.panels.len().min(columns);
+            if column + wide > columns {
+                (column, y) = (0, lowest);
             }
-            for line in row.panels.chunks(columns) {
-                let mut x = MARGIN;
-                for panel in line {
-                    let _ = writeln!(
-                        canvas.0,
-                        "<g transform=\"translate({} {})\"><title>{}</title>\n{}</g>",
-                        number(x),
-                        number(y),
-                        escape(&panel.title),
-                        panel.body
-                    );
-                    x += panel.width + GAP;
-                }
-                y += line.iter().map(|p| p.height).fold(0.0, f64::max) + GAP;
-            }
+            let x = MARGIN + column as f64 * pitch;
+            lowest = lowest.max(row.draw(&mut canvas, [x, y], columns, pitch));
+            column += wide;
         }
-        let (w, h) = (number(sheet), number(y + 4.0));
+        let (w, h) = (number(sheet), number(lowest + 4.0));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" \
              height=\"{h}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n\
@@ -160,6 +177,11 @@ impl Figure {
             dress::standalone(theme),
             canvas.0
         )
+    }
+
+    /// How many panels stand beside each other where there is room.
+    pub(crate) fn columns(&self) -> usize {
+        if self.panels().all(|p| p.width <= NARROW) { 4 } else { 3 }
     }
 
     /// Every panel, row by row.
@@ -193,7 +215,7 @@ impl Figure {
 
 /// The heading of a panel, on one or two lines; returns where the drawing may begin.
 pub(crate) fn panel_title(canvas: &mut Canvas, title: &str, panel_width: f64) -> f64 {
-    let bold = TITLE * crate::report::svg::BOLD;
+    let bold = TITLE * BOLD;
     let mut y = 14.0;
     for line in wrap(title, bold, panel_width - 4.0, 2) {
         canvas.text(0.0, y, Anchor::Start, "pt", &line);

@@ -50,8 +50,11 @@ pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> V
     figures.into_iter().filter(|f| f.rows.iter().any(|r| !r.panels.is_empty())).collect()
 }
 
-/// How wide a panel is drawn.
+/// How wide a panel is drawn: three stand beside each other on a page.
 pub(crate) const WIDTH: f64 = 400.0;
+
+/// The same where there is one for each cell: four beside each other.
+pub(crate) const NARROW: f64 = 300.0;
 
 /// Sizes of text.
 pub(crate) const TITLE: f64 = 13.0;
@@ -66,7 +69,7 @@ pub(crate) const fn phase_label(phase: Metric) -> &'static str {
         Metric::Quic => "QUIC",
         Metric::Send => "send",
         Metric::Wait => "wait",
-        Metric::Receive => "transfer",
+        Metric::Receive => "receive",
         Metric::Setup => "set-up",
         Metric::Ttfb => "first byte",
         Metric::Total => "total",
@@ -83,7 +86,7 @@ pub(crate) const fn metric_title(metric: Metric) -> &'static str {
         Metric::Setup => "Connection set-up",
         Metric::Send => "Sending the request",
         Metric::Wait => "Wait for the first byte",
-        Metric::Receive => "Transfer",
+        Metric::Receive => "Receiving the response",
         Metric::Ttfb => "Time to first byte",
         Metric::Total => "Total time",
     }

@@ -7,7 +7,7 @@ use firstbyte_core::timeline::{Connection, Mark, Offset, PhaseName};
 
 use super::axis::TimeAxis;
 use super::figure::{Figure, Key, Panel, Row, panel_title};
-use super::{SMALL, WIDTH, phase_class, phase_label};
+use super::{NARROW, SMALL, phase_class, phase_label};
 use crate::report::study::{Grouping, PHASES, Study};
 use crate::report::svg::{Anchor, Canvas, width};
 use crate::report::units::count;
@@ -90,19 +90,13 @@ fn index(name: PhaseName) -> usize {
     PHASES.iter().position(|m| m.name() == name.name()).unwrap_or(0)
 }
 
-fn panel(
-    label: &str,
-    heading: &str,
-    drawn: &Drawn<'_>,
-    axis: &TimeAxis,
-    lines: usize,
-) -> Panel {
+fn panel(label: &str, heading: &str, drawn: &Drawn<'_>, axis: &TimeAxis, lines: usize) -> Panel {
     let Drawn { connection, split, meanwhile } = drawn;
     let mut canvas = Canvas::default();
-    let top = panel_title(&mut canvas, label, WIDTH) + 2.0;
+    let top = panel_title(&mut canvas, label, NARROW) + 2.0;
     let rows = lines.max(split.phases.len() + usize::from(meanwhile.is_some()));
     let bottom = top + rows as f64 * LINE;
-    let wide = WIDTH - LEFT - 4.0;
+    let wide = NARROW - LEFT - 4.0;
     let x = |at: Offset| LEFT + wide * axis.share(at.as_nanos() as f64);
     for (at, text) in axis.ticks(4.0) {
         let at = LEFT + wide * axis.share(at);
@@ -111,7 +105,7 @@ fn panel(
     }
     canvas.text(LEFT - 22.0, bottom + 14.0, Anchor::End, "n", axis.unit());
     for at in round_trips(connection, split) {
-        if x(at) < WIDTH - 4.0 {
+        if x(at) < NARROW - 4.0 {
             canvas.line([x(at), top], [x(at), bottom], "tr");
         }
     }
@@ -150,7 +144,7 @@ fn panel(
     Panel {
         title: format!("Waterfall: {}", title.join(", ")),
         description: format!("Total {}: {}", figure(split.total()), sentences.join("; ")),
-        width: WIDTH,
+        width: NARROW,
         height: bottom + 20.0,
         body: canvas.0,
         ..Panel::default()
@@ -160,7 +154,7 @@ fn panel(
 /// A text behind a bar, or before it where there is no room; within it at worst.
 fn beside(canvas: &mut Canvas, text: &str, from: f64, to: f64, y: f64) {
     let room = width(text, SMALL) + 6.0;
-    if to + room < WIDTH {
+    if to + room < NARROW {
         canvas.text(to + 5.0, y, Anchor::Start, "l", text);
     } else if from - room > LEFT {
         canvas.text(from - 5.0, y, Anchor::End, "l", text);

@@ -30,7 +30,8 @@ pub fn page(study: &Study<'_>) -> String {
     for figure in &figures {
         draw(&mut html, figure);
     }
-    html += "<section id=\"tables\" aria-labelledby=\"tables-h\">\n<h2 id=\"tables-h\">Tables</h2>\n";
+    html +=
+        "<section id=\"tables\" aria-labelledby=\"tables-h\">\n<h2 id=\"tables-h\">Tables</h2>\n";
     tables::phases(&mut html, study, &digest, &grouping);
     tables::differences(&mut html, study, &grouping);
     tables::proofs(&mut html, study, &digest);
@@ -52,11 +53,11 @@ fn head(html: &mut String, study: &Study<'_>) {
     );
     let _ = write!(
         html,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <meta name=\"referrer\" content=\"no-referrer\"/>\n\
          <title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n",
         chart::rules()
     );
@@ -82,7 +83,8 @@ fn header(html: &mut String, study: &Study<'_>, digest: &Digest) {
 }
 
 fn findings(html: &mut String, sentences: &[Sentence]) {
-    *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\" class=\"vh\">Findings</h2>\n";
+    *html +=
+        "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\" class=\"vh\">Findings</h2>\n";
     if sentences.is_empty() {
         *html += "<p>Nothing is compared here.</p>\n";
     } else {
@@ -112,13 +114,15 @@ fn draw(html: &mut String, figure: &Figure) {
         escape(&figure.note)
     );
     legend(html, &figure.keys);
-    *html += "<div class=\"figure\">\n";
+    let _ = writeln!(html, "<div class=\"figure c{}\">", figure.columns());
     let mut number = 0;
     for row in figure.rows.iter().filter(|r| !r.panels.is_empty()) {
+        // As wide as its panels, up to the whole.
+        let wide = if row.heading.is_empty() { 4 } else { row.panels.len().min(4) };
+        let _ = writeln!(html, "<div class=\"row g{wide}\">");
         if !row.heading.is_empty() {
             let _ = writeln!(html, "<h3>{}</h3>", escape(&row.heading));
         }
-        *html += "<div class=\"panels\">\n";
         for panel in &row.panels {
             let _ = write!(html, "<figure>{}", panel.inline(&format!("{name}{number}")));
             if !panel.readout.is_empty() {

@@ -1,7 +1,7 @@
 (function () {
   'use strict';
   var NS = 'http://www.w3.org/2000/svg';
-  var NAMES = ['DNS', 'TCP', 'TLS', 'QUIC', 'send', 'wait', 'transfer'];
+  var NAMES = ['DNS', 'TCP', 'TLS', 'QUIC', 'send', 'wait', 'receive'];
 
   // Levels of a skyline path: one a column, in steps of the printed figure.
   function levels(d) {
@@ -102,6 +102,8 @@
   document.querySelectorAll('.figure').forEach(function (figure) {
     var panels = Array.prototype.map.call(figure.querySelectorAll('.panel[data-kind]'), read);
     if (!panels.length) return;
+    figure.parentNode.querySelector('.note').textContent +=
+      ' For values, point at a panel, or move to it with Tab and within it with the arrow keys.';
     function all(at) {
       panels.forEach(function (panel) {
         show(panel, at === null ? null : Math.max(0, Math.min(panel.n - 1, at)));

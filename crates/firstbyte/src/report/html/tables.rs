@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use firstbyte_core::run::Metric;
 
 use crate::report::chart::{metric_title, phase_label, time};
-use crate::report::study::{
-    Digest, Estimate, Grouping, PHASES, Study, SummaryView, quantile_name,
-};
+use crate::report::study::{Digest, Estimate, Grouping, PHASES, Study, SummaryView, quantile_name};
 use crate::report::svg::escape;
 use crate::report::units::grouped;
 
@@ -113,11 +111,8 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>, grouping: &Group
         let label = |cell: usize| grouping.labels.get(cell).map_or("", String::as_str);
         let heading = grouping.of_cell(effect.variant).map_or("", |g| g.heading.as_str());
         let comma = if heading.is_empty() { "" } else { ": " };
-        let name = format!(
-            "{heading}{comma}{} against {}",
-            label(effect.variant),
-            label(effect.base)
-        );
+        let name =
+            format!("{heading}{comma}{} against {}", label(effect.variant), label(effect.base));
         head(html, &name);
         let _ = write!(html, "<td class=\"t\">{}</td>", metric_title(effect.metric));
         figure(html, &grouped(effect.pairs as u64));
@@ -147,7 +142,11 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>, grouping: &Group
 
 /// What each cell proved of what it was asked.
 pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
-    open(html, "What the samples proved", &["Way to connect", "asked", "proven", "share", "the rest"]);
+    open(
+        html,
+        "What the samples proved",
+        &["Way to connect", "asked", "proven", "share", "the rest"],
+    );
     for (cell, series) in study.cells.iter().zip(&digest.cells) {
         head(html, &cell.name());
         figure(html, &grouped(series.asked));

@@ -22,8 +22,8 @@ pub(crate) const PHASES: [Metric; 7] = [
 /// Metrics whose distributions are drawn.
 pub(crate) const SPREADS: [Metric; 3] = [Metric::Total, Metric::Ttfb, Metric::Setup];
 
-/// Quantiles that a distribution is drawn through: every half percent.
-pub(crate) const STEPS: usize = 200;
+/// Quantiles that a distribution is drawn through: every percent.
+pub(crate) const STEPS: usize = 100;
 
 /// All cells of a run.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ pub(crate) struct Series {
     /// The sample in the middle by total.
     pub middle: Option<Column>,
     /// For each of [`SPREADS`]: the sorted values, or where there are more than [`STEPS`] the
-    /// quantiles at every half percent.
+    /// quantiles at every percent.
     pub spreads: [Vec<u64>; SPREADS.len()],
     /// Quartiles of the total.
     pub quartiles: Option<[u64; 3]>,

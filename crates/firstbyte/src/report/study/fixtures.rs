@@ -8,9 +8,7 @@ use firstbyte_core::timeline::{
     Connection, Facts, Mark, Offset, QuicFacts, Stamp, TcpFacts, TlsFacts,
 };
 
-use super::{
-    EffectView, Estimate, FailureView, Sentence, Study, SummaryView, Verdict,
-};
+use super::{EffectView, Estimate, FailureView, Sentence, Study, SummaryView, Verdict};
 
 /// What a [`Study`] borrows from.
 pub(crate) struct Made {
@@ -68,11 +66,7 @@ const WAYS: [Way; 6] = [
 const EDGES: [(&str, f64); 3] = [("London", 9.0), ("Vancouver", 140.0), ("Sydney", 280.0)];
 
 fn factor(axis: &str, label: &str) -> Factor {
-    Factor {
-        axis: axis.into(),
-        value: label.to_lowercase().replace(' ', "-"),
-        label: label.into(),
-    }
+    Factor { axis: axis.into(), value: label.to_lowercase().replace(' ', "-"), label: label.into() }
 }
 
 /// `ways` of six ways to connect to three edges over both families, `rounds` rounds after two to
