@@ -306,9 +306,9 @@ fn shorten(text: &str, width: usize, style: &Style) -> String {
 
 const fn ink(verdict: Verdict) -> Ink {
     match verdict {
-        Verdict::Shorter => Ink::Transfer,
-        Verdict::Longer => Ink::Loss,
-        Verdict::Alike => Ink::Plain,
+        Verdict::Faster => Ink::Transfer,
+        Verdict::Slower => Ink::Loss,
+        Verdict::Same => Ink::Plain,
         Verdict::Open => Ink::Faint,
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::axis::{TimeAxis, ticks};
 use super::figure::{Figure, Key, Panel, Row, panel_title};
-use super::{NARROW, SMALL, TITLE, phase_class, phase_keys, phase_label, round};
+use super::{SMALL, TITLE, panel_width, phase_class, phase_keys, phase_label, round};
 use crate::report::study::{Column, Digest, Group, Grouping, PHASES, Series};
 use crate::report::svg::{Anchor, BOLD, Canvas, number, width};
 use crate::report::units::{count, grouped};
@@ -22,18 +22,26 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
     let largest = limits.iter().copied().fold(0.0, f64::max);
     let smallest = limits.iter().copied().fold(f64::INFINITY, f64::min);
     let one_scale = smallest * 3.0 >= largest;
+    let measured = digest.cells.iter().filter(|s| s.asked > 0);
+    let width = panel_width(measured.count());
+    let mut beyond = false;
     let rows = grouping
         .groups
         .iter()
         .zip(&limits)
         .map(|(group, limit)| {
             let axis = TimeAxis::new(0.0, if one_scale { largest } else { *limit });
+            beyond |= group
+                .cells
+                .iter()
+                .filter_map(|c| digest.cells.get(*c))
+                .any(|s| s.columns.iter().any(|c| c.high as f64 > axis.high));
             let plots: Vec<(Plot<'_>, &str)> = group
                 .cells
                 .iter()
                 .filter_map(|c| Some((digest.cells.get(*c)?, grouping.labels[*c].as_str())))
                 .filter(|(series, _)| series.asked > 0)
-                .map(|(series, label)| (Plot { digest, series, axis }, label))
+                .map(|(series, label)| (Plot { digest, series, axis, width }, label))
                 .collect();
             // Plots of a group begin at one height, so that they can be compared by eye.
             let tops = plots.iter().map(|(plot, label)| plot.head(&mut Canvas::default(), label));
@@ -47,7 +55,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         name: "phases",
         title: "Where the time goes, round by round".into(),
         note: note(digest, one_scale || grouping.groups.len() == 1),
-        keys: keys(digest),
+        keys: keys(digest, beyond),
         rows,
     }
 }
@@ -84,7 +92,7 @@ fn note(digest: &Digest, one_scale: bool) -> String {
     note + " What did not prove what was asked, or failed, leaves a gap and a mark below it."
 }
 
-fn keys(digest: &Digest) -> Vec<Key> {
+fn keys(digest: &Digest, beyond: bool) -> Vec<Key> {
     let mut keys = phase_keys(|phase| {
         digest.cells.iter().any(|s| s.columns.iter().any(|c| c.phases[phase] > 0))
     });
@@ -97,7 +105,9 @@ fn keys(digest: &Digest) -> Vec<Key> {
     if digest.cells.iter().any(|s| s.unproven() > 0) {
         keys.push(Key::symbol("◇", "ux", "unproven"));
     }
-    keys.push(Key::symbol("▴", "n", "above the scale"));
+    if beyond {
+        keys.push(Key::symbol("▴", "n", "above the scale"));
+    }
     keys
 }
 
@@ -105,13 +115,14 @@ struct Plot<'a> {
     digest: &'a Digest,
     series: &'a Series,
     axis: TimeAxis,
+    width: f64,
 }
 
 impl Plot<'_> {
     fn panel(&self, label: &str, heading: &str, top: f64) -> Panel {
         let mut canvas = Canvas::default();
         self.head(&mut canvas, label);
-        let right = NARROW - RIGHT;
+        let right = self.width - RIGHT;
         for (at, figure) in self.axis.ticks(4.0) {
             let y = top + PLOT * (1.0 - self.axis.share(at));
             canvas.line([LEFT, y], [right, y], "g");
@@ -137,7 +148,7 @@ impl Plot<'_> {
         Panel {
             title: format!("Phases by round: {}", title.join(", ")),
             description: self.description(),
-            width: NARROW,
+            width: self.width,
             height: bottom + STRIP + 18.0,
             body: canvas.0,
             data: self.data(plot),
@@ -150,13 +161,13 @@ impl Plot<'_> {
         if warm == 0.0 {
             return 0.0;
         }
-        ((NARROW - LEFT - RIGHT) * warm / (warm + columns).max(1.0)).clamp(8.0, 40.0)
+        ((self.width - LEFT - RIGHT) * warm / (warm + columns).max(1.0)).clamp(8.0, 40.0)
     }
 
     /// The title, with what counts and what does not behind it or, where that is long, below it; returns
     /// where the drawing may begin.
     fn head(&self, canvas: &mut Canvas, label: &str) -> f64 {
-        let y = panel_title(canvas, label, NARROW);
+        let y = panel_title(canvas, label, self.width);
         let (failed, unproven) = (self.series.failed, self.series.unproven());
         let marks = [
             ("fx", format!("✕ {}", grouped(failed)), failed),
@@ -166,9 +177,9 @@ impl Plot<'_> {
         let mut shown: Vec<(&str, &str)> = vec![("n", &count)];
         shown.extend(marks.iter().filter(|m| m.2 > 0).map(|m| (m.0, m.1.as_str())));
         let needed: f64 = shown.iter().map(|(_, text)| width(text, SMALL) + 8.0).sum();
-        let beside = y < 32.0 && width(label, TITLE) * BOLD + 8.0 + needed <= NARROW;
+        let beside = y < 32.0 && width(label, TITLE) * BOLD + 8.0 + needed <= self.width;
         let line = if beside { y - 17.0 } else { y - 1.0 };
-        let mut x = NARROW - RIGHT;
+        let mut x = self.width - RIGHT;
         for (class, text) in shown.iter().rev() {
             canvas.text(x, line, Anchor::End, class, text);
             x -= width(text, SMALL) + 8.0;

@@ -31,15 +31,14 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
     Figure {
         name: "differences",
         title: "How much it differs".into(),
-        note:
-            "Variant minus base, with 95 % intervals; left of the line is shorter. The median is \
+        note: "Variant minus base, with 95 % intervals; left of the line is faster. The median is \
                that of the differences within rounds; percentiles are differences of percentiles. \
                Every panel has an axis of its own; an arrow goes on beyond it."
-                .into(),
+            .into(),
         keys: vec![
-            key(Verdict::Shorter, "shorter"),
-            key(Verdict::Longer, "longer"),
-            key(Verdict::Alike, "alike"),
+            key(Verdict::Faster, "faster"),
+            key(Verdict::Slower, "slower"),
+            key(Verdict::Same, "no difference"),
             key(Verdict::Open, "open: the interval holds zero, or there is none"),
         ],
         rows,
@@ -48,9 +47,9 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
 
 pub(crate) const fn class(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Shorter => "v0",
-        Verdict::Longer => "v1",
-        Verdict::Alike => "v2",
+        Verdict::Faster => "v0",
+        Verdict::Slower => "v1",
+        Verdict::Same => "v2",
         Verdict::Open => "v3",
     }
 }
@@ -58,8 +57,8 @@ pub(crate) const fn class(verdict: Verdict) -> &'static str {
 /// What an estimate says by itself.
 pub(crate) fn verdict(estimate: &Estimate) -> Verdict {
     match estimate.interval {
-        Some(i) if i.high < 0.0 => Verdict::Shorter,
-        Some(i) if i.low > 0.0 => Verdict::Longer,
+        Some(i) if i.high < 0.0 => Verdict::Faster,
+        Some(i) if i.low > 0.0 => Verdict::Slower,
         _ => Verdict::Open,
     }
 }
@@ -167,8 +166,8 @@ fn mark(
     let [h, d] = [half, half * 2.0].map(number);
     let d = match verdict(estimate) {
         // Pointing the way the arrow of the verdict does.
-        Verdict::Shorter => format!("M{} {}h{d}l-{h} {d}z", number(at - half), number(y - half)),
-        Verdict::Longer => format!("M{} {}h{d}l-{h}-{d}z", number(at - half), number(y + half)),
+        Verdict::Faster => format!("M{} {}h{d}l-{h} {d}z", number(at - half), number(y - half)),
+        Verdict::Slower => format!("M{} {}h{d}l-{h}-{d}z", number(at - half), number(y + half)),
         _ => {
             format!("M{} {}a{h} {h} 0 1 0 {d} 0a{h} {h} 0 1 0-{d} 0z", number(at - half), number(y))
         }

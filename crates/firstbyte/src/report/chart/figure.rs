@@ -181,7 +181,11 @@ impl Figure {
 
     /// How many panels stand beside each other where there is room.
     pub(crate) fn columns(&self) -> usize {
-        if self.panels().all(|p| p.width <= NARROW) { 4 } else { 3 }
+        match self.panels().count() {
+            0..3 => 2,
+            _ if self.panels().all(|p| p.width <= NARROW) => 4,
+            _ => 3,
+        }
     }
 
     /// Every panel, row by row.

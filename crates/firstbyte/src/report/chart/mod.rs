@@ -53,8 +53,13 @@ pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> V
 /// How wide a panel is drawn: three stand beside each other on a page.
 pub(crate) const WIDTH: f64 = 400.0;
 
-/// The same where there is one for each cell: four beside each other.
-pub(crate) const NARROW: f64 = 300.0;
+/// The same where there are many: four beside each other.
+const NARROW: f64 = 300.0;
+
+/// How wide a panel is drawn where there is one for each of so many cells.
+pub(crate) const fn panel_width(panels: usize) -> f64 {
+    if panels > 3 { NARROW } else { WIDTH }
+}
 
 /// Sizes of text.
 pub(crate) const TITLE: f64 = 13.0;

@@ -7,7 +7,7 @@ use firstbyte_core::timeline::{Connection, Mark, Offset, PhaseName};
 
 use super::axis::TimeAxis;
 use super::figure::{Figure, Key, Panel, Row, panel_title};
-use super::{NARROW, SMALL, phase_class, phase_label};
+use super::{SMALL, panel_width, phase_class, phase_label};
 use crate::report::study::{Grouping, PHASES, Study};
 use crate::report::svg::{Anchor, Canvas, width};
 use crate::report::units::count;
@@ -41,6 +41,7 @@ impl<'a> Drawn<'a> {
 }
 
 pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
+    let across = panel_width(study.medians.iter().flatten().count());
     let mut rows = Vec::new();
     let (mut used, mut meanwhile, mut trips) = ([false; PHASES.len()], false, false);
     for group in &grouping.groups {
@@ -64,7 +65,8 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
             }
             meanwhile |= drawn.meanwhile.is_some();
             trips |= drawn.split.rtt.is_some();
-            panels.push(panel(&grouping.labels[*cell], &group.heading, drawn, &axis, lines));
+            let names = [grouping.labels[*cell].as_str(), &group.heading];
+            panels.push(panel(names, drawn, &axis, lines, across));
         }
         rows.push(Row { heading: group.heading.clone(), panels });
     }
@@ -90,13 +92,19 @@ fn index(name: PhaseName) -> usize {
     PHASES.iter().position(|m| m.name() == name.name()).unwrap_or(0)
 }
 
-fn panel(label: &str, heading: &str, drawn: &Drawn<'_>, axis: &TimeAxis, lines: usize) -> Panel {
+fn panel(
+    [label, heading]: [&str; 2],
+    drawn: &Drawn<'_>,
+    axis: &TimeAxis,
+    lines: usize,
+    across: f64,
+) -> Panel {
     let Drawn { connection, split, meanwhile } = drawn;
     let mut canvas = Canvas::default();
-    let top = panel_title(&mut canvas, label, NARROW) + 2.0;
+    let top = panel_title(&mut canvas, label, across) + 2.0;
     let rows = lines.max(split.phases.len() + usize::from(meanwhile.is_some()));
     let bottom = top + rows as f64 * LINE;
-    let wide = NARROW - LEFT - 4.0;
+    let wide = across - LEFT - 4.0;
     let x = |at: Offset| LEFT + wide * axis.share(at.as_nanos() as f64);
     for (at, text) in axis.ticks(4.0) {
         let at = LEFT + wide * axis.share(at);
@@ -105,7 +113,7 @@ fn panel(label: &str, heading: &str, drawn: &Drawn<'_>, axis: &TimeAxis, lines: 
     }
     canvas.text(LEFT - 22.0, bottom + 14.0, Anchor::End, "n", axis.unit());
     for at in round_trips(connection, split) {
-        if x(at) < NARROW - 4.0 {
+        if x(at) < across - 4.0 {
             canvas.line([x(at), top], [x(at), bottom], "tr");
         }
     }
@@ -128,7 +136,7 @@ fn panel(label: &str, heading: &str, drawn: &Drawn<'_>, axis: &TimeAxis, lines: 
             0 => time,
             n => format!("{time}, {}", count(u64::from(n), "trip")),
         };
-        beside(&mut canvas, &text, from, to, y + 14.5);
+        beside(&mut canvas, &text, [from, to], y + 14.5, across);
         sentences.push(sentence);
         y += LINE;
     }
@@ -137,14 +145,15 @@ fn panel(label: &str, heading: &str, drawn: &Drawn<'_>, axis: &TimeAxis, lines: 
         let name = if connection.facts.quic.is_some() { "QUIC" } else { "TLS" };
         canvas.text(LEFT - 8.0, y + 14.0, Anchor::End, "n", name);
         canvas.rect([x(*from), y + 4.0, (x(*to) - x(*from)).max(2.0), BAR - 3.0], "ho", None);
-        beside(&mut canvas, &format!("{time}, meanwhile"), x(*from), x(*to), y + 14.5);
+        let text = format!("{time}, meanwhile");
+        beside(&mut canvas, &text, [x(*from), x(*to)], y + 14.5, across);
         sentences.push(format!("handshake {time}, while the request was under way"));
     }
     let title = [label, heading].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
     Panel {
         title: format!("Waterfall: {}", title.join(", ")),
         description: format!("Total {}: {}", figure(split.total()), sentences.join("; ")),
-        width: NARROW,
+        width: across,
         height: bottom + 20.0,
         body: canvas.0,
         ..Panel::default()
@@ -152,9 +161,9 @@ fn panel(label: &str, heading: &str, drawn: &Drawn<'_>, axis: &TimeAxis, lines: 
 }
 
 /// A text behind a bar, or before it where there is no room; within it at worst.
-fn beside(canvas: &mut Canvas, text: &str, from: f64, to: f64, y: f64) {
+fn beside(canvas: &mut Canvas, text: &str, [from, to]: [f64; 2], y: f64, across: f64) {
     let room = width(text, SMALL) + 6.0;
-    if to + room < NARROW {
+    if to + room < across {
         canvas.text(to + 5.0, y, Anchor::Start, "l", text);
     } else if from - room > LEFT {
         canvas.text(from - 5.0, y, Anchor::End, "l", text);

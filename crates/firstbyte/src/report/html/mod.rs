@@ -93,10 +93,10 @@ fn findings(html: &mut String, sentences: &[Sentence]) {
             let verdict = sentence.verdict;
             let _ = writeln!(
                 html,
-                "<li class=\"{word}\"><span class=\"mark\" aria-hidden=\"true\">{}</span> {}</li>",
+                "<li class=\"{class}\"><span class=\"mark\" aria-hidden=\"true\">{}</span> {}</li>",
                 verdict.symbol(),
                 escape(&sentence.text),
-                word = verdict.word()
+                class = verdict.class()
             );
         }
         *html += "</ul>\n";

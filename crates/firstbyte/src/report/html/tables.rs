@@ -1,13 +1,15 @@
 //! The tables of the page: what the pictures show, in figures.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use firstbyte_core::run::Metric;
 
-use crate::report::chart::{metric_title, phase_label, time};
+use crate::report::Style;
+use crate::report::chart::{metric_title, phase_label};
 use crate::report::study::{Digest, Estimate, Grouping, PHASES, Study, SummaryView, quantile_name};
 use crate::report::svg::escape;
-use crate::report::units::grouped;
+use crate::report::units::{Scale, grouped};
 
 /// Quantiles of the total that have a column.
 const COLUMNS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
@@ -37,53 +39,66 @@ fn figure(html: &mut String, text: &str) {
     let _ = write!(html, "<td>{text}</td>");
 }
 
-/// Medians of the phases and quantiles of the total, a line a cell.
+/// Medians of the phases and quantiles of the total, a line a cell; one unit a column.
 pub(super) fn phases(html: &mut String, study: &Study<'_>, digest: &Digest, grouping: &Grouping) {
-    let used: Vec<Metric> = PHASES
+    let order = || grouping.groups.iter().flat_map(|g| g.cells.iter().copied());
+    let measured = |m: &Metric| study.summaries.iter().any(|s| s.metric == *m && s.samples > 0);
+    let columns: Vec<(Metric, f64)> = PHASES
         .into_iter()
-        .filter(|m| study.summaries.iter().any(|s| s.metric == *m && s.samples > 0))
+        .chain([Metric::Ttfb])
+        .filter(measured)
+        .map(|m| (m, 0.5))
+        .chain(COLUMNS.map(|q| (Metric::Total, q)))
         .collect();
-    let mut columns = vec!["Way to connect", "n"];
-    columns.extend(used.iter().map(|m| phase_label(*m)));
-    columns.push("first byte");
-    let quantiles = COLUMNS.map(|q| match quantile_name(q) {
-        name if name == "median" => "total".to_owned(),
-        name => format!("total {name}"),
-    });
-    columns.extend(quantiles.iter().map(String::as_str));
-    open(html, "Medians of phases, quantiles of the total (95 % interval of its median)", &columns);
-    for group in &grouping.groups {
-        for cell in &group.cells {
-            head(html, &study.cells[*cell].name());
-            figure(html, &grouped(digest.cells.get(*cell).map_or(0, |s| s.proven)));
-            let median = |m: Metric| study.summary(*cell, m).and_then(|s| s.quantile(0.5));
-            for metric in used.iter().copied().chain([Metric::Ttfb]) {
-                match median(metric) {
-                    Some(estimate) => figure(html, &time(estimate.value)),
-                    None => *html += NOTHING,
+    let value = |cell: usize, metric: Metric, q: f64| {
+        study.summary(cell, metric).and_then(|s: &SummaryView| s.quantile(q))
+    };
+    let scales: Vec<Scale> = columns
+        .iter()
+        .map(|(m, q)| scale(order().filter_map(|c| value(c, *m, *q)).map(|e| e.value)))
+        .collect();
+    let mut heads = vec!["Way to connect".to_owned(), "n".to_owned()];
+    heads.extend(columns.iter().zip(&scales).map(|((metric, q), scale)| {
+        let quantile = if *q == 0.5 { String::new() } else { format!(" {}", quantile_name(*q)) };
+        format!("{}{quantile}, {}", phase_label(*metric), scale.name(&Style::default()))
+    }));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let caption = "Medians of phases, quantiles of the total (95 % interval of its median)";
+    open(html, caption, &heads);
+    for cell in order() {
+        head(html, &study.cells[cell].name());
+        figure(html, &grouped(digest.cells.get(cell).map_or(0, |s| s.proven)));
+        for ((metric, q), scale) in columns.iter().zip(&scales) {
+            match value(cell, *metric, *q) {
+                Some(e) if *metric == Metric::Total && *q == 0.5 => {
+                    figure(html, &with_interval(&e, *scale));
                 }
+                Some(e) => figure(html, &signed(e.value, *scale)),
+                None => *html += NOTHING,
             }
-            let total = study.summary(*cell, Metric::Total);
-            for q in COLUMNS {
-                match total.and_then(|s: &SummaryView| s.quantile(q)) {
-                    Some(e) if q == 0.5 => figure(html, &with_interval(&e)),
-                    Some(e) => figure(html, &time(e.value)),
-                    None => *html += NOTHING,
-                }
-            }
-            *html += "</tr>\n";
         }
+        *html += "</tr>\n";
     }
     close(html);
 }
 
-/// "12.3 ms <i>[12.1 ms, 12.5 ms]</i>"
-fn with_interval(estimate: &Estimate) -> String {
+/// The scale for the largest of `values`, of either sign.
+fn scale(values: impl Iterator<Item = f64>) -> Scale {
+    let largest = values.map(f64::abs).fold(0.0, f64::max);
+    Scale::for_largest(Duration::from_nanos(largest as u64))
+}
+
+fn signed(ns: f64, scale: Scale) -> String {
+    let steps = scale.steps(Duration::from_nanos(ns.abs() as u64));
+    format!("{}{}", if ns < 0.0 && steps > 0 { "−" } else { "" }, scale.figure(steps))
+}
+
+/// "12.3 <i>[12.1, 12.5]</i>"
+fn with_interval(estimate: &Estimate, scale: Scale) -> String {
+    let value = signed(estimate.value, scale);
     match estimate.interval {
-        Some(i) => {
-            format!("{} <i>[{}, {}]</i>", time(estimate.value), time(i.low), time(i.high))
-        }
-        None => time(estimate.value),
+        Some(i) => format!("{value} <i>[{}, {}]</i>", signed(i.low, scale), signed(i.high, scale)),
+        None => value,
     }
 }
 
@@ -114,9 +129,12 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>, grouping: &Group
         let name =
             format!("{heading}{comma}{} against {}", label(effect.variant), label(effect.base));
         head(html, &name);
-        let _ = write!(html, "<td class=\"t\">{}</td>", metric_title(effect.metric));
+        let scale =
+            scale(effect.quantiles.iter().map(|(_, e)| e.value).chain([effect.difference.value]));
+        let unit = scale.name(&Style::default());
+        let _ = write!(html, "<td class=\"t\">{}, {unit}</td>", metric_title(effect.metric));
         figure(html, &grouped(effect.pairs as u64));
-        figure(html, &with_interval(&effect.difference));
+        figure(html, &with_interval(&effect.difference, scale));
         match effect.relative {
             Some(share) => {
                 figure(html, &format!("{:+.1} %", share * 100.0).replace('-', "−"));
@@ -125,16 +143,17 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>, grouping: &Group
         }
         for wanted in &quantiles {
             match effect.quantiles.iter().find(|(q, _)| (q - wanted).abs() < 1e-9) {
-                Some((_, estimate)) => figure(html, &with_interval(estimate)),
+                Some((_, estimate)) => figure(html, &with_interval(estimate, scale)),
                 None => *html += NOTHING,
             }
         }
         let verdict = effect.verdict;
         let _ = writeln!(
             html,
-            "<td class=\"t {word}\"><span aria-hidden=\"true\">{}</span> {word}</td></tr>",
+            "<td class=\"t {}\"><span aria-hidden=\"true\">{}</span> {}</td></tr>",
+            verdict.class(),
             verdict.symbol(),
-            word = verdict.word()
+            verdict.word()
         );
     }
     close(html);

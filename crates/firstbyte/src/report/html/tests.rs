@@ -87,7 +87,7 @@ fn what_comes_from_outside_is_text() {
         };
     }
     made.environment.push((hostile.into(), hostile.into()));
-    made.sentences.push(Sentence { text: hostile.into(), verdict: Verdict::Longer });
+    made.sentences.push(Sentence { text: hostile.into(), verdict: Verdict::Slower });
     made.failures.push(crate::report::study::FailureView {
         cell: 0,
         cause: hostile.into(),

@@ -274,8 +274,8 @@ fn compare(made: &mut Made, ways: usize) {
                 .collect();
             let difference = quantiles.first().map_or(estimate(0.0, 0.0, 0), |(_, e)| *e);
             let verdict = match difference.interval {
-                Some(i) if i.high < 0.0 => Verdict::Shorter,
-                Some(i) if i.low > 0.0 => Verdict::Longer,
+                Some(i) if i.high < 0.0 => Verdict::Faster,
+                Some(i) if i.low > 0.0 => Verdict::Slower,
                 _ => Verdict::Open,
             };
             let relative = a.quantile(0.5).map(|e| difference.value / e.value);
@@ -302,7 +302,7 @@ fn compare(made: &mut Made, ways: usize) {
         median(&shares).unwrap_or(0.0) * -100.0
     );
     made.sentences = vec![
-        Sentence { text, verdict: Verdict::Shorter },
+        Sentence { text, verdict: Verdict::Faster },
         Sentence {
             text: "The wait for the first byte does not differ: on every path the interval holds \
                    zero."

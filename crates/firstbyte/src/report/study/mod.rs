@@ -47,23 +47,33 @@ pub struct Study<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// The variant takes less time.
-    Shorter,
+    Faster,
     /// The variant takes more time.
-    Longer,
+    Slower,
     /// They differ by less than matters.
-    Alike,
+    Same,
     /// The interval holds zero, or there is none.
     #[default]
     Open,
 }
 
 impl Verdict {
-    /// One word for a table.
+    /// What it is called in a table.
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Shorter => "shorter",
-            Self::Longer => "longer",
-            Self::Alike => "alike",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "no difference",
+            Self::Open => "open",
+        }
+    }
+
+    /// Its class in a style sheet.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
             Self::Open => "open",
         }
     }
@@ -71,18 +81,18 @@ impl Verdict {
     /// Its symbol: told apart by shape, not by colour alone.
     pub(crate) const fn symbol(self) -> &'static str {
         match self {
-            Self::Shorter => "▼",
-            Self::Longer => "▲",
-            Self::Alike => "=",
+            Self::Faster => "▼",
+            Self::Slower => "▲",
+            Self::Same => "=",
             Self::Open => "○",
         }
     }
 
     pub(crate) const fn ascii(self) -> &'static str {
         match self {
-            Self::Shorter => "v",
-            Self::Longer => "^",
-            Self::Alike => "=",
+            Self::Faster => "v",
+            Self::Slower => "^",
+            Self::Same => "=",
             Self::Open => "o",
         }
     }
