@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use firstbyte_core::compare::Role;
 use firstbyte_core::run::Metric;
 
 use super::Style;
 use super::chart::{metric_title, phase_label};
 use super::study::{
-    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, Verdict, quantile_name,
+    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, Verdict, pair_names,
+    quantile_name,
 };
 use super::style::{Ink, wrap};
 use super::units::{Scale, count};
@@ -19,7 +21,7 @@ use super::units::{Scale, count};
 pub fn table(study: &Study<'_>, style: &Style) -> String {
     let digest = Digest::of(study.cells.len(), study.rows);
     let view = View { study, digest, grouping: Grouping::of(study), style };
-    let blocks = [view.findings(), view.phases(), view.differences(), view.proofs()];
+    let blocks = [view.findings(), view.phases(), view.differences(), view.others(), view.proofs()];
     let blocks: Vec<String> =
         blocks.into_iter().filter(|b| !b.is_empty()).map(|b| b.join("\n") + "\n").collect();
     blocks.join("\n")
@@ -114,19 +116,14 @@ impl View<'_> {
     fn differences(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for metric in [Metric::Total, Metric::Ttfb, Metric::Setup] {
-            let effects: Vec<&EffectView> =
-                self.study.effects.iter().filter(|e| e.metric == metric).collect();
+            let effects: Vec<&EffectView> = self.primary().filter(|e| e.metric == metric).collect();
             if effects.is_empty() {
                 continue;
             }
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            let ends = |e: &&EffectView| {
-                let interval = e.difference.interval.map(|i| i.low.abs().max(i.high.abs()));
-                interval.unwrap_or(0.0).max(e.difference.value.abs())
-            };
-            let scale = scale(effects.iter().map(ends).fold(0.0, f64::max));
+            let scale = scale_of(&effects);
             let heading = format!(
                 "{}, {}: {}, 95 % interval of the median",
                 metric_title(metric),
@@ -137,8 +134,7 @@ impl View<'_> {
             words.extend(self.style.safe(&heading).split(' ').map(String::from));
             let wrapped = wrap("", &words, self.style.columns());
             lines.extend(wrapped.iter().map(|line| self.style.paint(Ink::Strong, line)));
-            let head = ["", "median", "", "", "p95", "p99"];
-            let mut table = vec![head.map(|text| (text.to_owned(), Ink::Faint)).to_vec()];
+            let mut table = vec![HEAD.map(|text| (text.to_owned(), Ink::Faint)).to_vec()];
             let one_each = self.one_each(&effects);
             let mut last = None;
             for effect in effects {
@@ -157,6 +153,35 @@ impl View<'_> {
             }
             lines.extend(self.align(table, &[4, 5]));
         }
+        lines
+    }
+
+    fn primary(&self) -> impl Iterator<Item = &EffectView> {
+        self.study.effects.iter().filter(|e| e.role == Role::Primary)
+    }
+
+    /// The total along the other axes.
+    fn others(&self) -> Vec<String> {
+        let others = self.study.effects.iter().filter(|e| e.role == Role::Secondary);
+        let effects: Vec<&EffectView> = others.filter(|e| e.metric == Metric::Total).collect();
+        if effects.is_empty() {
+            return Vec::new();
+        }
+        let scale = scale_of(&effects);
+        let unit = scale.name(self.style);
+        let heading = format!("Total time, {unit}, along the other axes");
+        let mut table = vec![HEAD.map(|text| (text.to_owned(), Ink::Faint)).to_vec()];
+        let mut last = String::new();
+        for effect in effects {
+            let (pair, place) = pair_names(self.study.cells, effect.base, effect.variant);
+            if pair != last {
+                table.push(vec![(self.style.safe(&pair), Ink::Plain)]);
+                last = pair;
+            }
+            table.push(self.effect(effect, if place.is_empty() { "" } else { &place }, scale));
+        }
+        let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
+        lines.extend(self.align(table, &[4, 5]));
         lines
     }
 
@@ -283,6 +308,18 @@ impl View<'_> {
         }
         out.trim_end().to_owned()
     }
+}
+
+/// Columns of a table of differences.
+const HEAD: [&str; 6] = ["", "median", "", "", "p95", "p99"];
+
+/// The scale that the medians and their intervals need.
+fn scale_of(effects: &[&EffectView]) -> Scale {
+    let ends = |e: &&EffectView| {
+        let interval = e.difference.interval.map(|i| i.low.abs().max(i.high.abs()));
+        interval.unwrap_or(0.0).max(e.difference.value.abs())
+    };
+    scale(effects.iter().map(ends).fold(0.0, f64::max))
 }
 
 fn widths(table: &[Line]) -> Vec<usize> {

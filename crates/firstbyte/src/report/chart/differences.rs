@@ -1,6 +1,7 @@
 //! How far a variant is from its base: differences with their intervals, one panel a metric and
 //! group.
 
+use firstbyte_core::compare::Role;
 use firstbyte_core::run::Metric;
 use firstbyte_core::stats::Interval;
 
@@ -74,7 +75,8 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     let effects: Vec<&EffectView> = study
         .effects
         .iter()
-        .filter(|e| e.metric == metric && group.cells.contains(&e.variant))
+        .filter(|e| e.metric == metric && e.role != Role::Secondary)
+        .filter(|e| group.cells.contains(&e.variant))
         .filter(|e| e.base < grouping.labels.len())
         .collect();
     if effects.is_empty() {

@@ -33,7 +33,7 @@ pub fn page(study: &Study<'_>) -> String {
     html +=
         "<section id=\"tables\" aria-labelledby=\"tables-h\">\n<h2 id=\"tables-h\">Tables</h2>\n";
     tables::phases(&mut html, study, &digest, &grouping);
-    tables::differences(&mut html, study, &grouping);
+    tables::differences(&mut html, study);
     tables::proofs(&mut html, study, &digest);
     tables::failures(&mut html, study);
     html += "</section>\n";

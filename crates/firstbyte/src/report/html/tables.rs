@@ -3,11 +3,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use firstbyte_core::compare::Role;
 use firstbyte_core::run::Metric;
 
 use crate::report::Style;
 use crate::report::chart::{metric_title, phase_label};
-use crate::report::study::{Digest, Estimate, Grouping, PHASES, Study, SummaryView, quantile_name};
+use crate::report::study::{
+    Digest, EffectView, Estimate, Grouping, PHASES, Study, SummaryView, pair_names, quantile_name,
+};
 use crate::report::svg::escape;
 use crate::report::units::{Scale, grouped};
 
@@ -103,12 +106,16 @@ fn with_interval(estimate: &Estimate, scale: Scale) -> String {
 }
 
 /// Every effect, a line a metric.
-pub(super) fn differences(html: &mut String, study: &Study<'_>, grouping: &Grouping) {
-    if study.effects.is_empty() {
+pub(super) fn differences(html: &mut String, study: &Study<'_>) {
+    // What the run was not made for is told by its main figures.
+    let main = [Metric::Total, Metric::Ttfb, Metric::Setup];
+    let shown = |e: &&EffectView| e.role == Role::Primary || main.contains(&e.metric);
+    let effects: Vec<&EffectView> = study.effects.iter().filter(shown).collect();
+    if effects.is_empty() {
         return;
     }
     let mut quantiles: Vec<f64> =
-        study.effects.iter().flat_map(|e| &e.quantiles).map(|(q, _)| *q).collect();
+        effects.iter().flat_map(|e| &e.quantiles).map(|(q, _)| *q).collect();
     quantiles.sort_by(f64::total_cmp);
     quantiles.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
     let names: Vec<String> = quantiles
@@ -122,12 +129,9 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>, grouping: &Group
     columns.extend(names.iter().map(String::as_str));
     columns.push("verdict");
     open(html, "Differences, variant minus base, paired by round, with 95 % intervals", &columns);
-    for effect in &study.effects {
-        let label = |cell: usize| grouping.labels.get(cell).map_or("", String::as_str);
-        let heading = grouping.of_cell(effect.variant).map_or("", |g| g.heading.as_str());
-        let comma = if heading.is_empty() { "" } else { ": " };
-        let name =
-            format!("{heading}{comma}{} against {}", label(effect.variant), label(effect.base));
+    for effect in effects {
+        let (pair, place) = pair_names(study.cells, effect.base, effect.variant);
+        let name = if place.is_empty() { pair } else { format!("{place}: {pair}") };
         head(html, &name);
         let scale =
             scale(effect.quantiles.iter().map(|(_, e)| e.value).chain([effect.difference.value]));

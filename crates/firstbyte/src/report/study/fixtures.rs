@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use firstbyte_core::compare::Role;
 use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing};
 use firstbyte_core::stats::{Interval, median, quantile};
 use firstbyte_core::timeline::{
@@ -280,6 +281,7 @@ fn compare(made: &mut Made, ways: usize) {
             };
             let relative = a.quantile(0.5).map(|e| difference.value / e.value);
             made.effects.push(EffectView {
+                role: Role::Primary,
                 base,
                 variant,
                 metric,

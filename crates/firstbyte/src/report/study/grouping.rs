@@ -4,6 +4,7 @@
 //! the group's heading. So the paths to Sydney stand together and share a scale, and those to
 //! London have one of their own.
 
+use firstbyte_core::compare::Role;
 use firstbyte_core::run::Cell;
 
 use super::Study;
@@ -64,18 +65,18 @@ impl Grouping {
     }
 }
 
-/// The axes on which a variant differs from its base; without a comparison, all.
+/// The axes on which a variant differs from its base in what the run was made for; without such a
+/// comparison, all.
 fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
     let mut axes = Vec::new();
-    for effect in &study.effects {
+    for effect in study.effects.iter().filter(|e| e.role == Role::Primary) {
         let (Some(base), Some(variant)) =
             (study.cells.get(effect.base), study.cells.get(effect.variant))
         else {
             continue;
         };
-        for factor in &base.factors {
-            let same = variant.factors.iter().any(|f| f == factor);
-            if !same && !axes.contains(&factor.axis.as_str()) {
+        for factor in base.factors.iter().filter(|f| !variant.factors.contains(f)) {
+            if !axes.contains(&factor.axis.as_str()) {
                 axes.push(factor.axis.as_str());
             }
         }
@@ -85,6 +86,23 @@ fn contrasts<'a>(study: &Study<'a>) -> Vec<&'a str> {
         axes.extend(all);
     }
     axes
+}
+
+/// What is compared and where: "TLS 1.3 against TLS 1.2" and "Sydney, IPv4".
+pub(crate) fn pair_names(cells: &[Cell], base: usize, variant: usize) -> (String, String) {
+    let (Some(b), Some(v)) = (cells.get(base), cells.get(variant)) else {
+        return (String::new(), String::new());
+    };
+    let labels = |of: &Cell, other: &Cell, shared: bool| {
+        let factors = of.factors.iter().filter(|f| other.factors.contains(f) == shared);
+        let factors = factors.filter(|f| !shared || varies(cells, &f.axis));
+        factors.map(|f| f.label.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let place = labels(v, b, true);
+    match (labels(v, b, false), labels(b, v, false)) {
+        (own, _) if own.is_empty() => (format!("{} against itself", b.name()), String::new()),
+        (own, other) => (format!("{own} against {other}"), place),
+    }
 }
 
 fn varies(cells: &[Cell], axis: &str) -> bool {

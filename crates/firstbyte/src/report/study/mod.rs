@@ -4,17 +4,19 @@
 //! rows. Nothing here computes statistics: estimates, intervals and verdicts come from the caller.
 //! [`Digest`] reduces the rows, however many there are, to what a picture can show.
 
+mod compared;
 mod digest;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod grouping;
 
+use firstbyte_core::compare::Role;
 use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
 pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series};
-pub(crate) use grouping::{Group, Grouping};
+pub(crate) use grouping::{Group, Grouping, pair_names};
 
 /// A comparison, whole.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +134,8 @@ pub struct SummaryView {
 /// The difference between two cells in one metric, paired by round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectView {
+    /// What the two are compared for.
+    pub role: Role,
     /// Index of the cell that is compared against.
     pub base: usize,
     /// Index of the cell that is compared.
