@@ -6,7 +6,7 @@
 use std::fmt;
 
 use firstbyte_core::run::{Cell, Metric, Row};
-use firstbyte_core::stats::{Estimate, Interval, QUANTILES, median_estimate, paired_effect};
+use firstbyte_core::stats::{Estimate, Interval, QUANTILES, quantile_estimate};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,16 +159,6 @@ pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Vec<f64> {
     rows.iter().filter_map(|row| row.metric(metric)).map(|ns| ns as f64).collect()
 }
 
-/// The quantile `q` of `values` with its interval: the effect of the cell against nothing.
-fn quantile_estimate(values: &[f64], q: f64) -> Option<Estimate> {
-    if q == 0.5 {
-        return median_estimate(values);
-    }
-    let nothing = vec![0.0; values.len()];
-    let effect = paired_effect(&nothing, values, 1)?;
-    effect.quantiles.into_iter().find(|quantile| quantile.q == q).map(|q| q.difference)
-}
-
 /// How much larger `after` is: two runs are independent, so the squares of their intervals' reach add.
 fn growth(before: &Estimate, after: &Estimate) -> Estimate {
     let value = after.value - before.value;
@@ -222,6 +212,8 @@ pub(super) fn nanoseconds(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use firstbyte_core::stats::median_estimate;
+
     use super::*;
 
     fn noisy(center: f64, n: usize) -> Vec<f64> {
