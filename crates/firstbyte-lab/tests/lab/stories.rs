@@ -99,7 +99,7 @@ fn visit(
 pub(crate) fn pq() {
     in_lab(&Scenario::load("pq").unwrap(), &LabOptions::default(), |lab| {
         for (host, published_ms) in
-            [("near", 12.1), ("mid", 63.7), ("far", 159.0), ("world", 393.1)]
+            [("near", 12.1), ("region", 63.7), ("continent", 159.0), ("world", 393.1)]
         {
             let of = |group| median((0..SAMPLES).map(|_| handshake_ms(lab, host, group)));
             let p256 = of(kx_group::SECP256R1);
