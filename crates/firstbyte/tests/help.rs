@@ -14,6 +14,8 @@ fn help_is_as_reviewed() {
         ("lab", &["lab", "--help"]),
         ("lab-run", &["lab", "run", "--help"]),
         ("demo", &["demo", "--help"]),
+        ("serve", &["serve", "--help"]),
+        ("lab-export", &["lab", "export", "--help"]),
     ] {
         let outcome = firstbyte(directory.path(), arguments);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{arguments:?}");

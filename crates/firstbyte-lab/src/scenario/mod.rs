@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub use error::ScenarioError;
 pub use server::{ServerChoice, ServerSettings};
-pub use units::Rate;
+pub use units::{Rate, duration};
 
 /// The scenarios that come with the crate: name and file.
 const SHIPPED: [(&str, &str); 5] = [

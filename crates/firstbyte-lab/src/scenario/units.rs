@@ -22,7 +22,7 @@ impl Rate {
 }
 
 /// `"4.5ms"`, `"81ms"`, `"200us"`, `"1s"`, `"0ms"`: at most a minute, a whole number of nanoseconds.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let nanoseconds_per_unit = match unit {
         "ns" => 1.0,

@@ -1,8 +1,12 @@
 //! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
 
+mod serve;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 
 /// Where did the time before the first byte go?
 ///
@@ -46,6 +50,7 @@ pub(super) enum Command {
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
+    Serve(Box<ServeArgs>),
 }
 
 /// Flags mean what they mean to curl.
@@ -454,6 +459,7 @@ pub(super) enum LabCommand {
     /// Run a scenario's study, and say whether what is expected came out
     #[command(after_help = "Example: firstbyte lab study pq --html pq.html")]
     Study(Box<StudyArgs>),
+    Export(ExportArgs),
     /// The scenarios that come with firstbyte
     List,
     /// A scenario: its story, hosts and round trips; --source prints its file
@@ -506,5 +512,6 @@ pub(super) enum ServerSoftware {
     /// As the scenario says; nginx where it is installed, else the built-in one
     Auto,
     Nginx,
+    Caddy,
     Builtin,
 }

@@ -36,6 +36,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
+        Some(Command::Serve(arguments)) => commands::serve::run(&arguments),
         None => commands::probe::run(&cli.probe),
     };
     match result {

@@ -51,7 +51,7 @@ const ROWS: &[Row] = &[
         &["lab", "run", "govuk", "--server", "apache", "--", "true"],
         2,
         "error: invalid value 'apache' for '--server <SERVER>'\n  \
-         [possible values: auto, nginx, builtin]\n<see help>\n",
+         [possible values: auto, nginx, caddy, builtin]\n<see help>\n",
     ),
     (
         &["lab", "run", "govuk"],

@@ -1,6 +1,7 @@
 //! `firstbyte lab …`: real servers behind emulated links.
 
 mod expect;
+mod export;
 pub(in crate::cli) mod study;
 
 use std::ffi::OsString;
@@ -28,6 +29,7 @@ pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
         LabCommand::Status => status(),
         LabCommand::Down { scenario } => down(scenario.as_deref()),
         LabCommand::Study(args) => study::run(args),
+        LabCommand::Export(args) => export::run(args),
         LabCommand::List => list(),
         LabCommand::Show { scenario, source } => show(scenario, *source),
     }
@@ -192,6 +194,7 @@ fn prepared(args: &NewLabArgs) -> Result<(Scenario, LabOptions), Problem> {
     let server = match args.server {
         ServerSoftware::Auto => ServerChoice::Auto,
         ServerSoftware::Nginx => ServerChoice::Nginx,
+        ServerSoftware::Caddy => ServerChoice::Caddy,
         ServerSoftware::Builtin => ServerChoice::Builtin,
     };
     let options = LabOptions { capture: args.capture.clone(), seed: args.seed, server };

@@ -5,3 +5,4 @@ pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod lab;
 pub(super) mod probe;
+pub(super) mod serve;

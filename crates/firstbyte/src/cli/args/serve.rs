@@ -1,0 +1,160 @@
+//! What can be typed after `firstbyte serve`, and after `firstbyte lab export`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  firstbyte serve --self-signed localhost --ca-out ca.pem --early-data
+  firstbyte --cacert ca.pem https://localhost:8443/
+                                  the one measured by the other
+  firstbyte serve --cert chain.pem --key key.pem --listen [::]:443 --early-data
+                                  a host of one's own, for all who can reach it
+
+Paths: / is a page, /bytes/N has N bytes, /redirect leads to /.";
+
+/// A server to measure against: HTTP/1.1, 2 and 3, early data, sessions resumed or not
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+#[command(group = clap::ArgGroup::new("certificate").required(true).args(["cert", "self_signed"]))]
+pub(in crate::cli) struct ServeArgs {
+    /// Certificate chain, leaf first (PEM)
+    #[arg(long, value_name = "FILE", help_heading = "Certificate", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", help_heading = "Certificate", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Make a certificate for these names or addresses, by a CA made for it
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Certificate",
+        value_delimiter = ',',
+        requires = "ca_out",
+        conflicts_with = "key"
+    )]
+    pub self_signed: Vec<String>,
+    /// Write that CA's certificate to FILE: what clients are told to trust
+    #[arg(long, value_name = "FILE", help_heading = "Certificate", requires = "self_signed")]
+    pub ca_out: Option<PathBuf>,
+
+    /// Where to listen, TCP and UDP; only this machine can reach 127.0.0.1
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443",
+          help_heading = "Listening", value_parser = socket_address)]
+    pub listen: SocketAddr,
+    /// Where to listen without TLS too [default: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Listening",
+          value_parser = socket_address)]
+    pub http_listen: Option<SocketAddr>,
+    /// HTTP/3 over QUIC (the default)
+    #[arg(long, help_heading = "Listening", overrides_with = "no_http3")]
+    pub http3: bool,
+    /// No HTTP/3
+    #[arg(long, help_heading = "Listening")]
+    pub no_http3: bool,
+    /// Write a line for every request to FILE; - is standard output
+    #[arg(long, value_name = "FILE", help_heading = "Listening")]
+    pub access_log: Option<PathBuf>,
+
+    /// TLS versions over TCP, separated by commas [default: 1.2,1.3]
+    #[arg(long, value_name = "VERSIONS", help_heading = "Protocol", value_delimiter = ',')]
+    pub tls: Vec<Version>,
+    /// Take early data (0-RTT) [default: off; on, when named alone]
+    #[arg(long, value_name = "WHAT", help_heading = "Protocol", value_enum, num_args = 0..=1,
+          require_equals = true, default_missing_value = "on", default_value = "off",
+          hide_default_value = true)]
+    pub early_data: EarlyDataChoice,
+    /// How sessions are resumed
+    #[arg(long, value_name = "HOW", help_heading = "Protocol", value_enum, default_value = "both")]
+    pub resumption: ResumptionChoice,
+    /// Tickets after a TLS 1.3 handshake
+    #[arg(long, value_name = "N", help_heading = "Protocol", default_value_t = 2,
+          value_parser = clap::value_parser!(u8).range(0..=20))]
+    pub tickets: u8,
+    /// Begin every QUIC connection with a Retry
+    #[arg(long, help_heading = "Protocol", conflicts_with = "no_http3")]
+    pub retry: bool,
+
+    /// Size of the page at /
+    #[arg(long, value_name = "BYTES", help_heading = "Content", default_value_t = 2_000,
+          value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    pub page_bytes: u32,
+    /// Time between a request and its response, such as 8ms [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Content", value_parser = duration)]
+    pub think_time: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Version {
+    #[value(name = "1.2")]
+    Tls12,
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum EarlyDataChoice {
+    /// Tickets do not allow it
+    Off,
+    /// Taken, and answered before the handshake is over
+    On,
+    /// Allowed by tickets, and never taken
+    Reject,
+    /// Taken, and answered 425 (Too Early)
+    TooEarly,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ResumptionChoice {
+    /// By ticket, and by session ID in TLS 1.2
+    Both,
+    /// By ticket alone
+    Tickets,
+    /// By session ID in TLS 1.2; TLS 1.3 has tickets always
+    SessionIds,
+    /// Never
+    None,
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "not an address and a port, such as 127.0.0.1:8443 or [::1]:8443")
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    firstbyte_lab::scenario::duration(text)
+        .ok_or("not a duration up to 60s, such as 8ms, 500us or 1.5s")
+}
+
+/// Write a docker-compose project that does on a host of one's own what the lab's servers do
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: firstbyte lab export server --early-data on
+         then see server/README.md: certificate, start, and what to compare")]
+pub(in crate::cli) struct ExportArgs {
+    /// Directory to write; it is made if there is none
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// nginx's ssl_early_data
+    #[arg(long, value_enum, default_value = "on")]
+    pub early_data: OnOff,
+    /// Size of the page
+    #[arg(long, value_name = "BYTES", default_value_t = 4_000,
+          value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    pub page_bytes: u32,
+    /// Size of the image
+    #[arg(long, value_name = "BYTES", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    pub image_bytes: u32,
+    /// Write into DIR although there is something in it; files of the same name are replaced
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum OnOff {
+    On,
+    Off,
+}
