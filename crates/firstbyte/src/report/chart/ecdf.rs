@@ -100,9 +100,12 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
         let label = &grouping.labels[*cell];
         let beyond = sorted.last().filter(|last| **last as f64 > axis.high);
         let beyond = beyond.map_or(String::new(), |last| format!("up to {} →", time(*last as f64)));
-        canvas.text(WIDTH - RIGHT, y, Anchor::End, "n", &beyond);
         let room = WIDTH - LEFT - 30.0 - RIGHT - width(&beyond, SMALL) - 8.0;
+        // The page's script looks for the name right after the line.
         canvas.text(LEFT + 30.0, y, Anchor::Start, "n", &fit(label, SMALL, room));
+        if !beyond.is_empty() {
+            canvas.text(WIDTH - RIGHT, y, Anchor::End, "n", &beyond);
+        }
         y += 16.0;
         let half = at(sorted, 0.5).map_or(String::new(), |ns| printed(ns, &axis));
         halves.push(format!("{label} {half}"));
@@ -154,14 +157,16 @@ fn curve(
         let share = share / if by_steps { n } else { STEPS } as f64;
         let now = tenths(at, level(share));
         let [dx, dy] = [now[0] - last[0], now[1] - last[1]].map(|t| number(t as f64 / 10.0));
+        // What lies beyond the axis is not reached on it.
+        if *value as f64 > axis.high {
+            let _ = write!(d, "h{dx}");
+            break;
+        }
         let _ = match by_steps {
             true => write!(d, "h{dx}v{dy}"),
             false => write!(d, "l{dx} {dy}"),
         };
         last = now;
-        if *value as f64 > axis.high {
-            break;
-        }
     }
     d
 }
