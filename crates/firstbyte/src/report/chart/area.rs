@@ -126,9 +126,9 @@ impl Plot<'_> {
         for (at, figure) in self.axis.ticks(4.0) {
             let y = top + PLOT * (1.0 - self.axis.share(at));
             canvas.line([LEFT, y], [right, y], "g");
+            let figure = if at == 0.0 { format!("{figure} {}", self.axis.unit()) } else { figure };
             canvas.text(LEFT - 5.0, y + 4.0, Anchor::End, "n", &figure);
         }
-        canvas.text(0.0, top + 4.0, Anchor::Start, "n", self.axis.unit());
         let warm = self.warm_width();
         if warm > 0.0 {
             canvas.rect([LEFT, top, warm, PLOT], "w", None);
@@ -173,7 +173,8 @@ impl Plot<'_> {
             ("fx", format!("✕ {}", grouped(failed)), failed),
             ("ux", format!("◇ {}", grouped(unproven)), unproven),
         ];
-        let count = count(self.series.proven, "sample");
+        let plural = if self.series.proven == 1 { "" } else { "s" };
+        let count = format!("{} sample{plural}", grouped(self.series.proven));
         let mut shown: Vec<(&str, &str)> = vec![("n", &count)];
         shown.extend(marks.iter().filter(|m| m.2 > 0).map(|m| (m.0, m.1.as_str())));
         let needed: f64 = shown.iter().map(|(_, text)| width(text, SMALL) + 8.0).sum();

@@ -84,8 +84,10 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     }
     let axis = axis(&effects);
     let figure = |ns: f64| {
-        let decimals = axis.decimals() as usize;
-        format!("{:.decimals$}", ns / axis.unit_ns()).replace('-', "−")
+        let value = ns / axis.unit_ns();
+        // Four digits are enough, also of what is far beyond the axis.
+        let decimals = (axis.decimals() as usize).min(if value.abs() < 100.0 { 2 } else { 1 });
+        format!("{value:.decimals$}").replace('-', "−")
     };
     let text = |e: &Estimate| match e.interval {
         Some(i) => format!("{} [{}, {}]", figure(e.value), figure(i.low), figure(i.high)),
@@ -99,7 +101,7 @@ fn panel(study: &Study<'_>, grouping: &Grouping, group: &Group, metric: Metric) 
     let mut canvas = Canvas::default();
     let title = format!("{}, {}", metric_title(metric), axis.unit());
     let mut y = panel_title(&mut canvas, &title, WIDTH) - 8.0;
-    let ticks = axis.ticks(if wide > 160.0 { 4.0 } else { 2.0 });
+    let ticks = axis.ticks(if wide > 160.0 { 4.0 } else { 2.8 });
     let mut sentences = Vec::new();
     for effect in &effects {
         y += HEAD;

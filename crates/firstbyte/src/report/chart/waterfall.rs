@@ -132,11 +132,11 @@ fn panel(
         let time = figure(phase.phase.duration());
         let sentence = format!("{name} {time}{}", made_of(phase, &figure));
         canvas.rect(bar, &phase_class(which), Some(&sentence));
-        let text = match phase.round_trips {
-            0 => time,
-            n => format!("{time}, {}", count(u64::from(n), "trip")),
+        let trips = match phase.round_trips {
+            0 => String::new(),
+            n => format!(", {}", count(u64::from(n), "trip")),
         };
-        beside(&mut canvas, &text, [from, to], y + 14.5, across);
+        beside(&mut canvas, [&time, &trips], [from, to], y + 14.5, across);
         sentences.push(sentence);
         y += LINE;
     }
@@ -145,8 +145,7 @@ fn panel(
         let name = if connection.facts.quic.is_some() { "QUIC" } else { "TLS" };
         canvas.text(LEFT - 8.0, y + 14.0, Anchor::End, "n", name);
         canvas.rect([x(*from), y + 4.0, (x(*to) - x(*from)).max(2.0), BAR - 3.0], "ho", None);
-        let text = format!("{time}, meanwhile");
-        beside(&mut canvas, &text, [x(*from), x(*to)], y + 14.5, across);
+        beside(&mut canvas, [&time, ", meanwhile"], [x(*from), x(*to)], y + 14.5, across);
         sentences.push(format!("handshake {time}, while the request was under way"));
     }
     let title = [label, heading].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
@@ -160,16 +159,22 @@ fn panel(
     }
 }
 
-/// A text behind a bar, or before it where there is no room; within it at worst.
-fn beside(canvas: &mut Canvas, text: &str, [from, to]: [f64; 2], y: f64, across: f64) {
-    let room = width(text, SMALL) + 6.0;
-    if to + room < across {
-        canvas.text(to + 5.0, y, Anchor::Start, "l", text);
-    } else if from - room > LEFT {
-        canvas.text(from - 5.0, y, Anchor::End, "l", text);
-    } else {
-        canvas.text(to - 5.0, y, Anchor::End, "in", text);
+/// A time and what is said of it, behind a bar or before it, the time alone where there is room
+/// for no more.
+fn beside(canvas: &mut Canvas, [time, more]: [&str; 2], [from, to]: [f64; 2], y: f64, across: f64) {
+    let whole = format!("{time}{more}");
+    for text in [whole.as_str(), time] {
+        let room = width(text, SMALL) + 6.0;
+        if to + room < across {
+            canvas.text(to + 5.0, y, Anchor::Start, "l", text);
+            return;
+        }
+        if from - room > LEFT {
+            canvas.text(from - 5.0, y, Anchor::End, "l", text);
+            return;
+        }
     }
+    canvas.text(to - 5.0, y, Anchor::End, "l", time);
 }
 
 /// " = 1 round trip + server 2.1 ms"

@@ -23,7 +23,11 @@ const NOTHING: &str = "<td class=\"no\">–</td>";
 fn open(html: &mut String, caption: &str, columns: &[&str]) {
     *html += "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"";
     *html += &escape(caption);
-    let _ = write!(html, "\"><table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
+    let _ = write!(
+        html,
+        "\"><table>\n<caption><span>{}</span></caption>\n<thead><tr>",
+        escape(caption)
+    );
     for column in columns {
         let _ = write!(html, "<th scope=\"col\">{}</th>", escape(column));
     }

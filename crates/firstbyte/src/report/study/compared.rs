@@ -124,19 +124,17 @@ fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Senten
 fn summaries(comparison: &Comparison) -> Vec<SummaryView> {
     let of = |cell: &compare::CellSummary| {
         let index = cell.cell;
-        let view = move |m: &compare::MetricSummary| SummaryView {
-            cell: index,
-            metric: m.metric,
-            samples: m.n,
-            quantiles: std::iter::once((0.5, Estimate::from(&m.median)))
-                .chain(
-                    m.percentiles
-                        .iter()
-                        .filter(|p| p.q > 0.5)
-                        .filter_map(|p| Some((p.q, Estimate { value: p.ns?, interval: None }))),
-                )
-                .collect(),
-        };
+        let view =
+            move |m: &compare::MetricSummary| SummaryView {
+                cell: index,
+                metric: m.metric,
+                samples: m.n,
+                quantiles: std::iter::once((0.5, Estimate::from(&m.median)))
+                    .chain(m.percentiles.iter().filter(|p| p.q > 0.5).filter_map(|p| {
+                        Some((p.q, Estimate { value: p.ns?, interval: p.interval }))
+                    }))
+                    .collect(),
+            };
         cell.metrics.iter().map(view).collect::<Vec<_>>()
     };
     comparison.cells.iter().flat_map(of).collect()
