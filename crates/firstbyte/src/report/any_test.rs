@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
+use firstbyte_core::compare::Role;
+use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing};
+use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::{
     Chunk, Clock, Connection, Direction, Flight, Mark, Offset, PhaseName, Sample, Stamp, TcpFacts,
 };
 use proptest::prelude::*;
+use resvg::usvg::roxmltree::Document;
 
+use super::study::{EffectView, Estimate, Sentence, Study, SummaryView, Verdict};
 use super::write_out::{Format, Transfer};
-use super::{Style, csv, fixtures, flights, ndjson, table, waterfall};
+use super::{Style, chart, csv, fixtures, flights, html, ndjson, study_table, table, waterfall};
 
 fn any_offset() -> impl Strategy<Value = i64> {
     prop_oneof![-1_000i64..1_000, -1_000_000i64..3_000_000_000, any::<i64>()]
@@ -79,4 +84,88 @@ proptest! {
         let pieces = format.render(&fixtures::plain_http(), &Transfer::default());
         prop_assert_eq!(&pieces[0].text, &text.replace(['%', '\\'], ""));
     }
+
+    #[test]
+    fn every_view_of_a_comparison_copes(
+        rows in proptest::collection::vec(any_row(), 0..40),
+        name in ".{0,60}",
+        ends in proptest::collection::vec(any_ns(), 4),
+        width in 0usize..200,
+    ) {
+        let cells: Vec<Cell> = ["a", "b", "b"]
+            .into_iter()
+            .map(|value| Cell {
+                factors: vec![Factor {
+                    axis: "way".into(),
+                    value: value.into(),
+                    label: format!("{value}{name}"),
+                }],
+                ..Cell::default()
+            })
+            .collect();
+        let estimate = |i: usize| Estimate {
+            value: ends[i],
+            interval: Some(Interval { low: ends[(i + 1) % 4], high: ends[(i + 2) % 4] }),
+        };
+        let effect = |base, variant, metric| EffectView {
+            role: Role::Primary,
+            base,
+            variant,
+            metric,
+            pairs: 7,
+            difference: estimate(0),
+            relative: Some(ends[3]),
+            quantiles: vec![(0.5, estimate(1)), (0.9, estimate(2)), (0.99, estimate(3))],
+            verdict: Verdict::Open,
+        };
+        let summary = |cell, metric| SummaryView {
+            cell,
+            metric,
+            samples: 7,
+            quantiles: vec![(0.5, estimate(0)), (0.99, estimate(1))],
+        };
+        let study = Study {
+            title: &name,
+            cells: &cells,
+            rows: &rows,
+            sentences: vec![Sentence { text: name.clone(), verdict: Verdict::Slower }],
+            summaries: vec![summary(0, Metric::Total), summary(9, Metric::Wait)],
+            effects: vec![effect(0, 1, Metric::Total), effect(8, 1, Metric::Ttfb), effect(1, 8, Metric::Setup)],
+            ..Study::default()
+        };
+        let style = Style { color: false, width, unicode: true };
+        let text = study_table::table(&study, &style);
+        prop_assert!(!text.contains('\u{1b}'), "no control character gets through");
+        let page = html::page(&study);
+        prop_assert!(!page.contains("NaN"));
+        for figure in chart::figures(&study) {
+            let svg = figure.svg();
+            prop_assert!(Document::parse(&svg).is_ok(), "{}", svg);
+        }
+    }
+}
+
+fn any_ns() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), -1e3..1e3f64, -3e8..3e8f64, -1e18..1e18f64]
+}
+
+/// Rounds in any order and far apart, cells that are not there, times of centuries.
+fn any_row() -> impl Strategy<Value = Row> {
+    let time = || proptest::option::of(prop_oneof![0u64..1_000, 0u64..3_000_000_000, any::<u64>()]);
+    let times = proptest::collection::vec(time(), Metric::ALL.len());
+    let round = prop_oneof![0u32..20, any::<u32>()];
+    (0u16..5, round, any::<bool>(), 0u8..4, times).prop_map(|(cell, round, warmup, what, times)| {
+        let mut metrics = Metrics::default();
+        for (metric, ns) in Metric::ALL.into_iter().zip(times) {
+            if let Some(ns) = ns {
+                metrics.set_ns(metric, ns);
+            }
+        }
+        let standing = match what {
+            0 => Standing::Failed,
+            1 => Standing::Unproven(Shortfall::TooEarly),
+            _ => Standing::Proven,
+        };
+        Row { cell, round, warmup, standing, started_unix_ns: 0, lateness_ns: 0, metrics }
+    })
 }

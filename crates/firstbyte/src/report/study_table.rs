@@ -45,11 +45,14 @@ impl View<'_> {
             let first = format!("{} ", self.style.glyph(verdict.symbol(), verdict.ascii()));
             let text = self.style.safe(&sentence.text);
             let words: Vec<String> = text.split(' ').map(String::from).collect();
-            for (at, line) in wrap(&first, &words, self.style.columns()).iter().enumerate() {
-                let (symbol, rest) = line.split_at(first.len().min(line.len()));
-                let symbol =
-                    if at == 0 { self.style.paint(ink(verdict), symbol) } else { symbol.into() };
-                lines.push(symbol + &self.style.paint(Ink::Strong, rest));
+            for line in wrap(&first, &words, self.style.columns()) {
+                lines.push(match line.strip_prefix(&first) {
+                    Some(rest) => {
+                        let symbol = self.style.paint(ink(verdict), &first);
+                        symbol + &self.style.paint(Ink::Strong, rest)
+                    }
+                    None => self.style.paint(Ink::Strong, &line),
+                });
             }
         }
         lines

@@ -209,7 +209,7 @@ impl Plot<'_> {
              viewBox=\"0 0 {} {top}\" preserveAspectRatio=\"none\">",
             columns.len()
         );
-        let steps = |ns: u64| ((ns + step / 2) / step).cast_signed();
+        let steps = |ns: u64| (ns.saturating_add(step / 2) / step).cast_signed();
         if class == "pl" && self.digest.per_column > 1 {
             canvas.path("b", &skyline(columns.iter().map(|c| steps(c.high)), top));
         }
@@ -217,7 +217,7 @@ impl Plot<'_> {
             if columns.iter().all(|c| c.phases[phase] == 0) {
                 continue;
             }
-            let until = |c: &Column| steps(c.phases[..=phase].iter().sum());
+            let until = |c: &Column| steps(c.until(phase));
             canvas.path(&phase_class(phase), &skyline(columns.iter().map(until), top));
         }
         canvas.0 += "</svg>\n";

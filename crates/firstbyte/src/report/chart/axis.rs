@@ -17,7 +17,7 @@ pub(crate) fn ticks(low: f64, high: f64, count: f64) -> Vec<f64> {
         .unwrap_or(magnitude * 10.0);
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
-    (first..=last.min(first + 100)).map(|i| i as f64 * step).collect()
+    (first..=last.min(first.saturating_add(100))).map(|i| i as f64 * step).collect()
 }
 
 /// Times of one axis, in one unit.
@@ -31,7 +31,8 @@ pub(crate) struct TimeAxis {
 
 impl TimeAxis {
     pub(crate) fn new(low: f64, high: f64) -> Self {
-        let high = if high > low { high } else { low + 1e3 };
+        // As long as numbers of this size can tell its ends apart.
+        let high = high.max(low + 1e3).max(low + low.abs() * 1e-9);
         let largest = Duration::from_nanos(high.abs().max(low.abs()) as u64);
         Self { low, high, scale: Scale::for_largest(largest) }
     }

@@ -27,6 +27,7 @@ pub fn page(study: &Study<'_>) -> String {
     head(&mut html, study);
     header(&mut html, study, &digest);
     findings(&mut html, &study.sentences);
+    contents(&mut html, &figures);
     for figure in &figures {
         draw(&mut html, figure);
     }
@@ -102,6 +103,16 @@ fn findings(html: &mut String, sentences: &[Sentence]) {
         *html += "</ul>\n";
     }
     *html += "</section>\n";
+}
+
+fn contents(html: &mut String, figures: &[Figure]) {
+    *html += "<nav aria-label=\"On this page\"><ul>\n";
+    for figure in figures {
+        let _ =
+            writeln!(html, "<li><a href=\"#{}\">{}</a></li>", figure.name, escape(&figure.title));
+    }
+    *html += "<li><a href=\"#tables\">Tables</a></li>\n\
+              <li><a href=\"#repeat\">Measured with</a></li>\n</ul></nav>\n";
 }
 
 fn draw(html: &mut String, figure: &Figure) {

@@ -72,6 +72,13 @@ pub(crate) struct Column {
     pub high: u64,
 }
 
+impl Column {
+    /// From the origin to the end of the phase with this index, nanoseconds.
+    pub(crate) fn until(&self, phase: usize) -> u64 {
+        self.phases[..=phase].iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+}
+
 impl Digest {
     /// Columns of all cells together: what a page of a megabyte has room for.
     const COLUMNS: usize = 7_200;
@@ -79,7 +86,7 @@ impl Digest {
     pub(crate) fn of(cells: usize, rows: &[Row]) -> Self {
         let counting = rows.iter().filter(|r| !r.warmup).map(|r| r.round);
         let first_round = counting.clone().min().unwrap_or(0);
-        let rounds = counting.max().map_or(0, |last| last - first_round + 1);
+        let rounds = counting.max().map_or(0, |last| (last - first_round).saturating_add(1));
         let most = (Self::COLUMNS / cells.max(1)).clamp(120, 600);
         let per_column = rounds.div_ceil(u32::try_from(most).unwrap_or(600)).max(1);
         let shape = Self { cells: Vec::new(), first_round, rounds, per_column };
@@ -230,6 +237,6 @@ fn column(rows: &[Row], of: &[u32], scratch: &mut Vec<(u64, u32)>) -> Column {
     let (_, &mut (total, index), _) = scratch.select_nth_unstable(middle);
     let row = &rows[index as usize];
     column.phases = PHASES.map(|phase| row.metric(phase).unwrap_or(0));
-    column.total = total.max(column.phases.iter().sum());
+    column.total = total.max(column.until(PHASES.len() - 1));
     column
 }
