@@ -300,7 +300,7 @@ fn compare(made: &mut Made, ways: usize) {
         .filter_map(|e| e.relative)
         .collect();
     let text = format!(
-        "TLS 1.3 made the total time {:.0} % shorter at the median than TLS 1.2, on every path.",
+        "TLS 1.3 made the total time {:.0} % faster at the median than TLS 1.2, on every path.",
         median(&shares).unwrap_or(0.0) * -100.0
     );
     made.sentences = vec![
