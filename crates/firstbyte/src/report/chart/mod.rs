@@ -2,7 +2,7 @@
 //!
 //! Input: a [`Study`], reduced. Output: [`Figure`]s, each of [`Panel`]s that can be read by
 //! themselves. The page lays panels out as its width allows; [`Figure::svg`] puts them on one
-//! sheet. Elements have classes and no colours: colours come from [`dress`], for light and dark.
+//! sheet. Elements have classes and no colours: colours come from `dress`, for light and dark.
 
 mod area;
 mod axis;

@@ -2,7 +2,7 @@
 //!
 //! Input: cells and rows of a run, the median sample of each cell, and what statistics made of the
 //! rows. Nothing here computes statistics: estimates, intervals and verdicts come from the caller.
-//! [`Digest`] reduces the rows, however many there are, to what a picture can show.
+//! `Digest` reduces the rows, however many there are, to what a picture can show.
 
 mod compared;
 mod digest;
