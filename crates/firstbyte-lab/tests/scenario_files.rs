@@ -153,9 +153,9 @@ fn values_that_are_not_allowed() {
             r#""builtin" with think_time or handshake_delay: nginx has neither"#,
         ),
         (
-            r#"server = { kind = "caddy", early_data = "on" }"#,
+            r#"server = { kind = "caddy", early_data = "reject" }"#,
             r#"server.server.kind = "caddy""#,
-            "another with early_data: Caddy has no setting for it",
+            r#"another with early_data = "reject" or "too-early": Caddy has no setting for it"#,
         ),
         (
             r#"server = { kind = "nginx", groups = ["x25519mlkem768"] }"#,

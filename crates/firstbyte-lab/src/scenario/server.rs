@@ -104,8 +104,11 @@ impl ServerSettings {
             ServerChoice::Caddy if self.groups.contains(&Group::X25519MlKem768) => {
                 Some(("groups with x25519mlkem768", "Caddy has it from 2.10 only"))
             }
-            ServerChoice::Caddy if self.early_data != EarlyData::Off => {
-                Some(("early_data", "Caddy has no setting for it"))
+            // Neither `on` nor `off` is wholly true: see docs/scenarios.md.
+            ServerChoice::Caddy
+                if matches!(self.early_data, EarlyData::Reject | EarlyData::TooEarly) =>
+            {
+                Some(("early_data = \"reject\" or \"too-early\"", "Caddy has no setting for it"))
             }
             ServerChoice::Caddy if self.resumption == Resumption::SessionIds => {
                 Some(("resumption = \"session-ids\"", "Caddy resumes by ticket only"))

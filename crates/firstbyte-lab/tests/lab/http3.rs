@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bytes::Buf;
 use firstbyte_lab::{Lab, LabOptions};
 use h3_quinn::quinn::crypto::rustls::QuicClientConfig;
-use h3_quinn::quinn::{ClientConfig, Connection, Endpoint};
+use h3_quinn::quinn::{ClientConfig, Connection, Endpoint, PathStats};
 
 use crate::support::{self, in_lab, now_ms, scenario, wait_for_requests};
 
 const ROUND_TRIP_MS: f64 = 20.0;
 /// Of processing on a busy machine, for a whole exchange.
-const SLACK_MS: f64 = 15.0;
+const SLACK_MS: f64 = 10.0;
+const SAMPLES: usize = 9;
 const LINK: &str = r#"up = { delay = "5ms" }
 down = { delay = "5ms" }"#;
 
@@ -43,28 +44,41 @@ fn serves(server: &str) -> (String, bool) {
     in_lab(&scenario(LINK, &settings), &LabOptions::default(), |lab| {
         let early = [false, true].map(|ipv6| {
             let client = Client::new(lab, ipv6);
-            let fresh = client.get("/");
-            assert_eq!((fresh.status, fresh.bytes), (200, 8_000));
-            assert_close(fresh.milliseconds, 2.0 * ROUND_TRIP_MS);
+            let handshake_first = median_ms(|| {
+                let answer = client.get("/");
+                assert_eq!((answer.status, answer.bytes), (200, 8_000));
+                answer.milliseconds
+            });
+            assert_close(handshake_first, 2.0 * ROUND_TRIP_MS);
             // About seven round trips from an initial window of ten packets; a second lost packet's
             // timeout would take longer than all of them.
             let large = client.get("/bytes/1000000");
             assert_eq!(large.bytes, 1_000_000);
             assert!(large.milliseconds < 600.0, "{} ms", large.milliseconds);
-            let Some(early) = client.get_early("/") else { return false };
-            assert_eq!((early.status, early.bytes), (200, 8_000));
-            assert_close(early.milliseconds, ROUND_TRIP_MS);
+            if client.get_early("/").is_none() {
+                return false;
+            }
+            let early = median_ms(|| {
+                // A request after the handshake, so that there is a ticket.
+                client.get("/");
+                let answer = client.get_early("/").expect("there is a ticket");
+                assert_eq!((answer.status, answer.bytes), (200, 8_000));
+                answer.milliseconds
+            });
+            assert_close(early, ROUND_TRIP_MS);
             true
         });
         assert_eq!(early[0], early[1]);
-        let requests = wait_for_requests(lab, "server", 2 * (2 + usize::from(early[0])));
-        let first = &requests[0];
-        assert_eq!(first.protocol, "HTTP/3.0");
+        // Per family: the first ones, the large one, an early one, and pairs of both.
+        let per_family = if early[0] { SAMPLES + 2 + 2 * SAMPLES } else { SAMPLES + 1 };
+        let requests = wait_for_requests(lab, "server", 2 * per_family);
+        assert!(requests.iter().all(|request| request.protocol == "HTTP/3.0"));
         // Caddy does not know.
-        if first.tls.is_some() {
-            let resumed: Vec<_> = requests.iter().map(|request| request.resumed.unwrap()).collect();
-            assert_eq!(resumed, [false, true, true, false, true, true]);
-            assert!(requests[2].early.unwrap() && requests[5].early.unwrap());
+        if requests[0].tls.is_some() {
+            let resumed = requests.iter().filter(|request| request.resumed.unwrap()).count();
+            assert_eq!(resumed, 2 * (per_family - 1));
+            let in_early_data = requests.iter().filter(|request| request.early.unwrap()).count();
+            assert_eq!(in_early_data, 2 * (1 + SAMPLES));
         }
         let stats = lab.forwarder_stats();
         assert_eq!((stats.ring_full, stats.too_big, stats.send_failed), (0, 0, 0));
@@ -75,6 +89,13 @@ fn serves(server: &str) -> (String, bool) {
     (kind.to_owned(), early == "true")
 }
 
+/// The median of some exchanges.
+fn median_ms(mut exchange: impl FnMut() -> f64) -> f64 {
+    let mut times: Vec<f64> = (0..SAMPLES).map(|_| exchange()).collect();
+    times.sort_by(f64::total_cmp);
+    times[SAMPLES / 2]
+}
+
 fn assert_close(took_ms: f64, expected_ms: f64) {
     println!("  {took_ms:.2} ms, {expected_ms} expected");
     assert!((expected_ms..expected_ms + SLACK_MS).contains(&took_ms), "{took_ms} ms");
@@ -83,8 +104,9 @@ fn assert_close(took_ms: f64, expected_ms: f64) {
 pub(crate) fn retry() {
     let server = r#"server = { kind = "builtin", http3 = true, retry = true }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
-        let answer = Client::new(lab, false).get("/");
-        assert_close(answer.milliseconds, 3.0 * ROUND_TRIP_MS);
+        // New clients: a session or an address token of an earlier visit would change the answer.
+        let took = median_ms(|| Client::new(lab, false).get("/").milliseconds);
+        assert_close(took, 3.0 * ROUND_TRIP_MS);
     });
 }
 
@@ -93,9 +115,33 @@ pub(crate) fn retry() {
 pub(crate) fn amplification_limit() {
     let server = r#"server = { kind = "builtin", http3 = true, chain_bytes = 10000 }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
-        let answer = Client::new(lab, false).get("/");
-        assert_close(answer.milliseconds, 3.0 * ROUND_TRIP_MS);
+        // New clients: a session or an address token of an earlier visit would change the answer.
+        let took = median_ms(|| Client::new(lab, false).get("/").milliseconds);
+        assert_close(took, 3.0 * ROUND_TRIP_MS);
     });
+}
+
+/// quinn hands the kernel many datagrams at once (UDP_SEGMENT) and looks for the path's MTU
+/// (RFC 8899): neither may lose what it sends, on devices without offloads and behind a narrow link.
+pub(crate) fn uploads() {
+    for mtu in [1_500, 1_400] {
+        let server = r#"server = { kind = "builtin", http3 = true }"#;
+        let narrow = format!(
+            "{server}\nup = {{ delay = \"5ms\" }}\ndown = {{ delay = \"5ms\", mtu = {mtu} }}"
+        );
+        in_lab(&scenario(LINK, &narrow), &LabOptions::default(), |lab| {
+            for ipv6 in [false, true] {
+                let client = Client::new(lab, ipv6);
+                let path = client.upload(500_000);
+                assert_eq!(path.lost_packets, 0, "{path:?}");
+                let headers = if ipv6 { 40 + 8 } else { 20 + 8 };
+                assert!((1_200..=mtu - headers).contains(&path.current_mtu), "{path:?}");
+                assert_eq!(path.black_holes_detected, 0);
+            }
+            let stats = lab.forwarder_stats();
+            assert_eq!((stats.ring_full, stats.send_failed), (0, 0));
+        });
+    }
 }
 
 /// An HTTP/3 client with a memory for sessions.
@@ -152,6 +198,29 @@ impl Client {
             let (connection, accepted) = connecting.into_0rtt().ok()?;
             let answer = self.exchange(connection, path, begun).await;
             accepted.await.then_some(answer)
+        })
+    }
+
+    /// Sends so many bytes; what became of the datagrams.
+    fn upload(&self, bytes: usize) -> PathStats {
+        self.runtime.block_on(async {
+            let connecting = self.endpoint.connect(self.server, &self.name).unwrap();
+            let connection = connecting.await.unwrap();
+            let quic = connection.clone();
+            let (mut driver, mut requests) =
+                h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+            let driving = tokio::spawn(async move { driver.wait_idle().await });
+            let uri = format!("https://{}/", self.name);
+            let request = hyper::Request::post(uri).body(()).unwrap();
+            let mut stream = requests.send_request(request).await.unwrap();
+            stream.send_data(vec![0; bytes].into()).await.unwrap();
+            stream.finish().await.unwrap();
+            assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+            drop((stream, requests));
+            let _ = driving.await;
+            let path = quic.stats().path;
+            quic.close(0_u32.into(), b"");
+            path
         })
     }
 

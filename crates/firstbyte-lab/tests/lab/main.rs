@@ -21,7 +21,7 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 30] = [
+const TESTS: [Test; 31] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -39,6 +39,7 @@ const TESTS: [Test; 30] = [
     ("http3::caddy", http3::caddy),
     ("http3::a_retry_costs_a_round_trip", http3::retry),
     ("http3::a_long_chain_costs_a_round_trip", http3::amplification_limit),
+    ("http3::uploads_lose_nothing_to_segmentation_or_mtu", http3::uploads),
     ("stories::codavel_nginx_saves_a_round_trip_by_early_data", stories::codavel_nginx),
     ("stories::codavel_built_in_saves_a_round_trip_by_early_data", stories::codavel_builtin),
     ("stories::pq_has_the_published_medians", stories::pq),
