@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -34,7 +34,7 @@ where
             // response.
             while let Some(Ok(_)) = request.body_mut().frame().await {}
             let response = site.respond(request.method(), request.uri(), &connection, early).await;
-            Ok::<_, Infallible>(response.map(Full::new))
+            Ok::<_, Infallible>(response)
         }
     });
     let stream = TokioIo::new(stream);

@@ -9,6 +9,7 @@
 //! and no privilege.
 
 mod config;
+mod filling;
 mod hello;
 mod http;
 mod quic;
@@ -32,7 +33,10 @@ use tls::Tls;
 
 pub use config::{Config, EarlyData, Group, Listeners, Resumption, StartError, TlsVersions};
 #[cfg(target_os = "linux")]
-pub(crate) use respond::page;
+pub(crate) use filling::page;
+
+/// How long a handshake over TCP may take, delays included: who says nothing holds no socket for ever.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(90);
 
 /// A running server, which stops when this is dropped.
 #[derive(Debug)]
@@ -195,7 +199,8 @@ impl Server {
             let connection = Connection { number, protocol: "HTTP/1.1", tls: None };
             return http::serve(stream, false, site, connection, Arc::default()).await;
         }
-        let stream = stream::accept(stream, &self.tls, self.handshake_delay).await?;
+        let accepting = stream::accept(stream, &self.tls, self.handshake_delay);
+        let stream = tokio::time::timeout(HANDSHAKE_LIMIT, accepting).await??;
         let h2 = stream.tls().alpn_protocol() == Some(b"h2");
         let connection = Connection {
             number,

@@ -175,8 +175,8 @@ async fn answer(
     let response = server.site.respond(request.method(), request.uri(), connection, early).await;
     let (head, body) = response.into_parts();
     stream.send_response(hyper::Response::from_parts(head, ())).await?;
-    if !body.is_empty() {
-        stream.send_data(body).await?;
+    for piece in body {
+        stream.send_data(piece).await?;
     }
     stream.finish().await
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use bytes::Bytes;
 use hyper::header::{ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use hyper::{Method, Response, StatusCode, Uri};
 
 use super::config::EarlyData;
+use super::filling::Filling;
 use crate::access_log::{AccessLog, Entry};
 use crate::clock;
 
@@ -51,7 +51,7 @@ impl Site {
         uri: &Uri,
         connection: &Connection,
         early: bool,
-    ) -> Response<Bytes> {
+    ) -> Response<Filling> {
         if !self.think_time.is_zero() {
             tokio::time::sleep(self.think_time).await;
         }
@@ -60,7 +60,7 @@ impl Site {
         } else {
             self.page(uri.path())
         };
-        let length = response.body().len();
+        let length = response.body().left();
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, length.into());
         if let Some(tls) = connection.tls {
@@ -72,7 +72,7 @@ impl Site {
             headers.insert(ALT_SVC, alt_svc.clone());
         }
         if method == Method::HEAD {
-            *response.body_mut() = Bytes::new();
+            *response.body_mut() = Filling::new(0);
         }
         self.log(response.status(), uri, connection, early);
         response
@@ -93,7 +93,7 @@ impl Site {
         });
     }
 
-    fn page(&self, path: &str) -> Response<Bytes> {
+    fn page(&self, path: &str) -> Response<Filling> {
         let bytes = path.strip_prefix("/bytes/").and_then(|number| number.parse::<usize>().ok());
         match (path, bytes) {
             ("/", _) => with_body(StatusCode::OK, self.page_bytes),
@@ -108,14 +108,9 @@ impl Site {
     }
 }
 
-fn with_body(status: StatusCode, bytes: usize) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(page(bytes)));
+fn with_body(status: StatusCode, bytes: usize) -> Response<Filling> {
+    let mut response = Response::new(Filling::new(bytes));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
-}
-
-/// Text of exactly this many bytes.
-pub(crate) fn page(bytes: usize) -> Vec<u8> {
-    b"The quick brown fox jumps over the lazy dog.\n".iter().copied().cycle().take(bytes).collect()
 }
