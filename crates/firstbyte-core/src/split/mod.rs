@@ -134,7 +134,8 @@ const KERNEL_PATH: Duration = Duration::from_micros(50);
 /// The smallest round trip seen: the SYN's, the kernel's minimum, or a whole exchange.
 fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> {
     let tcp = connection.facts.tcp.as_ref();
-    let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min());
+    let quic = connection.facts.quic.as_ref().and_then(|q| q.min_rtt);
+    let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min()).or(quic);
     let connect = walks
         .iter()
         .filter(|w| w.phase.name == PhaseName::Connect && w.phase.complete)
@@ -145,7 +146,7 @@ fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> 
     // An answer that began before the request had ended waited less than a round trip and says
     // nothing about the path. The kernel's minimum leaves little room below it (its own way to the
     // device); the SYN's round trip alone may have been slow, and half of it separates the two.
-    let plausible = match tcp.and_then(|t| t.min_rtt) {
+    let plausible = match tcp.and_then(|t| t.min_rtt).or(quic) {
         Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)).max(min / 2),
         None => floor / 2,
     };

@@ -188,6 +188,16 @@ pub enum Cause {
     NotHttp { detail: String },
     /// The server broke HTTP/2, or ended the connection with an error.
     Http2 { detail: String },
+    /// The QUIC handshake or connection came to an end of its own (RFC 9000 §20).
+    Quic {
+        /// What happened.
+        detail: String,
+    },
+    /// The server broke HTTP/3, or ended the stream (RFC 9114 §8).
+    Http3 {
+        /// What happened.
+        detail: String,
+    },
     /// The server ended the HTTP/2 stream with an error.
     Http2Stream { detail: String },
     /// The body's encoding does not decode.
@@ -258,6 +268,8 @@ impl Cause {
             | Self::NotHttp { .. }
             | Self::Http2 { .. }
             | Self::Http2Stream { .. }
+            | Self::Quic { .. }
+            | Self::Http3 { .. }
             | Self::BadContentEncoding { .. }
             | Self::HttpStatus { .. }
             | Self::BadRedirect { .. } => Fault::Peer,
@@ -301,6 +313,8 @@ impl Cause {
             Self::NotHttp { .. } => "not-http",
             Self::Http2 { .. } => "http2",
             Self::Http2Stream { .. } => "http2-stream",
+            Self::Quic { .. } => "quic",
+            Self::Http3 { .. } => "http3",
             Self::BadContentEncoding { .. } => "bad-content-encoding",
             Self::HttpStatus { .. } => "http-status",
             Self::TimedOut { .. } => "timed-out",
@@ -464,6 +478,8 @@ impl fmt::Display for Cause {
                 write!(f, "the body's transfer coding is broken: {detail}")
             }
             Self::NotHttp { detail } => write!(f, "the answer is not HTTP: {detail}"),
+            Self::Quic { detail } => write!(f, "error in QUIC: {detail}"),
+            Self::Http3 { detail } => write!(f, "error in HTTP/3: {detail}"),
             Self::Http2 { detail } | Self::Http2Stream { detail } => {
                 write!(f, "HTTP/2 error: {detail}")
             }

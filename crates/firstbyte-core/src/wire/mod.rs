@@ -2,4 +2,5 @@
 
 pub mod client_hello;
 pub mod http2;
+pub mod quic;
 pub mod tls;

@@ -141,12 +141,15 @@ async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Resu
 /// A connection on which the server may speak: at once where early data is taken, and what tells when
 /// its handshake is complete; else when it is complete.
 async fn established(
-    connecting: Connecting,
+    mut connecting: Connecting,
     server: &Server,
 ) -> io::Result<(quinn::Connection, Option<ZeroRttAccepted>)> {
     let takes_early_data =
         matches!(server.site.early_data, EarlyData::Accept | EarlyData::TooEarly);
     let connecting = if takes_early_data {
+        // A post-quantum ClientHello takes two datagrams. Before it is whole the client's limits are not
+        // known, and a stream that is opened then waits for ever.
+        connecting.handshake_data().await.map_err(io::Error::other)?;
         match connecting.into_0rtt() {
             Ok((connection, complete)) => return Ok((connection, Some(complete))),
             Err(connecting) => connecting,

@@ -174,6 +174,9 @@ pub(super) struct VisitArgs {
     /// HTTP/2 or nothing; with http:// without asking first
     #[arg(long = "http2-prior-knowledge", help_heading = "HTTP", group = "http")]
     pub http2_prior_knowledge: bool,
+    /// HTTP/3 over QUIC or nothing
+    #[arg(long = "http3-only", help_heading = "HTTP", group = "http")]
+    pub http3_only: bool,
     /// Header field to add; NAME: removes a generated one, NAME; sends it empty
     #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
     pub header: Vec<String>,

@@ -107,6 +107,8 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         | Cause::CertificateInvalid { .. } => 60,
         Cause::BadContentEncoding { .. } => 61,
         Cause::Http2Stream { .. } => 92,
+        Cause::Http3 { .. } => 95,
+        Cause::Quic { .. } => 96,
         Cause::ClientCertificateRequired => 98,
         Cause::BadRedirect { .. } => UNSUPPORTED_SCHEME,
         // It failed when it was measured; showing it does not.

@@ -197,6 +197,8 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
             HttpVersion::Http1
         } else if args.http2_prior_knowledge {
             HttpVersion::Http2
+        } else if args.http3_only {
+            HttpVersion::Http3
         } else {
             HttpVersion::Negotiate
         },

@@ -129,6 +129,12 @@ fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(remote), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
+    bind_to(&socket, bind)?;
+    Ok(socket)
+}
+
+/// Has `socket` leave from where the user said.
+pub(super) fn bind_to(socket: &Socket, bind: &Bind) -> io::Result<()> {
     match bind {
         Bind::Any => {}
         Bind::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into())?,
@@ -137,7 +143,7 @@ fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
         #[cfg(not(target_os = "linux"))]
         Bind::Device(_) => return Err(io::ErrorKind::Unsupported.into()),
     }
-    Ok(socket)
+    Ok(())
 }
 
 /// An open TCP connection that notes what passes through it.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use firstbyte_core::timeline::{Cause, Connection, Header, Mark, PhaseName};
+use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -238,15 +238,6 @@ impl Open {
     pub(super) fn note_kernel(&self) {
         self.stream.borrow().note_kernel();
     }
-
-    /// The addresses and facts that an exchange on an open connection has from its beginning.
-    pub(super) fn note_reuse(&self, seen: &Shared, first: &Connection) {
-        let mut seen = seen.borrow_mut();
-        let facts = &mut seen.connection.facts;
-        (facts.remote, facts.local) = (first.facts.remote, first.facts.local);
-        facts.reused = true;
-        facts.tls.clone_from(&first.facts.tls);
-    }
 }
 
 enum Problem {
@@ -260,13 +251,15 @@ impl From<hyper::Error> for Problem {
     }
 }
 
-fn note_head(head: &http::response::Parts, seen: &Shared) {
+/// Takes note of a response's head.
+pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
     let mut seen = seen.borrow_mut();
     seen.phase = PhaseName::Receive;
     let Some(http) = &mut seen.connection.facts.http else { return };
     http.version = Some(match head.version {
         http::Version::HTTP_10 => "1.0".into(),
         http::Version::HTTP_2 => "2".into(),
+        http::Version::HTTP_3 => "3".into(),
         _ => "1.1".into(),
     });
     http.status = Some(head.status.as_u16());
@@ -383,6 +376,13 @@ fn request(target: &Target, options: &HttpOptions, http2: bool) -> http::Request
     }
     apply(headers, &options.headers, http2);
     request
+}
+
+/// The request's head for HTTP/3, which says what HTTP/2 says (RFC 9114 §4.3).
+pub(super) fn request_head(target: &Target, options: &HttpOptions) -> http::Request<()> {
+    let (mut head, _) = request(target, options, true).into_parts();
+    head.version = http::Version::HTTP_3;
+    http::Request::from_parts(head, ())
 }
 
 fn apply(headers: &mut HeaderMap, changes: &[HeaderChange], http2: bool) {

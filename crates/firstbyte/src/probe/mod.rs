@@ -7,8 +7,11 @@
 mod body;
 mod connect;
 mod http;
+mod http3;
 mod observation;
+mod open;
 pub mod options;
+mod quic;
 mod resolve;
 mod stream;
 mod target;
@@ -30,8 +33,8 @@ pub use self::target::{BadTarget, Target};
 pub use self::tls::TlsSetupError;
 
 use self::body::Body;
-use self::http::Open;
 use self::observation::{Observation, Shared, When};
+use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
 use self::resolve::Resolver;
 use self::stream::Stream;
@@ -100,6 +103,10 @@ impl NetProber {
     pub fn new(options: Options) -> Result<Self, SetupError> {
         let resolver = Resolver::new(&options.resolver).map_err(SetupError::Resolver)?;
         let tls = Tls::new(&options.tls, options.http.version).map_err(SetupError::Tls)?;
+        if options.http.version == HttpVersion::Http3 {
+            // Over QUIC key shares are made within the sample: the TLS stack's own start is not to be.
+            tls.warm_up();
+        }
         Ok(Self { options, resolver, tls, interrupted: Notify::new(), kept: RefCell::new(None) })
     }
 
@@ -115,7 +122,7 @@ impl NetProber {
         // part of the path. The first one also pays for the TLS stack's own start.
         let kept = if self.options.reuse { self.kept.take() } else { None };
         let session = match kept {
-            None if target.tls => self.tls.begin(&target.host).map(Some),
+            None if target.tls && !self.speaks_quic() => self.tls.begin(&target.host).map(Some),
             _ => Ok(None),
         };
         let seen = Observation::start(target.url.as_str());
@@ -153,14 +160,20 @@ impl NetProber {
         after: After,
     ) -> Result<(), Cause> {
         let early = self.goes_early(&http.method);
-        let handshakes = self.handshakes(target, session, early, seen);
-        let (stream, http2) = match self.options.connect_timeout {
-            Some(limit) => tokio::time::timeout(limit, handshakes)
+        let opening = async {
+            if self.speaks_quic() {
+                self.open_quic(target, early, seen).await
+            } else {
+                let (stream, http2) = self.handshakes(target, session, early, seen).await?;
+                Ok(Open::Tcp(http::Open::new(stream, http2)))
+            }
+        };
+        let mut open = match self.options.connect_timeout {
+            Some(limit) => tokio::time::timeout(limit, opening)
                 .await
                 .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?,
-            None => handshakes.await?,
+            None => opening.await?,
         };
-        let mut open = Open::new(stream, http2);
         let result = self.exchange(&mut open, target, http, seen).await;
         match after {
             _ if result.is_err() => open.close(),
@@ -188,7 +201,7 @@ impl NetProber {
         http: &HttpOptions,
         seen: &Shared,
     ) -> Result<(), Cause> {
-        kept.open.note_reuse(seen, &kept.first);
+        Open::note_reuse(seen, &kept.first);
         self.exchange(&mut kept.open, target, http, seen).await?;
         kept.open.note_kernel();
         self.kept.replace(Some(kept));
@@ -223,6 +236,23 @@ impl NetProber {
             SessionUse::EarlyData { any_method } => any_method || method.is_safe(),
             _ => false,
         }
+    }
+
+    fn speaks_quic(&self) -> bool {
+        self.options.http.version == HttpVersion::Http3
+    }
+
+    /// Name and QUIC.
+    async fn open_quic(&self, target: &Target, early: bool, seen: &Shared) -> Result<Open, Cause> {
+        if !target.tls {
+            return Err(Cause::Http3 { detail: "there is no HTTP/3 without TLS".into() });
+        }
+        let tls = self.tls.begin_quic(&target.host);
+        let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;
+        let (host, port) = self.connect_to(target);
+        let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let connection = quic::open(seen, &self.options, resolved, port, &tls, early).await?;
+        Ok(Open::Quic(http3::Open::new(connection)))
     }
 
     /// Name, TCP and TLS. Says whether HTTP/2 is to be spoken.

@@ -620,7 +620,9 @@ fn process_record(
         connection.read_tls(&mut record).map_err(|e| io_cause(&e, "read TLS records"))?;
     }
     let state = connection.process_new_packets();
-    let state = state.map_err(|error| tls::cause(&error, &tls.session))?;
+    let state = state.map_err(|error| {
+        tls::cause(&error, &tls.session.offered, || tls.session.facts().certificates)
+    })?;
     tls.note_decrypted(unread, state.plaintext_bytes_to_read());
     let connection = &tls.session.connection;
     if handshaking && !connection.is_handshaking() {

@@ -1,16 +1,19 @@
 //! What the TLS stack reports, as causes that say whose fault it is.
 
-use firstbyte_core::timeline::Cause;
+use firstbyte_core::timeline::{Cause, Certificate};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
-use super::Session;
+use super::Offered;
 
 /// The cause behind `error`.
-pub(crate) fn cause(error: &Error, session: &Session) -> Cause {
-    let offered = &session.offered;
+pub(crate) fn cause(
+    error: &Error,
+    offered: &Offered,
+    certificates: impl FnOnce() -> Vec<Certificate>,
+) -> Cause {
     match error {
-        Error::InvalidCertificate(error) => certificate(error, session),
+        Error::InvalidCertificate(error) => certificate(error, certificates),
         Error::NoApplicationProtocol => Cause::AlpnMismatch { offered: offered.alpn.clone() },
         Error::AlertReceived(alert) => match alert {
             AlertDescription::ProtocolVersion => {
@@ -50,7 +53,7 @@ pub(crate) fn cause(error: &Error, session: &Session) -> Cause {
     }
 }
 
-fn certificate(error: &CertificateError, session: &Session) -> Cause {
+fn certificate(error: &CertificateError, certificates: impl FnOnce() -> Vec<Certificate>) -> Cause {
     match error {
         CertificateError::Expired => Cause::CertificateExpired { not_after: None },
         CertificateError::ExpiredContext { not_after, .. } => {
@@ -70,7 +73,7 @@ fn certificate(error: &CertificateError, session: &Session) -> Cause {
             }
         }
         CertificateError::UnknownIssuer => {
-            let chain = session.facts().certificates;
+            let chain = certificates();
             match chain.as_slice() {
                 [only] if only.subject == only.issuer => {
                     Cause::CertificateSelfSigned { subject: only.subject.clone() }

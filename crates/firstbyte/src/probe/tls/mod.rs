@@ -5,6 +5,7 @@
 
 mod certificate;
 mod errors;
+mod quic;
 mod session;
 mod verifier;
 
@@ -21,11 +22,12 @@ use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 
 pub(super) use certificate::describe as describe_certificate;
 pub(super) use errors::cause;
+pub(super) use quic::QuicTls;
 use verifier::Verifier;
 
 use super::describe_io;
 use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
-pub(super) use session::SessionStore;
+use session::SessionStore;
 
 /// The groups offered unless told otherwise: those browsers offer, with shares for the first two.
 const DEFAULT_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "P-256", "P-384"];
@@ -109,19 +111,7 @@ impl Tls {
     /// Begins a handshake with `host`.
     pub(super) fn begin(&self, host: &str) -> Result<Session, String> {
         let name = server_name(host)?;
-        let mut config = self.config.clone();
-        let verifier = match &self.shared_verifier {
-            Some(verifier) => Arc::clone(verifier),
-            None => {
-                let verifier = Arc::new(Verifier::new(
-                    self.roots.clone(),
-                    Arc::clone(self.config.crypto_provider()),
-                    self.insecure,
-                ));
-                config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
-                verifier
-            }
-        };
+        let (config, verifier) = self.for_one_handshake();
         let had_tls12_session = self.sessions.has_tls12_session(&name);
         let connection =
             ClientConnection::new(Arc::new(config), name.clone()).map_err(|e| e.to_string())?;
@@ -134,6 +124,27 @@ impl Tls {
             name,
             sessions: self.shared_verifier.is_some().then(|| Arc::clone(&self.sessions)),
         })
+    }
+
+    /// Has the TLS stack do what it does only once.
+    pub(super) fn warm_up(&self) {
+        let mut config = self.config.clone();
+        config.resumption = Resumption::disabled();
+        if let Ok(nobody) = ServerName::try_from("localhost") {
+            let _ = ClientConnection::new(Arc::new(config), nobody);
+        }
+    }
+
+    /// The configuration and the verifier of one handshake.
+    fn for_one_handshake(&self) -> (ClientConfig, Arc<Verifier>) {
+        let mut config = self.config.clone();
+        if let Some(verifier) = &self.shared_verifier {
+            return (config, Arc::clone(verifier));
+        }
+        let crypto = Arc::clone(self.config.crypto_provider());
+        let verifier = Arc::new(Verifier::new(self.roots.clone(), crypto, self.insecure));
+        config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
+        (config, verifier)
     }
 
     /// Whether there is a session to offer to `host`.

@@ -2,6 +2,7 @@
 //!
 //! With `-k` a bad certificate is remembered as not verified, and the handshake goes on.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
@@ -12,11 +13,13 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// What a server showed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(in crate::probe) struct Seen {
     /// Its certificates, leaf first.
     pub chain: Vec<CertificateDer<'static>>,
     /// Whether they were good; absent while unchecked.
     pub verified: Option<bool>,
+    /// What was wrong with them.
+    pub error: Option<CertificateError>,
 }
 
 /// A verifier for one handshake.
@@ -26,6 +29,7 @@ pub(super) struct Verifier {
     crypto: Arc<CryptoProvider>,
     insecure: bool,
     seen: Mutex<Seen>,
+    verified: AtomicU64,
 }
 
 impl Verifier {
@@ -34,7 +38,12 @@ impl Verifier {
         crypto: Arc<CryptoProvider>,
         insecure: bool,
     ) -> Self {
-        Self { roots, crypto, insecure, seen: Mutex::default() }
+        Self { roots, crypto, insecure, seen: Mutex::default(), verified: AtomicU64::new(0) }
+    }
+
+    /// How many chains it has been shown.
+    pub(super) fn verified(&self) -> u64 {
+        self.verified.load(Ordering::Relaxed)
     }
 
     pub(super) fn seen(&self) -> Seen {
@@ -61,7 +70,12 @@ impl ServerCertVerifier for Verifier {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen {
             chain: chain.map(|c| c.clone().into_owned()).collect(),
             verified: Some(result.is_ok()),
+            error: match &result {
+                Err(Error::InvalidCertificate(error)) => Some(error.clone()),
+                _ => None,
+            },
         };
+        self.verified.fetch_add(1, Ordering::Relaxed);
         if self.insecure { Ok(ServerCertVerified::assertion()) } else { result }
     }
 

@@ -1,0 +1,181 @@
+//! QUIC packets, as far as they can be told apart without keys (RFC 9000 §17, RFC 9369 §3.2).
+//!
+//! Input: one UDP datagram. Output: the kinds and lengths of the packets in it. Nothing is decrypted.
+//! Hostile bytes end the list, never panic.
+
+/// Kind of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacketKind {
+    /// Carries the first messages of the handshake.
+    Initial,
+    /// Carries data before the handshake is complete.
+    ZeroRtt,
+    /// Carries the rest of the handshake.
+    Handshake,
+    /// The server asks for proof of the address.
+    Retry,
+    /// The server names the versions it speaks.
+    VersionNegotiation,
+    /// With a short header: all that follows the handshake.
+    OneRtt,
+}
+
+impl PacketKind {
+    /// The name in RFC 9000.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "Initial",
+            Self::ZeroRtt => "0-RTT",
+            Self::Handshake => "Handshake",
+            Self::Retry => "Retry",
+            Self::VersionNegotiation => "Version Negotiation",
+            Self::OneRtt => "1-RTT",
+        }
+    }
+}
+
+/// A packet in a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Its kind.
+    pub kind: PacketKind,
+    /// Its version; absent with a short header.
+    pub version: Option<u32>,
+    /// Its length with its header, bytes.
+    pub bytes: usize,
+}
+
+const LONG_HEADER: u8 = 0x80;
+const FIXED_BIT: u8 = 0x40;
+/// RFC 9369 §3.1.
+const VERSION_2: u32 = 0x6b33_43cf;
+
+/// The packets of `datagram`, in order. What is no packet, such as padding behind the last one, is
+/// left out.
+pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet> + '_ {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let packet = first_packet(rest, rest.len() == datagram.len())?;
+        rest = rest.get(packet.bytes..).unwrap_or_default();
+        Some(packet)
+    })
+}
+
+/// The packet that `bytes` begin with, which `lead` the datagram or follow another.
+fn first_packet(bytes: &[u8], lead: bool) -> Option<Packet> {
+    let first = *bytes.first()?;
+    let whole = bytes.len();
+    if first & LONG_HEADER == 0 {
+        // A packet with a short header takes the rest of the datagram.
+        let short = Packet { kind: PacketKind::OneRtt, version: None, bytes: whole };
+        // The fixed bit may be greased (RFC 9287); behind a packet, without it, there is padding.
+        return (lead || first & FIXED_BIT != 0).then_some(short);
+    }
+    let mut reader = Reader(&bytes[1..]);
+    let version = u32::try_from(reader.number(4)?).ok()?;
+    let destination = reader.number(1)?;
+    reader.take(usize::try_from(destination).ok()?)?;
+    let source = reader.number(1)?;
+    reader.take(usize::try_from(source).ok()?)?;
+    if version == 0 {
+        let kind = PacketKind::VersionNegotiation;
+        return Some(Packet { kind, version: Some(version), bytes: whole });
+    }
+    let kinds = if version == VERSION_2 {
+        [PacketKind::Retry, PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Handshake]
+    } else {
+        [PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Handshake, PacketKind::Retry]
+    };
+    let kind = kinds[usize::from(first >> 4 & 0b11)];
+    if kind == PacketKind::Retry {
+        return Some(Packet { kind, version: Some(version), bytes: whole });
+    }
+    if kind == PacketKind::Initial {
+        let token = reader.variable()?;
+        reader.take(usize::try_from(token).ok()?)?;
+    }
+    let length = usize::try_from(reader.variable()?).ok()?;
+    reader.take(length)?;
+    Some(Packet { kind, version: Some(version), bytes: whole - reader.0.len() })
+}
+
+/// Takes bytes from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// A number of so many bytes.
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// A number whose first two bits say how long it is (RFC 9000 §16).
+    fn variable(&mut self) -> Option<u64> {
+        let length = 1 << (self.0.first()? >> 6);
+        let number = self.number(length)?;
+        Some(number & (u64::MAX >> (64 - 8 * length + 2)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn long(kind: u8, version: u32, payload: usize) -> Vec<u8> {
+        let mut packet = vec![LONG_HEADER | FIXED_BIT | kind << 4];
+        packet.extend(version.to_be_bytes());
+        packet.extend([4, 1, 2, 3, 4, 0]);
+        if kind == 0 {
+            packet.extend([2, 9, 9]);
+        }
+        packet.extend((0x4000 | payload as u16).to_be_bytes());
+        packet.extend(vec![0xaa; payload]);
+        packet
+    }
+
+    #[test]
+    fn coalesced_packets_are_told_apart() {
+        let mut datagram = long(0, 1, 300);
+        let initial = datagram.len();
+        datagram.extend(long(2, 1, 500));
+        datagram.extend([FIXED_BIT, 1, 2, 3]);
+        let found: Vec<_> = packets(&datagram).map(|p| (p.kind, p.bytes)).collect();
+        let handshake = datagram.len() - initial - 4;
+        assert_eq!(
+            found,
+            [
+                (PacketKind::Initial, initial),
+                (PacketKind::Handshake, handshake),
+                (PacketKind::OneRtt, 4)
+            ]
+        );
+    }
+
+    #[test]
+    fn version_2_numbers_its_types_otherwise() {
+        let kinds: Vec<_> = packets(&long(2, VERSION_2, 20)).map(|p| p.kind).collect();
+        assert_eq!(kinds, [PacketKind::ZeroRtt]);
+    }
+
+    #[test]
+    fn padding_behind_the_last_packet_is_none() {
+        let mut datagram = long(2, 1, 100);
+        datagram.extend([0; 50]);
+        assert_eq!(packets(&datagram).count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let total: usize = packets(&bytes).map(|p| p.bytes).sum();
+            prop_assert!(total <= bytes.len());
+        }
+    }
+}

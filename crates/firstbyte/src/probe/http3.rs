@@ -1,0 +1,218 @@
+//! HTTP/3 over an open QUIC connection (RFC 9114): one exchange after the other.
+//!
+//! h3 speaks the protocol; this module polls it, its connection and QUIC in turn, a datagram at a time.
+
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+use bytes::{Buf, Bytes};
+use firstbyte_core::timeline::{Cause, Mark, PhaseName};
+use h3::client::{Connection as H3, SendRequest};
+use h3::error::StreamError;
+
+use super::body::Body;
+use super::http;
+use super::observation::{Shared, When};
+use super::options::HttpOptions;
+use super::quic::{SharedConnection, Streams};
+use super::target::Target;
+
+/// A connection that HTTP/3 is spoken over.
+pub(super) struct Open {
+    connection: SharedConnection,
+    h3: Option<(H3<Streams, Bytes>, SendRequest<Streams, Bytes>)>,
+}
+
+enum Problem {
+    H3(StreamError),
+    Setup(h3::error::ConnectionError),
+    Told(Cause),
+    /// The server did not take the early data: the request has to be sent again.
+    Rejected,
+}
+
+impl From<StreamError> for Problem {
+    fn from(error: StreamError) -> Self {
+        Self::H3(error)
+    }
+}
+
+impl Open {
+    pub(super) fn new(connection: SharedConnection) -> Self {
+        Self { connection, h3: None }
+    }
+
+    /// Sends the request and receives the response to its end.
+    pub(super) async fn exchange(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        body: &mut Body,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        seen.borrow_mut().phase = PhaseName::Send;
+        if self.h3.is_some() {
+            self.connection.borrow_mut().observe(seen);
+        }
+        let early = self.connection.borrow().is_early();
+        let mut result = self.attempt(target, options, body, seen, early).await;
+        if matches!(result, Err(Problem::Rejected)) {
+            // What was begun as early data is gone, streams and all (RFC 9001 §4.6.2).
+            self.h3 = None;
+            seen.borrow_mut().phase = PhaseName::Send;
+            result = self.attempt(target, options, body, seen, false).await;
+        }
+        let mut connection = self.connection.borrow_mut();
+        connection.note_facts();
+        if let Some(http) = &mut seen.borrow_mut().connection.facts.http {
+            http.request_bytes = connection.request_bytes();
+            http.upload_bytes = Some(options.body.as_ref().map_or(0, |b| b.len() as u64));
+        }
+        result.map_err(|problem| {
+            let lost = connection.lost();
+            match (problem, lost) {
+                (Problem::Told(cause), _) => cause,
+                (_, Some(_)) if connection.answered() => {
+                    Cause::BodyCutShort { received: body.received() }
+                }
+                (_, Some(lost)) => connection.cause(&lost),
+                (Problem::H3(error), None) => Cause::Http3 { detail: error.to_string() },
+                (Problem::Setup(error), None) => Cause::Http3 { detail: error.to_string() },
+                (Problem::Rejected, None) => {
+                    Cause::Http3 { detail: "early data was rejected twice".into() }
+                }
+            }
+        })
+    }
+
+    async fn attempt(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        body: &mut Body,
+        seen: &Shared,
+        early: bool,
+    ) -> Result<(), Problem> {
+        let connection = SharedConnection::clone(&self.connection);
+        let conversation = self.converse(target, options, body, seen);
+        let mut conversation = std::pin::pin!(conversation);
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
+                    return Poll::Ready(result);
+                }
+                if early && connection.borrow().early_rejected() {
+                    return Poll::Ready(Err(Problem::Rejected));
+                }
+                if !connection.borrow_mut().step(cx) {
+                    // What is lost has to reach the conversation, which then ends.
+                    if connection.borrow().is_alive() {
+                        return Poll::Pending;
+                    }
+                    return match conversation.as_mut().poll(cx) {
+                        Poll::Ready(result) => Poll::Ready(result),
+                        Poll::Pending => {
+                            Poll::Ready(Err(Problem::Told(Cause::ClosedBeforeResponse)))
+                        }
+                    };
+                }
+            }
+        })
+        .await
+    }
+
+    async fn converse(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        body: &mut Body,
+        seen: &Shared,
+    ) -> Result<(), Problem> {
+        let (driver, sender) = match &mut self.h3 {
+            Some(h3) => h3,
+            None => {
+                let mut builder = h3::client::builder();
+                // Nothing but the exchange is to be on the wire.
+                builder.send_grease(false);
+                let streams = Streams(SharedConnection::clone(&self.connection));
+                let built = builder.build(streams).await.map_err(Problem::Setup)?;
+                self.h3.insert(built)
+            }
+        };
+        let connection = &self.connection;
+        let exchange = async {
+            let mut stream = sender.send_request(http::request_head(target, options)).await?;
+            if let Some(upload) = options.body.clone().filter(|b| !b.is_empty()) {
+                stream.send_data(upload).await?;
+            }
+            stream.finish().await?;
+            let (head, ()) = stream.recv_response().await?.into_parts();
+            http::note_head(&head, seen);
+            body.begin(head.status, &head.headers).map_err(Problem::Told)?;
+            while let Some(mut data) = stream.recv_data().await? {
+                while data.has_remaining() {
+                    let piece = data.copy_to_bytes(data.chunk().len());
+                    body.take(&piece).map_err(Problem::Told)?;
+                }
+            }
+            if let Some(arrival) = connection.borrow().last_arrival() {
+                seen.borrow_mut().mark(Mark::ResponseEnd, When::Arrival(arrival));
+            }
+            let announced = head.headers.get(::http::header::CONTENT_LENGTH);
+            let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+            let bodiless = options.method == ::http::Method::HEAD || head.status == 304;
+            if announced.is_some_and(|bytes| bytes != body.received()) && !bodiless {
+                return Err(Problem::Told(Cause::BodyCutShort { received: body.received() }));
+            }
+            body.finish().map_err(Problem::Told)
+        };
+        let mut exchange = std::pin::pin!(exchange);
+        poll_fn(|cx| {
+            // Its errors come out of the exchange as well.
+            let _ = driver.poll_close(cx);
+            exchange.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Whether another exchange can follow.
+    pub(super) async fn is_usable(&mut self) -> bool {
+        let connection = &self.connection;
+        poll_fn(|cx| {
+            while connection.borrow_mut().step(cx) {}
+            Poll::Ready(connection.borrow().is_alive())
+        })
+        .await
+    }
+
+    /// Goes on until the server has left a session for another connection.
+    pub(super) async fn await_session(&self) -> Result<(), Cause> {
+        let connection = &self.connection;
+        poll_fn(|cx| {
+            loop {
+                let mut connection = connection.borrow_mut();
+                if connection.left_a_session() {
+                    return Poll::Ready(Ok(()));
+                }
+                if !connection.is_alive() {
+                    return Poll::Ready(Err(Cause::ClosedBeforeResponse));
+                }
+                if !connection.step(cx) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes over what the kernel knows by now of a connection that stays open.
+    pub(super) fn note_kernel(&self) {
+        self.connection.borrow_mut().note_kernel();
+    }
+
+    /// Closes the connection, as far as that needs no waiting.
+    pub(super) fn close(self) {
+        drop(self.h3);
+        self.connection.borrow_mut().close();
+    }
+}

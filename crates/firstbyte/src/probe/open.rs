@@ -1,0 +1,75 @@
+//! A connection that is open, whatever it is made of.
+
+use firstbyte_core::timeline::{Cause, Connection};
+
+use super::body::Body;
+use super::observation::Shared;
+use super::options::HttpOptions;
+use super::target::Target;
+use super::{http, http3};
+
+/// A connection that exchanges are made on.
+pub(super) enum Open {
+    /// HTTP/1.1 or HTTP/2 over TCP.
+    Tcp(http::Open),
+    /// HTTP/3 over QUIC.
+    Quic(http3::Open),
+}
+
+impl Open {
+    /// Sends the request and receives the response to its end.
+    pub(super) async fn exchange(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        body: &mut Body,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        match self {
+            Self::Tcp(open) => open.exchange(target, options, body, seen).await,
+            Self::Quic(open) => open.exchange(target, options, body, seen).await,
+        }
+    }
+
+    /// Whether another exchange can follow: asked between two of them.
+    pub(super) async fn is_usable(&mut self) -> bool {
+        match self {
+            Self::Tcp(open) => open.is_usable().await,
+            Self::Quic(open) => open.is_usable().await,
+        }
+    }
+
+    /// Waits until the server has left a session for another connection.
+    pub(super) async fn await_session(&self) -> Result<(), Cause> {
+        match self {
+            Self::Tcp(open) => open.await_session().await,
+            Self::Quic(open) => open.await_session().await,
+        }
+    }
+
+    /// Takes over what the kernel knows by now of a connection that stays open.
+    pub(super) fn note_kernel(&self) {
+        match self {
+            Self::Tcp(open) => open.note_kernel(),
+            Self::Quic(open) => open.note_kernel(),
+        }
+    }
+
+    /// What an exchange on an open connection has from its beginning: what is known of `first`, the
+    /// exchange that it was opened for.
+    pub(super) fn note_reuse(seen: &Shared, first: &Connection) {
+        let mut seen = seen.borrow_mut();
+        let facts = &mut seen.connection.facts;
+        (facts.remote, facts.local) = (first.facts.remote, first.facts.local);
+        facts.reused = true;
+        facts.tls.clone_from(&first.facts.tls);
+    }
+
+    /// Closes the connection, as far as that needs no waiting.
+    pub(super) fn close(self) {
+        match self {
+            Self::Tcp(open) => open.close(),
+            Self::Quic(open) => open.close(),
+        }
+    }
+}

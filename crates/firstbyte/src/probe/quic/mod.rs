@@ -1,0 +1,140 @@
+//! QUIC (RFC 9000): opens a connection, and carries streams for HTTP/3.
+//!
+//! quinn-proto is the protocol's state machine; `connection` feeds it one datagram at a time and lets
+//! HTTP see what came of each before the next is read, so that it is known which datagram, with which
+//! kernel stamp, brought what. `streams` is what the HTTP/3 stack reads and writes; `facts` is what can
+//! be said of the connection afterwards.
+
+mod connection;
+mod facts;
+mod streams;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName};
+
+use super::connect;
+use super::observation::{Shared, When};
+use super::options::Options;
+use super::resolve::Resolved;
+use super::tls::QuicTls;
+
+pub(super) use connection::{Connection, SharedConnection};
+pub(super) use streams::Streams;
+
+/// How long an attempt may take while there is another address to try.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Opens a connection to the first of the addresses that answers, one after the other.
+///
+/// With `early`, it is handed over as soon as early data can be sent, before anything has come back.
+pub(super) async fn open(
+    seen: &Shared,
+    options: &Options,
+    resolved: Resolved<'_>,
+    port: u16,
+    tls: &QuicTls,
+    early: bool,
+) -> Result<SharedConnection, Cause> {
+    seen.borrow_mut().phase = PhaseName::Quic;
+    let Resolved { addresses, mut late } = resolved;
+    let mut waiting: std::collections::VecDeque<_> = addresses.into();
+    let mut failure = None;
+    loop {
+        let address = match waiting.pop_front() {
+            Some(address) => address,
+            None => match late.take() {
+                Some(more) => {
+                    waiting.extend(more.await);
+                    continue;
+                }
+                None => break,
+            },
+        };
+        let remote = SocketAddr::new(address, port);
+        let index = begin(seen, remote);
+        let attempt = attempt(seen, options, remote, tls, early);
+        let last = waiting.is_empty() && late.is_none();
+        let result = if last {
+            attempt.await
+        } else {
+            let unanswered = Cause::ConnectTimedOut { remote, after: ATTEMPT_LIMIT };
+            tokio::time::timeout(ATTEMPT_LIMIT, attempt).await.unwrap_or(Err(unanswered))
+        };
+        let mut observation = seen.borrow_mut();
+        let now = observation.timebase.now();
+        let attempt = &mut observation.connection.attempts[index];
+        attempt.end = Some(now.at);
+        match result {
+            Ok(connection) => {
+                attempt.outcome = AttemptOutcome::Won;
+                drop(observation);
+                return Ok(connection);
+            }
+            Err(cause) => {
+                attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
+                let gone_elsewhere = matches!(
+                    cause,
+                    Cause::Refused { .. }
+                        | Cause::ConnectTimedOut { .. }
+                        | Cause::Unreachable { .. }
+                );
+                if !gone_elsewhere {
+                    return Err(cause);
+                }
+                failure = Some(cause);
+            }
+        }
+    }
+    Err(failure.unwrap_or(Cause::SocketSetup { detail: "there was no address to try".into() }))
+}
+
+fn begin(seen: &Shared, remote: SocketAddr) -> usize {
+    let mut seen = seen.borrow_mut();
+    let now = seen.timebase.now();
+    let attempt = Attempt { remote, start: now.at, end: None, outcome: AttemptOutcome::Lost };
+    seen.connection.attempts.push(attempt);
+    seen.connection.attempts.len() - 1
+}
+
+async fn attempt(
+    seen: &Shared,
+    options: &Options,
+    remote: SocketAddr,
+    tls: &QuicTls,
+    early: bool,
+) -> Result<SharedConnection, Cause> {
+    let mut connection = Connection::new(seen, options, remote, tls)?;
+    let departed = connection.send_first()?;
+    {
+        let mut seen = seen.borrow_mut();
+        seen.record_with(connection.recorder());
+        seen.connection.facts.remote = Some(remote);
+        seen.connection.facts.local = connection.local();
+        seen.connection.facts.quic = Some(firstbyte_core::timeline::QuicFacts::default());
+        if let Some(id) = departed {
+            seen.mark(Mark::ConnectStart, When::Departure(id));
+            seen.mark(Mark::SecureConnectionStart, When::Departure(id));
+        }
+    }
+    let early = early && connection.can_send_early();
+    let connection = Rc::new(RefCell::new(connection));
+    if early {
+        return Ok(connection);
+    }
+    let result = std::future::poll_fn(|cx| connection.borrow_mut().poll_connected(cx)).await;
+    connection.borrow().note_facts();
+    result.map_err(|error| connection.borrow_mut().cause(&error))?;
+    Ok(connection)
+}
+
+/// In the kernel's words.
+fn refused(remote: SocketAddr, error: &std::io::Error) -> Cause {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => Cause::Refused { remote },
+        _ => Cause::Unreachable { remote, detail: connect::describe(error) },
+    }
+}

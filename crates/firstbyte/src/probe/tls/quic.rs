@@ -1,0 +1,88 @@
+//! TLS as QUIC carries it (RFC 9001): what a handshake is begun with, and what it showed.
+
+use std::sync::Arc;
+
+use firstbyte_core::timeline::Cause;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, Error};
+
+use super::session::SessionStore;
+use super::verifier::{Seen, Verifier};
+use super::{Offered, Tls, describe_certificate, errors, server_name};
+
+/// What one handshake over QUIC is begun with.
+#[derive(Clone)]
+pub(in crate::probe) struct QuicTls {
+    pub config: Arc<QuicClientConfig>,
+    pub host: String,
+    /// The key-exchange group, where only one is offered.
+    pub only_group: Option<String>,
+    /// There was a session to offer.
+    pub had_session: bool,
+    verifier: Arc<Verifier>,
+    /// How many chains the verifier had seen before.
+    verified_before: u64,
+    offered: Offered,
+    name: ServerName<'static>,
+    sessions: Arc<SessionStore>,
+}
+
+impl Tls {
+    /// Begins a handshake with `host` over QUIC.
+    pub(in crate::probe) fn begin_quic(&self, host: &str) -> Result<QuicTls, String> {
+        let name = server_name(host)?;
+        let (config, verifier) = self.for_one_handshake();
+        let groups = &config.crypto_provider().kx_groups;
+        let only_group = match groups.as_slice() {
+            [group] => Some(format!("{:?}", group.name())),
+            _ => None,
+        };
+        let config = QuicClientConfig::try_from(config).map_err(|e| e.to_string())?;
+        Ok(QuicTls {
+            config: Arc::new(config),
+            host: host.to_owned(),
+            only_group,
+            had_session: self.shared_verifier.is_some() && self.sessions.has_session(&name),
+            verified_before: verifier.verified(),
+            verifier,
+            offered: self.offered.clone(),
+            name,
+            sessions: Arc::clone(&self.sessions),
+        })
+    }
+}
+
+impl QuicTls {
+    /// Whether the server showed certificates in this handshake: a full one always does, one that
+    /// takes up a session never (RFC 8446 §2.2).
+    pub(in crate::probe) fn was_certified(&self) -> bool {
+        self.verifier.verified() > self.verified_before
+    }
+
+    /// What the server showed of itself.
+    pub(in crate::probe) fn shown(&self) -> Seen {
+        if self.was_certified() { self.verifier.seen() } else { Seen::default() }
+    }
+
+    /// What was wrong with the certificate, if that ended the handshake.
+    pub(in crate::probe) fn certificate_cause(&self) -> Option<Cause> {
+        let seen = self.shown();
+        let error = Error::InvalidCertificate(seen.error?);
+        let chain = seen.chain;
+        Some(errors::cause(&error, &self.offered, || {
+            chain.iter().map(describe_certificate).collect()
+        }))
+    }
+
+    /// The cause behind an alert from the server.
+    pub(in crate::probe) fn alert_cause(&self, alert: u8) -> Cause {
+        let error = Error::AlertReceived(AlertDescription::from(alert));
+        errors::cause(&error, &self.offered, Vec::new)
+    }
+
+    /// Whether a session is there for the next handshake with this server.
+    pub(in crate::probe) fn left_a_session(&self) -> bool {
+        self.sessions.has_session(&self.name)
+    }
+}
