@@ -138,7 +138,7 @@ impl Precision {
 }
 
 /// The median of a series in the order of rounds, with its interval, for which there is one from
-/// [`FEWEST_ROUNDS`] on. Absent without values, which must be finite.
+/// [`super::FEWEST_ROUNDS`] on. Absent without values, which must be finite.
 pub fn median_estimate(values: &[f64]) -> Option<Estimate> {
     Some(Series::of(values)?.median_estimate(&Precision::of(values.len())))
 }
