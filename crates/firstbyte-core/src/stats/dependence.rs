@@ -32,19 +32,20 @@ pub fn lag1_autocorrelation(values: &[f64]) -> Option<f64> {
 
 /// [`lag1_autocorrelation`] for values whose spread is known.
 pub(super) fn lag1_within(values: &[f64], spread: &Spread) -> Option<f64> {
-    if values.len() < 3 {
+    autocorrelation(values, spread, 1)
+}
+
+fn autocorrelation(values: &[f64], spread: &Spread, lag: usize) -> Option<f64> {
+    if values.len() < lag + 2 {
         return None;
     }
     let reach = super::OUTLIER_MADS * spread.mad;
-    let clipped = |x: &f64| (x - spread.median).clamp(-reach, reach);
-    let mean = values.iter().map(clipped).sum::<f64>() / values.len() as f64;
-    let (mut covariance, mut variance, mut last) = (0.0, 0.0, None);
-    for x in values {
-        let centred = clipped(x) - mean;
-        variance += centred * centred;
-        covariance += last.map_or(0.0, |last: f64| last * centred);
-        last = Some(centred);
-    }
+    let clipped = |x: f64| (x - spread.median).clamp(-reach, reach);
+    let mean = values.iter().map(|x| clipped(*x)).sum::<f64>() / values.len() as f64;
+    let centred = |x: &f64| clipped(*x) - mean;
+    let variance: f64 = values.iter().map(|x| centred(x).powi(2)).sum();
+    let covariance: f64 =
+        values.iter().zip(&values[lag..]).map(|(x, later)| centred(x) * centred(later)).sum();
     (variance > 0.0).then(|| covariance / variance)
 }
 
@@ -54,18 +55,44 @@ pub fn notable_autocorrelation(n: usize) -> f64 {
     (1.96 / (n.max(1) as f64).sqrt()).max(0.1)
 }
 
-/// What the block bootstrap's standard error falls short of the long run's, as a factor ≥ 1, for
-/// noise with the lag-1 autocorrelation `rho` estimated from `n` rounds.
+/// What the block bootstrap's standard error of a series falls short of the long run's, as a factor
+/// ≥ 1 ("recolouring", after Andrews and Monahan 1992).
 ///
 /// Blocks of length l see correlations up to lag l only, and those at lag k with the weight
-/// `1 − k/l`. For AR(1) noise the variance of the mean and what blocks see of it have closed forms;
-/// their ratio is made good ("recolouring", after Andrews and Monahan 1992). The estimate of rho is
-/// first corrected for its bias, `(1 + 3·rho)/n` (Kendall 1954).
-pub(super) fn recolouring(rho: f64, n: usize, block: usize) -> f64 {
-    let rho = (rho + (1.0 + 3.0 * rho) / n as f64).clamp(0.0, MOST_CORRELATION);
+/// `1 − k/l`. For correlations that decay geometrically both the variance of the mean and what blocks
+/// see of it have closed forms, and their ratio is made good. What decays is taken to be a slow state
+/// of the path under independent noise (ARMA(1,1)): the first correlation tells how much of the
+/// variance the state has, one a third of a block later how slowly it decays.
+pub(super) fn recolouring_of(values: &[f64], spread: &Spread, lag1: f64) -> f64 {
+    let n = values.len();
+    let block = block_length(n);
+    // Chance correlations have no decay to be read off.
+    if lag1 < notable_autocorrelation(n) {
+        return recolouring(lag1, n);
+    }
+    let apart = (block / 3).max(1);
+    let later = autocorrelation(values, spread, 1 + apart).map_or(0.0, |r| unbiased(r, n));
+    let first = unbiased(lag1, n);
+    let decay = (later.max(0.0) / first).powf(1.0 / apart as f64);
+    shortfall(first, decay.clamp(first, MOST_CORRELATION), block)
+}
+
+/// [`recolouring_of`] a series of which only the lag-1 autocorrelation is known: as AR(1).
+pub(super) fn recolouring(lag1: f64, n: usize) -> f64 {
+    let rho = unbiased(lag1, n);
+    shortfall(rho, rho, block_length(n))
+}
+
+/// An autocorrelation estimated from `n` values, its bias of `−(1 + 3r)/n` (Kendall 1954) undone.
+fn unbiased(r: f64, n: usize) -> f64 {
+    (r + (1.0 + 3.0 * r) / n as f64).clamp(0.0, MOST_CORRELATION)
+}
+
+/// The factor for correlations `first · decay^(k−1)` at lag k.
+fn shortfall(first: f64, decay: f64, block: usize) -> f64 {
     let length = block as f64;
-    let whole = (1.0 + rho) / (1.0 - rho);
-    let unseen = 2.0 * rho * (1.0 - rho.powf(length)) / (length * (1.0 - rho).powi(2));
+    let whole = 1.0 + 2.0 * first / (1.0 - decay);
+    let unseen = 2.0 * first * (1.0 - decay.powf(length)) / (length * (1.0 - decay).powi(2));
     (whole / (whole - unseen)).sqrt()
 }
 
@@ -156,11 +183,11 @@ mod tests {
 
     #[test]
     fn recolouring_is_only_ever_wider() {
-        assert_eq!(recolouring(-0.5, 100, 9), 1.0);
-        assert!(recolouring(0.0, 100, 9) < 1.002);
+        assert_eq!(recolouring(-0.5, 100), 1.0);
+        assert!(recolouring(0.0, 100) < 1.002);
         // 1 + ρ over 1 − ρ is 9; weighted to lag 12 it is 5.9.
-        assert!((recolouring(0.8, 1_000_000, 12).powi(2) - 9.0 / 5.9).abs() < 0.02);
-        assert!(recolouring(1.5, 20, 5).is_finite());
+        assert!((shortfall(0.8, 0.8, 12).powi(2) - 9.0 / 5.9).abs() < 0.02);
+        assert!(recolouring(1.5, 20).is_finite());
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::bootstrap::{Ranked, resample, resamples};
-use super::dependence::{ALPHA, block_length, blocks, critical, lag1_within, recolouring};
+use super::dependence::{
+    ALPHA, block_length, blocks, critical, lag1_within, recolouring, recolouring_of,
+};
 use super::harrell_davis::Weights;
 use super::linear::{Side, difference_autocorrelation, difference_reach, quantile_interval};
 use super::{
@@ -81,7 +83,7 @@ pub(super) enum Method {
 
 impl Method {
     /// The one for `n` rounds.
-    fn of(n: usize, seed: u64) -> Self {
+    pub(super) fn of(n: usize, seed: u64) -> Self {
         match n <= RESAMPLED_UP_TO {
             true => Self::Resampled { resamples: resamples(n), seed },
             false => Self::Linearised,
@@ -118,17 +120,17 @@ impl Precision {
         Self { rounds, block: block_length(rounds), degrees, critical: critical(degrees) }
     }
 
-    /// How many standard errors of the block bootstrap to either side, for series with this lag-1
-    /// autocorrelation.
-    fn reach(&self, rho: f64) -> f64 {
-        self.critical * recolouring(rho, self.rounds, self.block)
+    /// How many standard errors of the block bootstrap to either side, for a quantile's share with
+    /// this lag-1 autocorrelation, of a series with this recolouring: the wider of both.
+    fn reach(&self, share_lag1: f64, recolouring_of_series: f64) -> f64 {
+        self.critical * recolouring(share_lag1, self.rounds).max(recolouring_of_series)
     }
 
     /// The interval from resampled values: the percentiles that hold 95 %, their distances from the
     /// estimate widened from the normal distribution's 1.96 standard errors to `reach`.
-    fn estimate(&self, value: f64, draws: &mut [f64], rho: f64) -> Estimate {
+    fn estimate(&self, value: f64, draws: &mut [f64], reach: f64) -> Estimate {
         draws.sort_unstable_by(f64::total_cmp);
-        let wider = self.reach(rho) / NORMAL_CRITICAL;
+        let wider = reach / NORMAL_CRITICAL;
         let end = |share: f64| {
             let percentile = quantile(draws, share).unwrap_or(value);
             value + wider * (percentile - value)
@@ -170,6 +172,8 @@ pub(crate) struct Series<'a> {
     pub(crate) spread: Spread,
     /// Lag-1 autocorrelation.
     pub(crate) autocorrelation: Option<f64>,
+    /// What its correlations widen intervals by.
+    recolouring: f64,
 }
 
 impl<'a> Series<'a> {
@@ -177,7 +181,8 @@ impl<'a> Series<'a> {
         let sorted = ascending(values);
         let spread = Spread::of(&sorted)?;
         let autocorrelation = lag1_within(values, &spread);
-        Some(Self { values, sorted, spread, autocorrelation })
+        let recolouring = autocorrelation.map_or(1.0, |r| recolouring_of(values, &spread, r));
+        Some(Self { values, sorted, spread, autocorrelation, recolouring })
     }
 
     /// The median with its interval.
@@ -196,7 +201,7 @@ impl<'a> Series<'a> {
             return Estimate::alone(value);
         }
         let side = Side { values: self.values, sorted: &self.sorted, quantile: value };
-        let reach = precision.reach(self.autocorrelation.unwrap_or(0.0));
+        let reach = precision.critical * self.recolouring;
         let Interval { low, high } = quantile_interval(&side, q, precision.block, reach);
         Estimate::within(value, low, high, precision.degrees)
     }
@@ -232,7 +237,7 @@ pub(super) fn analyse(
             base,
             variant,
             method,
-            (&precision, differences.autocorrelation.unwrap_or(0.0)),
+            (&precision, differences.recolouring),
             cache.get(n),
         ),
         autocorrelation: differences.autocorrelation,
@@ -243,7 +248,7 @@ fn quantile_effects(
     base: &[f64],
     variant: &[f64],
     method: Method,
-    (precision, rho): (&Precision, f64),
+    (precision, recolouring): (&Precision, f64),
     weights: &[Weights],
 ) -> Vec<QuantileEffect> {
     let (base_sorted, variant_sorted) = (&ascending(base), &ascending(variant));
@@ -267,8 +272,8 @@ fn quantile_effects(
         Method::Linearised => {
             for effect in effects_to_bound {
                 let (b, v) = sides(effect);
-                let widths = |rho: f64| precision.reach(rho);
-                let reach = difference_reach(&b, &v, effect.q, precision.block, widths, rho);
+                let widths = |lag1: f64| precision.reach(lag1, recolouring);
+                let reach = difference_reach(&b, &v, effect.q, precision.block, widths);
                 let value = effect.difference.value;
                 effect.difference =
                     Estimate::within(value, value - reach, value + reach, precision.degrees);
@@ -280,8 +285,8 @@ fn quantile_effects(
             let draws = resample(&Ranked::new(base), &Ranked::new(variant), &weights, plan);
             for (effect, mut draws) in effects_to_bound.iter_mut().zip(draws) {
                 let (b, v) = sides(effect);
-                let rho = difference_autocorrelation(&b, &v).max(rho);
-                effect.difference = precision.estimate(effect.difference.value, &mut draws, rho);
+                let reach = precision.reach(difference_autocorrelation(&b, &v), recolouring);
+                effect.difference = precision.estimate(effect.difference.value, &mut draws, reach);
             }
         }
     }

@@ -47,8 +47,7 @@ pub(super) struct Side<'a> {
 }
 
 /// How far the interval of the difference between two quantiles of the same rounds reaches to either
-/// side. `reach` is in standard errors, by the series' lag-1 autocorrelation; `rho` is that of the
-/// per-round differences.
+/// side. `reach` is in standard errors, by the lag-1 autocorrelation of what is averaged.
 ///
 /// Both shares' variances and covariance are taken over blocks, and carried over to the quantiles by
 /// the distance between order statistics around them.
@@ -58,7 +57,6 @@ pub(super) fn difference_reach(
     q: f64,
     block: usize,
     reach: impl Fn(f64) -> f64,
-    rho: f64,
 ) -> f64 {
     let size = base.values.len() as f64;
     let (base_shares, variant_shares) =
@@ -76,7 +74,7 @@ pub(super) fn difference_reach(
     let weighted = |[vv, bb, vb]: [f64; 3]| v * v * vv + b * b * bb - 2.0 * v * b * vb;
     let (now, next) = lag1_products(&variant_shares, &base_shares);
     let of_shares = if weighted(now) > 0.0 { weighted(next) / weighted(now) } else { 0.0 };
-    reach(rho.max(of_shares)) * (weighted([vv, bb, vb]).max(0.0) / size).sqrt()
+    reach(of_shares) * (weighted([vv, bb, vb]).max(0.0) / size).sqrt()
 }
 
 /// Lag-1 autocorrelation of the difference between both shares.
