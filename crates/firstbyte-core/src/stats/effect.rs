@@ -207,10 +207,19 @@ impl<'a> Series<'a> {
     }
 }
 
+/// Sorted by `total_cmp`. Sorting is most of the work on large runs, and whole numbers that order as
+/// the values do sort in two thirds of the time.
 fn ascending(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted
+    const SIGN: u64 = 1 << 63;
+    let mut keys: Vec<u64> = values
+        .iter()
+        .map(|x| x.to_bits())
+        .map(|bits| if bits & SIGN == 0 { bits | SIGN } else { !bits })
+        .collect();
+    keys.sort_unstable();
+    keys.into_iter()
+        .map(|key| f64::from_bits(if key & SIGN == 0 { !key } else { key ^ SIGN }))
+        .collect()
 }
 
 /// The analysis by `method`.
@@ -291,4 +300,21 @@ fn quantile_effects(
         }
     }
     effects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_order_as_values_do() {
+        let values = [3.5, -0.0, 0.0, -2.0, 1e300, -1e-300, 7.0, -2.5, f64::MIN_POSITIVE];
+        let mut expected = values;
+        expected.sort_by(f64::total_cmp);
+        let sorted = ascending(&values);
+        assert!(
+            sorted.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()),
+            "{sorted:?}"
+        );
+    }
 }
