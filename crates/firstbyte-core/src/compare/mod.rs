@@ -21,7 +21,7 @@ pub use design::{Axis, BaseMissing, Design, Pair, Role, axes_of};
 pub use summary::{CellSummary, MetricSummary, Percentile, summarise};
 pub use table::{Counts, Table};
 pub use verdict::{Verdict, judge, judge_quantile};
-pub use words::{percent, quantile_sentence, sentence};
+pub use words::{base_missing_sentence, percent, quantile_sentence, sentence};
 
 use crate::run::{Cell, Metric};
 use crate::stats::{Effect, Estimate, WeightCache, holm, paired_effect_with};

@@ -109,6 +109,10 @@ fn a_base_that_was_left_out_is_named_and_none_is_guessed() {
         design.base_missing,
         [BaseMissing { cell: 2, axis: 0, base: "TLS 1.2, 0-RTT".into() }]
     );
+    assert_eq!(
+        base_missing_sentence(&cells, &axes_of(&cells), &design.base_missing[0]),
+        "TLS 1.3, 0-RTT is compared with nothing along tls: there is no TLS 1.2, 0-RTT"
+    );
 }
 
 /// Cells left out can turn the order of appearance around; the order given is what counts.

@@ -1,6 +1,6 @@
 //! Verdicts in words.
 
-use super::design::{Axis, Pair, Role};
+use super::design::{Axis, BaseMissing, Pair, Role};
 use super::verdict::{judge_quantile, relative_quantile};
 use super::{MetricEffect, Settings, Verdict};
 use crate::run::{Cell, Metric};
@@ -32,6 +32,14 @@ pub fn quantile_sentence(
     let place = format!("at p{}", trimmed(effect.q * 100.0));
     let names = Names::of(cells, axes, pair);
     phrase(&names, metric.phrase(), &place, &relative_quantile(effect), &verdict, scale)
+}
+
+/// That a cell has nothing to be compared with along an axis: "TLS 1.3, 0-RTT is compared with nothing
+/// along tls: there is no TLS 1.2, 0-RTT".
+pub fn base_missing_sentence(cells: &[Cell], axes: &[Axis], missing: &BaseMissing) -> String {
+    let cell = cells.get(missing.cell).map(Cell::name).unwrap_or_default();
+    let axis = axes.get(missing.axis).map_or("", |axis| axis.name.as_str());
+    format!("{cell} is compared with nothing along {axis}: there is no {}", missing.base)
 }
 
 /// Who is compared, and where.
