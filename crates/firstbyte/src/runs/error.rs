@@ -26,6 +26,8 @@ pub enum RunError {
     Line { path: PathBuf, line: u64, detail: String },
     /// A sample is damaged behind its row.
     Sample { path: PathBuf, offset: u64, detail: String },
+    /// A table cannot be read.
+    Table { path: PathBuf, line: usize, detail: String },
     /// Reading or writing failed.
     Io { path: PathBuf, operation: &'static str, source: io::Error },
 }
@@ -55,7 +57,7 @@ impl RunError {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "make room, and continue the run: what was measured before is in the file".into()
             }
-            Self::Sample { .. } | Self::Io { .. } => return None,
+            Self::Sample { .. } | Self::Table { .. } | Self::Io { .. } => return None,
         })
     }
 }
@@ -82,6 +84,9 @@ impl fmt::Display for RunError {
             }
             Self::Sample { path, offset, detail } => {
                 write!(f, "the sample at byte {offset} of {} is damaged: {detail}", path.display())
+            }
+            Self::Table { path, line, detail } => {
+                write!(f, "{}, line {line}: {detail}", path.display())
             }
             Self::Io { path, operation, source } => {
                 write!(f, "cannot {operation} {}: {}", path.display(), describe_io(source))

@@ -3,13 +3,15 @@
 //! Input: samples as they are taken, or files. Output: files, or cells and rows. Nothing here
 //! measures, and nothing here decides what a number means.
 
+mod curl_csv;
+mod dataset;
 pub mod environment;
 mod error;
 mod read;
-#[cfg(test)]
-mod tests;
 mod write;
 
+pub use curl_csv::CurlTable;
+pub use dataset::Dataset;
 pub use error::RunError;
 pub use read::{BadLine, Run};
 pub use write::{Creation, Done, Resumed, RunWriter};

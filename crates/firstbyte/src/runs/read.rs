@@ -137,7 +137,7 @@ impl Run {
     /// Every sample whole, in the order of `rows`, one at a time.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
         let mut line = Vec::new();
-        (0..self.rows.len()).map(move |index| self.taken_into(index, &mut line))
+        (0..self.offsets.len()).map(move |index| self.taken_into(index, &mut line))
     }
 
     fn taken_into(&self, index: usize, line: &mut Vec<u8>) -> Result<Taken, RunError> {

@@ -1,0 +1,316 @@
+//! The measurements that people already have: a table of curl's timers, one line a visit.
+//!
+//! The columns are curl's cumulative times (`time_namelookup`, `time_connect`, `time_appconnect`,
+//! `time_pretransfer`, `time_starttransfer`, `time_total`) under the names `DNS`, `Connect`, `SSL`,
+//! `Wait`, `TTFB` and `Total Time`, or curl's own. They become marks, and phases follow from those as
+//! they do for every other source. What curl did not do it prints as zero: that is absent here.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use firstbyte_core::run::{Row, Standing, Taken};
+use firstbyte_core::timeline::{
+    Cause, Connection, Failure, Fault, Mark, Offset, PhaseName, Sample, Stamp,
+};
+
+use super::RunError;
+
+/// A column: one of curl's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Dns,
+    Connect,
+    Ssl,
+    Wait,
+    Ttfb,
+    Total,
+}
+
+const TIMERS: [Timer; 6] =
+    [Timer::Dns, Timer::Connect, Timer::Ssl, Timer::Wait, Timer::Ttfb, Timer::Total];
+
+impl Timer {
+    /// What the column is called; curl's name for it first.
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Dns => &["time_namelookup", "dns", "namelookup", "dns lookup"],
+            Self::Connect => &["time_connect", "connect", "tcp", "tcp connect"],
+            Self::Ssl => &["time_appconnect", "ssl", "tls", "appconnect"],
+            Self::Wait => &["time_pretransfer", "wait", "pretransfer"],
+            Self::Ttfb => &["time_starttransfer", "ttfb", "starttransfer"],
+            Self::Total => &["time_total", "total time", "total"],
+        }
+    }
+
+    /// Whether a table cannot do without it.
+    const fn is_needed(self) -> bool {
+        matches!(self, Self::Connect | Self::Ttfb | Self::Total)
+    }
+}
+
+/// Nanoseconds by timer, cumulative; absent is what the table does not have, or curl did not do.
+type Times = [Option<u64>; TIMERS.len()];
+
+/// A table of curl's timers.
+#[derive(Debug)]
+pub struct CurlTable {
+    path: PathBuf,
+    visits: Vec<Times>,
+    /// Lines that were left out, and why.
+    pub warnings: Vec<String>,
+    has_tls: bool,
+}
+
+impl CurlTable {
+    /// Reads the table at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, its columns are not known, or no line of it is usable.
+    pub fn read(path: &Path) -> Result<Self, RunError> {
+        let bytes = std::fs::read(path).map_err(RunError::io(path, "read"))?;
+        Self::parse(path, &bytes)
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunError> {
+        let refused =
+            |line, detail: String| RunError::Table { path: path.to_owned(), line, detail };
+        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            return Err(refused(1, "the text is UTF-16; save it as UTF-8".into()));
+        }
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let text = String::from_utf8_lossy(bytes);
+        let mut rows = table::rows(&text);
+        let Some((line, head)) = rows.next() else {
+            return Err(refused(1, "there is nothing in it".into()));
+        };
+        let head = head.map_err(|detail| refused(line, detail))?;
+        let columns = Columns::of(&head).map_err(|detail| refused(line, detail))?;
+        let mut table = Self {
+            path: path.to_owned(),
+            visits: Vec::new(),
+            warnings: Vec::new(),
+            has_tls: false,
+        };
+        for (line, fields) in rows {
+            let fields = match fields {
+                // The header again: tables that were put one behind the other.
+                Ok(fields) if fields == head => continue,
+                Ok(fields) => columns.times(&fields),
+                Err(detail) => Err(detail),
+            };
+            match fields {
+                Ok(times) => {
+                    table.has_tls |= times[Timer::Ssl as usize].is_some();
+                    table.visits.push(times);
+                }
+                Err(detail) => {
+                    table.warnings.push(format!("{}, line {line}: {detail}", path.display()));
+                }
+            }
+        }
+        if table.visits.is_empty() {
+            let first = table.warnings.first().map_or("no lines after it", String::as_str);
+            return Err(refused(line, format!("no visit under this header can be used: {first}")));
+        }
+        Ok(table)
+    }
+
+    /// Where it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many visits it has.
+    pub fn len(&self) -> usize {
+        self.visits.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.visits.is_empty()
+    }
+
+    /// Its visits, reduced.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        (0..self.visits.len()).map(|index| self.taken(index).row())
+    }
+
+    /// The visit with number `index` as a sample.
+    pub fn taken(&self, index: usize) -> Taken {
+        let times = self.visits.get(index).copied().unwrap_or_default();
+        let at = |timer: Timer| times[timer as usize];
+        let mut connection = Connection::default();
+        let mut mark = |mark, at: Option<u64>| {
+            if let Some(ns) = at {
+                let offset = Offset::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
+                connection.marks.set(mark, Stamp::user(offset));
+            }
+        };
+        let failed = at(Timer::Ttfb).is_none();
+        mark(Mark::DomainLookupEnd, at(Timer::Dns));
+        mark(Mark::TcpConnected, at(Timer::Connect));
+        mark(Mark::HandshakeComplete, at(Timer::Ssl));
+        if at(Timer::Ssl).is_some() {
+            mark(Mark::SecureConnectionStart, at(Timer::Connect));
+        }
+        mark(Mark::RequestEnd, at(Timer::Wait));
+        mark(Mark::ResponseStart, at(Timer::Ttfb));
+        if !failed {
+            mark(Mark::ResponseEnd, at(Timer::Total));
+        }
+        connection.facts.reused = !failed && at(Timer::Connect).is_none();
+        if failed {
+            connection.failure = Some(self.failure(&times));
+        }
+        Taken {
+            cell: 0,
+            standing: if failed { Standing::Failed } else { Standing::Proven },
+            lateness: Duration::ZERO,
+            sample: Sample {
+                sequence: u32::try_from(index).unwrap_or(u32::MAX),
+                connection,
+                ..Sample::default()
+            },
+        }
+    }
+
+    fn failure(&self, times: &Times) -> Failure {
+        let at = |timer: Timer| times[timer as usize];
+        let phase = if at(Timer::Wait).is_some() {
+            PhaseName::Wait
+        } else if at(Timer::Ssl).is_some() {
+            PhaseName::Send
+        } else if at(Timer::Connect).is_some() {
+            if self.has_tls { PhaseName::Tls } else { PhaseName::Send }
+        } else if at(Timer::Dns).is_some() {
+            PhaseName::Connect
+        } else {
+            PhaseName::Resolve
+        };
+        let end = at(Timer::Total).and_then(|ns| i64::try_from(ns).ok());
+        Failure {
+            phase,
+            cause: Cause::Recorded {
+                name: "unknown".into(),
+                fault: Fault::Network,
+                message: "curl got no response; why is not in the table".into(),
+                hint: None,
+            },
+            at: end.map(Offset::from_nanos),
+        }
+    }
+}
+
+/// Which field is which timer, and what it is counted in.
+#[derive(Debug)]
+struct Columns {
+    /// Position, nanoseconds a unit, and the name in the file.
+    of: [Option<(usize, f64, String)>; TIMERS.len()],
+    count: usize,
+}
+
+impl Columns {
+    fn of(head: &[String]) -> Result<Self, String> {
+        let mut of: [Option<(usize, f64, String)>; TIMERS.len()] = Default::default();
+        for (position, name) in head.iter().enumerate() {
+            let (plain, unit_ns) = unit(name)?;
+            if let Some(timer) = TIMERS.into_iter().find(|t| t.names().contains(&plain.as_str())) {
+                let column = &mut of[timer as usize];
+                if column.is_some() {
+                    return Err(format!("the column \"{name}\" is there twice"));
+                }
+                *column = Some((position, unit_ns, name.clone()));
+            }
+        }
+        let missing = TIMERS.into_iter().find(|t| t.is_needed() && of[*t as usize].is_none());
+        if missing.is_none() {
+            return Ok(Self { of, count: head.len() });
+        }
+        if head.iter().all(|field| table::number(field).is_some()) {
+            return Err("the first line has to name the columns: \
+                DNS,Connect,SSL,Wait,TTFB,Total Time"
+                .into());
+        }
+        if head.first().is_some_and(|name| name == "sequence") {
+            return Err("this is firstbyte's own CSV; give the run file it was made from".into());
+        }
+        let missing = missing.map_or("", |timer| timer.names()[1]);
+        Err(format!(
+            "no column \"{missing}\" among \"{}\"; what is read are curl's timers: \
+             DNS,Connect,SSL,Wait,TTFB,Total Time",
+            head.join("\", \"")
+        ))
+    }
+
+    /// The times of a line, checked.
+    fn times(&self, fields: &[String]) -> Result<Times, String> {
+        if fields.len() != self.count {
+            let hint = if fields.len() == 2 * self.count {
+                "; with decimal commas, separate columns by semicolons"
+            } else {
+                ""
+            };
+            return Err(format!("{} columns instead of {}{hint}", fields.len(), self.count));
+        }
+        let mut times = Times::default();
+        let mut before: Option<(u64, &str)> = None;
+        for (time, column) in times.iter_mut().zip(&self.of) {
+            let Some((position, unit_ns, name)) = column else { continue };
+            let field = &fields[*position];
+            let refused = |why: &str| format!("column {name}: \"{field}\" {why}");
+            let value = table::number(field).ok_or_else(|| refused("is not a number"))?;
+            if value < 0.0 {
+                return Err(refused("is negative"));
+            }
+            if !value.is_finite() || value * unit_ns >= 1e18 {
+                return Err(refused("is not a time"));
+            }
+            let ns = (value * unit_ns).round() as u64;
+            // curl prints zeros for what did not happen.
+            if ns == 0 {
+                continue;
+            }
+            if let Some((earlier, earlier_name)) = before
+                && ns < earlier
+            {
+                return Err(refused(&format!(
+                    "is before {earlier_name}: these are not curl's cumulative times"
+                )));
+            }
+            before = Some((ns, name));
+            *time = Some(ns);
+        }
+        if times[Timer::Total as usize].is_none() {
+            return Err("nothing was measured".into());
+        }
+        Ok(times)
+    }
+}
+
+/// The name of a column without its unit, in lower case, and the unit in nanoseconds: seconds where
+/// none is named, as curl prints them.
+fn unit(name: &str) -> Result<(String, f64), String> {
+    let lower = name.trim().to_lowercase();
+    for open in [" (", "(", " [", "["] {
+        let Some((plain, rest)) = lower.split_once(open) else { continue };
+        let unit = rest.trim_end_matches([')', ']']).trim();
+        let ns = match unit {
+            "s" | "sec" | "seconds" => 1e9,
+            "ms" | "milliseconds" => 1e6,
+            "us" | "µs" | "μs" | "microseconds" => 1e3,
+            "ns" | "nanoseconds" => 1.0,
+            _ => return Err(format!("column {name}: unknown unit \"{unit}\" (s, ms, us, ns)")),
+        };
+        return Ok((plain.trim().to_owned(), ns));
+    }
+    for (suffix, ns) in [("_ms", 1e6), (" ms", 1e6), ("_us", 1e3), (" us", 1e3), ("_ns", 1.0)] {
+        if let Some(plain) = lower.strip_suffix(suffix) {
+            return Ok((plain.to_owned(), ns));
+        }
+    }
+    Ok((lower, 1e9))
+}

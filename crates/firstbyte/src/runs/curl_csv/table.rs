@@ -1,0 +1,86 @@
+//! Lines of a table to fields, in the forms in which such tables are found: CSV with commas,
+//! semicolons or tabs, and JSON arrays, one a line or all in one.
+
+use serde_json::Value;
+
+/// A line's number, and its fields or why it has none.
+pub(super) type NumberedRow = (usize, Result<Vec<String>, String>);
+
+/// The rows of `text`, empty lines left out.
+pub(super) fn rows(text: &str) -> Box<dyn Iterator<Item = NumberedRow> + '_> {
+    let compact: String = text.chars().filter(|c| !c.is_whitespace()).take(2).collect();
+    if compact == "[["
+        && let Ok(all) = serde_json::from_str::<Vec<Value>>(text)
+    {
+        return Box::new(all.into_iter().enumerate().map(|(n, row)| (n + 1, array(&row))));
+    }
+    let lines = (1..).zip(text.lines()).map(|(n, line)| (n, line.trim()));
+    let mut lines = lines.filter(|(_, line)| !is_filler(line)).peekable();
+    // The header may be JSON where the rows are not.
+    let separator = lines.peek().map(|(_, line)| separator(line));
+    let mut separator = separator.flatten();
+    Box::new(lines.map(move |(n, line)| {
+        if line.starts_with('[') {
+            let line = line.strip_suffix(',').unwrap_or(line);
+            let parsed = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"));
+            return (n, parsed.and_then(|row| array(&row)));
+        }
+        let by = *separator.get_or_insert_with(|| self::separator(line).unwrap_or(','));
+        (n, split(line, by))
+    }))
+}
+
+/// Lines that are there for others: brackets around a list, what spreadsheets are told.
+fn is_filler(line: &str) -> bool {
+    matches!(line, "" | "[" | "]" | "],") || line.to_ascii_lowercase().starts_with("sep=")
+}
+
+/// What separates the fields of a line that is no JSON.
+fn separator(line: &str) -> Option<char> {
+    if line.starts_with('[') {
+        return None;
+    }
+    Some([';', '\t'].into_iter().find(|c| line.contains(*c)).unwrap_or(','))
+}
+
+fn array(row: &Value) -> Result<Vec<String>, String> {
+    let Value::Array(fields) = row else { return Err("not an array".into()) };
+    let fields = fields.iter().map(|field| match field {
+        Value::String(text) => Ok(text.trim().to_owned()),
+        Value::Number(number) => Ok(number.to_string()),
+        other => Err(format!("neither a number nor a string: {other}")),
+    });
+    fields.collect()
+}
+
+/// The fields of a line, without their quotes (RFC 4180).
+fn split(line: &str, separator: char) -> Result<Vec<String>, String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(c) = letters.next() {
+        let last = fields.len() - 1;
+        match c {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                fields[last].push('"');
+            }
+            '"' => quoted = !quoted,
+            c if c == separator && !quoted => fields.push(String::new()),
+            c => fields[last].push(c),
+        }
+    }
+    if quoted {
+        return Err("a quote is not closed".into());
+    }
+    Ok(fields.into_iter().map(|field| field.trim().to_owned()).collect())
+}
+
+/// A decimal number, with a point or, as some locales have it, a comma; nothing else.
+pub(super) fn number(text: &str) -> Option<f64> {
+    let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E');
+    if !text.chars().all(plain) || text.matches([',', '.']).count() > 1 {
+        return None;
+    }
+    text.replace(',', ".").parse().ok()
+}

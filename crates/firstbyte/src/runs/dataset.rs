@@ -1,0 +1,220 @@
+//! Several files as one: what each of them measured is a variant of the whole.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::document::run::{AxisRecord, RunHeader};
+use firstbyte_core::run::{Cell, Factor, Row, Taken};
+
+use super::curl_csv::CurlTable;
+use super::{Run, RunError};
+
+/// Name of the axis along which runs differ.
+const RUN: &str = "run";
+/// Name of the axis along which files differ, where one of them is a table.
+const FILE: &str = "file";
+
+/// Cells and rows, from one file or several, and the way back to whole samples.
+#[derive(Debug)]
+pub struct Dataset {
+    /// What was varied; with several files, first of all which of them it is.
+    pub axes: Vec<AxisRecord>,
+    /// The cells of all files.
+    pub cells: Vec<Cell>,
+    /// The rows of all files, one file after the other.
+    pub rows: Vec<Row>,
+    /// What whoever looks at it should know: lines left out, among others.
+    pub warnings: Vec<String>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    source: Source,
+    first_row: usize,
+    first_cell: u16,
+}
+
+/// Where samples are read from.
+#[derive(Debug)]
+enum Source {
+    Run(Box<Run>),
+    Table(CurlTable),
+}
+
+impl Source {
+    fn read(path: &Path) -> Result<Self, RunError> {
+        // A run begins with a brace; a table begins with anything else.
+        let mut begin = [0; 64];
+        let mut file = File::open(path).map_err(RunError::io(path, "read"))?;
+        let n = file.read(&mut begin).map_err(RunError::io(path, "read"))?;
+        if begin[..n].trim_ascii_start().starts_with(b"{") {
+            Run::read(path).map(|run| Self::Run(Box::new(run)))
+        } else {
+            CurlTable::read(path).map(Self::Table)
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Run(run) => run.path(),
+            Self::Table(table) => table.path(),
+        }
+    }
+
+    fn taken(&self, index: usize) -> Result<Taken, RunError> {
+        match self {
+            Self::Run(run) => run.taken(index),
+            Self::Table(table) => Ok(table.taken(index)),
+        }
+    }
+}
+
+impl Dataset {
+    /// Reads run files and tables of curl's timers, told apart by what is in them.
+    ///
+    /// # Errors
+    /// Those of the first file that cannot be read.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, RunError> {
+        let sources: Result<_, _> = paths.iter().map(|path| Source::read(path)).collect();
+        Ok(Self::of(sources?))
+    }
+
+    /// A run on its own.
+    pub fn of_run(run: Run) -> Self {
+        Self::of(vec![Source::Run(Box::new(run))])
+    }
+
+    fn of(sources: Vec<Source>) -> Self {
+        let mut data = Self {
+            axes: Vec::new(),
+            cells: Vec::new(),
+            rows: Vec::new(),
+            warnings: Vec::new(),
+            parts: Vec::new(),
+        };
+        let has_table = sources.iter().any(|source| matches!(source, Source::Table(_)));
+        // A run that is alone has its own axes to be told by; a table has nothing but its name.
+        if sources.len() > 1 || has_table {
+            let axis = if has_table { FILE } else { RUN };
+            let names = names(&sources);
+            data.axes.push(AxisRecord { name: axis.into(), values: names.clone() });
+            for (source, name) in sources.into_iter().zip(names) {
+                let label = name.clone();
+                data.add(source, Some(&Factor { axis: axis.into(), value: name, label }));
+            }
+        } else {
+            sources.into_iter().for_each(|source| data.add(source, None));
+        }
+        if data.parts.len() > 1 {
+            data.warnings.push(
+                "the files were not measured in turn: what changed between them counts as their \
+                 difference"
+                    .into(),
+            );
+        }
+        data
+    }
+
+    fn add(&mut self, mut source: Source, name: Option<&Factor>) {
+        let (first_row, base) = (self.rows.len(), self.cells.len());
+        let first_cell = u16::try_from(base).unwrap_or(u16::MAX);
+        match &mut source {
+            Source::Run(run) => {
+                for axis in &run.header.axes {
+                    self.add_axis(axis);
+                }
+                for mut cell in run.header.cells() {
+                    cell.factors.splice(0..0, name.cloned());
+                    cell.twin_of = cell.twin_of.map(|twin| twin + base);
+                    self.cells.push(cell);
+                }
+                // A run's rows are many: they are moved, not kept twice.
+                let mut rows = std::mem::take(&mut run.rows);
+                rows.iter_mut().for_each(|row| row.cell = row.cell.saturating_add(first_cell));
+                if self.rows.is_empty() {
+                    self.rows = rows
+                } else {
+                    self.rows.append(&mut rows)
+                }
+                self.warn_of(run);
+            }
+            Source::Table(table) => {
+                let factors = name.cloned().into_iter().collect();
+                self.cells.push(Cell { factors, ..Cell::default() });
+                self.rows.extend(table.rows().map(|row| Row { cell: first_cell, ..row }));
+                self.warnings.append(&mut table.warnings);
+            }
+        }
+        self.parts.push(Part { source, first_row, first_cell });
+    }
+
+    fn add_axis(&mut self, axis: &AxisRecord) {
+        match self.axes.iter_mut().find(|known| known.name == axis.name) {
+            None => self.axes.push(axis.clone()),
+            Some(known) => {
+                for value in &axis.values {
+                    if !known.values.contains(value) {
+                        known.values.push(value.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn warn_of(&mut self, run: &Run) {
+        for bad in &run.bad_lines {
+            let path = run.path().display();
+            // What comes after all that is whole was being written.
+            if bad.offset < run.valid_bytes {
+                self.warnings.push(format!("{path}, line {}: {}", bad.line, bad.detail));
+            }
+        }
+    }
+
+    /// The headers of the runs in it, with the files they are in.
+    pub fn headers(&self) -> impl Iterator<Item = (&Path, &RunHeader)> {
+        self.parts.iter().filter_map(|part| match &part.source {
+            Source::Run(run) => Some((run.path(), &run.header)),
+            Source::Table(_) => None,
+        })
+    }
+
+    /// The files it was read from.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().map(|part| part.source.path())
+    }
+
+    /// The sample of `rows[index]`, whole.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
+        let part = self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1);
+        let part = &self.parts[part];
+        let mut taken = part.source.taken(index - part.first_row)?;
+        taken.cell = taken.cell.saturating_add(part.first_cell);
+        Ok(taken)
+    }
+
+    /// Every sample whole, in the order of `rows`.
+    pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
+        (0..self.rows.len()).map(|index| self.taken(index))
+    }
+}
+
+/// What the files are called: their names without what all such files end with; numbered where two
+/// are called the same.
+fn names(sources: &[Source]) -> Vec<String> {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    let stems = sources.iter().map(|source| {
+        let stem = source.path().file_stem().unwrap_or(source.path().as_os_str());
+        let stem = stem.to_string_lossy().into_owned();
+        let count = seen.entry(stem.clone()).or_default();
+        *count += 1;
+        if *count > 1 { format!("{stem} ({count})") } else { stem }
+    });
+    stems.collect()
+}
