@@ -16,4 +16,4 @@ pub use connection::{
     SplitRecord, TcpRecord, TlsRecord,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
-pub use sample::{SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
+pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};

@@ -1,8 +1,11 @@
 //! The stored form of one sample: one line of NDJSON.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::ConnectionRecord;
+use crate::run::{Cell, Standing, Taken};
 use crate::timeline::Sample;
 
 /// Value of the field `format`.
@@ -16,6 +19,8 @@ pub const SAMPLE_VERSION: u32 = 1;
 pub struct SampleRecord {
     pub format: String,
     pub version: u32,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub of_run: Option<OfRunRecord>,
     pub sequence: u32,
     pub warmup: bool,
     pub requested_url: String,
@@ -24,12 +29,49 @@ pub struct SampleRecord {
     pub redirects: Vec<ConnectionRecord>,
 }
 
+/// What a sample is within a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct OfRunRecord {
+    pub cell: u16,
+    pub cell_name: String,
+    pub factors: BTreeMap<String, String>,
+    pub standing: String,
+    pub shortfall: Option<String>,
+    pub lateness_ns: u64,
+}
+
+impl OfRunRecord {
+    fn of(taken: &Taken, cell: &Cell) -> Self {
+        let (standing, shortfall) = match taken.standing {
+            Standing::Proven => ("proven", None),
+            Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name().to_owned())),
+            Standing::Failed => ("failed", None),
+        };
+        let factors = cell.factors.iter().map(|f| (f.axis.clone(), f.value.clone()));
+        Self {
+            cell: taken.cell,
+            cell_name: cell.name(),
+            factors: factors.collect(),
+            standing: standing.into(),
+            shortfall,
+            lateness_ns: u64::try_from(taken.lateness.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 impl SampleRecord {
+    /// The stored form of `taken`, a visit to `cell`.
+    pub fn of_taken(taken: &Taken, cell: &Cell) -> Self {
+        Self { of_run: Some(OfRunRecord::of(taken, cell)), ..Self::of(&taken.sample) }
+    }
+
     /// The stored form of `sample`.
     pub fn of(sample: &Sample) -> Self {
         Self {
             format: SAMPLE_FORMAT.into(),
             version: SAMPLE_VERSION,
+            of_run: None,
             sequence: sample.sequence,
             warmup: sample.warmup,
             requested_url: sample.requested_url.clone(),

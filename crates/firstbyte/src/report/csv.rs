@@ -5,13 +5,14 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use firstbyte_core::run::{Cell, Standing, Taken};
 use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Clock, Connection, Mark, Offset, PhaseName, Sample};
+use firstbyte_core::timeline::{Clock, Connection, Facts, Mark, Offset, PhaseName, Sample};
 
 use super::dates;
 
 /// The columns in order. Within a version of the format columns are only added, at the end.
-pub const COLUMNS: [&str; 46] = [
+pub const COLUMNS: [&str; 58] = [
     "sequence",
     "warmup",
     "url",
@@ -58,7 +59,37 @@ pub const COLUMNS: [&str; 46] = [
     "error_cause",
     "error",
     "hint",
+    "reused",
+    "quic_us",
+    "session_offered",
+    "early_data_bytes",
+    "early_data_accepted",
+    "tickets_received",
+    "quic_version",
+    "quic_retry",
+    "quic_lost_packets",
+    "quic_amplification_stall_us",
+    "congestion_control",
+    "local",
 ];
+
+/// The columns before those of a sample, where it is one of a run: for each axis one with its name
+/// stands between these two.
+const OF_A_RUN: [&str; 2] = ["cell", "cell_name"];
+/// See [`OF_A_RUN`].
+const OF_A_RUN_AFTER_AXES: [&str; 3] = ["standing", "shortfall", "lateness_us"];
+
+/// The name of the column with the values of an axis. Axes can be called like a column.
+pub(super) fn axis_column(axis: &str) -> String {
+    format!("axis_{axis}")
+}
+
+/// The columns before those of a sample, where it is one of a run with these axes.
+pub(super) fn columns_of_a_run(axes: &[String]) -> impl Iterator<Item = String> {
+    let axes = axes.iter().map(|axis| axis_column(axis));
+    let first = OF_A_RUN.into_iter().map(String::from);
+    first.chain(axes).chain(OF_A_RUN_AFTER_AXES.map(String::from))
+}
 
 /// Writes the header and a row for each sample to a sink, as they come.
 pub struct CsvWriter<W: Write> {
@@ -87,6 +118,60 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
+/// Writes the samples of a run: the columns of their cells, then those of a sample.
+pub struct RunCsvWriter<W: Write> {
+    out: csv::Writer<W>,
+    axes: Vec<String>,
+}
+
+impl<W: Write> RunCsvWriter<W> {
+    /// Writes the header to `out`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
+        let mut out = csv::Writer::from_writer(out);
+        out.write_record(columns_of_a_run(axes).chain(COLUMNS.map(String::from)))?;
+        Ok(Self { out, axes: axes.to_vec() })
+    }
+
+    /// Writes the row of `taken`, a visit to `cell`.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
+        let (standing, shortfall) = standing(taken.standing);
+        let mut fields = vec![taken.cell.to_string(), cell.name()];
+        fields.extend(self.axes.iter().map(|axis| {
+            cell.factors
+                .iter()
+                .find(|f| f.axis == *axis)
+                .map_or_else(String::new, |f| f.value.clone())
+        }));
+        fields.extend([standing.to_owned(), text(shortfall), time(Some(taken.lateness))]);
+        fields.extend(row(&taken.sample));
+        self.out.write_record(fields)?;
+        Ok(())
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// What a sample counts for, and what it lacks, by their names.
+pub(super) const fn standing(standing: Standing) -> (&'static str, Option<&'static str>) {
+    match standing {
+        Standing::Proven => ("proven", None),
+        Standing::Failed => ("failed", None),
+        Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name())),
+    }
+}
+
 /// Header and rows of `samples` at once.
 ///
 /// # Errors
@@ -103,6 +188,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
     let facts = &connection.facts;
     let tls = facts.tls.as_ref();
     let http = facts.http.as_ref();
+    let quic = facts.quic.as_ref();
     let phase = |name| time(split.phase(name).map(|p| p.phase.duration()));
     let part = |duration| time(Some(duration));
     let failure = sample.failure();
@@ -154,7 +240,25 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         text(failure.map(|f| f.cause.name())),
         text(failure.map(|f| f.cause.to_string())),
         text(failure.and_then(|f| f.cause.hint())),
+        facts.reused.to_string(),
+        phase(PhaseName::Quic),
+        text(tls.and_then(|t| t.session_offered).map(|m| m.name())),
+        text(tls.and_then(|t| t.early_data).map(|e| e.bytes_before_server_hello)),
+        text(tls.and_then(|t| t.early_data).and_then(|e| e.accepted)),
+        text(tls.and_then(|t| t.tickets_received)),
+        text(quic.and_then(|q| q.version.as_deref())),
+        text(quic.map(|q| q.retry)),
+        text(quic.and_then(|q| q.lost_packets)),
+        time(quic.and_then(|q| q.amplification_stall)),
+        text(congestion_control(facts)),
+        text(facts.local),
     ]
+}
+
+/// That of the connection, over TCP or QUIC.
+pub(super) fn congestion_control(facts: &Facts) -> Option<&str> {
+    let tcp = facts.tcp.as_ref().and_then(|tcp| tcp.congestion_control.as_deref());
+    tcp.or_else(|| facts.quic.as_ref().and_then(|quic| quic.congestion_control.as_deref()))
 }
 
 fn text(value: Option<impl ToString>) -> String {

@@ -10,7 +10,7 @@ mod axis;
 pub mod chart;
 pub mod comparison;
 pub mod csv;
-mod dates;
+pub(crate) mod dates;
 #[cfg(test)]
 mod docs_test;
 mod equation;
@@ -19,8 +19,10 @@ mod facts;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod flights;
+pub mod har;
 pub mod html;
 pub mod ndjson;
+pub mod parquet;
 pub mod study;
 pub mod study_table;
 pub mod style;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use firstbyte_core::document::SampleRecord;
+use firstbyte_core::run::{Cell, Taken};
 use firstbyte_core::timeline::Sample;
 
 /// Writes `sample` as one line.
@@ -11,6 +12,15 @@ use firstbyte_core::timeline::Sample;
 /// Those of `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &SampleRecord::of(sample))?;
+    out.write_all(b"\n")
+}
+
+/// Writes `taken`, a visit to `cell`, as one line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &SampleRecord::of_taken(taken, cell))?;
     out.write_all(b"\n")
 }
 
