@@ -1,6 +1,8 @@
 //! Run files outlive what happens to the process that writes them.
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+mod support;
+
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,51 +11,9 @@ use std::time::Duration;
 
 use firstbyte::clock::Monotonic;
 use firstbyte::runs::{Creation, Run, RunError, RunWriter};
-use firstbyte_core::document::run::{CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader};
-use firstbyte_core::run::{Cell, Standing, Taken};
-use firstbyte_core::timeline::{Header, HttpFacts, Mark, Offset, Sample, Stamp};
+use firstbyte_core::run::Taken;
 
-fn header(cells: usize) -> RunHeader {
-    let cell = |n| Cell { url: format!("https://{n}.example/"), ..Cell::default() };
-    RunHeader {
-        format: RUN_FORMAT.into(),
-        version: RUN_VERSION,
-        created_unix_ns: 1_795_183_509_123_456_000,
-        firstbyte_version: "0.1.0".into(),
-        command: vec!["firstbyte".into(), "compare".into()],
-        plan: serde_json::json!({"urls": ["https://a/"]}),
-        design: DesignRecord { warmup: 1, rounds: Some(100), seed: 7, ..DesignRecord::default() },
-        axes: Vec::new(),
-        cells: (0..cells).map(|n| CellRecord::of(&cell(n))).collect(),
-        environment: firstbyte::runs::environment::gather(),
-    }
-}
-
-fn taken(round: u32, cell: u16) -> Taken {
-    let mut sample = Sample {
-        sequence: round,
-        warmup: round == 0,
-        requested_url: format!("https://{cell}.example/"),
-        ..Sample::default()
-    };
-    let c = &mut sample.connection;
-    c.url.clone_from(&sample.requested_url);
-    c.started_unix_ns = Some(1_795_183_509_123_456_000 + u64::from(round));
-    for (mark, us) in [(Mark::TcpConnected, 10), (Mark::RequestEnd, 11), (Mark::ResponseEnd, 40)] {
-        c.marks.set(mark, Stamp::kernel(Offset::from_nanos((us + i64::from(round)) * 1_000)));
-    }
-    let header = |name: &str, value: String| Header { name: name.into(), value };
-    c.facts.http = Some(HttpFacts {
-        method: "GET".into(),
-        headers: vec![header("server", "x".repeat(200)), header("date", format!("{round}"))],
-        ..HttpFacts::default()
-    });
-    Taken { cell, standing: Standing::Proven, lateness: Duration::from_nanos(5), sample }
-}
-
-fn created(path: &Path) -> RunWriter {
-    RunWriter::create(path, &header(2), Creation::New).unwrap()
-}
+use support::runs::{created, header, taken};
 
 fn append(writer: &mut RunWriter, rounds: std::ops::Range<u32>) {
     for round in rounds {

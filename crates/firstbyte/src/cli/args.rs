@@ -46,6 +46,8 @@ pub(super) enum Command {
     Compare(Box<CompareArgs>),
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
+    /// Show runs again, or tables of curl's timers, and write them in other forms
+    Report(ReportArgs),
     /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
@@ -308,6 +310,26 @@ pub(super) struct CompareArgs {
     #[command(flatten)]
     pub visit: VisitArgs,
 }
+
+/// Files are told apart by what is in them; several are compared with each other.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = REPORT_HELP)]
+pub(super) struct ReportArgs {
+    /// Run files, or CSV files of curl's timers
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub render: RenderArgs,
+}
+
+const REPORT_HELP: &str = "\
+Examples:
+  firstbyte report firstbyte-20260102-150405.run --html report.html
+  firstbyte report monday.run tuesday.run      runs as variants of one comparison
+  firstbyte report tls12.csv tls13.csv         columns DNS,Connect,SSL,Wait,TTFB,Total Time
+  firstbyte report a.run --csv - | cut -d, -f2,10
+
+What is read and written is described in docs/formats.md.";
 
 /// Where the results of a comparison go.
 #[derive(Args, Clone, Debug, Default)]

@@ -34,6 +34,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
+        Some(Command::Report(arguments)) => commands::report::run(&arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
         Some(Command::Serve(arguments)) => commands::serve::run(&arguments),

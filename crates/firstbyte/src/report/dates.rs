@@ -10,6 +10,13 @@ pub(crate) fn rfc3339_micros(unix_ns: u64) -> Option<String> {
     Some(format!("{}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z", day(t)))
 }
 
+/// `unix_ns` to the minute, for people: `20 November 2026, 14:05 UTC`.
+pub(crate) fn minute(unix_ns: u64) -> Option<String> {
+    let t = utc(i128::from(unix_ns))?;
+    let (day, month, year) = (t.day(), t.month(), t.year());
+    Some(format!("{day} {month} {year}, {:02}:{:02} UTC", t.hour(), t.minute()))
+}
+
 /// `unix_seconds` as a date: `2026-11-20`.
 pub(crate) fn date(unix_seconds: i64) -> Option<String> {
     utc(i128::from(unix_seconds) * 1_000_000_000).map(day)
@@ -40,6 +47,7 @@ mod tests {
     #[test]
     fn known_points() {
         assert_eq!(rfc3339_micros(0).as_deref(), Some("1970-01-01T00:00:00.000000Z"));
+        assert_eq!(minute(0).as_deref(), Some("1 January 1970, 00:00 UTC"));
         let leap = 1_709_209_800_000_001_999;
         assert_eq!(rfc3339_micros(leap).as_deref(), Some("2024-02-29T12:30:00.000001Z"));
         assert_eq!(date(1_798_761_599).as_deref(), Some("2026-12-31"));

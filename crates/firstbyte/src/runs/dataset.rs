@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::run::{AxisRecord, RunHeader};
 use firstbyte_core::run::{Cell, Factor, Row, Taken};
+use firstbyte_core::timeline::Failure;
 
 use super::curl_csv::CurlTable;
 use super::{Run, RunError};
@@ -192,17 +193,38 @@ impl Dataset {
     /// # Errors
     /// When it cannot be read.
     pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
-        let part = self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1);
-        let part = &self.parts[part];
+        let part = &self.parts[self.part_of(index)];
         let mut taken = part.source.taken(index - part.first_row)?;
         taken.cell = taken.cell.saturating_add(part.first_cell);
         Ok(taken)
+    }
+
+    /// Why the sample of `rows[index]` failed, in words; absent when it did not.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn failure(&self, index: usize) -> Result<Option<String>, RunError> {
+        let part = &self.parts[self.part_of(index)];
+        let index = index - part.first_row;
+        match &part.source {
+            Source::Run(run) => run.failure(index),
+            Source::Table(table) => Ok(table.taken(index).sample.failure().map(in_words)),
+        }
+    }
+
+    /// The number of the part with the row `index`.
+    fn part_of(&self, index: usize) -> usize {
+        self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1)
     }
 
     /// Every sample whole, in the order of `rows`.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
         (0..self.rows.len()).map(|index| self.taken(index))
     }
+}
+
+fn in_words(failure: &Failure) -> String {
+    format!("{}: {}", failure.phase, failure.cause)
 }
 
 /// What the files are called: their names without what all such files end with; numbered where two

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::FactTable;
 use firstbyte_core::document::run::{
-    ContinuedRecord, HeaderError, LineKind, RunHeader, kind, row, taken,
+    ContinuedRecord, HeaderError, LineKind, RunHeader, failure, kind, row, taken,
 };
 use firstbyte_core::run::{Row, Taken};
 use memchr::memchr;
@@ -138,6 +138,17 @@ impl Run {
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
         let mut line = Vec::new();
         (0..self.offsets.len()).map(move |index| self.taken_into(index, &mut line))
+    }
+
+    /// Why the sample of `rows[index]` failed, in words; absent when it did not. Looks at nothing else.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn failure(&self, index: usize) -> Result<Option<String>, RunError> {
+        let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
+        let mut line = Vec::new();
+        read_line(&self.file, offset, &mut line).map_err(RunError::io(&self.path, "read"))?;
+        Ok(failure(&line))
     }
 
     fn taken_into(&self, index: usize, line: &mut Vec<u8>) -> Result<Taken, RunError> {

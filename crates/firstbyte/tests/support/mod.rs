@@ -11,3 +11,4 @@ pub mod echo;
 pub mod files;
 pub mod peer;
 pub mod run;
+pub mod runs;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::row::row;
+use crate::document::FailureRecord;
 use crate::document::interned::{FactTable, Interner};
 use crate::document::stored::StoredSample;
 use crate::run::{Metric, Standing, Taken};
@@ -97,4 +98,24 @@ pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, L
         lateness: Duration::from_nanos(row.lateness_ns),
         sample: sample.map_err(|missing| LineError(missing.to_string()))?,
     })
+}
+
+/// Why the sample of `line` failed, "connect: connection refused by …"; absent when it did not, or
+/// cannot be read.
+pub fn failure(line: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        sample: OfSample,
+    }
+    #[derive(Deserialize)]
+    struct OfSample {
+        connection: OfConnection,
+    }
+    #[derive(Deserialize)]
+    struct OfConnection {
+        failure: Option<FailureRecord>,
+    }
+    let line: Line = serde_json::from_slice(line).ok()?;
+    let failure = line.sample.connection.failure?;
+    Some(format!("{}: {}", failure.phase, failure.message))
 }

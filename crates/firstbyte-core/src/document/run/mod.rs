@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use environment::{EnvironmentRecord, InterfaceRecord};
-pub use line::{LineError, sample_line, taken};
+pub use line::{LineError, failure, sample_line, taken};
 pub use row::{LineKind, kind, row};
 
 use crate::run::{Cell, Factor};

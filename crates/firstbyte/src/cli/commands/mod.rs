@@ -5,4 +5,5 @@ pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod lab;
 pub(super) mod probe;
+pub(super) mod report;
 pub(super) mod serve;

@@ -82,6 +82,12 @@ impl CurlTable {
             return Err(refused(1, "the text is UTF-16; save it as UTF-8".into()));
         }
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        if bytes.iter().take(4096).any(|b| *b == 0) {
+            return Err(refused(
+                1,
+                "this is neither a run file nor a table of curl's timers".into(),
+            ));
+        }
         let text = String::from_utf8_lossy(bytes);
         let mut rows = table::rows(&text);
         let Some((line, head)) = rows.next() else {

@@ -1,0 +1,304 @@
+//! How long it takes to report a long run: `cargo bench -p firstbyte --bench report [-- ROUNDS CELLS]`.
+//!
+//! Writes a run of 100,000 rounds of 12 cells to a temporary directory, as firstbyte would but
+//! without waiting for the disk, then runs `firstbyte report` on it as a user would, and prints wall
+//! clock, processor time and the largest resident set, each beside what it must not exceed.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use firstbyte::clock::Monotonic;
+use firstbyte::runs::{Run, environment};
+use firstbyte_core::document::Interner;
+use firstbyte_core::document::run::{
+    AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader, sample_line,
+};
+use firstbyte_core::run::{Cell, Factor, Shortfall, Standing, Taken};
+use firstbyte_core::timeline::{
+    Attempt, AttemptOutcome, Certificate, Chunk, Clock, Connection, Direction, Facts, Flight,
+    Handshake, Header, HttpFacts, Lookup, Mark, Offset, RecordType, Sample, Stamp, TcpFacts,
+    TlsFacts,
+};
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// What a report of the whole may take.
+const WALL: Duration = Duration::from_secs(5);
+const MEMORY_BYTES: u64 = 500 << 20;
+
+fn main() -> ExitCode {
+    let numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let numbers: Vec<u32> = numbers.collect();
+    let rounds = numbers.first().copied().unwrap_or(100_000);
+    let cells = numbers.get(1).copied().unwrap_or(12);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("long.run");
+    let begun = Monotonic::now();
+    write(&path, rounds, cells);
+    let size = fs::metadata(&path).unwrap().len();
+    println!(
+        "{rounds} rounds × {cells} cells: {:.0} MB, {} bytes a sample, made in {:.1} s",
+        size as f64 / 1e6,
+        size / u64::from(rounds * cells),
+        seconds(begun)
+    );
+    let begun = Monotonic::now();
+    let rows = Run::read(&path).unwrap().rows.len();
+    println!("rows of {rows} samples read in {:.2} s", seconds(begun));
+
+    let html = directory.path().join("report.html");
+    let good = [
+        report("terminal", &path, &[]),
+        report("terminal and HTML", &path, &["--html", html.to_str().unwrap()]),
+    ];
+    if good == [true, true] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn seconds(begun: Monotonic) -> f64 {
+    Monotonic::now().since(begun).as_secs_f64()
+}
+
+/// Runs `firstbyte report`, and says whether it kept to its limits.
+fn report(name: &str, path: &Path, arguments: &[&str]) -> bool {
+    let before = processor_time();
+    let begun = Monotonic::now();
+    let status = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+        .arg("report")
+        .arg(path)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    let wall = Monotonic::now().since(begun);
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+    // The largest of all children so far: later ones can only look worse than they are.
+    let memory = u64::try_from(usage.max_rss()).unwrap() * 1024;
+    let good = status.success() && wall <= WALL && memory <= MEMORY_BYTES;
+    println!(
+        "{name}: {:.2} s (at most {:.0}), processor {:.2} s, memory {:.0} MB (at most {:.0}): {}",
+        wall.as_secs_f64(),
+        WALL.as_secs_f64(),
+        processor_time() - before,
+        memory as f64 / 1e6,
+        MEMORY_BYTES as f64 / 1e6,
+        if good { "good" } else { "TOO MUCH" }
+    );
+    good
+}
+
+/// Of all children, seconds.
+fn processor_time() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+    let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}
+
+fn write(path: &Path, rounds: u32, cells: u32) {
+    let cell = |n: u32| {
+        let factor =
+            |axis: &str, value: String| Factor { axis: axis.into(), label: value.clone(), value };
+        Cell {
+            factors: vec![
+                factor("tls", if n.is_multiple_of(2) { "1.2" } else { "1.3" }.into()),
+                factor("edge", format!("edge-{}", n / 2)),
+            ],
+            url: format!("https://edge-{}.example/", n / 2),
+            twin_of: None,
+        }
+    };
+    let cells: Vec<Cell> = (0..cells).map(cell).collect();
+    let axis = |name: &str, values: &[&str]| AxisRecord {
+        name: name.into(),
+        values: values.iter().map(ToString::to_string).collect(),
+    };
+    let header = RunHeader {
+        format: RUN_FORMAT.into(),
+        version: RUN_VERSION,
+        created_unix_ns: STARTED,
+        firstbyte_version: env!("CARGO_PKG_VERSION").into(),
+        command: ["firstbyte", "compare", "https://example.com/"].map(String::from).into(),
+        plan: serde_json::Value::Null,
+        design: DesignRecord { rounds: Some(rounds), concurrent: 1, ..DesignRecord::default() },
+        axes: vec![axis("tls", &["1.2", "1.3"]), axis("edge", &[])],
+        cells: cells.iter().map(CellRecord::of).collect(),
+        environment: environment::gather(),
+    };
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
+    serde_json::to_writer(&mut out, &header).unwrap();
+    out.write_all(b"\n").unwrap();
+    let mut interner = Interner::default();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut line = Vec::new();
+    for round in 0..rounds {
+        for (index, cell) in cells.iter().enumerate() {
+            line.clear();
+            let taken = taken(index, cell, round, &mut random);
+            sample_line(&taken, &cell.url, &mut interner, &mut line).unwrap();
+            interner.stored();
+            out.write_all(&line).unwrap();
+        }
+    }
+    out.flush().unwrap();
+}
+
+const STARTED: u64 = 1_795_183_509_123_456_000;
+
+/// A visit over TLS 1.2 or 1.3 with HTTP/2, as much in it as there is in a real one.
+fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> Taken {
+    let mut late = 0;
+    let mut at = |after_us: i64| {
+        late += after_us * 1_000 + random.i64(0..400_000);
+        late
+    };
+    let rtt = 10_000 * (1 + index as i64 / 2);
+    let trips = if index.is_multiple_of(2) { 2 } else { 1 };
+    let points = [40, 1_500, 30, rtt, trips * rtt + 800, 5, rtt + 2_000, 300].map(&mut at);
+    let [asked, named, syn, open, secure, sent, first, last] = points;
+    let mut c = Connection {
+        url: cell.url.clone(),
+        started_unix_ns: Some(STARTED + u64::from(round) * 400_000_000),
+        ..Connection::default()
+    };
+    for (mark, ns, clock) in [
+        (Mark::DomainLookupStart, asked, Clock::User),
+        (Mark::DomainLookupEnd, named, Clock::User),
+        (Mark::ConnectStart, syn, Clock::User),
+        (Mark::TcpConnected, open, Clock::KernelDerived),
+        (Mark::SecureConnectionStart, open, Clock::KernelDerived),
+        (Mark::HandshakeComplete, secure, Clock::Kernel),
+        (Mark::RequestStart, sent, Clock::Kernel),
+        (Mark::RequestEnd, sent, Clock::Kernel),
+        (Mark::ResponseStart, first, Clock::Kernel),
+        (Mark::ResponseEnd, last, Clock::Kernel),
+    ] {
+        c.marks.set(mark, Stamp { at: Offset::from_nanos(ns), clock });
+    }
+    let offset = Offset::from_nanos;
+    c.lookups = [RecordType::Aaaa, RecordType::A]
+        .map(|record_type| Lookup {
+            record_type,
+            start: offset(asked),
+            end: Some(offset(named - 10_000)),
+            addresses: vec!["198.51.100.7".parse().unwrap()],
+            error: None,
+        })
+        .into();
+    let remote = "198.51.100.7:443".parse().unwrap();
+    let end = Some(offset(open));
+    c.attempts = vec![Attempt { remote, start: offset(syn), end, outcome: AttemptOutcome::Won }];
+    let chunk = |ns: i64, bytes: u64, acknowledged: Option<i64>| Chunk {
+        stamp: Stamp::kernel(offset(ns)),
+        bytes,
+        acknowledged: acknowledged.map(offset),
+    };
+    let flight = |direction, chunks: Vec<Chunk>, messages: &[&str]| Flight {
+        direction,
+        chunks,
+        messages: messages.iter().map(ToString::to_string).collect(),
+    };
+    c.flights = vec![
+        flight(
+            Direction::Sent,
+            vec![chunk(open + 300_000, 1_720, Some(secure - 900_000))],
+            &["ClientHello"],
+        ),
+        flight(
+            Direction::Received,
+            vec![chunk(secure - 800_000, 2_856, None), chunk(secure - 700_000, 1_428, None)],
+            &[
+                "ServerHello",
+                "{EncryptedExtensions}",
+                "{Certificate}",
+                "{CertificateVerify}",
+                "{Finished}",
+            ],
+        ),
+        flight(
+            Direction::Sent,
+            vec![chunk(sent, 312, Some(first - 2_000_000))],
+            &["{Finished}", "{HEADERS}"],
+        ),
+        flight(
+            Direction::Received,
+            vec![chunk(first - 500_000, 600, None)],
+            &["{NewSessionTicket}"],
+        ),
+        flight(
+            Direction::Received,
+            vec![chunk(first, 2_856, None), chunk(last, 1_200, None)],
+            &["{HEADERS}", "{DATA}"],
+        ),
+    ];
+    c.facts = Facts {
+        remote: Some(remote),
+        local: Some("192.0.2.10:40122".parse().unwrap()),
+        tcp: Some(TcpFacts {
+            syn_rtt: Some(Duration::from_nanos((open - syn) as u64)),
+            min_rtt: Some(Duration::from_nanos((open - syn) as u64 - 4_000)),
+            retransmits: Some(0),
+            send_mss: Some(1_448),
+            congestion_control: Some("cubic".into()),
+            syn_departure_uncertainty: Some(Duration::from_micros(9)),
+        }),
+        tls: Some(TlsFacts {
+            version: Some("TLSv1.3".into()),
+            cipher_suite: Some("TLS_AES_256_GCM_SHA384".into()),
+            group: Some("X25519MLKEM768".into()),
+            handshake: Some(Handshake::Full),
+            alpn: Some("h2".into()),
+            certificates: vec![
+                Certificate {
+                    subject: "CN=www.example, O=Example".into(),
+                    issuer: "CN=Example CA, O=Example".into(),
+                    key: "RSA 2048".into(),
+                    not_after_unix: Some(1_798_761_599),
+                    der_bytes: 1_842,
+                };
+                3
+            ],
+            verified: Some(true),
+            tickets_received: Some(2),
+            ..TlsFacts::default()
+        }),
+        http: Some(HttpFacts {
+            method: "GET".into(),
+            version: Some("2".into()),
+            status: Some(200),
+            headers: [
+                ("server", "nginx/1.22.1".to_owned()),
+                (
+                    "date",
+                    format!("Sat, 21 Nov 2026 05:{:02}:{:02} GMT", round / 60 % 60, round % 60),
+                ),
+                ("content-type", "text/html; charset=utf-8".to_owned()),
+                ("x-request-id", format!("{:016x}", random.u64(..))),
+                ("strict-transport-security", "max-age=31536000".to_owned()),
+            ]
+            .map(|(name, value)| Header { name: name.into(), value })
+            .into(),
+            request_bytes: Some(214),
+            upload_bytes: Some(0),
+            header_bytes: Some(207),
+            body_bytes: Some(3_704),
+        }),
+        ..Facts::default()
+    };
+    Taken {
+        cell: index as u16,
+        standing: match random.u32(0..200) {
+            0 => Standing::Unproven(Shortfall::NotResumed),
+            _ => Standing::Proven,
+        },
+        lateness: Duration::from_nanos(random.u64(0..90_000)),
+        sample: Sample {
+            sequence: round,
+            warmup: false,
+            requested_url: cell.url.clone(),
+            redirects: Vec::new(),
+            connection: c,
+        },
+    }
+}

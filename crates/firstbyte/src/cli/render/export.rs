@@ -1,0 +1,180 @@
+//! All samples, in the forms that were asked for: read once, written to every one of them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use firstbyte_core::run::{Cell, Taken};
+
+use crate::cli::args::RenderArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::run_problem;
+use crate::report::csv::RunCsvWriter;
+use crate::report::har::HarWriter;
+use crate::report::ndjson;
+use crate::report::parquet::ParquetWriter;
+use crate::runs::Dataset;
+
+/// The forms that hold samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Csv,
+    Parquet,
+    Har,
+}
+
+/// The files that were asked for.
+fn files(args: &RenderArgs) -> impl Iterator<Item = (Form, &Path)> {
+    let forms = [
+        (Form::Json, &args.json),
+        (Form::Csv, &args.csv),
+        (Form::Parquet, &args.parquet),
+        (Form::Har, &args.har),
+    ];
+    forms.into_iter().filter_map(|(form, path)| path.as_deref().map(|path| (form, path)))
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether standard output is taken by one of them.
+pub(super) fn uses_stdout(args: &RenderArgs) -> bool {
+    all(args).any(is_stdout)
+}
+
+/// Everything that is written but directories.
+fn all(args: &RenderArgs) -> impl Iterator<Item = &Path> {
+    files(args).map(|(_, path)| path).chain(args.html.as_deref())
+}
+
+/// Whether the files that were asked for can be written: known before anything is measured.
+pub(in crate::cli) fn check(args: &RenderArgs) -> Result<(), Problem> {
+    let mut seen: Vec<&Path> = Vec::new();
+    for path in all(args) {
+        if seen.contains(&path) {
+            let what =
+                if is_stdout(path) { "standard output".into() } else { path.display().to_string() };
+            return Err(Problem::new(exit::USAGE, format!("two outputs to {what}"))
+                .hint("give each a file of its own"));
+        }
+        seen.push(path);
+        if !is_stdout(path) {
+            // Opened as it is: what is in it is worth more than a measurement that fails.
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| failed(path, &error))?;
+        }
+    }
+    for directory in [&args.svg, &args.png].into_iter().flatten() {
+        fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+    }
+    Ok(())
+}
+
+/// Whether what is read would be overwritten.
+pub(in crate::cli) fn check_inputs<'a>(
+    args: &RenderArgs,
+    mut inputs: impl Iterator<Item = &'a Path>,
+) -> Result<(), Problem> {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let outputs: Vec<_> = all(args).filter_map(|path| Some((path, real(path)?))).collect();
+    let clash = inputs.find_map(|input| {
+        let input = real(input)?;
+        outputs.iter().find(|(_, output)| *output == input)
+    });
+    match clash {
+        None => Ok(()),
+        Some((path, _)) => Err(Problem::new(
+            exit::USAGE,
+            format!("{} is read and cannot be written as well", path.display()),
+        )
+        .hint("give the output another name")),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Problem {
+    if is_stdout(path) {
+        return Problem::output(error);
+    }
+    let why = crate::probe::describe_io(error);
+    Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
+}
+
+/// Writes `bytes`, all there is of a file.
+pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
+    let written = if is_stdout(path) {
+        io::stdout().lock().write_all(bytes)
+    } else {
+        fs::write(path, bytes)
+    };
+    written.map_err(|error| failed(path, &error))
+}
+
+type Sink = Box<dyn Write + Send>;
+
+/// One form on its way.
+enum Writer {
+    Json(Sink),
+    Csv(Box<RunCsvWriter<Sink>>),
+    Parquet(Box<ParquetWriter<Sink>>),
+    Har(HarWriter<Sink>),
+}
+
+impl Writer {
+    fn new(form: Form, path: &Path, axes: &[String]) -> io::Result<Self> {
+        let out: Sink = if is_stdout(path) {
+            Box::new(BufWriter::new(io::stdout()))
+        } else {
+            Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?))
+        };
+        Ok(match form {
+            Form::Json => Self::Json(out),
+            Form::Csv => Self::Csv(Box::new(RunCsvWriter::new(out, axes)?)),
+            Form::Parquet => Self::Parquet(Box::new(ParquetWriter::new(out, axes)?)),
+            Form::Har => Self::Har(HarWriter::new(out)?),
+        })
+    }
+
+    fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
+        match self {
+            Self::Json(out) => ndjson::taken(cell, taken, out),
+            Self::Csv(out) => out.taken(cell, taken),
+            Self::Parquet(out) => out.taken(cell, taken),
+            Self::Har(out) => out.taken(cell, taken),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Json(mut out) => out.flush(),
+            Self::Csv(out) => out.finish(),
+            Self::Parquet(out) => out.finish(),
+            Self::Har(out) => out.finish(),
+        }
+    }
+}
+
+/// Writes all samples to the files that were asked for.
+pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
+    let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
+    let mut writers = Vec::new();
+    for (form, path) in files(args) {
+        let writer = Writer::new(form, path, &axes).map_err(|error| failed(path, &error))?;
+        writers.push((path, writer));
+    }
+    if writers.is_empty() {
+        return Ok(());
+    }
+    let nowhere = Cell::default();
+    for taken in data.each_taken() {
+        let taken = taken.map_err(run_problem)?;
+        let cell = data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
+        for (path, writer) in &mut writers {
+            writer.taken(cell, &taken).map_err(|error| failed(path, &error))?;
+        }
+    }
+    writers
+        .into_iter()
+        .try_for_each(|(path, writer)| writer.finish().map_err(|error| failed(path, &error)))
+}

@@ -1,0 +1,78 @@
+//! Shows what was measured: on the terminal, and as the files that were asked for.
+
+mod export;
+mod study;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::args::RenderArgs;
+use super::exit::{self, Problem};
+use super::{run_problem, terminal};
+use crate::report::study::Study;
+use crate::report::{chart, html, study_table};
+use crate::runs::{Dataset, Run};
+use study::Material;
+
+pub(super) use export::{check, check_inputs};
+
+/// Shows a run.
+pub(super) fn run(run: &Run, args: &RenderArgs) -> Result<(), Problem> {
+    show(&Dataset::read(&[run.path().to_owned()]).map_err(run_problem)?, args)
+}
+
+/// Shows what was read.
+pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
+    few(&data.warnings).iter().for_each(|warning| terminal::note(warning));
+    export::samples(data, args)?;
+    let on_terminal = !export::uses_stdout(args);
+    if !on_terminal && args.html.is_none() && args.svg.is_none() && args.png.is_none() {
+        return Ok(());
+    }
+    Material::of(data)?.show(data, |study| {
+        if let Some(path) = &args.html {
+            export::whole(path, html::page(study).as_bytes())?;
+        }
+        pictures(study, args)?;
+        if on_terminal {
+            let text = study_table::table(study, &terminal::style(args.color));
+            io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes every chart into the directories that were asked for.
+fn pictures(study: &Study<'_>, args: &RenderArgs) -> Result<(), Problem> {
+    if args.svg.is_none() && args.png.is_none() {
+        return Ok(());
+    }
+    for figure in chart::figures(study) {
+        let file = |directory: &Path, ending: &str| {
+            directory.join(format!("{}.{ending}", figure.name))
+        };
+        if let Some(directory) = &args.svg {
+            export::whole(&file(directory, "svg"), figure.svg().as_bytes())?;
+        }
+        if let Some(directory) = &args.png {
+            let path = file(directory, "png");
+            let picture = figure.png().map_err(|error| {
+                let message = format!("cannot write {}: {error}", path.display());
+                Problem::new(exit::WRITE, message).hint("--svg has no such limit")
+            })?;
+            export::whole(&path, &picture)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first few of what may be many.
+fn few(warnings: &[String]) -> Vec<String> {
+    const SHOWN: usize = 10;
+    let mut shown: Vec<String> =
+        warnings.iter().take(SHOWN).map(|w| format!("warning: {w}")).collect();
+    if let Some(more) = warnings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        shown.push(format!("warning: and {more} more like these"));
+    }
+    shown
+}

@@ -1,0 +1,256 @@
+//! What was read as views need it: compared, with the sample in the middle of every cell.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use firstbyte_core::compare::{
+    self, Axis, CellSummary, Comparison, Design, PairEffects, Settings, Table,
+};
+use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
+use firstbyte_core::run::{Metric, Standing};
+use firstbyte_core::timeline::Connection;
+
+use crate::cli::exit::Problem;
+use crate::cli::run_problem;
+use crate::report::dates;
+use crate::report::study::{FailureView, Study};
+use crate::runs::Dataset;
+
+/// Everything a study is made of.
+pub(super) struct Material {
+    title: String,
+    date: String,
+    command: String,
+    environment: Vec<(String, String)>,
+    medians: Vec<Option<Connection>>,
+    failures: Vec<FailureView>,
+    axes: Vec<Axis>,
+    comparison: Comparison,
+}
+
+impl Material {
+    pub(super) fn of(data: &Dataset) -> Result<Self, Problem> {
+        let axes: Vec<Axis> = data
+            .axes
+            .iter()
+            .map(|axis| Axis { name: axis.name.clone(), values: axis.values.clone() })
+            .collect();
+        let headers: Vec<&RunHeader> = data.headers().map(|(_, header)| header).collect();
+        let settings = Settings {
+            seed: headers.first().map_or(Settings::default().seed, |header| header.design.seed),
+            ..Settings::default()
+        };
+        let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
+        let commands = headers.iter().map(|header| shell_words(&header.command));
+        let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
+        Ok(Self {
+            title: title(data),
+            date: dates.min().unwrap_or_default(),
+            command: commands.join("; "),
+            environment: headers.first().map(|h| environment(h)).unwrap_or_default(),
+            medians: medians(data)?,
+            failures: failures(data)?,
+            comparison: compared(data, &axes, &settings),
+            axes,
+        })
+    }
+
+    /// Gives `view` the study.
+    pub(super) fn show<T>(&self, data: &Dataset, view: impl FnOnce(&Study<'_>) -> T) -> T {
+        let medians: Vec<Option<&Connection>> = self.medians.iter().map(Option::as_ref).collect();
+        let study = Study {
+            title: &self.title,
+            date: &self.date,
+            command: &self.command,
+            environment: &self.environment,
+            cells: &data.cells,
+            rows: &data.rows,
+            medians: &medians,
+            failures: self.failures.clone(),
+            ..Study::default()
+        };
+        view(&study.with_comparison(&self.comparison, &self.axes))
+    }
+}
+
+/// As [`compare::compare`] has it, by all processors.
+fn compared(data: &Dataset, axes: &[Axis], settings: &Settings) -> Comparison {
+    let cells = data.cells.len();
+    let table = Table::of(cells, &data.rows);
+    let design = Design::new(&data.cells, axes);
+    let pairs = side_by_side(design.pairs.len(), |n| {
+        compare::effects(&table, design.pairs[n], settings)
+    });
+    let pairs: Vec<PairEffects> = pairs;
+    let summaries: Vec<CellSummary> = side_by_side(cells, |n| compare::summarise(&table, n));
+    compare::conclude(summaries, pairs, design.base_missing, settings)
+}
+
+/// `work` of 0 to `count`, by as many threads as there are processors; results in order.
+fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count || sender.send((n, work(n))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        receiver.iter().collect()
+    });
+    done.sort_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// For each cell the sample in the middle by total, of those that count.
+fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, Problem> {
+    let mut by_cell: Vec<Vec<(u64, usize)>> = vec![Vec::new(); data.cells.len()];
+    for (index, row) in data.rows.iter().enumerate().filter(|(_, row)| row.counts()) {
+        let total = row.metric(Metric::Total);
+        if let (Some(total), Some(cell)) = (total, by_cell.get_mut(usize::from(row.cell))) {
+            cell.push((total, index));
+        }
+    }
+    let middle = |mut totals: Vec<(u64, usize)>| {
+        let middle = totals.len().checked_sub(1)? / 2;
+        Some(totals.select_nth_unstable(middle).1.1)
+    };
+    let connection = |totals| match middle(totals) {
+        Some(index) => data.taken(index).map(|taken| Some(taken.sample.connection)),
+        None => Ok(None),
+    };
+    by_cell.into_iter().map(connection).collect::<Result<_, _>>().map_err(run_problem)
+}
+
+/// Why samples failed, for each cell, the most frequent reason first.
+fn failures(data: &Dataset) -> Result<Vec<FailureView>, Problem> {
+    let mut causes: BTreeMap<(u16, String), u64> = BTreeMap::new();
+    for (index, row) in data.rows.iter().enumerate() {
+        if row.warmup || row.standing != Standing::Failed {
+            continue;
+        }
+        if let Some(cause) = data.failure(index).map_err(run_problem)? {
+            *causes.entry((row.cell, cause)).or_default() += 1;
+        }
+    }
+    let mut views: Vec<FailureView> = causes
+        .into_iter()
+        .map(|((cell, cause), count)| FailureView { cell: usize::from(cell), cause, count })
+        .collect();
+    views.sort_by_key(|view| (view.cell, std::cmp::Reverse(view.count)));
+    Ok(views)
+}
+
+/// "TLS 1.2 and TLS 1.3: https://example.com/"
+fn title(data: &Dataset) -> String {
+    const NAMED: usize = 6;
+    let first = data.axes.iter().find(|axis| axis.values.len() > 1).or(data.axes.first());
+    let mut labels: Vec<&str> = Vec::new();
+    for factor in data.cells.iter().flat_map(|cell| &cell.factors) {
+        if first.is_some_and(|axis| axis.name == factor.axis)
+            && !labels.contains(&factor.label.as_str())
+        {
+            labels.push(&factor.label);
+        }
+    }
+    let compared = match labels.split_last() {
+        None => "Comparison".to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some(_) if labels.len() > NAMED => format!("{} ways to connect", labels.len()),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    };
+    let url = data.cells.first().map_or("", |cell| cell.url.as_str());
+    if url.is_empty() || data.cells.iter().any(|cell| cell.url != url) {
+        return compared;
+    }
+    format!("{compared}: {url}")
+}
+
+/// The words of a command as a shell takes them.
+fn shell_words(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let quoted = words.iter().map(|word| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// The environment as names and values.
+fn environment(header: &RunHeader) -> Vec<(String, String)> {
+    let e: &EnvironmentRecord = &header.environment;
+    let joined = |parts: &[Option<String>]| {
+        let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+        Some(parts.join(", ")).filter(|text| !text.is_empty())
+    };
+    let named = |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name} {v}"));
+    let interfaces = e.interfaces.iter().map(|interface| {
+        let mtu = interface.mtu_bytes.map(|mtu| format!(" (MTU {mtu})")).unwrap_or_default();
+        format!("{}{mtu}", interface.name)
+    });
+    let load = e.load_average.map(|[one, five, fifteen]| format!("{one} {five} {fifteen}"));
+    let design = &header.design;
+    let pairs = [
+        ("firstbyte", e.firstbyte_version.clone()),
+        (
+            "libraries",
+            joined(&[
+                named("rustls", &e.rustls_version),
+                named("hyper", &e.hyper_version),
+                named("quinn", &e.quinn_version),
+            ]),
+        ),
+        ("system", joined(&[e.os.clone(), named("Linux", &e.kernel), e.architecture.clone()])),
+        (
+            "processors",
+            joined(&[
+                e.cpus.map(|n| n.to_string()),
+                e.cpu_model.clone(),
+                named("governor", &e.cpu_governor),
+            ]),
+        ),
+        ("memory", e.memory_bytes.map(|bytes| format!("{:.1} GB", bytes as f64 / 1e9))),
+        ("load", load),
+        ("virtual machine", e.virtualisation.clone().filter(|name| name != "none")),
+        ("container", e.container.clone()),
+        ("clock", e.clock_source.clone()),
+        ("packet stamps", e.packet_stamps.map(|are| if are { "kernel" } else { "none" }.into())),
+        ("congestion control", e.congestion_control.clone()),
+        ("interfaces", joined(&[Some(interfaces.collect::<Vec<_>>().join(", "))])),
+        ("seed", Some(design.seed.to_string())),
+    ];
+    pairs
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_side_by_side_is_in_order() {
+        assert_eq!(side_by_side(100, |n| n * n), (0..100).map(|n| n * n).collect::<Vec<_>>());
+        assert!(side_by_side(0, |n| n).is_empty());
+    }
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["firstbyte", "--way", "HTTP/3: http=3", "it's", ""].map(String::from);
+        assert_eq!(shell_words(&words), "firstbyte --way 'HTTP/3: http=3' 'it'\\''s' ''");
+    }
+}

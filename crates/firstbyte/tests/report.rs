@@ -1,0 +1,165 @@
+//! `firstbyte report`, as a user meets it.
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+mod support;
+
+use serde_json::Value;
+
+use support::files::Directory;
+use support::run::{Outcome, firstbyte};
+use support::runs::write_run;
+
+const HEADER: &str = "DNS,Connect,SSL,Wait,TTFB,Total Time\n";
+
+fn tables() -> Directory {
+    let directory = Directory::new();
+    let rows = |extra: u32| -> String {
+        (0..30)
+            .map(|n| format!("0.004,0.{:03},0.080,0.081,0.130,0.{}\n", 30 + extra, 150 + n))
+            .collect()
+    };
+    directory.write("before.csv", format!("{HEADER}{}", rows(0)));
+    directory.write("after.csv", format!("\u{feff}{HEADER}{}", rows(5)).replace('\n', "\r\n"));
+    directory
+}
+
+fn report(directory: &Directory, arguments: &[&str]) -> Outcome {
+    let arguments: Vec<&str> = ["report"].iter().chain(arguments).copied().collect();
+    firstbyte(directory.path(), &arguments)
+}
+
+#[test]
+fn tables_of_timers_are_variants_called_by_their_files() {
+    let directory = tables();
+    let outcome =
+        report(&directory, &["before.csv", "after.csv", "--csv", "all.csv", "--json", "all.json"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("before") && outcome.stdout.contains("after"));
+    assert_eq!(
+        outcome.stderr,
+        "warning: the files were not measured in turn: what changed between them counts as their difference\n"
+    );
+    let csv = String::from_utf8(directory.read("all.csv")).unwrap();
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let column = |name: &str| reader.headers().unwrap().iter().position(|h| h == name).unwrap();
+    let (file, connect) = (column("axis_file"), column("connect_us"));
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 60);
+    assert_eq!((&rows[0][file], &rows[0][connect]), ("before", "26000"));
+    assert_eq!((&rows[59][file], &rows[59][connect]), ("after", "31000"));
+    let json = String::from_utf8(directory.read("all.json")).unwrap();
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["factors"]["file"], "before");
+    assert_eq!(json.lines().count(), 60);
+}
+
+#[test]
+fn a_run_is_shown_again_and_written_in_every_form() {
+    let directory = Directory::new();
+    write_run(&directory.path().join("a.run"), 2, 10);
+    let files =
+        [("--csv", "a.csv"), ("--json", "a.json"), ("--parquet", "a.parquet"), ("--har", "a.har")];
+    let pages = [("--html", "a.html"), ("--svg", "svg"), ("--png", "png")];
+    let arguments: Vec<&str> = ["a.run"]
+        .into_iter()
+        .chain(files.iter().chain(&pages).flat_map(|(flag, name)| [*flag, *name]))
+        .collect();
+    let outcome = report(&directory, &arguments);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    assert_eq!(directory.read("a.csv").iter().filter(|b| **b == b'\n').count(), 21);
+    assert_eq!(directory.read("a.json").iter().filter(|b| **b == b'\n').count(), 20);
+    assert!(directory.read("a.parquet").ends_with(b"PAR1"));
+    let har: Value = serde_json::from_slice(&directory.read("a.har")).unwrap();
+    assert_eq!(har["log"]["entries"].as_array().unwrap().len(), 20);
+    assert!(directory.read("a.html").starts_with(b"<!DOCTYPE html>"));
+    for directory in ["svg", "png"].map(|name| directory.path().join(name)) {
+        assert!(std::fs::read_dir(directory).unwrap().count() > 1);
+    }
+}
+
+#[test]
+fn runs_and_tables_together() {
+    let directory = tables();
+    write_run(&directory.path().join("a.run"), 1, 3);
+    let outcome = report(&directory, &["a.run", "before.csv", "--json", "-"]);
+    let of = |name: &str| {
+        let name = format!("\"file\":\"{name}\"");
+        outcome.stdout.lines().filter(|line| line.contains(&name)).count()
+    };
+    assert_eq!((of("a"), of("before")), (3, 30), "{}", outcome.stderr);
+}
+
+#[test]
+fn what_is_being_written_or_damaged_is_shown_as_far_as_it_is_whole() {
+    let directory = Directory::new();
+    let path = directory.path().join("a.run");
+    write_run(&path, 1, 4);
+    let text = String::from_utf8(directory.read("a.run")).unwrap();
+    directory.write("torn.run", &text[..text.len() - 9]);
+    let torn = report(&directory, &["torn.run", "--csv", "-"]);
+    assert_eq!((torn.stdout.lines().count(), torn.stderr.as_str()), (4, ""));
+    directory
+        .write("bad.run", text.replace("{\"cell\":0,\"round\":2", "{\"cell\":0,\"round\":two"));
+    let bad = report(&directory, &["bad.run", "--csv", "-"]);
+    assert_eq!((bad.code, bad.stdout.lines().count()), (0, 4));
+    assert!(bad.stderr.starts_with("warning: bad.run, line "), "{}", bad.stderr);
+}
+
+#[test]
+fn what_cannot_be_done_says_what_to_do() {
+    let directory = tables();
+    write_run(&directory.path().join("a.run"), 1, 2);
+    directory.write("later.run", "{\"format\":\"firstbyte/run\",\"version\":9}\n");
+    directory.write("other.json", "{\"a\":1}\n");
+    directory.write("binary", b"PAR1\0\0\0");
+    directory.write("bad.csv", format!("{HEADER}1,2\n"));
+    directory.write("numbers.csv", "1,2,3\n");
+    for (arguments, code, stderr) in [
+        (&["none.run"] as &[&str], 26, "error: cannot read none.run: no such file or directory\n"),
+        (
+            &["later.run"],
+            26,
+            "error: later.run is of version 9 of the format\nhint: it was written by a later firstbyte: use that one\n",
+        ),
+        (
+            &["other.json"],
+            26,
+            "error: other.json is not a run file\nhint: check the name of the file\n",
+        ),
+        (
+            &["binary"],
+            26,
+            "error: binary, line 1: this is neither a run file nor a table of curl's timers\n",
+        ),
+        (
+            &["bad.csv"],
+            26,
+            "error: bad.csv, line 1: no visit under this header can be used: bad.csv, line 2: 2 columns instead of 6\n",
+        ),
+        (
+            &["numbers.csv"],
+            26,
+            "error: numbers.csv, line 1: the first line has to name the columns: DNS,Connect,SSL,Wait,TTFB,Total Time\n",
+        ),
+        (
+            &["a.run", "--csv", "a.run"],
+            2,
+            "error: a.run is read and cannot be written as well\nhint: give the output another name\n",
+        ),
+        (
+            &["a.run", "--csv", "-", "--json", "-"],
+            2,
+            "error: two outputs to standard output\nhint: give each a file of its own\n",
+        ),
+        (
+            &["a.run", "--har", "none/a.har"],
+            23,
+            "error: cannot write none/a.har: no such file or directory\n",
+        ),
+    ] {
+        let outcome = report(&directory, arguments);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (code, stderr), "{arguments:?}");
+        assert_eq!(outcome.stdout, "", "{arguments:?}");
+    }
+    assert!(directory.read("a.run").starts_with(b"{\"format\""));
+}
