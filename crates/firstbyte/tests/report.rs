@@ -41,7 +41,7 @@ fn tables_of_timers_are_variants_called_by_their_files() {
     );
     let csv = String::from_utf8(directory.read("all.csv")).unwrap();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let column = |name: &str| reader.headers().unwrap().iter().position(|h| h == name).unwrap();
+    let mut column = |name: &str| reader.headers().unwrap().iter().position(|h| h == name).unwrap();
     let (file, connect) = (column("axis_file"), column("connect_us"));
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 60);

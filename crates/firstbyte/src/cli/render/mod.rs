@@ -48,9 +48,8 @@ fn pictures(study: &Study<'_>, args: &RenderArgs) -> Result<(), Problem> {
         return Ok(());
     }
     for figure in chart::figures(study) {
-        let file = |directory: &Path, ending: &str| {
-            directory.join(format!("{}.{ending}", figure.name))
-        };
+        let file =
+            |directory: &Path, ending: &str| directory.join(format!("{}.{ending}", figure.name));
         if let Some(directory) = &args.svg {
             export::whole(&file(directory, "svg"), figure.svg().as_bytes())?;
         }

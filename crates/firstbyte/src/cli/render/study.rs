@@ -79,9 +79,8 @@ fn compared(data: &Dataset, axes: &[Axis], settings: &Settings) -> Comparison {
     let cells = data.cells.len();
     let table = Table::of(cells, &data.rows);
     let design = Design::new(&data.cells, axes);
-    let pairs = side_by_side(design.pairs.len(), |n| {
-        compare::effects(&table, design.pairs[n], settings)
-    });
+    let pairs =
+        side_by_side(design.pairs.len(), |n| compare::effects(&table, design.pairs[n], settings));
     let pairs: Vec<PairEffects> = pairs;
     let summaries: Vec<CellSummary> = side_by_side(cells, |n| compare::summarise(&table, n));
     compare::conclude(summaries, pairs, design.base_missing, settings)
