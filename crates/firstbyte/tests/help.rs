@@ -14,6 +14,7 @@ fn help_is_as_reviewed() {
         ("lab", &["lab", "--help"]),
         ("lab-run", &["lab", "run", "--help"]),
         ("demo", &["demo", "--help"]),
+        ("report", &["report", "--help"]),
         ("serve", &["serve", "--help"]),
         ("lab-export", &["lab", "export", "--help"]),
     ] {

@@ -46,7 +46,7 @@ pub(super) enum Command {
     Compare(Box<CompareArgs>),
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
-    /// Show runs again, or tables of curl's timers, and write them in other forms
+    /// Show runs, or tables of curl's timers: as text, page, charts, data
     Report(ReportArgs),
     /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
