@@ -6,6 +6,7 @@ use std::path::Path;
 
 use firstbyte_core::run::{Cell, Taken};
 
+use super::parallel::side_by_side;
 use crate::cli::args::RenderArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::run_problem;
@@ -152,6 +153,11 @@ impl Writer {
     }
 }
 
+/// Samples read by one thread at a time, and how often that is done before they are written.
+const BLOCK: usize = 256;
+/// See [`BLOCK`].
+const SIDE_BY_SIDE: usize = 16;
+
 /// Writes all samples to the files that were asked for.
 pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
@@ -164,11 +170,21 @@ pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> 
         return Ok(());
     }
     let nowhere = Cell::default();
-    for taken in data.each_taken() {
-        let taken = taken.map_err(run_problem)?;
-        let cell = data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
-        for (path, writer) in &mut writers {
-            writer.taken(cell, &taken).map_err(|error| failed(path, &error))?;
+    // Reading a sample whole takes longer than writing it.
+    let blocks = data.rows.len().div_ceil(BLOCK);
+    for first in (0..blocks).step_by(SIDE_BY_SIDE) {
+        let read = side_by_side(SIDE_BY_SIDE.min(blocks - first), |n| {
+            let from = (first + n) * BLOCK;
+            let to = (from + BLOCK).min(data.rows.len());
+            (from..to).map(|index| data.taken(index)).collect::<Result<Vec<_>, _>>()
+        });
+        for block in read {
+            for taken in block.map_err(run_problem)? {
+                let cell = data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
+                for (path, writer) in &mut writers {
+                    writer.taken(cell, &taken).map_err(|error| failed(path, &error))?;
+                }
+            }
         }
     }
     writers

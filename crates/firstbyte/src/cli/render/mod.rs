@@ -1,6 +1,7 @@
 //! Shows what was measured: on the terminal, and as the files that were asked for.
 
 mod export;
+mod parallel;
 mod study;
 
 use std::io::{self, Write};

@@ -1,8 +1,6 @@
 //! What was read as views need it: compared, with the sample in the middle of every cell.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
 use firstbyte_core::compare::{
     self, Axis, CellSummary, Comparison, Design, PairEffects, Settings, Table,
@@ -11,6 +9,7 @@ use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
+use super::parallel::side_by_side;
 use crate::cli::exit::Problem;
 use crate::cli::run_problem;
 use crate::report::dates;
@@ -86,30 +85,6 @@ fn compared(data: &Dataset, axes: &[Axis], settings: &Settings) -> Comparison {
     compare::conclude(summaries, pairs, design.base_missing, settings)
 }
 
-/// `work` of 0 to `count`, by as many threads as there are processors; results in order.
-fn side_by_side<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (sender, next, work) = (sender.clone(), &next, &work);
-            scope.spawn(move || {
-                loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= count || sender.send((n, work(n))).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        receiver.iter().collect()
-    });
-    done.sort_by_key(|(n, _)| *n);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 /// For each cell the sample in the middle by total, of those that count.
 fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, Problem> {
     let mut by_cell: Vec<Vec<(u64, usize)>> = vec![Vec::new(); data.cells.len()];
@@ -132,13 +107,24 @@ fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, Problem> {
 
 /// Why samples failed, for each cell, the most frequent reason first.
 fn failures(data: &Dataset) -> Result<Vec<FailureView>, Problem> {
-    let mut causes: BTreeMap<(u16, String), u64> = BTreeMap::new();
-    for (index, row) in data.rows.iter().enumerate() {
-        if row.warmup || row.standing != Standing::Failed {
-            continue;
+    const AT_ONCE: usize = 1_000;
+    let failed = data.rows.iter().enumerate();
+    let failed = failed.filter(|(_, row)| !row.warmup && row.standing == Standing::Failed);
+    let failed: Vec<usize> = failed.map(|(index, _)| index).collect();
+    let blocks: Vec<&[usize]> = failed.chunks(AT_ONCE).collect();
+    let counted = side_by_side(blocks.len(), |n| {
+        let mut causes: BTreeMap<(u16, String), u64> = BTreeMap::new();
+        for index in blocks[n] {
+            if let Some(cause) = data.failure(*index)? {
+                *causes.entry((data.rows[*index].cell, cause)).or_default() += 1;
+            }
         }
-        if let Some(cause) = data.failure(index).map_err(run_problem)? {
-            *causes.entry((row.cell, cause)).or_default() += 1;
+        Ok(causes)
+    });
+    let mut causes: BTreeMap<(u16, String), u64> = BTreeMap::new();
+    for block in counted {
+        for (cause, count) in block.map_err(run_problem)? {
+            *causes.entry(cause).or_default() += count;
         }
     }
     let mut views: Vec<FailureView> = causes
@@ -240,12 +226,6 @@ fn environment(header: &RunHeader) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn work_side_by_side_is_in_order() {
-        assert_eq!(side_by_side(100, |n| n * n), (0..100).map(|n| n * n).collect::<Vec<_>>());
-        assert!(side_by_side(0, |n| n).is_empty());
-    }
 
     #[test]
     fn commands_can_be_pasted() {
