@@ -22,7 +22,7 @@ impl LineError {
     }
 
     pub(super) fn unknown(what: &str, value: &str) -> Self {
-        Self(format!("unknown {what} \"{value}\": written by a later firstbyte?"))
+        Self(format!("unknown {what} {value:?}: written by a later firstbyte?"))
     }
 }
 

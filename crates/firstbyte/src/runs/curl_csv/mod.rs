@@ -211,6 +211,17 @@ impl CurlTable {
     }
 }
 
+/// What a file says, fit for a terminal: not much of it, and nothing that a terminal obeys.
+fn shown(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut letters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let mut shown: String = letters.by_ref().take(SHOWN).collect();
+    if letters.next().is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
 /// Which field is which timer, and what it is counted in.
 #[derive(Debug)]
 struct Columns {
@@ -227,7 +238,7 @@ impl Columns {
             if let Some(timer) = TIMERS.into_iter().find(|t| t.names().contains(&plain.as_str())) {
                 let column = &mut of[timer as usize];
                 if column.is_some() {
-                    return Err(format!("the column \"{name}\" is there twice"));
+                    return Err(format!("the column \"{}\" is there twice", shown(name)));
                 }
                 *column = Some((position, unit_ns, name.clone()));
             }
@@ -248,7 +259,7 @@ impl Columns {
         Err(format!(
             "no column \"{missing}\" among \"{}\"; what is read are curl's timers: \
              DNS,Connect,SSL,Wait,TTFB,Total Time",
-            head.join("\", \"")
+            shown(&head.join("\", \""))
         ))
     }
 
@@ -267,7 +278,7 @@ impl Columns {
         for (time, column) in times.iter_mut().zip(&self.of) {
             let Some((position, unit_ns, name)) = column else { continue };
             let field = &fields[*position];
-            let refused = |why: &str| format!("column {name}: \"{field}\" {why}");
+            let refused = |why: &str| format!("column {}: \"{}\" {why}", shown(name), shown(field));
             let value = table::number(field).ok_or_else(|| refused("is not a number"))?;
             if value < 0.0 {
                 return Err(refused("is negative"));
@@ -284,7 +295,8 @@ impl Columns {
                 && ns < earlier
             {
                 return Err(refused(&format!(
-                    "is before {earlier_name}: these are not curl's cumulative times"
+                    "is before {}: these are not curl's cumulative times",
+                    shown(earlier_name)
                 )));
             }
             before = Some((ns, name));
@@ -309,7 +321,10 @@ fn unit(name: &str) -> Result<(String, f64), String> {
             "ms" | "milliseconds" => 1e6,
             "us" | "µs" | "μs" | "microseconds" => 1e3,
             "ns" | "nanoseconds" => 1.0,
-            _ => return Err(format!("column {name}: unknown unit \"{unit}\" (s, ms, us, ns)")),
+            _ => {
+                let (name, unit) = (shown(name), shown(unit));
+                return Err(format!("column {name}: unknown unit \"{unit}\" (s, ms, us, ns)"));
+            }
         };
         return Ok((plain.trim().to_owned(), ns));
     }

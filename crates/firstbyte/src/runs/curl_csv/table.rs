@@ -48,7 +48,9 @@ fn array(row: &Value) -> Result<Vec<String>, String> {
     let fields = fields.iter().map(|field| match field {
         Value::String(text) => Ok(text.trim().to_owned()),
         Value::Number(number) => Ok(number.to_string()),
-        other => Err(format!("neither a number nor a string: {other}")),
+        other => {
+            Err(format!("neither a number nor a string: {}", super::shown(&other.to_string())))
+        }
     });
     fields.collect()
 }

@@ -111,6 +111,10 @@ fn what_is_wrong_is_told_by_file_line_and_column() {
             "0.004,0.03,0.02,1,1,1",
             "a.csv, line 3: column SSL: \"0.02\" is before Connect: these are not curl's cumulative times",
         ),
+        (
+            "0.004,\u{1b}[2J,1,1,1,1",
+            "a.csv, line 3: column Connect: \"\u{fffd}[2J\" is not a number",
+        ),
         ("0,0,0,0,0,0", "a.csv, line 3: nothing was measured"),
         ("\"0.004,0.1,1,1,1,1", "a.csv, line 3: a quote is not closed"),
         ("[0.004,null,1,1,1,1]", "a.csv, line 3: neither a number nor a string: null"),
