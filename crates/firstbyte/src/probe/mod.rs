@@ -23,7 +23,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, HttpFacts, Mark, PhaseName, Sample, Stamp,
+    Cause, Connection, Failure, HttpFacts, Mark, Offset, PhaseName, Sample, Stamp,
 };
 
 use tokio::sync::Notify;
@@ -75,8 +75,11 @@ struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Close,
-    /// It is kept until the server has left a session, and then closed.
-    AwaitSession,
+    /// It is kept until the server has left a session, and then closed; not for longer than this.
+    AwaitSession(Duration),
+    /// The same, for as long as it has taken so far: a server that leaves a session does so within a
+    /// round trip of the end of the handshake.
+    Linger,
     Keep,
 }
 
@@ -178,11 +181,10 @@ impl NetProber {
         match after {
             _ if result.is_err() => open.close(),
             After::Close => open.close(),
-            After::AwaitSession => {
-                let session = tokio::time::timeout(SESSION_WAIT, open.await_session());
-                // Without one, the samples will say that there was none.
-                let _ = session.await;
-                open.close();
+            After::AwaitSession(limit) => await_session(open, limit).await,
+            After::Linger => {
+                let taken = seen.borrow().timebase.now().at.since(Offset::ZERO);
+                await_session(open, taken.min(SESSION_WAIT)).await;
             }
             After::Keep => {
                 open.note_kernel();
@@ -298,7 +300,11 @@ impl NetProber {
 
     /// What becomes of a sample's connection.
     const fn after(&self) -> After {
-        if self.options.reuse { After::Keep } else { After::Close }
+        match self.options.tls.session {
+            _ if self.options.reuse => After::Keep,
+            SessionUse::Full => After::Close,
+            SessionUse::Resume(_) | SessionUse::EarlyData { .. } => After::Linger,
+        }
     }
 
     /// Host and port to connect to: those of the URL, unless `--connect-to` names others.
@@ -332,7 +338,7 @@ impl Prober for NetProber {
             if self.tls.has_session(&target.host) {
                 return Ok(());
             }
-            After::AwaitSession
+            After::AwaitSession(SESSION_WAIT)
         } else {
             return Ok(());
         };
@@ -367,6 +373,13 @@ impl Prober for NetProber {
         sample.connection = connection;
         sample
     }
+}
+
+/// Keeps `open` until the server has left a session, or for as long as `limit`, and closes it.
+async fn await_session(open: Open, limit: Duration) {
+    // Without one, the next sample says that there was none.
+    let _ = tokio::time::timeout(limit, open.await_session()).await;
+    open.close();
 }
 
 /// Statuses that say to look elsewhere (RFC 9110 §15.4).

@@ -80,7 +80,10 @@ impl View<'_> {
         let value = |cell: &usize, metric: Metric, q: f64| {
             summary(cell, metric).and_then(|s| s.quantile(q)).map(|e| e.value)
         };
-        let largest = group.cells.iter().filter_map(|c| value(c, Metric::Total, 0.95));
+        let largest = group
+            .cells
+            .iter()
+            .filter_map(|c| value(c, Metric::Total, 0.95).or_else(|| value(c, Metric::Total, 0.5)));
         let scale = scale(largest.fold(0.0, f64::max));
         let unit = scale.name(self.style);
         let heading = match group.heading.as_str() {

@@ -111,6 +111,9 @@ impl Connection {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let mut config = ClientConfig::new(Arc::clone(&tls.config) as Arc<_>);
         config.transport_config(Arc::new(transport()));
+        if let Some(tokens) = &tls.address_tokens {
+            config.token_store(Arc::clone(tokens) as Arc<_>);
+        }
         let connecting = endpoint.connect(clock::timer_now().into_std(), config, remote, &tls.host);
         let (handle, quic) =
             connecting.map_err(|error| Cause::TlsSetup { detail: error.to_string() })?;

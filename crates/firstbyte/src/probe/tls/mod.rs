@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firstbyte_core::timeline::{Handshake, SessionMechanism, TlsFacts};
+use quinn_proto::TokenMemoryCache;
 use rustls::client::{ClientConnection, Resumption, Tls12Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
@@ -39,6 +40,9 @@ pub(super) struct Tls {
     insecure: bool,
     offered: Offered,
     sessions: Arc<SessionStore>,
+    /// What servers left to prove the client's address with (RFC 9000 §8.1.3); used where sessions
+    /// are taken up again.
+    address_tokens: Arc<TokenMemoryCache>,
     /// One for all handshakes, where sessions are taken up again: a session is bound to it.
     shared_verifier: Option<Arc<Verifier>>,
 }
@@ -105,7 +109,15 @@ impl Tls {
             alpn: alpn.join(", "),
             client_certificate: options.client_certificate.is_some(),
         };
-        Ok(Self { config, roots, insecure: options.insecure, offered, sessions, shared_verifier })
+        Ok(Self {
+            config,
+            roots,
+            insecure: options.insecure,
+            offered,
+            sessions,
+            address_tokens: Arc::default(),
+            shared_verifier,
+        })
     }
 
     /// Begins a handshake with `host`.

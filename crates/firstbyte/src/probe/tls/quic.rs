@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firstbyte_core::timeline::Cause;
+use quinn_proto::TokenMemoryCache;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, Error};
@@ -16,6 +17,8 @@ use super::{Offered, Tls, describe_certificate, errors, server_name};
 pub(in crate::probe) struct QuicTls {
     pub config: Arc<QuicClientConfig>,
     pub host: String,
+    /// Where tokens that prove the client's address are kept, if they are.
+    pub address_tokens: Option<Arc<TokenMemoryCache>>,
     /// The key-exchange group, where only one is offered.
     pub only_group: Option<String>,
     /// There was a session to offer.
@@ -43,6 +46,7 @@ impl Tls {
             config: Arc::new(config),
             host: host.to_owned(),
             only_group,
+            address_tokens: self.shared_verifier.as_ref().map(|_| Arc::clone(&self.address_tokens)),
             had_session: self.shared_verifier.is_some() && self.sessions.has_session(&name),
             verified_before: verifier.verified(),
             verifier,
