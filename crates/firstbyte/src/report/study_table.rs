@@ -21,11 +21,15 @@ use super::units::{Scale, count};
 pub fn table(study: &Study<'_>, style: &Style) -> String {
     let digest = Digest::of(study.cells.len(), study.rows);
     let view = View { study, digest, grouping: Grouping::of(study), style };
-    let blocks = [view.findings(), view.phases(), view.differences(), view.others(), view.proofs()];
+    // On a terminal what comes last is what is seen.
+    let blocks = [view.phases(), view.differences(), view.others(), view.proofs(), view.findings()];
     let blocks: Vec<String> =
         blocks.into_iter().filter(|b| !b.is_empty()).map(|b| b.join("\n") + "\n").collect();
     blocks.join("\n")
 }
+
+/// More differences than these are left to the page, but for those of the total.
+const MANY: usize = 12;
 
 struct View<'a> {
     study: &'a Study<'a>,
@@ -122,10 +126,12 @@ impl View<'_> {
     fn differences(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for metric in [Metric::Total, Metric::Ttfb, Metric::Setup] {
-            let effects: Vec<&EffectView> = self.primary().filter(|e| e.metric == metric).collect();
-            if effects.is_empty() {
+            let mut effects: Vec<&EffectView> =
+                self.primary().filter(|e| e.metric == metric).collect();
+            if effects.is_empty() || (metric != Metric::Total && effects.len() > MANY) {
                 continue;
             }
+            effects.sort_by_key(|effect| self.group_index(effect.variant));
             if !lines.is_empty() {
                 lines.push(String::new());
             }
@@ -173,6 +179,12 @@ impl View<'_> {
         if effects.is_empty() {
             return Vec::new();
         }
+        if effects.len() > MANY {
+            let number = effects.len();
+            return vec![format!(
+                "{number} comparisons along the other axes: in the page that --html writes"
+            )];
+        }
         let scale = scale_of(&effects);
         let unit = scale.name(self.style);
         let heading = format!("Total time, {unit}, along the other axes");
@@ -189,6 +201,11 @@ impl View<'_> {
         let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
         lines.extend(self.align(table, &[4, 5]));
         lines
+    }
+
+    fn group_index(&self, cell: usize) -> usize {
+        let groups = &self.grouping.groups;
+        groups.iter().position(|group| group.cells.contains(&cell)).unwrap_or(groups.len())
     }
 
     fn label(&self, cell: usize) -> &str {
