@@ -9,7 +9,6 @@ mod hodges_lehmann;
 mod holm;
 mod linear;
 mod outliers;
-mod paired;
 mod quantile;
 mod rounds;
 #[cfg(test)]
@@ -27,6 +26,5 @@ pub use harrell_davis::harrell_davis;
 pub use hodges_lehmann::hodges_lehmann;
 pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};
-pub use paired::{PairedEffect, paired_median_change};
 pub use quantile::{median, quantile};
 pub use rounds::{FORESEEABLE_ROUNDS, Outlook, outlook, rounds_needed};

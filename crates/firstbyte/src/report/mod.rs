@@ -8,7 +8,6 @@
 mod any_test;
 mod axis;
 pub mod chart;
-pub mod comparison;
 pub mod csv;
 pub(crate) mod dates;
 #[cfg(test)]

@@ -7,7 +7,6 @@
 mod area;
 mod axis;
 mod bars;
-mod demo;
 mod differences;
 mod dress;
 mod ecdf;
@@ -17,7 +16,6 @@ mod png;
 mod tests;
 mod waterfall;
 
-pub use demo::{Bar, Group, stacked_phases};
 pub use figure::{Figure, Panel};
 pub use png::PngError;
 

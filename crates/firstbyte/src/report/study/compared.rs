@@ -10,10 +10,7 @@ use firstbyte_core::stats;
 use super::grouping::pair_names;
 use super::{EffectView, Estimate, Sentence, Study, SummaryView, Verdict};
 
-/// Metrics that the first sentences are about.
-const HEADLINES: [Metric; 2] = [Metric::Total, Metric::Setup];
-
-/// Above so many ways to be compared, the first sentences are about the first metric alone.
+/// Above so many ways to be compared, the first sentences are about the total alone.
 const MANY: usize = 4;
 
 impl From<&stats::Estimate> for Estimate {
@@ -55,15 +52,14 @@ impl Study<'_> {
                 None => alike.push((name, vec![pair])),
             }
         }
-        let metrics = if alike.len() > MANY { &HEADLINES[..1] } else { &HEADLINES[..] };
-        let mut sentences = Vec::new();
-        for metric in metrics {
-            for (name, pairs) in &alike {
-                sentences.extend(match pairs.as_slice() {
-                    [pair] => self.one(axes, pair, *metric),
-                    pairs => together(name, pairs, *metric),
-                });
-            }
+        let say = |(name, pairs): &(String, Vec<&PairEffects>), metric| match pairs.as_slice() {
+            [pair] => self.one(axes, pair, metric),
+            pairs => together(name, pairs, metric),
+        };
+        let mut sentences: Vec<Sentence> =
+            alike.iter().filter_map(|pairs| say(pairs, Metric::Total)).collect();
+        if alike.len() <= MANY {
+            sentences.extend(alike.iter().filter_map(|pairs| say(pairs, handshake(&pairs.1))));
         }
         for pair in comparison.pairs.iter().filter(|p| p.pair.role == Role::SelfCheck) {
             sentences.extend(self.one(axes, pair, Metric::Total));
@@ -76,6 +72,12 @@ impl Study<'_> {
         let text = compare::sentence(self.cells, axes, &pair.pair, effect);
         Some(Sentence { text, verdict: Verdict::from(&effect.verdict) })
     }
+}
+
+/// The handshake that both sides of every pair have; else the connection set-up as a whole.
+fn handshake(pairs: &[&PairEffects]) -> Metric {
+    let both_have = |metric: &Metric| pairs.iter().all(|pair| pair.metric(*metric).is_some());
+    [Metric::Tls, Metric::Quic].into_iter().find(both_have).unwrap_or(Metric::Setup)
 }
 
 /// One sentence for the same comparison on several paths.
