@@ -36,7 +36,8 @@ impl hyper::rt::Read for SharedStream {
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut piece = [0; 16 * 1024];
+        // hyper asks for 8 kB at first, and for more when that was filled.
+        let mut piece = [0; 8 * 1024];
         let room = buffer.remaining().min(piece.len());
         self.0.borrow_mut().poll_read(cx, &mut piece[..room]).map_ok(|bytes| {
             buffer.put_slice(&piece[..bytes]);
@@ -222,9 +223,7 @@ impl Open {
     /// Receives until the server has left a session for another connection. Without an answer to
     /// wait for, nothing of HTTP's comes in between.
     pub(super) async fn await_session(&self) -> Result<(), Cause> {
-        let stream = Rc::clone(&self.stream);
-        #[allow(clippy::await_holding_refcell_ref, reason = "nothing else is polled meanwhile")]
-        let result = stream.borrow_mut().await_session().await;
+        let result = poll_fn(|cx| self.stream.borrow_mut().poll_session(cx)).await;
         result.map_err(|_| Cause::ClosedBeforeResponse)
     }
 

@@ -254,7 +254,7 @@ impl NetProber {
         let (host, port) = self.connect_to(target);
         let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
         let connection = quic::open(seen, &self.options, resolved, port, &tls, early).await?;
-        Ok(Open::Quic(http3::Open::new(connection)))
+        Ok(Open::Quic(Box::new(http3::Open::new(connection))))
     }
 
     /// Name, TCP and TLS. Says whether HTTP/2 is to be spoken.

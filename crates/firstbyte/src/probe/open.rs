@@ -13,7 +13,7 @@ pub(super) enum Open {
     /// HTTP/1.1 or HTTP/2 over TCP.
     Tcp(http::Open),
     /// HTTP/3 over QUIC.
-    Quic(http3::Open),
+    Quic(Box<http3::Open>),
 }
 
 impl Open {

@@ -29,6 +29,8 @@ use crate::net::{Arrival, Connected, Recorder, SendId, TcpStream};
 const RECORD_HEADER: usize = 5;
 /// Read at most this much at once, when there is nothing left to time.
 const BULK: usize = 64 * 1024;
+/// What a small exchange needs; what fills it grows it, up to `BULK`.
+const FIRST_BUFFER: usize = 8 * 1024;
 /// The record, whole (RFC 8446 §D.4).
 const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
 /// Hold back at most this much.
@@ -44,7 +46,9 @@ pub(super) struct Stream {
     outgoing: BytesMut,
     /// What is in `outgoing`, by name.
     outgoing_names: Vec<String>,
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
+    /// The last read filled `buffer`.
+    grow: bool,
     /// The part of `buffer` that was received and that TLS does not have yet.
     undigested: Range<usize>,
     /// One segment: reads that are timed take no more, so that each has a stamp of its own.
@@ -154,7 +158,8 @@ impl Stream {
             held: false,
             outgoing: BytesMut::new(),
             outgoing_names: Vec::new(),
-            buffer: vec![0; BULK].into_boxed_slice(),
+            buffer: vec![0; FIRST_BUFFER],
+            grow: false,
             undigested: 0..0,
             ended: false,
             watch: HttpWatch::new(false, 0),
@@ -275,19 +280,16 @@ impl Stream {
     }
 
     /// Receives until the server has left a session for another connection.
-    pub(super) async fn await_session(&mut self) -> io::Result<()> {
-        let mut discarded = vec![0; BULK];
-        std::future::poll_fn(|cx| {
-            loop {
-                if self.tls.as_ref().is_none_or(|tls| tls.session.left_a_session()) {
-                    return Poll::Ready(Ok(()));
-                }
-                if ready!(self.poll_read(cx, &mut discarded))? == 0 {
-                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-                }
+    pub(super) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut discarded = [0; 4 * 1024];
+        loop {
+            if self.tls.as_ref().is_none_or(|tls| tls.session.left_a_session()) {
+                return Poll::Ready(Ok(()));
             }
-        })
-        .await
+            if ready!(self.poll_read(cx, &mut discarded))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
     }
 
     /// Takes plaintext to be sent.
@@ -460,9 +462,14 @@ impl Stream {
     /// be read before TLS takes more.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.undigested.is_empty() {
-            let limit = self.read_limit();
+            if std::mem::take(&mut self.grow) {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+            let limit = self.read_limit().min(self.buffer.len());
             let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..limit]));
-            self.undigested = 0..received.map_err(|e| self.note_io(e, "receive"))?;
+            let received = received.map_err(|e| self.note_io(e, "receive"))?;
+            self.undigested = 0..received;
+            self.grow = received == self.buffer.len() && received < BULK;
         }
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
         if self.undigested.is_empty() {

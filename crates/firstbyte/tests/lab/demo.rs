@@ -6,15 +6,17 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use firstbyte::clock::Monotonic;
+use firstbyte::runs::Run;
+use firstbyte_core::run::Standing;
 
 use crate::processes::Family;
 use crate::support::{PROGRAM, alone, firstbyte, open_to_all, text};
 
 /// Any user that is not root; `nobody` on most machines.
 const ORDINARY_USER: u32 = 65_534;
-const ROUNDS: usize = 6;
-/// Three edges, two families, two versions of TLS.
-const CELLS: usize = 12;
+const ROUNDS: usize = 3;
+/// Six ways to connect, three edges, two families.
+const CELLS: usize = 36;
 
 /// As this user and, where this one is root, at the same time as an ordinary one.
 #[test]
@@ -73,7 +75,11 @@ fn check(output: &Output, directory: &Path) {
     assert_eq!(rows.iter().filter(|row| &row[warmup] == "true").count(), CELLS);
     assert!(rows.iter().all(|row| &row[status] == "200" && row[error].is_empty()));
 
-    let svg = std::fs::read_to_string(directory.join("firstbyte-demo.svg")).unwrap();
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    assert!(svg.contains("Sydney"));
+    let run = Run::read(&directory.join("firstbyte-demo.run")).unwrap();
+    let unproven = run.rows.iter().filter(|row| row.standing != Standing::Proven).count();
+    assert_eq!((run.rows.len(), unproven), (CELLS * (ROUNDS + 1), 0));
+
+    let page = std::fs::read_to_string(directory.join("firstbyte-demo.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    assert!(page.contains("Sydney") && page.len() < 1_000_000, "{}", page.len());
 }

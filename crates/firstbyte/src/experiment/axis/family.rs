@@ -32,11 +32,11 @@ impl Setting for Only {
         {
             return Err(format!("{host} is an address of the other family"));
         }
-        let given =
+        let mut given =
             visit.options.resolve.iter().filter(|rule| {
                 rule.host.as_deref().is_none_or(|name| name.eq_ignore_ascii_case(host))
             });
-        match given.last() {
+        match given.next_back() {
             Some(rule) if !rule.addresses.iter().any(|a| self.0.allows(a)) => {
                 Err("the edge has no address of this family".into())
             }
