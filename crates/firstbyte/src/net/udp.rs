@@ -86,6 +86,10 @@ impl UdpSocket {
             match received {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.collect_sent_stamps();
+                    // What the network said of an earlier datagram.
+                    if let Some(error) = self.io.take_error()? {
+                        return Poll::Ready(Err(error));
+                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 result => {

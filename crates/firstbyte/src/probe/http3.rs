@@ -98,11 +98,12 @@ impl Open {
         let mut conversation = std::pin::pin!(conversation);
         poll_fn(|cx| {
             loop {
-                if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
-                    return Poll::Ready(result);
-                }
+                // Asked first: the streams of the conversation are gone by then.
                 if early && connection.borrow().early_rejected() {
                     return Poll::Ready(Err(Problem::Rejected));
+                }
+                if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
+                    return Poll::Ready(result);
                 }
                 if !connection.borrow_mut().step(cx) {
                     // What is lost has to reach the conversation, which then ends.

@@ -187,7 +187,7 @@ impl Connection {
                 return Poll::Ready(Ok(()));
             }
             self.send();
-            if !self.receive_one(cx) {
+            if self.lost.is_none() && !self.receive_one(cx) {
                 return Poll::Pending;
             }
         }
