@@ -35,6 +35,13 @@ pub enum LabError {
         /// The operating system's reason.
         reason: String,
     },
+    /// A copy of a server's log cannot be written.
+    Log {
+        /// The file.
+        file: String,
+        /// The operating system's reason.
+        reason: String,
+    },
     /// The scenario wants nginx, which is not here.
     NginxNotFound {
         /// The host that wants it.
@@ -102,6 +109,7 @@ impl fmt::Display for LabError {
             }
             Self::System { step, reason } => write!(f, "cannot {step}: {reason}"),
             Self::Capture { file, reason } => write!(f, "cannot write capture {file}: {reason}"),
+            Self::Log { file, reason } => write!(f, "cannot write log {file}: {reason}"),
             Self::NginxNotFound { host } => write!(
                 f,
                 "host {host} wants nginx, which is not installed\n  install it (apt-get install \

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::error::LabError;
 use crate::forwarder::{Counters, Forwarder, MiddleFrame, Port};
 use crate::link::Link;
+use crate::log_copies::LogCopies;
 use crate::network::{HostNetwork, Network};
 use crate::options::LabOptions;
 use crate::process::{self, Published};
@@ -41,6 +42,7 @@ pub struct Lab {
     servers: Servers,
     _forwarder: ForwarderThread,
     captures: Vec<Capture>,
+    logs: Option<LogCopies>,
     _published: OwnedFd,
 }
 
@@ -65,6 +67,7 @@ impl Lab {
 
         start_dns(scenario, &network)?;
         let servers = Servers::start(scenario, &network, &ca, &scratch, options.server)?;
+        let logs = options.logs.as_deref().map(|to| LogCopies::start(to, &servers)).transpose()?;
         let client = &scenario.client().name;
         let published = process::publish(&Published {
             scenario: scenario.name.clone(),
@@ -89,6 +92,7 @@ impl Lab {
             servers,
             _forwarder: forwarder,
             captures,
+            logs,
             _published: published,
         };
         lab.enter(client)?;
@@ -129,6 +133,20 @@ impl Lab {
             step: format!("read the log of host {host}"),
             reason: error.to_string(),
         })
+    }
+
+    /// Copies the servers' logs to where [`LabOptions::logs`] says, if it does: the requests of all
+    /// who have had their response. [`up`](crate::up) does so when the lab is taken down.
+    ///
+    /// # Errors
+    /// A log cannot be read, or its copy cannot be written.
+    pub fn save_logs(&self) -> Result<(), LabError> {
+        self.logs.as_ref().map_or(Ok(()), LogCopies::save)
+    }
+
+    /// Where copies of the servers' logs go, if they do.
+    pub fn log_dir(&self) -> Option<&Path> {
+        self.logs.as_ref().map(LogCopies::directory)
     }
 
     /// What could not be arranged but does not stop the lab, one sentence each.
@@ -192,7 +210,8 @@ impl Lab {
     /// Stays until told to end.
     pub(crate) fn stay(&self) -> i32 {
         process::wait_for_end();
-        0
+        // Nobody is there any more to be told why it failed.
+        i32::from(self.save_logs().is_err())
     }
 
     fn place(&self, host: &str) -> Result<&HostNetwork, LabError> {

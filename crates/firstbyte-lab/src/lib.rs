@@ -22,6 +22,8 @@ mod forwarder;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(target_os = "linux")]
+mod log_copies;
+#[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
 mod process;

@@ -51,6 +51,16 @@ impl Lab {
     }
 
     /// What could not be arranged but does not stop the lab, one sentence each.
+    pub fn save_logs(&self) -> Result<(), LabError> {
+        match self.0 {}
+    }
+
+    /// See the same method on Linux.
+    pub fn log_dir(&self) -> Option<&Path> {
+        match self.0 {}
+    }
+
+    /// See the same method on Linux.
     pub fn warnings(&self) -> &[String] {
         match self.0 {}
     }

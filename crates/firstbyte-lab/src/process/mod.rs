@@ -204,8 +204,13 @@ pub(crate) fn prepare_mounts(
     options: &LabOptions,
 ) -> Result<(PathBuf, Vec<String>), LabError> {
     mounts::make_private()?;
-    let needed: Vec<PathBuf> =
-        options.capture.iter().cloned().chain(std::env::current_exe()).collect();
+    let needed: Vec<PathBuf> = options
+        .capture
+        .iter()
+        .chain(&options.logs)
+        .cloned()
+        .chain(std::env::current_exe())
+        .collect();
     let scratch = mounts::scratch(&needed)?;
     let resolver: Vec<_> = scenario.resolver().into_iter().flat_map(|h| h.addresses()).collect();
     let warnings =

@@ -91,6 +91,11 @@ impl Servers {
         Some(&running.log)
     }
 
+    /// The access logs of all, by host.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.running.iter().map(|running| (running.report.host.as_str(), running.log.as_path()))
+    }
+
     fn wait_until_up(&mut self, scenario: &Scenario, network: &Network) -> Result<(), LabError> {
         let deadline = monotonic_ns() + START_LIMIT_NS;
         for running in &mut self.running {

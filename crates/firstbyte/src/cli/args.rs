@@ -325,8 +325,9 @@ pub(super) struct ReportArgs {
 const REPORT_HELP: &str = "\
 Examples:
   firstbyte report firstbyte-20260102-150405.run --html report.html
-  firstbyte report monday.run tuesday.run      runs as variants of one comparison
-  firstbyte report tls12.csv tls13.csv         columns DNS,Connect,SSL,Wait,TTFB,Total Time
+  firstbyte report monday.run tuesday.run   the runs, compared with each other
+  firstbyte report tls12.csv tls13.csv      tables with the columns
+                                            DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv - | cut -d, -f2,10
 
 What is read and written is described in docs/formats.md.";
@@ -375,8 +376,10 @@ Axes, and their values:
 
 Examples:
   firstbyte compare https://example.com/ --vary tls=1.2,1.3 --vary family=4,6
-  firstbyte compare URL --vary session=full,resumed,0rtt --until median±1% --html report.html
-  firstbyte compare URL --way 'HTTP/2: http=2 tls=1.3' --way 'HTTP/3, 0-RTT: http=3 session=0rtt'
+  firstbyte compare URL --vary session=full,resumed,0rtt --html report.html
+  firstbyte compare URL --vary http=2,3 --until median±1% --max-samples 200
+  firstbyte compare URL --way 'HTTP/2: http=2 tls=1.3' \\
+                        --way 'HTTP/3, 0-RTT: http=3 session=0rtt'
   firstbyte compare --plan study.toml --dry-run
   firstbyte compare --continue firstbyte-20260102-150405.run";
 
@@ -409,15 +412,17 @@ pub(super) struct CheckArgs {
 
 const CHECK_HELP: &str = "\
 Conditions:
-  ttfb.p95 > 300ms            absolute: resolve, connect, tls, quic, setup, send, wait, receive,
-                              ttfb or total; median, p50, p75, p90, p95 or p99
-  tls.median +5%              grown since the baseline
+  ttfb.p95 > 300ms                the value itself
+  tls.median +5%                  its growth since the baseline
   family=6 tls=1.3: total +20ms   of some ways to connect only
+Values: resolve, connect, tls, quic, setup, send, wait, receive, ttfb, total;
+  of each: median (when none is named), p50, p75, p90, p95, p99
 
 Examples:
   firstbyte compare --plan site.toml --run baseline.run
-  firstbyte check --plan site.toml --baseline baseline.run --fail-if 'tls.median +5%'
-  firstbyte check --plan site.toml --fail-if 'ttfb.p95 > 300ms' --summary summary.md";
+  firstbyte check --plan site.toml --baseline baseline.run \\
+                  --fail-if 'tls.median +5%'
+  firstbyte check --plan site.toml --fail-if 'ttfb.p95 > 300ms' --summary out.md";
 
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
@@ -524,6 +529,9 @@ pub(super) struct NewLabArgs {
     /// Write what passes client, middle and servers into DIR, as pcapng
     #[arg(long, value_name = "DIR")]
     pub capture: Option<PathBuf>,
+    /// When the lab ends, copy its servers' access logs into DIR
+    #[arg(long, value_name = "DIR")]
+    pub logs: Option<PathBuf>,
     /// Seed of jitter and loss [default: the scenario's]
     #[arg(long)]
     pub seed: Option<u64>,

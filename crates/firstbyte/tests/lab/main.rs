@@ -11,6 +11,8 @@ mod demo;
 mod flights;
 mod processes;
 mod round_trips;
+mod sessions;
+mod studies;
 mod support;
 mod trouble;
 mod wire;

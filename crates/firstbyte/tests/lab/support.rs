@@ -36,6 +36,22 @@ pub(crate) struct Scene {
 impl Scene {
     /// A client, a resolver, and a server at `server.test` with these links.
     pub(crate) fn new(server_links: &str) -> Self {
+        Self::with_servers(&format!(
+            r#"
+[[host]]
+name = "server"
+role = "server"
+ipv4 = "{SERVER_V4}"
+ipv6 = "2001:db8:0:2::1"
+names = ["server.test"]
+server = {{ page_bytes = 2000 }}
+{server_links}
+"#
+        ))
+    }
+
+    /// A client, a resolver, and these servers.
+    pub(crate) fn with_servers(servers: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let source = format!(
             r#"
@@ -52,14 +68,7 @@ ipv4 = "192.0.2.53"
 ipv6 = "2001:db8:0:1::53"
 up = {{ delay = "10ms" }}
 down = {{ delay = "10ms" }}
-[[host]]
-name = "server"
-role = "server"
-ipv4 = "{SERVER_V4}"
-ipv6 = "2001:db8:0:2::1"
-names = ["server.test"]
-server = {{ page_bytes = 2000 }}
-{server_links}
+{servers}
 "#
         );
         std::fs::write(directory.path().join("test.toml"), source).unwrap();
@@ -68,6 +77,11 @@ server = {{ page_bytes = 2000 }}
 
     pub(crate) fn file(&self) -> PathBuf {
         self.directory.path().join("test.toml")
+    }
+
+    /// A file that a test makes beside it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     pub(crate) fn captures(&self) -> PathBuf {

@@ -40,7 +40,7 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
     render::check(&outputs)?;
     let words = words(args, &file("firstbyte-demo.run"));
     let server = if args.builtin { ServerChoice::Builtin } else { ServerChoice::Auto };
-    let options = LabOptions { capture: None, seed: Some(args.seed), server };
+    let options = LabOptions { seed: Some(args.seed), server, ..LabOptions::default() };
     study::in_lab(&scenario, &options, |lab| {
         let mut study = Study::of_words(&study::with_issuer(&words, lab))?;
         study.overwrite = true;

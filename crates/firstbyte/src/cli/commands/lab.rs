@@ -61,8 +61,10 @@ fn run_in(
 
 fn shell(args: &NewLabArgs) -> Result<u8, Problem> {
     // A lab that is up is as it is: who wants something else gets one of their own.
-    let as_it_is =
-        args.capture.is_none() && args.seed.is_none() && args.server == ServerSoftware::Auto;
+    let as_it_is = args.capture.is_none()
+        && args.logs.is_none()
+        && args.seed.is_none()
+        && args.server == ServerSoftware::Auto;
     if as_it_is && let Ok(lab) = running(&args.scenario) {
         let name = lab.scenario();
         note(&format!("lab {name}: a shell on its client; exit leaves it, and the lab stays"));
@@ -197,7 +199,8 @@ fn prepared(args: &NewLabArgs) -> Result<(Scenario, LabOptions), Problem> {
         ServerSoftware::Caddy => ServerChoice::Caddy,
         ServerSoftware::Builtin => ServerChoice::Builtin,
     };
-    let options = LabOptions { capture: args.capture.clone(), seed: args.seed, server };
+    let (capture, logs) = (args.capture.clone(), args.logs.clone());
+    let options = LabOptions { capture, logs, seed: args.seed, server };
     Ok((load(&args.scenario)?, options))
 }
 
@@ -221,6 +224,9 @@ pub(in crate::cli) fn introduce(lab: &Lab) {
     if let Some(directory) = lab.capture_dir() {
         note(&format!("captures are in {}", directory.display()));
     }
+    if let Some(directory) = lab.log_dir() {
+        note(&format!("the servers' logs will be in {}", directory.display()));
+    }
 }
 
 /// Says on standard error what the user would not want to miss.
@@ -232,6 +238,9 @@ fn take_leave(lab: &Lab) {
             "warning: this machine was too busy for the lab: {unwanted} of {} frames lost",
             stats.forwarded + unwanted
         ));
+    }
+    if let Err(error) = lab.save_logs() {
+        note(&format!("warning: {error}"));
     }
     for capture in lab.capture_stats() {
         if capture.dropped > 0 {

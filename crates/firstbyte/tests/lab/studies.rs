@@ -1,0 +1,62 @@
+//! Studies that come with scenarios.
+
+use std::time::Duration;
+
+use firstbyte::runs::Run;
+use firstbyte_core::run::{Metric, Row, Standing};
+
+use crate::support::{Scene, alone, firstbyte, middle, run, text};
+
+const RTT: Duration = Duration::from_millis(112);
+const ROUNDS: usize = 5;
+
+/// The published example: early data saves a page one round trip of 112 ms.
+///
+/// So few rounds may leave an expectation open, so that the exit code may be 101; what is measured
+/// has to be right all the same.
+#[test]
+fn codavel_saves_a_round_trip() {
+    let _alone = alone();
+    let scene = Scene::new("");
+    let (file, logs) = (scene.path("codavel.run"), scene.path("logs"));
+    let mut command = firstbyte(&["lab", "study", "codavel", "-n", &ROUNDS.to_string()]);
+    command.arg("--run").arg(&file).arg("--logs").arg(&logs);
+    let output = run(&mut command);
+    let shown = text(&output.stdout);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 101)), "{code:?}\n{}{shown}", text(&output.stderr));
+    // As wide as the terminal, and wherever it breaks lines.
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expectation in [
+        "Without early data the page takes three round trips (333 ms)",
+        "With it, two (221 ms)",
+        "Early data saves one round trip, of the page and of the image",
+        "The round trip of TCP stays",
+    ] {
+        assert!(words.contains(expectation), "{expectation} is missing:\n{shown}");
+    }
+    let verdict = if code == Some(0) { "came out as expected" } else { "came out otherwise" };
+    assert!(words.contains(&format!("the study of codavel {verdict}")), "{code:?}\n{shown}");
+
+    let run = Run::read(&file).unwrap();
+    assert!(run.rows.iter().all(|row| row.standing == Standing::Proven), "{:?}", run.rows);
+    let cells = run.header.cells();
+    let total = |session: &str| {
+        let has = |cell: &firstbyte_core::run::Cell, axis: &str, value: &str| {
+            cell.factors.iter().any(|factor| factor.axis == axis && factor.value == value)
+        };
+        let is_wanted = |cell: &_| has(cell, "session", session) && has(cell, "site", "page");
+        let cell = cells.iter().position(is_wanted).unwrap();
+        let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
+        let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();
+        assert_eq!(times.len(), ROUNDS);
+        middle(times)
+    };
+    let (resumed, early) = (total("resumed"), total("0rtt"));
+    println!("  resumed {resumed:?}, 0-RTT {early:?}, exit code {code:?}");
+    let saved = resumed.saturating_sub(early);
+    assert!(saved.abs_diff(RTT) < Duration::from_millis(8), "{resumed:?} - {early:?}");
+    for host in ["blog", "before"] {
+        assert!(logs.join(format!("server-{host}.log")).is_file());
+    }
+}
