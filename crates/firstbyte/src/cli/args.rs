@@ -239,7 +239,6 @@ pub(super) enum ColorChoice {
     Never,
 }
 
-/// Every combination of the axes' values is visited once a round, in random order.
 #[derive(Args, Clone, Debug)]
 #[command(args_override_self = true, after_help = COMPARE_HELP)]
 pub(super) struct CompareArgs {
@@ -362,6 +361,9 @@ pub(super) struct RenderArgs {
 }
 
 const COMPARE_HELP: &str = "\
+A cell is one combination of the axes' values; every round visits each cell
+once, in random order. A sample counts for its cell only if the wire proves it.
+
 Axes, and their values:
   tls         1.2, 1.3
   session     full, resumed, 0rtt (or session-id, ticket, psk by name)
@@ -383,7 +385,6 @@ Examples:
   firstbyte compare --plan study.toml --dry-run
   firstbyte compare --continue firstbyte-20260102-150405.run";
 
-/// A condition is met when the whole 95 % interval lies beyond its limit; then the exit code is 101.
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_HELP)]
 pub(super) struct CheckArgs {
@@ -396,7 +397,7 @@ pub(super) struct CheckArgs {
     /// The run that growth is counted from
     #[arg(long, value_name = "RUN")]
     pub baseline: Option<PathBuf>,
-    /// Fail if this is so, of any way to connect or of those named before a colon
+    /// Fail when any way to connect meets this, or one of those named before its colon
     #[arg(long, value_name = "CONDITION", required = true)]
     pub fail_if: Vec<String>,
     /// Where the summary goes, in Markdown [default: stdout]
@@ -411,6 +412,9 @@ pub(super) struct CheckArgs {
 }
 
 const CHECK_HELP: &str = "\
+A condition is met when the whole 95 % interval lies beyond its limit; the exit
+code is then 101.
+
 Conditions:
   ttfb.p95 > 300ms                the value itself
   tls.median +5%                  its growth since the baseline

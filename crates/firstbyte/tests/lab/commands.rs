@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use firstbyte_lab::access_log::Entry;
+
 use crate::processes::Family;
 use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, run, text};
 
@@ -46,7 +48,9 @@ fn up_status_exec_shell_down() {
     let (name, file) = (up.name.as_str(), up.file());
     let file = file.to_str().unwrap();
 
-    let (code, stdout, notes) = up.lab(&["up", file, "--server", "nginx"]);
+    let logs = up.scene.path("logs");
+    let log_dir = logs.to_str().unwrap();
+    let (code, stdout, notes) = up.lab(&["up", file, "--server", "nginx", "--logs", log_dir]);
     assert_eq!((code, stdout.as_str()), (0, ""), "{notes}");
     let [first, enter, down] = notes.lines().collect::<Vec<_>>().try_into().unwrap();
     assert!(first.starts_with(&format!("lab {name} is up (process ")), "{first}");
@@ -81,6 +85,9 @@ fn up_status_exec_shell_down() {
 
     let (code, _, notes) = up.lab(&["down", name]);
     assert_eq!((code, notes), (0, format!("lab {name} is down\n")));
+    let requests = Entry::read_all(&logs.join("server-server.log")).unwrap();
+    let [request] = &requests[..] else { panic!("{requests:?}") };
+    assert_eq!((request.path.as_str(), request.status, request.resumed), ("/", 200, Some(false)));
     assert!(!up.lab(&["status"]).1.contains(name));
     let (code, _, notes) = up.lab(&["exec", name, "--", "true"]);
     assert_eq!(code, 100);
@@ -108,6 +115,19 @@ fn shell(arguments: &[&str], script: &str) -> (i32, String, String) {
     shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
     let output = shell.wait_with_output().unwrap();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Before anything is measured.
+#[test]
+fn logs_that_cannot_be_written_are_an_error() {
+    let _alone = alone();
+    let scene = Scene::new(LINKS);
+    let mut command = firstbyte(&["lab", "run"]);
+    command.arg(scene.file()).args(["--logs", "/proc/version/logs", "--", "echo", "measured"]);
+    let output = run(&mut command);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(100), ""));
+    let notes = text(&output.stderr);
+    assert!(notes.starts_with("error: cannot write log /proc/version/logs: "), "{notes}");
 }
 
 #[test]

@@ -23,12 +23,16 @@ const TLS13_EARLY: &str = "TLS 1.3 0-RTT: tls=1.3 http=2 session=0rtt";
 const HTTP3_RESUMED: &str = "HTTP/3 resumed: http=3 session=resumed";
 const HTTP3_EARLY: &str = "HTTP/3 0-RTT: http=3 session=0rtt";
 
+/// With a ClientHello of one datagram: of two that arrive at once, Caddy 2.6 may lose the second.
+const HTTP3_RESUMED_SMALL: &str = "HTTP/3 resumed: http=3 kex=x25519 session=resumed";
+const HTTP3_EARLY_SMALL: &str = "HTTP/3 0-RTT: http=3 kex=x25519 session=0rtt";
+
 /// Round trips to the first byte, name lookup apart.
 fn round_trips(way: &str) -> u32 {
     match way {
         TLS12_TICKET | TLS12_SESSION_ID | TLS13_RESUMED => 3,
-        TLS13_EARLY | HTTP3_RESUMED => 2,
-        HTTP3_EARLY => 1,
+        TLS13_EARLY | HTTP3_RESUMED | HTTP3_RESUMED_SMALL => 2,
+        HTTP3_EARLY | HTTP3_EARLY_SMALL => 1,
         other => panic!("{other}"),
     }
 }
@@ -162,7 +166,7 @@ fn the_built_in_server_agrees() {
 #[test]
 fn caddy_agrees() {
     let _alone = alone();
-    let ways = [TLS12_TICKET, TLS13_RESUMED, HTTP3_RESUMED, HTTP3_EARLY];
+    let ways = [TLS12_TICKET, TLS13_RESUMED, HTTP3_RESUMED_SMALL, HTTP3_EARLY_SMALL];
     let measured = measured(r#"kind = "caddy""#, &ways);
     measured.assert_proven(&ways);
     let count = |protocol: &str, tls: Option<&str>, resumed: Option<bool>| {
