@@ -21,7 +21,7 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 31] = [
+const TESTS: [Test; 32] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -32,6 +32,7 @@ const TESTS: [Test; 31] = [
     ("servers::builtin_takes_its_time", servers::delays),
     ("servers::a_directive_that_nginx_refuses_is_shown", servers::bad_directive),
     ("servers::dns_answers_the_c_library", servers::dns),
+    ("servers::logs_are_copied_out", servers::logs),
     ("servers::caddy_answers_over_both_families", servers::caddy),
     ("servers::nginx_does_what_the_scenario_says_of_sessions", servers::nginx_sessions),
     ("http3::the_built_in_server_in_as_many_round_trips_as_there_are", http3::builtin),

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 
+use firstbyte_lab::access_log::Entry;
 use firstbyte_lab::{Lab, LabError, LabOptions, Scenario, ServerChoice};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
@@ -50,6 +51,27 @@ fn answers(choice: ServerChoice) -> String {
         std::fs::write(&kind_file, server.kind).unwrap();
     });
     std::fs::read_to_string(kind_file).unwrap()
+}
+
+/// As often as asked for, also by who is not root; of every server, all that it has answered.
+pub(crate) fn logs() {
+    for choice in [ServerChoice::Nginx, ServerChoice::Builtin, ServerChoice::Caddy] {
+        let directory = tempfile::tempdir().unwrap();
+        let logs = directory.path().join("logs");
+        let options =
+            LabOptions { logs: Some(logs.clone()), server: choice, ..LabOptions::default() };
+        in_lab(&scenario("", ""), &options, |lab| {
+            assert_eq!(lab.log_dir(), Some(logs.as_path()));
+            for count in 1..=3 {
+                get(lab, false, "/bytes/1000", &[&TLS13]);
+                lab.save_logs().unwrap();
+                let saved = Entry::read_all(&logs.join("server-server.log")).unwrap();
+                assert_eq!(saved.len(), count);
+                assert_eq!(saved, lab.requests("server").unwrap());
+            }
+        });
+        assert_eq!(Entry::read_all(&logs.join("server-server.log")).unwrap().len(), 3);
+    }
 }
 
 pub(crate) fn delays() {

@@ -4,7 +4,7 @@
 //! A lab that cannot be made, or nginx that is not there, is a failure that says what to do. One
 //! test at a time, so that none measures another's load.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod commands;
 mod demo;
