@@ -29,7 +29,7 @@ impl Bench {
         let mut config = Config::new(ca.issue(&["localhost".to_owned()]).unwrap());
         config.early_data = EarlyData::Accept;
         change(&mut config);
-        let server = spawn(config, Listeners::loopback().unwrap()).unwrap();
+        let server = spawn(config, Listeners::loopback_with_quic().unwrap()).unwrap();
         let directory = Directory::new();
         std::fs::write(directory.path().join("ca.pem"), ca.root_pem()).unwrap();
         Self { server, directory }
@@ -119,7 +119,7 @@ fn what_a_server_refuses_is_counted_apart() {
     ];
     for (early_data, shortfall) in cases {
         let bench = Bench::new(|config| config.early_data = early_data);
-        for http in ["http=1.1", "http=2"] {
+        for http in ["http=1.1", "http=2", "http=3"] {
             let standings = bench.standings(&["--vary", "session=0rtt", "--vary", http]);
             assert_all(&standings, Standing::Unproven(shortfall));
             std::fs::remove_file(bench.file("a.run")).unwrap();
@@ -220,6 +220,161 @@ fn an_interrupted_run_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_run_is_continued_as_the_experiment_it_was() {
+    let bench = Bench::new(|_| ());
+    bench.standings(&["--vary", "tls=1.2,1.3"]);
+    let go_on = |more: &[&str]| {
+        let words: Vec<&str> =
+            ["compare", "--continue", "a.run"].iter().chain(more).copied().collect();
+        firstbyte(bench.directory.path(), &words)
+    };
+    let rows = || Run::read(&bench.file("a.run")).unwrap().rows.len();
+    for (more, length) in [(&["-n", "6"] as &[&str], 14), (&["-sn7"], 16), (&["--samples=8"], 18)] {
+        let outcome = go_on(more);
+        assert_eq!((outcome.code, rows()), (0, length), "{more:?} {}", outcome.stderr);
+    }
+    for more in
+        [&["--seed", "9"] as &[&str], &["-k"], &["--max-samples", "9"], &["--until", "median±9%"]]
+    {
+        let outcome = go_on(more);
+        assert_eq!((outcome.code, rows()), (2, 18), "{more:?} {}", outcome.stderr);
+        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn no_output_takes_the_place_of_the_run() {
+    let bench = Bench::new(|_| ());
+    let outcome = bench.compare(&["--vary", "tls=1.2,1.3", "--csv", "./a.run"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("./a.run is the run file"), "{}", outcome.stderr);
+    assert!(!bench.file("a.run").exists());
+    bench.standings(&["--vary", "tls=1.2,1.3"]);
+    let before = std::fs::read(bench.file("a.run")).unwrap();
+    let link = bench.file("link");
+    std::os::unix::fs::symlink("a.run", link).unwrap();
+    for words in [
+        &["compare", "--continue", "a.run", "--html", "a.run"] as &[&str],
+        &["compare", "--continue", "a.run", "--json", "link"],
+        &["check", "--candidate", "a.run", "--fail-if", "ttfb.median > 1s", "--summary", "link"],
+        &[
+            "check",
+            "--plan",
+            "p",
+            "--run",
+            "b.run",
+            "--fail-if",
+            "ttfb.p50 > 1s",
+            "--summary",
+            "b.run",
+        ],
+    ] {
+        let outcome = firstbyte(bench.directory.path(), words);
+        assert_eq!(outcome.code, 2, "{words:?} {}", outcome.stdout);
+        assert!(outcome.stderr.contains("cannot be written as well"), "{}", outcome.stderr);
+    }
+    assert_eq!(std::fs::read(bench.file("a.run")).unwrap(), before);
+    assert!(!bench.file("b.run").exists());
+}
+
+#[test]
+fn what_cannot_be_set_up_leaves_no_file() {
+    let bench = Bench::new(|_| ());
+    let url = bench.url();
+    let words = ["compare", &url, "--vary", "tls=1.2,1.3", "--run", "a.run", "--html", "a.html"];
+    let words: Vec<&str> = words.into_iter().chain(["--cacert", "none.pem"]).collect();
+    let outcome = firstbyte(bench.directory.path(), &words);
+    assert_eq!(outcome.code, 77, "{}", outcome.stderr);
+    assert!(!bench.file("a.run").exists() && !bench.file("a.html").exists());
+}
+
+#[test]
+fn a_name_that_is_not_text_is_refused_in_words() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new(|_| ());
+    let name = std::ffi::OsStr::from_bytes(b"a\xff.run");
+    let output = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+        .args(["compare", &bench.url(), "--vary", "tls=1.2,1.3", "--run"])
+        .arg(name)
+        .current_dir(bench.directory.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: \"a\\xFF.run\" is not UTF-8"), "{stderr}");
+}
+
+#[test]
+fn what_is_wrong_in_a_plan_is_told_of_the_plan() {
+    let bench = Bench::new(|_| ());
+    let plan = format!("url = '{}'\nvary = ['tls=1.2,1.3']\nflags = ['--nope']\n", bench.url());
+    std::fs::write(bench.file("plan.toml"), plan).unwrap();
+    let outcome = firstbyte(bench.directory.path(), &["compare", "--plan", "plan.toml"]);
+    let expected = "error: --plan plan.toml: unexpected argument '--nope' found\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (2, expected));
+}
+
+#[test]
+fn runs_begun_in_the_same_second_have_names_of_their_own() {
+    let bench = Bench::new(|config| config.think_time = Duration::from_millis(50));
+    let url = bench.url();
+    let children: Vec<_> = (0..3)
+        .map(|_| {
+            Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+                .args(["compare", &url, "--cacert", "ca.pem", "--vary", "tls=1.2,1.3", "-4"])
+                .args(["-n", "2", "--silent"])
+                .current_dir(bench.directory.path())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let names = std::fs::read_dir(bench.directory.path()).unwrap();
+    let runs = names.filter(|name| {
+        name.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "run")
+    });
+    assert_eq!(runs.count(), 3);
+}
+
+#[test]
+fn secrets_stay_in_the_run_file_which_is_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new(|_| ());
+    let secrets = ["Bearer s3cret-1", "id=s3cret-2", "pw=s3cret-3", "Basic s3cret-4"];
+    let headers = [
+        format!("Authorization: {}", secrets[0]),
+        format!("-HCookie: {}", secrets[1]),
+        format!("--header=Proxy-Authorization: {}", secrets[3]),
+    ];
+    let outputs = ["--html", "a.html", "--svg", "svg", "--har", "a.har", "--json", "a.json"];
+    let words = ["--vary", "tls=1.2,1.3", "-H", &headers[0], &headers[1], &headers[2]];
+    let words: Vec<&str> = words.into_iter().chain(["-d", secrets[2]]).chain(outputs).collect();
+    let outcome = bench.compare(&words);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mode = std::fs::metadata(bench.file("a.run")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let report = firstbyte(bench.directory.path(), &["report", "a.run", "--html", "b.html"]);
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let mut texts = vec![outcome.stdout, outcome.stderr, report.stdout];
+    let pictures = std::fs::read_dir(bench.file("svg")).unwrap().map(|file| file.unwrap().path());
+    let files = ["a.html", "b.html", "a.har", "a.json"].map(|name| bench.file(name));
+    texts.extend(files.into_iter().chain(pictures).map(|f| std::fs::read_to_string(f).unwrap()));
+    assert!(texts.iter().all(|text| !text.contains("s3cret")));
+    let page = &texts[3];
+    assert!(
+        page.contains("-H &#39;Authorization: &lt;hidden&gt;&#39;")
+            || page.contains("-H 'Authorization: &lt;hidden&gt;'")
+    );
+    // What goes on with it needs them.
+    let run = std::fs::read_to_string(bench.file("a.run")).unwrap();
+    assert!(secrets.iter().all(|secret| run.contains(secret)));
+}
+
+#[test]
 fn until_stops_on_width_and_says_when_it_was_not_reached() {
     let bench = Bench::new(|config| config.think_time = Duration::from_millis(20));
     let wide =
@@ -264,6 +419,14 @@ fn a_check_fails_when_the_interval_says_so() {
     let failed = check("b.run", &["ttfb.median > 2ms", "wait.median +500%"]);
     assert_eq!(failed.code, 101, "{}{}", failed.stdout, failed.stderr);
     assert!(failed.stdout.contains("failed, 2 of 4 conditions met"), "{}", failed.stdout);
+    let other = check("c.run", &["tls=1.1: ttfb.median > 5s"]);
+    assert_eq!(other.code, 2, "{}", other.stdout);
+    assert!(other.stderr.contains("no way to connect has these values"), "{}", other.stderr);
+    let words = ["check", "--plan", "plan.toml", "--run", "c.run", "--fail-if", "ttfb.p50 > 5s"];
+    let words: Vec<&str> = words.into_iter().chain(["--summary", "none/summary.md"]).collect();
+    let summary = firstbyte(bench.directory.path(), &words);
+    assert_eq!(summary.code, 23, "{}", summary.stdout);
+    assert!(!bench.file("c.run").exists());
     let missing = firstbyte(
         bench.directory.path(),
         &["check", "--candidate", "a.run", "--fail-if", "tls.median +5%"],

@@ -40,9 +40,7 @@ impl RunError {
     /// What to do about it, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Exists { .. } => {
-                "continue it, give another name, or allow it to be overwritten".into()
-            }
+            Self::Exists { .. } => "go on with it by --continue, or give another name".into(),
             Self::Locked { .. } => "wait for the other process to end, or give another name".into(),
             Self::NotARun { .. } => "check the name of the file".into(),
             Self::Version { .. } => "it was written by a later firstbyte: use that one".into(),

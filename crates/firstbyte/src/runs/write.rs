@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::Interner;
@@ -88,6 +89,8 @@ impl RunWriter {
         let file = OpenOptions::new()
             .append(true)
             .create(true)
+            // The command is in it, with what `-H` and `-d` say.
+            .mode(0o600)
             .open(path)
             .map_err(RunError::io(path, "create"))?;
         lock(&file, path)?;

@@ -1,7 +1,7 @@
 //! `firstbyte check`: measures a plan and fails when a condition is met. For pipelines.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use super::compare::{Study, measure};
 use crate::cli::args::CheckArgs;
 use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
-use crate::cli::run_problem;
 use crate::cli::terminal::note;
+use crate::cli::{render, run_problem};
 use crate::runs::Run;
 
 pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
@@ -28,10 +28,22 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
             format!("--fail-if '{condition}' needs a --baseline RUN to grow from"),
         ));
     }
+    // What can be told before is told before anything is measured.
+    if let Some(summary) = &args.summary {
+        for run in [&args.baseline, &args.candidate, &args.run].into_iter().flatten() {
+            let summary = std::iter::once(summary.as_path());
+            render::check_apart(summary, run, "is a run file")?;
+        }
+        let opened = OpenOptions::new().append(true).create(true).open(summary);
+        opened.map_err(|error| unwritable(summary, &error))?;
+    }
     let (candidate, measured) = match &args.candidate {
         Some(path) => (Run::read(path).map_err(run_problem)?, exit::OK),
         None => {
-            let measured = measure(&study(args)?)?;
+            let study = study(args)?;
+            let cells: Vec<Cell> = study.matrix.variants.iter().map(|v| v.cell.clone()).collect();
+            conditions.iter().try_for_each(|condition| check_about(condition, &cells))?;
+            let measured = measure(&study)?;
             let code = if measured.interrupted { exit::INTERRUPTED } else { measured.code() };
             (Run::read(&measured.path).map_err(run_problem)?, code)
         }
@@ -40,13 +52,25 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     let failed = verdicts.iter().any(|verdict| verdict.held.finding == Finding::Met);
     let text = markdown(&verdicts, &candidate, baseline.as_ref()).unwrap_or_default();
     match &args.summary {
-        Some(path) => fs::write(path, &text).map_err(|error| {
-            let why = crate::probe::describe_io(&error);
-            Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
-        })?,
+        Some(path) => fs::write(path, &text).map_err(|error| unwritable(path, &error))?,
         None => io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?,
     }
     Ok(if failed { exit::CONDITION_MET } else { measured })
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Problem {
+    let why = crate::probe::describe_io(error);
+    Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
+}
+
+/// Whether `condition` is about one of `cells`.
+fn check_about(condition: &Condition, cells: &[Cell]) -> Result<(), Problem> {
+    if cells.iter().any(|cell| condition.is_about(cell)) {
+        return Ok(());
+    }
+    let message = format!("--fail-if '{condition}': no way to connect has these values");
+    let names: Vec<String> = cells.iter().map(Cell::name).collect();
+    Err(Problem::new(exit::USAGE, message).hint(format!("there are: {}", names.join("; "))))
 }
 
 fn study(args: &CheckArgs) -> Result<Study, Problem> {
@@ -82,10 +106,9 @@ fn verdicts<'a>(
     let before = baseline.map(|run| run.header.cells());
     let mut verdicts = Vec::new();
     for condition in conditions {
+        check_about(condition, &cells)?;
         let about = cells.iter().enumerate().filter(|(_, cell)| condition.is_about(cell));
-        let mut found = false;
         for (index, cell) in about {
-            found = true;
             let values = condition::values(&candidate.rows, index, condition.metric);
             let twin = before.as_ref().and_then(|cells| same(cells, cell));
             let before = baseline
@@ -93,16 +116,6 @@ fn verdicts<'a>(
                 .map(|(run, index)| condition::values(&run.rows, index, condition.metric));
             let held = condition.hold(&values, before.as_deref());
             verdicts.push(Verdict { condition, cell: cell.name(), held });
-        }
-        if !found {
-            return Err(Problem::new(
-                exit::USAGE,
-                format!("--fail-if '{condition}': no way to connect has these values"),
-            )
-            .hint(format!(
-                "there are: {}",
-                cells.iter().map(Cell::name).collect::<Vec<_>>().join("; ")
-            )));
         }
     }
     Ok(verdicts)

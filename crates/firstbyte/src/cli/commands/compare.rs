@@ -6,6 +6,7 @@ mod plan_file;
 mod until;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::Parser;
 
@@ -36,7 +37,7 @@ pub(in crate::cli) struct Study {
 }
 
 pub(in crate::cli) fn run(args: &CompareArgs) -> Result<u8, Problem> {
-    let study = Study::from_arguments(args, &std::env::args().collect::<Vec<_>>())?;
+    let study = Study::from_arguments(args, &typed(std::env::args_os())?)?;
     if args.dry_run {
         return dry_run::print(&study);
     }
@@ -47,6 +48,17 @@ pub(in crate::cli) fn run(args: &CompareArgs) -> Result<u8, Problem> {
     measured.render(&study.args.render)
 }
 
+/// The command line, which the run file keeps as text.
+fn typed(words: impl Iterator<Item = OsString>) -> Result<Vec<String>, Problem> {
+    let text = |word: OsString| {
+        word.into_string().map_err(|word| {
+            usage(format!("{word:?} is not UTF-8, and a run file keeps the command as text"))
+                .hint("give the file another name")
+        })
+    };
+    words.map(text).collect()
+}
+
 impl Study {
     /// The study that these arguments ask for: `typed` is the whole command line.
     pub(in crate::cli) fn from_arguments(
@@ -55,22 +67,15 @@ impl Study {
     ) -> Result<Self, Problem> {
         if let Some(file) = &args.resume {
             let header = Run::read(file).map_err(run_problem)?.header;
-            let again = reparse(&header.command)?;
+            let again = reparse(&header.command, &format!("the first line of {}", file.display()))?;
             let mut study = Self::new(&again, header.command)?;
-            study.args.resume = Some(file.clone());
-            study.args.render.clone_from(&args.render);
-            study.args.silent = args.silent;
-            // A run can be made longer.
-            if typed.iter().any(|word| word == "-n" || word.starts_with("--samples")) {
-                study.args.samples = args.samples;
-                study.design.rounds = args.samples;
-            }
+            study.continues(file, args, typed)?;
             return Ok(study);
         }
         match &args.plan {
             Some(file) => {
                 let command = plan_file::command(file, args.url.as_deref(), typed)?;
-                Self::new(&reparse(&command)?, command)
+                Self::new(&reparse(&command, &format!("--plan {}", file.display()))?, command)
             }
             None => Self::new(args, typed.to_vec()),
         }
@@ -78,7 +83,55 @@ impl Study {
 
     /// The study that these words ask for, as if they had been typed.
     pub(in crate::cli) fn of_words(words: &[String]) -> Result<Self, Problem> {
-        Self::from_arguments(&reparse(words)?, words)
+        Self::from_arguments(&reparse(words, "compare")?, words)
+    }
+
+    /// Goes on with the run in `file`, as far as the experiment stays what it was.
+    fn continues(
+        &mut self,
+        file: &Path,
+        args: &CompareArgs,
+        typed: &[String],
+    ) -> Result<(), Problem> {
+        // A run can be made longer.
+        let longer = typed.iter().any(|word| {
+            let short = word.strip_prefix('-').filter(|word| !word.starts_with('-'));
+            word.starts_with("--samples") || short.is_some_and(|word| word.contains('n'))
+        });
+        let most = typed.iter().any(|word| word.starts_with("--max-samples"));
+        let plain = ["firstbyte", "compare", "--continue", "-"].map(str::to_owned);
+        let plain = CompareArgs {
+            resume: args.resume.clone(),
+            samples: args.samples,
+            max_samples: args.max_samples,
+            render: args.render.clone(),
+            silent: args.silent,
+            dry_run: args.dry_run,
+            ..reparse(&plain, "--continue")?
+        };
+        if format!("{args:?}") != format!("{plain:?}") {
+            return Err(usage("--continue goes on with the experiment as it was begun")
+                .hint("-n, --max-samples and outputs can be given beside it; begin another run for all else"));
+        }
+        self.args.resume = Some(file.to_owned());
+        self.args.render.clone_from(&args.render);
+        self.args.silent = args.silent;
+        match (&self.until, longer, most) {
+            (Some(_), true, _) => {
+                return Err(usage("-n: the run goes on until its intervals are narrow enough")
+                    .hint("--max-samples N allows more rounds"));
+            }
+            (None, _, true) => {
+                return Err(
+                    usage("--max-samples: the run has a number of rounds").hint("-n N allows more")
+                );
+            }
+            (None, true, _) => self.design.rounds = args.samples,
+            (Some(_), _, true) => self.design.rounds = args.max_samples,
+            (_, false, false) => {}
+        }
+        self.args.samples = if longer { args.samples } else { self.args.samples };
+        Ok(())
     }
 
     fn new(args: &CompareArgs, command: Vec<String>) -> Result<Self, Problem> {
@@ -179,10 +232,14 @@ fn lanes(concurrent: Option<&str>, axes: &[Axis], matrix: &Matrix) -> Result<Lan
     Ok(Lanes::Several(lanes.into_iter().map(|(_, lane)| lane).collect()))
 }
 
-/// Reads a command line of `compare` again.
-fn reparse(words: &[String]) -> Result<CompareArgs, Problem> {
-    let cli = Cli::try_parse_from(words.iter().map(OsString::from))
-        .map_err(|error| usage(error.to_string().trim_start_matches("error: ").trim_end()))?;
+/// Reads a command line of `compare` again, which comes from `whence`.
+fn reparse(words: &[String], whence: &str) -> Result<CompareArgs, Problem> {
+    let cli = Cli::try_parse_from(words.iter().map(OsString::from)).map_err(|error| {
+        let text = error.to_string();
+        // What follows the first paragraph is about a command that was not typed so.
+        let what = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+        usage(format!("{whence}: {}", what.trim_end()))
+    })?;
     match cli.command {
         Some(Command::Compare(args)) => Ok(*args),
         _ => Err(usage("not a command line of `compare`")),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use firstbyte_core::run::{Cell, Taken};
 
@@ -78,20 +78,37 @@ pub(in crate::cli) fn check_inputs<'a>(
     args: &RenderArgs,
     mut inputs: impl Iterator<Item = &'a Path>,
 ) -> Result<(), Problem> {
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    let outputs: Vec<_> = all(args).filter_map(|path| Some((path, real(path)?))).collect();
-    let clash = inputs.find_map(|input| {
-        let input = real(input)?;
-        outputs.iter().find(|(_, output)| *output == input)
-    });
-    match clash {
+    inputs.try_for_each(|input| check_apart(all(args), input, "is read"))
+}
+
+/// Whether the run that is being written would be overwritten.
+pub(in crate::cli) fn check_run(args: &RenderArgs, run: &Path) -> Result<(), Problem> {
+    check_apart(all(args), run, "is the run file")
+}
+
+/// Whether one of `outputs` is `kept`, which `is` what it says.
+pub(in crate::cli) fn check_apart<'a>(
+    mut outputs: impl Iterator<Item = &'a Path>,
+    kept: &Path,
+    is: &str,
+) -> Result<(), Problem> {
+    let file = real(kept);
+    match outputs.find(|output| !is_stdout(output) && real(output) == file) {
         None => Ok(()),
-        Some((path, _)) => Err(Problem::new(
-            exit::USAGE,
-            format!("{} is read and cannot be written as well", path.display()),
-        )
-        .hint("give the output another name")),
+        Some(path) => {
+            let message = format!("{} {is} and cannot be written as well", path.display());
+            Err(Problem::new(exit::USAGE, message).hint("give the output another name"))
+        }
     }
+}
+
+/// The file that `path` leads to, also one that is not there yet.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).unwrap_or_default();
+        parent.join(path.file_name().unwrap_or(path.as_os_str()))
+    })
 }
 
 fn failed(path: &Path, error: &io::Error) -> Problem {

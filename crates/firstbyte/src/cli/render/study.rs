@@ -9,6 +9,7 @@ use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
+use super::hidden;
 use super::parallel::side_by_side;
 use crate::cli::exit::Problem;
 use crate::cli::run_problem;
@@ -41,7 +42,7 @@ impl Material {
             ..Settings::default()
         };
         let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
-        let commands = headers.iter().map(|header| shell_words(&header.command));
+        let commands = headers.iter().map(|header| shell_words(&hidden::secrets(&header.command)));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
         Ok(Self {
             title: title(data),

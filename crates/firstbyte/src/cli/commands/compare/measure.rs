@@ -19,7 +19,7 @@ use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
 use crate::experiment::{Lanes, Visited, Visitor};
 use crate::probe::NetProber;
-use crate::runs::{Creation, Done, Run, RunWriter, environment};
+use crate::runs::{Creation, Done, Run, RunError, RunWriter, environment};
 
 /// What came of a study.
 pub(in crate::cli) struct Measured {
@@ -53,11 +53,7 @@ impl Measured {
 
 /// Measures.
 pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
-    render::check(&study.args.render)?;
     let header = header(study);
-    let (writer, done, mut rows) = open(study, &header)?;
-    let path = writer.path().to_owned();
-    note(&format!("run file: {}", path.display()));
     let runtime = terminal::runtime()?;
     let variants = &study.matrix.variants;
     let visitors: Vec<Visitor<NetProber>> = runtime.block_on(async {
@@ -67,6 +63,14 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
         };
         variants.iter().map(visitor).collect::<Result<_, Problem>>()
     })?;
+    // What can be told before is told before anything is written.
+    if let Some(run) = study.args.resume.as_deref().or(study.args.run.as_deref()) {
+        render::check_run(&study.args.render, run)?;
+    }
+    render::check(&study.args.render)?;
+    let (writer, done, mut rows) = open(study, &header)?;
+    let path = writer.path().to_owned();
+    note(&format!("run file: {}", path.display()));
 
     let samples = study.design.samples(variants.len());
     let progress = Progress::new(samples, study.args.silent);
@@ -142,10 +146,14 @@ fn standing(study: &Study, cell: usize, sample: &Sample) -> Standing {
 /// Begins the run file, or goes on with one.
 fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>), Problem> {
     let Some(path) = &study.args.resume else {
-        let path = study.args.run.clone().unwrap_or_else(default_name);
-        let creation = if study.overwrite { Creation::Overwrite } else { Creation::New };
-        let writer = RunWriter::create(&path, header, creation).map_err(run_problem)?;
-        return Ok((writer, Done::default(), Vec::new()));
+        let writer = match &study.args.run {
+            Some(path) => {
+                let creation = if study.overwrite { Creation::Overwrite } else { Creation::New };
+                RunWriter::create(path, header, creation)
+            }
+            None => create_anywhere(Path::new(""), &crate::clock::file_stamp(), header),
+        };
+        return Ok((writer.map_err(run_problem)?, Done::default(), Vec::new()));
     };
     let (writer, resumed) = RunWriter::resume(path, Some(header)).map_err(run_problem)?;
     if resumed.torn_bytes > 0 {
@@ -159,8 +167,23 @@ fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>)
     Ok((writer, resumed.done, rows))
 }
 
-fn default_name() -> PathBuf {
-    PathBuf::from(format!("firstbyte-{}.run", crate::clock::file_stamp()))
+/// Begins a run in `directory` under the first name that no other has, also of those begun in the
+/// same second.
+fn create_anywhere(
+    directory: &Path,
+    stamp: &str,
+    header: &RunHeader,
+) -> Result<RunWriter, RunError> {
+    let mut name = format!("firstbyte-{stamp}.run");
+    for number in 2.. {
+        match RunWriter::create(&directory.join(&name), header, Creation::New) {
+            Err(RunError::Exists { .. } | RunError::Locked { .. }) if number < 1_000 => {
+                name = format!("firstbyte-{stamp}-{number}.run");
+            }
+            result => return result,
+        }
+    }
+    unreachable!("a thousand names are tried, and the last one's result is given")
 }
 
 fn header(study: &Study) -> RunHeader {

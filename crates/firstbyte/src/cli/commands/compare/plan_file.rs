@@ -116,7 +116,7 @@ mod tests {
         let plan = path.to_str().unwrap();
         let typed = ["firstbyte", "compare", "--plan", plan, "--samples", "9"].map(String::from);
         let words = command(&path, None, &typed).unwrap();
-        let args = super::super::reparse(&words).unwrap();
+        let args = super::super::reparse(&words, "a plan").unwrap();
         assert_eq!((args.url.as_deref(), args.samples), (Some("https://a.test/"), 9));
         assert!(args.visit.insecure && args.plan.is_none());
         assert_eq!(args.vary, ["tls=1.2,1.3"]);
