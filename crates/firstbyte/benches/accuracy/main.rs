@@ -4,7 +4,7 @@
 //! captured by packet sockets of the lab: once alone, once with many connections in flight and both
 //! cores busy. Printed is tool minus wire. Definitions: `docs/measurement.md`, "Accuracy".
 //!
-//!     cargo bench -p firstbyte --bench accuracy -- [--connections N] [--in-flight N]
+//!     cargo bench -p firstbyte --bench accuracy -- [--connections N] [--in-flight N] [--loaded]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -59,7 +59,9 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     println!("tool minus wire, µs: median, and p99 of the absolute error; curl {curl}");
-    for load in [Load::Alone, Load::Loaded { in_flight }] {
+    let loaded_only = std::env::args().any(|a| a == "--loaded");
+    let loads = [Load::Alone, Load::Loaded { in_flight }];
+    for load in loads.into_iter().skip(usize::from(loaded_only)) {
         for tls in ["1.3", "1.2"] {
             if let Err(message) = measure(load, tls, connections) {
                 eprintln!("{message}");
