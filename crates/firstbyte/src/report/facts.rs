@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{
-    Attempt, AttemptOutcome, Connection, Handshake, Lookup, Offset, Sample, Stamp, TlsFacts,
+    Attempt, AttemptOutcome, Connection, EarlyData, Handshake, Lookup, Offset, Sample, Stamp,
+    TlsFacts,
 };
 
 use super::dates;
@@ -24,6 +25,7 @@ pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String
         facts.tls(tls, connection.started_unix_ns);
     }
     facts.tcp(connection);
+    facts.quic(connection);
     facts.sizes(connection);
     facts.lookups(&connection.lookups);
     facts.attempts(&connection.attempts);
@@ -132,6 +134,7 @@ impl Facts<'_> {
             tls.cipher_suite.clone(),
             tls.group.clone(),
             handshake,
+            tls.early_data.map(|early| early_data(&early)),
             tls.alpn.as_ref().map(|alpn| format!("ALPN {alpn}")),
             tickets.map(|n| count(u64::from(n), "session ticket")),
         ];
@@ -151,6 +154,30 @@ impl Facts<'_> {
         let expiry = leaf.not_after_unix.map(|at| expiry(at, started_unix_ns)).unwrap_or_default();
         self.clauses("leaf", vec![leaf.subject.clone(), leaf.key.clone(), expiry]);
         self.put("issuer", std::slice::from_ref(&leaf.issuer));
+    }
+
+    /// What QUIC did besides carrying the exchange; its stalls by name.
+    fn quic(&mut self, connection: &Connection) {
+        let Some(quic) = &connection.facts.quic else { return };
+        let stall = quic.amplification_stall.map(|stall| {
+            let stood = time(stall, self.style);
+            format!("server stood still for {stood} at 3 times what it had received")
+        });
+        let lost = quic.lost_packets.filter(|lost| *lost > 0);
+        self.clauses(
+            "quic",
+            vec![
+                quic.version.as_ref().map(|v| format!("version {v}")).unwrap_or_default(),
+                format!(
+                    "{} sent, {} received",
+                    count(u64::from(quic.datagrams_sent), "datagram"),
+                    quic.datagrams_received
+                ),
+                lost.map(|lost| format!("{} lost", count(lost, "packet"))).unwrap_or_default(),
+                if quic.retry { "address validated by Retry".into() } else { String::new() },
+                stall.unwrap_or_default(),
+            ],
+        );
     }
 
     fn tcp(&mut self, connection: &Connection) {
@@ -256,4 +283,14 @@ fn expiry(not_after_unix: i64, started_unix_ns: Option<u64>) -> String {
 /// A time on its own, in the unit that suits it.
 fn time(duration: Duration, style: &Style) -> String {
     Scale::for_largest(duration).time(duration, style)
+}
+
+/// "early data 312 bytes, accepted"
+fn early_data(early: &EarlyData) -> String {
+    let outcome = match early.accepted {
+        Some(true) => ", accepted",
+        Some(false) => ", rejected",
+        None => "",
+    };
+    format!("early data {} bytes{outcome}", early.bytes_before_server_hello)
 }

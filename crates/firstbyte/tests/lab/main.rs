@@ -10,6 +10,7 @@ mod commands;
 mod demo;
 mod flights;
 mod processes;
+mod quic;
 mod round_trips;
 mod sessions;
 mod studies;
