@@ -60,6 +60,8 @@ pub struct PhaseRecord {
     pub duration_ns: u64,
     pub complete: bool,
     pub round_trips: u32,
+    #[serde(default)]
+    pub stalls: u32,
     pub parts: PartsRecord,
 }
 
@@ -73,6 +75,8 @@ pub struct PartsRecord {
     pub server_ns: u64,
     pub client_ns: u64,
     pub transfer_ns: u64,
+    #[serde(default)]
+    pub pause_ns: u64,
     pub fallback_ns: u64,
     pub unexplained_ns: u64,
 }
@@ -262,6 +266,7 @@ impl PhaseRecord {
             duration_ns: ns(split.phase.duration()),
             complete: split.phase.complete,
             round_trips: split.round_trips,
+            stalls: split.stalls,
             parts: PartsRecord::of(&split.parts),
         }
     }
@@ -276,6 +281,7 @@ impl PartsRecord {
             server_ns: ns(parts.server),
             client_ns: ns(parts.client),
             transfer_ns: ns(parts.transfer),
+            pause_ns: ns(parts.pause),
             fallback_ns: ns(parts.fallback),
             unexplained_ns: ns(parts.unexplained),
         }

@@ -5,6 +5,14 @@ use std::time::Duration;
 use super::Phase;
 use crate::timeline::{AttemptOutcome, Chunk, Connection, Direction, Mark, Offset, PhaseName};
 
+/// Nothing arrived in the middle of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    length: Duration,
+    /// At least a segment's worth of bytes had come before: a congestion window may have been full.
+    after_segment: bool,
+}
+
 /// A wait for an answer, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
@@ -14,13 +22,25 @@ pub(super) struct Exchange {
     pub waited: Duration,
     /// From the first to the last byte of the answer.
     pub answering: Duration,
-    /// Gaps within the answer that came after more than a segment's worth of bytes.
-    gaps: Vec<Duration>,
+    /// Gaps within the answer.
+    gaps: Vec<Gap>,
 }
 
 impl Exchange {
     fn wait(waited: Duration) -> Self {
         Self { is_wait: true, waited, answering: Duration::ZERO, gaps: Vec::new() }
+    }
+
+    /// What gaps hold besides round trips: the sender stood still although nothing it had sent was
+    /// left to be acknowledged, or for longer than an acknowledgement takes.
+    pub(super) fn pause(&self, rtt: Duration) -> Duration {
+        /// Shorter gaps are the path's jitter, and the rate of the link.
+        const SHORTEST: Duration = Duration::from_millis(5);
+        let beyond = self.gaps.iter().map(|gap| {
+            let allowed = if gap.after_segment { rtt } else { Duration::ZERO };
+            gap.length.saturating_sub(allowed)
+        });
+        beyond.filter(|pause| *pause >= SHORTEST.max(rtt / 8)).sum()
     }
 
     /// Gaps so long that the sender must have waited for acknowledgements: a full congestion
@@ -29,7 +49,8 @@ impl Exchange {
     pub(super) fn stalls(&self, rtt: Duration) -> u32 {
         /// On the shortest paths a pause of the machine is longer than the round trip.
         const SHORTEST: Duration = Duration::from_micros(500);
-        let stalled = self.gaps.iter().filter(|gap| **gap >= (rtt / 2).max(SHORTEST)).count();
+        let stalled = |gap: &&Gap| gap.after_segment && gap.length >= (rtt / 2).max(SHORTEST);
+        let stalled = self.gaps.iter().filter(stalled).count();
         u32::try_from(stalled).unwrap_or(u32::MAX)
     }
 }
@@ -167,14 +188,13 @@ fn mss(connection: &Connection) -> u64 {
     u64::from(mss.unwrap_or(536))
 }
 
-/// The gaps between those of `chunks` that lie within `from..=to`, where at least one segment's
-/// worth of bytes came before.
+/// The gaps between those of `chunks` that lie within `from..=to`.
 fn gaps<'a>(
     chunks: impl IntoIterator<Item = &'a Chunk>,
     mss: u64,
     from: Offset,
     to: Offset,
-) -> Vec<Duration> {
+) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut arrived = 0;
     let mut previous: Option<Offset> = None;
@@ -183,8 +203,8 @@ fn gaps<'a>(
         if at < from || at > to {
             continue;
         }
-        if let Some(previous) = previous.filter(|_| arrived >= mss) {
-            gaps.push(at.since(previous));
+        if let Some(previous) = previous {
+            gaps.push(Gap { length: at.since(previous), after_segment: arrived >= mss });
         }
         arrived += chunk.bytes;
         previous = Some(at);

@@ -28,6 +28,8 @@ pub struct Parts {
     pub client: Duration,
     /// Between the first and the last byte of a flight.
     pub transfer: Duration,
+    /// The sender stood still in the middle of a flight, for longer than acknowledgements take.
+    pub pause: Duration,
     /// Before the winning connection attempt was begun, because another was tried first.
     pub fallback: Duration,
     /// Not attributable from what was seen.
@@ -36,7 +38,7 @@ pub struct Parts {
 
 impl Parts {
     /// The parts by name, in the order in which they are shown.
-    pub const fn named(&self) -> [(&'static str, Duration); 8] {
+    pub const fn named(&self) -> [(&'static str, Duration); 9] {
         [
             ("resolver", self.resolver),
             ("network", self.network),
@@ -44,6 +46,7 @@ impl Parts {
             ("server", self.server),
             ("client", self.client),
             ("transfer", self.transfer),
+            ("pause", self.pause),
             ("fallback", self.fallback),
             ("unexplained", self.unexplained),
         ]
@@ -61,6 +64,7 @@ impl Parts {
         self.server += other.server;
         self.client += other.client;
         self.transfer += other.transfer;
+        self.pause += other.pause;
         self.fallback += other.fallback;
         self.unexplained += other.unexplained;
     }
@@ -73,6 +77,8 @@ pub struct PhaseSplit {
     pub phase: Phase,
     /// Round trips counted in it.
     pub round_trips: u32,
+    /// How many of these the sender of an answer stood still for, its congestion window full.
+    pub stalls: u32,
     /// Its parts; they add up to its duration.
     pub parts: Parts,
 }
@@ -186,7 +192,7 @@ fn split_phase(
     rtt: Option<Duration>,
 ) -> PhaseSplit {
     let mut parts = Parts { client: walk.client, transfer: walk.sending, ..Parts::default() };
-    let mut round_trips = 0;
+    let (mut round_trips, mut stalls) = (0, 0);
     parts.unexplained = walk.unanswered;
     match phase.name {
         PhaseName::Resolve => {
@@ -211,21 +217,29 @@ fn split_phase(
         | PhaseName::Wait
         | PhaseName::Receive => {
             for exchange in &walk.exchanges {
-                round_trips += split_exchange(exchange, rtt, &mut parts);
+                let counted = split_exchange(exchange, rtt, &mut parts);
+                round_trips += counted.round_trips;
+                stalls += counted.stalls;
             }
         }
     }
     let left = phase.duration().saturating_sub(parts.sum());
     parts.unexplained += left;
-    PhaseSplit { phase, round_trips, parts }
+    PhaseSplit { phase, round_trips, stalls, parts }
 }
 
-/// Adds one exchange to `parts` and returns the round trips in it.
-fn split_exchange(exchange: &Exchange, rtt: Option<Duration>, parts: &mut Parts) -> u32 {
+/// Round trips of an exchange, stalls among them.
+struct Counted {
+    round_trips: u32,
+    stalls: u32,
+}
+
+/// Adds one exchange to `parts` and counts the round trips in it.
+fn split_exchange(exchange: &Exchange, rtt: Option<Duration>, parts: &mut Parts) -> Counted {
     let Some(rtt) = rtt else {
         parts.unexplained += exchange.waited;
         parts.transfer += exchange.answering;
-        return 0;
+        return Counted { round_trips: 0, stalls: 0 };
     };
     let mut round_trips = 0;
     if exchange.is_wait && exchange.waited >= rtt {
@@ -239,9 +253,12 @@ fn split_exchange(exchange: &Exchange, rtt: Option<Duration>, parts: &mut Parts)
     while rtt * stalls > exchange.answering {
         stalls -= 1;
     }
+    let rest = exchange.answering - rtt * stalls;
+    let pause = exchange.pause(rtt).min(rest);
     parts.network += rtt * stalls;
-    parts.transfer += exchange.answering - rtt * stalls;
-    round_trips + stalls
+    parts.pause += pause;
+    parts.transfer += rest - pause;
+    Counted { round_trips: round_trips + stalls, stalls }
 }
 
 #[cfg(test)]

@@ -229,3 +229,28 @@ proptest! {
         }
     }
 }
+
+/// Nagle's algorithm holds the rest of a small answer until the client's delayed acknowledgement.
+#[test]
+fn what_a_gap_holds_beyond_acknowledgements_is_a_pause() {
+    let hello = 2_010_000 + RTT;
+    let begun = hello + RTT;
+    let gap = RTT + 40_000_000;
+    let answer = |first: u64| {
+        let split = Split::of(&connection(
+            &[
+                flight(Direction::Sent, &[(hello, 517)]),
+                flight(Direction::Received, &[(begun, first), (begun + gap, 400)]),
+            ],
+            begun + gap,
+        ));
+        *split.phase(PhaseName::Tls).unwrap()
+    };
+    let small = answer(200);
+    assert_eq!((small.round_trips, small.stalls), (1, 0));
+    assert_eq!(small.parts.pause, ms(120.0));
+    let window = answer(14_600);
+    assert_eq!((window.round_trips, window.stalls), (2, 1));
+    assert_eq!((window.parts.pause, window.parts.network), (ms(40.0), ms(160.0)));
+    assert_eq!(window.parts.transfer, Duration::ZERO);
+}

@@ -237,7 +237,7 @@ const fn look(
 }
 
 /// The parts in the order in which they lie in a bar.
-pub(crate) const PARTS: [PartLook; 8] = [
+pub(crate) const PARTS: [PartLook; 9] = [
     look("resolver", Ink::Resolver, '▒', '%', |p| p.resolver),
     look("fallback", Ink::Loss, '╍', 'f', |p| p.fallback),
     look("variation", Ink::Loss, '≈', '~', |p| p.variation),
@@ -245,6 +245,7 @@ pub(crate) const PARTS: [PartLook; 8] = [
     look("server", Ink::Server, '█', '#', |p| p.server),
     look("client", Ink::Client, '▓', 'c', |p| p.client),
     look("transfer", Ink::Transfer, '░', '>', |p| p.transfer),
+    look("pause", Ink::Loss, '╌', 'p', |p| p.pause),
     look("unexplained", Ink::Faint, '·', '?', |p| p.unexplained),
 ];
 

@@ -12,7 +12,7 @@ use firstbyte_core::timeline::{Clock, Connection, Facts, Mark, Offset, PhaseName
 use super::dates;
 
 /// The columns in order. Within a version of the format columns are only added, at the end.
-pub const COLUMNS: [&str; 58] = [
+pub const COLUMNS: [&str; 59] = [
     "sequence",
     "warmup",
     "url",
@@ -43,6 +43,7 @@ pub const COLUMNS: [&str; 58] = [
     "server_us",
     "client_us",
     "transfer_us",
+    "pause_us",
     "fallback_us",
     "unexplained_us",
     "server_uncertainty_us",
@@ -224,6 +225,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         part(split.parts.server),
         part(split.parts.client),
         part(split.parts.transfer),
+        part(split.parts.pause),
         part(split.parts.fallback),
         part(split.parts.unexplained),
         time(split.server_uncertainty()),
@@ -330,7 +332,7 @@ mod tests {
         for row in &rows {
             let value = |column: &str| field(row, column).parse::<f64>().unwrap();
             let parts = ["resolver", "network", "variation", "server", "client", "transfer"];
-            let parts = parts.iter().chain(&["fallback", "unexplained"]);
+            let parts = parts.iter().chain(&["pause", "fallback", "unexplained"]);
             let sum: f64 = parts.map(|p| value(&format!("{p}_us"))).sum();
             assert!((sum - value("total_us")).abs() < 0.0005, "{row:?}");
         }

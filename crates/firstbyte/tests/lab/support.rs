@@ -156,6 +156,7 @@ pub(crate) fn sum(parts: &PartsRecord) -> u64 {
         server_ns,
         client_ns,
         transfer_ns,
+        pause_ns,
         fallback_ns,
         unexplained_ns,
     } = *parts;
@@ -166,6 +167,7 @@ pub(crate) fn sum(parts: &PartsRecord) -> u64 {
         server_ns,
         client_ns,
         transfer_ns,
+        pause_ns,
         fallback_ns,
         unexplained_ns,
     ]
