@@ -50,11 +50,12 @@ impl Lab {
     /// Builds everything, in a process that has its own namespaces. The calling thread is on the
     /// client host afterwards.
     pub(crate) fn set_up(scenario: &Scenario, options: &LabOptions) -> Result<Self, LabError> {
-        let (scratch, warnings) = process::prepare_mounts(scenario, options)?;
+        let (scratch, mut warnings) = process::prepare_mounts(scenario, options)?;
         let ca = Ca::new().map_err(|error| LabError::Certificates { reason: error.to_string() })?;
         let environment = environment(scenario, &ca, &scratch)?;
 
-        let network = Network::build(scenario)?;
+        let mut network = Network::build(scenario)?;
+        warnings.append(&mut network.warnings);
         let (captures, middle) = match &options.capture {
             Some(directory) => start_captures(directory, scenario, &network)?,
             None => (Vec::new(), None),

@@ -132,6 +132,17 @@ fn values_that_are_not_allowed() {
             "server.up.ipv6.mtu = 1000",
             "1280 to 1500 (IPv6 needs 1280, RFC 8200 §5)",
         ),
+        ("up = { initial_window = 0 }", "server.up.initial_window = 0", "1 to 1000 segments"),
+        (
+            "up = { ipv6 = { initial_window = 1001 } }",
+            "server.up.ipv6.initial_window = 1001",
+            "1 to 1000 segments",
+        ),
+        (
+            r#"congestion_control = "vegas""#,
+            r#"server.congestion_control = "vegas""#,
+            r#""cubic", "bbr" or "reno""#,
+        ),
         (
             "ipv6 = \"2001:db8::1\"\nup = { mtu = 1200 }",
             "server.up.mtu = 1200",

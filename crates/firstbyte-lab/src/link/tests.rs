@@ -14,6 +14,7 @@ fn path(delay_us: u64, jitter_us: u64, loss: f64) -> PathSettings {
         reorder: false,
         rate: None,
         mtu: 1_500,
+        initial_window: None,
     }
 }
 

@@ -5,21 +5,28 @@
 
 mod namespace;
 mod netlink;
+mod routes;
 
+use std::fs;
 use std::net::IpAddr;
 
 use nix::errno::Errno;
 
 use crate::error::LabError;
 use crate::forwarder::{GATEWAY_IPV4, GATEWAY_IPV6, GATEWAY_MAC, Mac};
-use crate::scenario::{Host, Scenario};
+use crate::scenario::{CongestionControl, Family, Host, Scenario};
 use crate::sys::disable_offloads;
 use netlink::Netlink;
+use routes::{Route, routes};
 
 pub(crate) use namespace::Namespace;
 
 /// The interface of every host.
 pub(crate) const INTERFACE: &str = "eth0";
+
+/// Whether the calling thread's network keeps nothing of a TCP connection (round-trip time,
+/// reordering, window) for the next one to the same host.
+const NO_METRICS_SAVE: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 
 /// The namespaces of a lab, ready for use.
 #[derive(Debug)]
@@ -27,6 +34,8 @@ pub(crate) struct Network {
     pub(crate) router: Namespace,
     /// In the scenario's order.
     pub(crate) hosts: Vec<HostNetwork>,
+    /// What could not be arranged, for people.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// One host's namespace and link.
@@ -46,11 +55,14 @@ impl Network {
     pub(crate) fn build(scenario: &Scenario) -> Result<Self, LabError> {
         let router = Namespace::create().map_err(failed("create the router's namespace"))?;
         let mut hosts = Vec::with_capacity(scenario.hosts.len());
+        let mut missing = Missing::default();
         for (index, host) in scenario.hosts.iter().enumerate() {
             let step = format!("connect host {}", host.name);
-            hosts.push(connect(&router, host, index).map_err(failed(step))?);
+            let routes = routes(scenario, host);
+            let connected = connect(&router, host, index, &routes, &mut missing);
+            hosts.push(connected.map_err(failed(step))?);
         }
-        Ok(Self { router, hosts })
+        Ok(Self { router, hosts, warnings: missing.warnings() })
     }
 
     pub(crate) fn host(&self, name: &str) -> Option<&HostNetwork> {
@@ -59,7 +71,13 @@ impl Network {
 }
 
 /// Makes a host's namespace and its link to the router.
-fn connect(router: &Namespace, host: &Host, index: usize) -> nix::Result<HostNetwork> {
+fn connect(
+    router: &Namespace,
+    host: &Host,
+    index: usize,
+    routes: &[Route],
+    missing: &mut Missing,
+) -> nix::Result<HostNetwork> {
     let mac = mac(index);
     let namespace = Namespace::create()?;
     router.enter()?;
@@ -74,20 +92,27 @@ fn connect(router: &Namespace, host: &Host, index: usize) -> nix::Result<HostNet
     namespace.enter()?;
     let interface = nix::net::if_::if_nametoindex(INTERFACE)?;
     disable_offloads(INTERFACE)?;
-    configure(host, interface)?;
+    configure(host, interface, routes, missing)?;
     router.enter()?;
     Ok(HostNetwork { name: host.name.clone(), namespace, mac, interface, router_interface })
 }
 
 /// Addresses, neighbours and routes of a host, in whose namespace the calling thread is.
-fn configure(host: &Host, interface: u32) -> nix::Result<()> {
+fn configure(
+    host: &Host,
+    interface: u32,
+    routes: &[Route],
+    missing: &mut Missing,
+) -> nix::Result<()> {
+    missing.metrics_save |= fs::write(NO_METRICS_SAVE, "1").is_err();
     let mut netlink = Netlink::open()?;
     netlink.set_up(nix::net::if_::if_nametoindex("lo")?)?;
     netlink.set_up(interface)?;
     for address in host.addresses() {
-        let gateway = match address {
-            IpAddr::V4(_) => IpAddr::V4(GATEWAY_IPV4),
-            IpAddr::V6(_) => IpAddr::V6(GATEWAY_IPV6),
+        let family = Family::of(address);
+        let gateway = match family {
+            Family::V4 => IpAddr::V4(GATEWAY_IPV4),
+            Family::V6 => IpAddr::V6(GATEWAY_IPV6),
         };
         match netlink.add_address(interface, address) {
             // A kernel without IPv6 says so here.
@@ -97,9 +122,59 @@ fn configure(host: &Host, interface: u32) -> nix::Result<()> {
             other => other?,
         }
         netlink.add_permanent_neighbour(interface, gateway, GATEWAY_MAC)?;
-        netlink.add_default_route(interface, gateway)?;
+        for route in routes.iter().filter(|route| route.family == family) {
+            add_route(&mut netlink, interface, gateway, route, missing)?;
+        }
     }
     Ok(())
+}
+
+/// With the lab's congestion control where the host has none of its own; a kernel may lack that.
+fn add_route(
+    netlink: &mut Netlink,
+    interface: u32,
+    gateway: IpAddr,
+    route: &Route,
+    missing: &mut Missing,
+) -> nix::Result<()> {
+    let default = Some(CongestionControl::default());
+    if route.congestion_control.is_some() {
+        return netlink.add_route(interface, gateway, route).map_err(|errno| match errno {
+            // The kernel's word for a congestion control that it does not know.
+            Errno::EINVAL => Errno::EPROTONOSUPPORT,
+            other => other,
+        });
+    }
+    let with_default = Route { congestion_control: default, ..route.clone() };
+    match netlink.add_route(interface, gateway, &with_default) {
+        Err(Errno::EINVAL) => {
+            missing.cubic = true;
+            netlink.add_route(interface, gateway, route)
+        }
+        done => done,
+    }
+}
+
+/// What the kernel would not do for hosts.
+#[derive(Debug, Default)]
+struct Missing {
+    /// The lab's default congestion control.
+    cubic: bool,
+    /// To keep nothing of a connection for the next one.
+    metrics_save: bool,
+}
+
+impl Missing {
+    fn warnings(&self) -> Vec<String> {
+        let cubic = self.cubic.then(|| {
+            "the kernel has no CUBIC: TCP uses the kernel's own default congestion control"
+                .to_owned()
+        });
+        let metrics = self.metrics_save.then(|| {
+            format!("{NO_METRICS_SAVE} cannot be set: TCP connections may learn from earlier ones")
+        });
+        cubic.into_iter().chain(metrics).collect()
+    }
 }
 
 /// A locally administered address, the same in every run.

@@ -19,13 +19,15 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+    RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
 
 use super::namespace::Namespace;
+use super::routes::Route;
 use crate::forwarder::Mac;
 
 /// A routing socket of the network namespace that it was opened in.
@@ -99,7 +101,7 @@ impl Netlink {
     pub(super) fn add_address(&mut self, interface: u32, address: IpAddr) -> nix::Result<()> {
         let mut message = AddressMessage::default();
         message.header.family = family(address);
-        message.header.prefix_len = if address.is_ipv4() { 32 } else { 128 };
+        message.header.prefix_len = prefix_length(address);
         message.header.flags = AddressHeaderFlags::Nodad;
         message.header.scope = AddressScope::Universe;
         message.header.index = interface;
@@ -134,10 +136,17 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)
     }
 
-    pub(super) fn add_default_route(&mut self, interface: u32, gateway: IpAddr) -> nix::Result<()> {
+    /// A route by way of `gateway`. A congestion control that the kernel lacks is `EINVAL`.
+    pub(super) fn add_route(
+        &mut self,
+        interface: u32,
+        gateway: IpAddr,
+        route: &Route,
+    ) -> nix::Result<()> {
         let mut message = RouteMessage::default();
         message.header = RouteHeader {
             address_family: family(gateway),
+            destination_prefix_length: route.to.map_or(0, prefix_length),
             table: RouteHeader::RT_TABLE_MAIN,
             protocol: RouteProtocol::Static,
             scope: RouteScope::Universe,
@@ -148,6 +157,13 @@ impl Netlink {
         };
         message.attributes =
             vec![RouteAttribute::Gateway(gateway.into()), RouteAttribute::Oif(interface)];
+        message.attributes.extend(route.to.map(|to| RouteAttribute::Destination(to.into())));
+        let window = route.initial_window.map(RouteMetric::InitCwnd);
+        let control = route.congestion_control.map(|it| RouteMetric::CcAlgo(it.name().to_owned()));
+        let metrics: Vec<_> = window.into_iter().chain(control).collect();
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
         self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE)
     }
 
@@ -183,6 +199,11 @@ fn link(interface: u32) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = interface;
     message
+}
+
+/// Of a network that is one address.
+fn prefix_length(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 fn family(address: IpAddr) -> AddressFamily {

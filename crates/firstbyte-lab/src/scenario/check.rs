@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::document::{Document, HostDocument, LinkDocument, PathDocument};
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
-use super::{Host, LinkSettings, PathSettings, Rate, Role, Scenario, server, units};
+use super::{
+    CongestionControl, Host, LinkSettings, PathSettings, Rate, Role, Scenario, server, units,
+};
 
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
 const DEFAULT_MTU: usize = 1_500;
@@ -16,6 +18,8 @@ const MAX_MTU: u64 = 9_000;
 const MIN_MTU_IPV4: u64 = 576;
 /// RFC 8200 §5.
 const MIN_MTU_IPV6: u64 = 1_280;
+/// More segments than any link of a lab holds.
+const INITIAL_WINDOWS: std::ops::RangeInclusive<u64> = 1..=1_000;
 const MAX_HOSTS: usize = 200;
 
 /// Checks a whole file.
@@ -132,7 +136,24 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
     let min_mtu = if ipv6.is_some() { MIN_MTU_IPV6 } else { MIN_MTU_IPV4 };
     let up = link(&place.at("up"), raw.up, min_mtu)?;
     let down = link(&place.at("down"), raw.down, min_mtu)?;
-    Ok(Host { name: raw.name, role, ipv4, ipv6, names: raw.names, server, up, down })
+    let congestion_control = raw
+        .congestion_control
+        .map(|name| {
+            let all = CongestionControl::ALL.map(|one| (one.name(), one));
+            server::word(&place.at("congestion_control"), Some(name), &all)
+        })
+        .transpose()?;
+    Ok(Host {
+        name: raw.name,
+        role,
+        ipv4,
+        ipv6,
+        names: raw.names,
+        server,
+        congestion_control,
+        up,
+        down,
+    })
 }
 
 fn address<A: FromStr>(
@@ -167,6 +188,7 @@ fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettin
         reorder: raw.reorder,
         rate: None,
         mtu: None,
+        initial_window: raw.initial_window,
     };
     let nothing = PathSettings {
         delay: Duration::ZERO,
@@ -175,6 +197,7 @@ fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettin
         reorder: false,
         rate: None,
         mtu,
+        initial_window: None,
     };
     let common = path(place, common, &nothing, MIN_MTU_IPV4)?;
     Ok(LinkSettings {
@@ -206,6 +229,17 @@ fn mtu(
     Ok(Some(mtu as usize))
 }
 
+fn initial_window(place: &Place<'_>, segments: Option<u64>) -> Result<Option<u32>, ScenarioError> {
+    let Some(segments) = segments else { return Ok(None) };
+    if !INITIAL_WINDOWS.contains(&segments) {
+        let (least, most) = (INITIAL_WINDOWS.start(), INITIAL_WINDOWS.end());
+        return Err(place
+            .at("initial_window")
+            .bad(segments, format!("{least} to {most} segments")));
+    }
+    Ok(Some(segments as u32))
+}
+
 /// What `raw` says, and where it says nothing, what `default` says.
 fn path(
     place: &Place<'_>,
@@ -227,5 +261,6 @@ fn path(
         reorder: raw.reorder.unwrap_or(default.reorder),
         rate: rate(place, raw.rate)?,
         mtu: mtu(place, raw.mtu, smallest_mtu, default.mtu as u64)?.unwrap_or(default.mtu),
+        initial_window: initial_window(place, raw.initial_window)?.or(default.initial_window),
     })
 }

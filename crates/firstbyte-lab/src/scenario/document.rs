@@ -26,6 +26,7 @@ pub(super) struct HostDocument {
     #[serde(default)]
     pub(super) names: Vec<String>,
     pub(super) server: Option<ServerDocument>,
+    pub(super) congestion_control: Option<String>,
     #[serde(default)]
     pub(super) up: LinkDocument,
     #[serde(default)]
@@ -72,6 +73,7 @@ pub(super) struct LinkDocument {
     pub(super) rate: Option<String>,
     pub(super) queue: Option<String>,
     pub(super) mtu: Option<u64>,
+    pub(super) initial_window: Option<u64>,
     #[serde(default)]
     pub(super) ipv4: PathDocument,
     #[serde(default)]
@@ -88,4 +90,5 @@ pub(super) struct PathDocument {
     pub(super) reorder: Option<bool>,
     pub(super) rate: Option<String>,
     pub(super) mtu: Option<u64>,
+    pub(super) initial_window: Option<u64>,
 }

@@ -59,6 +59,8 @@ pub struct Host {
     pub names: Vec<String>,
     /// The server it runs; `Some` exactly when the role is [`Role::Server`].
     pub server: Option<ServerSettings>,
+    /// How its TCP shares links; `None` is the lab's default, CUBIC.
+    pub congestion_control: Option<CongestionControl>,
     /// Its link towards the middle of the network.
     pub up: LinkSettings,
     /// Its link from the middle of the network.
@@ -106,6 +108,9 @@ pub struct PathSettings {
     pub rate: Option<Rate>,
     /// The largest packet that passes, in bytes; not above the link's.
     pub mtu: usize,
+    /// How many segments a TCP connection may send this way before the first acknowledgement; `None`
+    /// is the kernel's default, 10 (RFC 6928).
+    pub initial_window: Option<u32>,
 }
 
 impl Scenario {
@@ -192,6 +197,42 @@ pub enum Family {
     V4,
     /// IPv6.
     V6,
+}
+
+impl Family {
+    /// The family of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+}
+
+/// A congestion control that Linux has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CongestionControl {
+    /// RFC 9438: what nearly all systems use unless told otherwise.
+    #[default]
+    Cubic,
+    /// Sends at an estimated rate, one segment after the other, from the first window on.
+    Bbr,
+    /// RFC 5681.
+    Reno,
+}
+
+impl CongestionControl {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::Bbr, Self::Reno];
+
+    /// Its name, of the kernel and in scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Reno => "reno",
+        }
+    }
 }
 
 impl LinkSettings {

@@ -210,7 +210,7 @@ fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, 
 }
 
 /// Words and what they mean; the first is the default.
-type Words<T, const N: usize> = [(&'static str, T); N];
+pub(super) type Words<T, const N: usize> = [(&'static str, T); N];
 
 const RESUMPTIONS: Words<Resumption, 4> = [
     ("both", Resumption::Both),
@@ -227,7 +227,7 @@ const EARLY_DATA: Words<EarlyData, 4> = [
 const KEYS: Words<LeafKey, 2> = [("p256", LeafKey::P256), ("rsa2048", LeafKey::Rsa2048)];
 const VERSIONS: Words<TlsVersions, 2> = [("1.2", TlsVersions::Tls12), ("1.3", TlsVersions::Tls13)];
 
-fn word<T: Copy, const N: usize>(
+pub(super) fn word<T: Copy, const N: usize>(
     place: &Place<'_>,
     text: Option<String>,
     words: &Words<T, N>,

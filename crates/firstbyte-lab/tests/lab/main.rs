@@ -12,6 +12,7 @@ mod links;
 mod servers;
 mod stories;
 mod support;
+mod windows;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -21,12 +22,16 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 32] = [
+const TESTS: [Test; 36] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
     ("links::rate_bounds_a_transfer", links::rate),
     ("links::families_differ_where_the_scenario_says_so", links::families),
+    ("windows::the_first_is_the_senders", windows::of_the_sender),
+    ("windows::the_first_is_the_receivers_where_that_is_smaller", windows::of_the_receiver),
+    ("windows::the_first_has_ten_segments", windows::default),
+    ("windows::congestion_control_is_the_labs_or_the_hosts", windows::congestion_control),
     ("servers::nginx_answers_over_both_families", servers::nginx),
     ("servers::builtin_answers_over_both_families", servers::builtin),
     ("servers::builtin_takes_its_time", servers::delays),

@@ -182,6 +182,20 @@ impl Packet {
         Some((tcp[13], port(0), port(2)))
     }
 
+    /// How many bytes of the stream the frame carries, if it is TCP.
+    pub(crate) fn tcp_payload(&self) -> Option<usize> {
+        self.tcp()?;
+        let packet = &self.frame[14..];
+        let length = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+        // IPv4 counts its header, IPv6 does not.
+        let (header, end) = if self.is_ipv6() {
+            (40, 40 + length(4))
+        } else {
+            (usize::from(packet[0] & 0xf) * 4, length(2))
+        };
+        Some(end - header - usize::from(packet[header + 12] >> 4) * 4)
+    }
+
     pub(crate) fn is_ipv6(&self) -> bool {
         self.frame[14] >> 4 == 6
     }
