@@ -7,6 +7,7 @@
 
 pub mod compare;
 pub mod document;
+pub mod predict;
 pub mod run;
 pub mod split;
 pub mod stats;

@@ -54,6 +54,8 @@ pub enum Clock {
     KernelDerived,
     /// The process read the monotonic clock: includes the wait to be scheduled.
     User,
+    /// No clock: virtual time of a prediction.
+    Simulated,
 }
 
 impl Clock {
@@ -63,6 +65,7 @@ impl Clock {
             Self::Kernel => "kernel",
             Self::KernelDerived => "kernel-derived",
             Self::User => "user",
+            Self::Simulated => "simulated",
         }
     }
 }

@@ -277,16 +277,16 @@ fn time(duration: Option<Duration>) -> String {
     }
 }
 
-/// "kernel", "user", or "mixed": which clock stamped the flights.
+/// "kernel", "user", "simulated", or "mixed": which clock stamped the flights.
 fn clock(connection: &Connection) -> &'static str {
     let mut clocks = connection.flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp.clock);
     let Some(first) = clocks.next() else { return "" };
-    let by_kernel = |clock| clock != Clock::User;
-    match (by_kernel(first), clocks.all(|c| by_kernel(c) == by_kernel(first))) {
-        (true, true) => "kernel",
-        (false, true) => "user",
-        (_, false) => "mixed",
-    }
+    let class = |clock| match clock {
+        Clock::Kernel | Clock::KernelDerived => "kernel",
+        Clock::User => "user",
+        Clock::Simulated => "simulated",
+    };
+    if clocks.all(|clock| class(clock) == class(first)) { class(first) } else { "mixed" }
 }
 
 #[cfg(test)]

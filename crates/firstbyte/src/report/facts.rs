@@ -248,13 +248,14 @@ impl Facts<'_> {
     }
 
     fn clocks(&mut self, connection: &Connection) {
-        use firstbyte_core::timeline::Clock::{Kernel, KernelDerived, User};
+        use firstbyte_core::timeline::Clock::{Kernel, KernelDerived, Simulated, User};
         let stamps: Vec<Stamp> =
             connection.flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp).collect();
         let stamped = |clock| stamps.iter().filter(|s| s.clock == clock).count();
         let flights = count(connection.flights.len() as u64, "flight");
         let (kernel, user) = (stamped(Kernel) + stamped(KernelDerived), stamped(User));
         let words = match (kernel, user) {
+            (0, 0) if stamped(Simulated) > 0 => format!("{flights}, simulated"),
             (0, 0) => return,
             (_, 0) => format!("{flights}, all stamped by the kernel"),
             (0, _) => format!("{flights}, all timed in user space"),

@@ -154,6 +154,7 @@ const fn clock_name(clock: Clock) -> &'static str {
         Clock::Kernel => "kernel",
         Clock::KernelDerived => "derived",
         Clock::User => "user",
+        Clock::Simulated => "simulated",
     }
 }
 

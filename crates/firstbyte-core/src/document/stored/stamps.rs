@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::timeline::{Clock, Mark, Marks, Offset, Stamp};
 
-/// A clock as one letter: `k` kernel, `d` derived from the kernel's measurements, `u` user.
+/// A clock as one letter: `k` kernel, `d` derived from the kernel's measurements, `u` user,
+/// `s` simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredClock(pub Clock);
 
@@ -18,6 +19,7 @@ impl Serialize for StoredClock {
             Clock::Kernel => "k",
             Clock::KernelDerived => "d",
             Clock::User => "u",
+            Clock::Simulated => "s",
         })
     }
 }
@@ -34,6 +36,7 @@ impl<'de> Deserialize<'de> for StoredClock {
                 Ok(StoredClock(match letter {
                     "k" => Clock::Kernel,
                     "d" => Clock::KernelDerived,
+                    "s" => Clock::Simulated,
                     // The one that promises least stands for those of later versions.
                     _ => Clock::User,
                 }))

@@ -21,7 +21,12 @@ fn any_duration() -> impl Strategy<Value = Duration> {
 }
 
 fn any_stamp() -> impl Strategy<Value = Stamp> {
-    let clock = prop::sample::select(vec![Clock::Kernel, Clock::KernelDerived, Clock::User]);
+    let clock = prop::sample::select(vec![
+        Clock::Kernel,
+        Clock::KernelDerived,
+        Clock::User,
+        Clock::Simulated,
+    ]);
     (any_offset(), clock).prop_map(|(at, clock)| Stamp { at, clock })
 }
 

@@ -1,0 +1,35 @@
+//! Setups for tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::CertifiedKey;
+
+use super::{Setup, certified};
+
+pub(super) const RTT: Duration = Duration::from_millis(80);
+
+/// One certificate of about so many bytes.
+pub(super) fn chain(bytes: usize) -> Arc<CertifiedKey> {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["server.test".to_owned()]).unwrap();
+    let bare = params.self_signed(&key).unwrap().der().len();
+    if let Some(missing) = bytes.checked_sub(bare + 25).filter(|missing| *missing > 0) {
+        let filling = (0..missing).map(|i| i as u8).collect();
+        let oid = [1, 3, 6, 1, 4, 1, 32_473, 1];
+        params.custom_extensions.push(CustomExtension::from_oid_content(&oid, filling));
+    }
+    let certificate = params.self_signed(&key).unwrap();
+    let der = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    certified(vec![certificate.der().clone()], der).unwrap()
+}
+
+/// 80 ms, a chain of about so many bytes, hosts that take no time.
+pub(super) fn setup(chain_bytes: usize) -> Setup {
+    let mut setup = Setup::new(RTT, chain(chain_bytes));
+    setup.server.hello_time = Default::default();
+    setup.client.finish_time = Default::default();
+    setup
+}

@@ -1,0 +1,47 @@
+//! Predictions: what a connection would take, without a network.
+//!
+//! Input: a [`Setup`] (path, server, client, exchange) and a [`Way`] to connect. Output: the
+//! [`Connection`] that it would be, with marks, flights and facts, so that every view works on it.
+//! rustls and quinn-proto make the real handshakes; packets go over a simulated path in virtual time.
+//! Nothing here reads a clock: quinn-proto is given instants counted from the caller's.
+//!
+//! The model is described in `docs/prediction.md`.
+
+mod dialogue;
+mod error;
+mod http;
+mod outline;
+mod setup;
+mod tcp;
+mod tls;
+mod way;
+
+use std::time::Instant;
+
+pub use error::PredictError;
+pub use setup::{
+    Client, CongestionControl, Exchange, Group, HandshakeTime, Link, Path, Server, Setup, certified,
+};
+pub use way::{Http, Reuse, Session, Tls, Way};
+
+use crate::timeline::Connection;
+
+/// Predicts the connection that is made this way. `base` stands for the origin where a protocol's state
+/// machine wants an instant: any will do, and none is compared with a clock.
+///
+/// # Errors
+/// There is no such way, or the state machines refuse what they are given.
+pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, PredictError> {
+    way.check()?;
+    let _ = base;
+    if way.http == Http::V3 {
+        return Err(PredictError::NoSuchWay { why: "HTTP/3 is not predicted in this version" });
+    }
+    let dialogue = tls::dialogue(setup, way)?;
+    outline::connection(setup, way, &dialogue)
+}
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! A dialogue over TCP on a simulated path, as two Linux hosts would have it, in virtual time.
+//!
+//! Input: a [`Dialogue`] and a [`Setup`]. Output: what an [`Observer`] at the client sees. A packet costs
+//! some tens of nanoseconds of real time, so that whole audiences can be played.
+
+mod bbr;
+mod receiver;
+mod sender;
+mod window;
+mod wire;
+
+use std::time::Duration;
+
+use super::dialogue::{Dialogue, Side, Step};
+use super::{CongestionControl, PredictError, Setup};
+use receiver::Receiver;
+use sender::{Outgoing, Sender};
+use wire::{Packet, Wire};
+
+/// Virtual time, nanoseconds from the departure of the first SYN.
+pub(super) type Nanos = u64;
+
+/// Headers of IPv4 and TCP with timestamps.
+const HEADERS: u64 = 52;
+/// A SYN has more options.
+const SYN_BYTES: u64 = 60;
+/// Linux's first timeout (RFC 6298), and how often it is not doubled for a SYN
+/// (`tcp_syn_linear_timeouts`).
+const SYN_TIMEOUT: Nanos = 1_000_000_000;
+const LINEAR_SYNS: u32 = 4;
+/// `tcp_syn_retries` of Linux.
+const SYN_RETRIES: u32 = 6;
+/// Longer than any prediction that is of use.
+const LIMIT: Nanos = 600_000_000_000;
+
+pub(super) fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
+}
+
+/// What is seen at the client.
+pub(super) trait Observer {
+    /// The SYN that was answered left, and its answer arrived.
+    fn connected(&mut self, syn_at: Nanos, at: Nanos, retransmits: u32);
+    /// The client's bytes `start..end` leave, perhaps again.
+    fn sent(&mut self, at: Nanos, start: u64, end: u64, first_time: bool);
+    /// The server's bytes `start..end` are there, in order.
+    fn received(&mut self, at: Nanos, start: u64, end: u64);
+    /// The server has acknowledged all before.
+    fn acknowledged(&mut self, at: Nanos, before: u64);
+    /// The client's application writes one of its steps.
+    fn wrote(&mut self, at: Nanos, step: usize);
+}
+
+/// A host: its TCP and its lines.
+struct Host<'a> {
+    sender: Sender,
+    receiver: Receiver,
+    steps: &'a [Step],
+    next_step: usize,
+    /// When the next step is written, once what it needs is there.
+    due: Option<Nanos>,
+    last_written: Nanos,
+}
+
+impl Host<'_> {
+    fn next(&self) -> Nanos {
+        let ack = self.receiver.ack_at.unwrap_or(Nanos::MAX);
+        self.sender.next().min(ack).min(self.due.unwrap_or(Nanos::MAX))
+    }
+
+    /// Looks whether the next step has what it needs.
+    fn prepare(&mut self, now: Nanos) {
+        if self.due.is_none()
+            && let Some(step) = self.steps.get(self.next_step)
+            && self.receiver.next >= step.needs
+        {
+            self.due = Some(now.max(self.last_written) + nanos(step.after));
+        }
+    }
+}
+
+/// Plays `dialogue` until the client has the whole response.
+///
+/// # Errors
+/// It never does.
+pub(super) fn play(
+    dialogue: &Dialogue,
+    setup: &Setup,
+    observer: &mut impl Observer,
+) -> Result<(), PredictError> {
+    let path = &setup.path;
+    let mut random = fastrand::Rng::with_seed(path.seed);
+    let up = Wire::new(&path.up, random.u64(..));
+    let down = Wire::new(&path.down, random.u64(..));
+    let mss = u64::from(path.mss.max(1));
+    let mut flow = Flow { up, down, mss, now: 0, observer };
+    let (connected, rtt) = flow.connect()?;
+    let host = |side: Side, control, window| Host {
+        sender: Sender::new(control, window, mss, rtt),
+        receiver: Receiver::default(),
+        steps: &dialogue.of(side).steps,
+        next_step: 0,
+        due: None,
+        last_written: 0,
+    };
+    // What the client sends is small: its window never matters but with uploads.
+    let mut client = host(Side::Client, CongestionControl::Cubic, 10);
+    let server = &setup.server;
+    let mut server = host(Side::Server, server.congestion_control, server.initial_window);
+    client.prepare(connected);
+    flow.run(&mut client, &mut server, dialogue.places.response_end)
+}
+
+struct Flow<'o, O> {
+    up: Wire,
+    down: Wire,
+    mss: u64,
+    now: Nanos,
+    observer: &'o mut O,
+}
+
+impl<O: Observer> Flow<'_, O> {
+    /// The SYN exchange: when it is done, and how long the one took that succeeded.
+    fn connect(&mut self) -> Result<(Nanos, Nanos), PredictError> {
+        let (mut syn_at, mut timeout) = (0, SYN_TIMEOUT);
+        for attempt in 0..=SYN_RETRIES {
+            let there = self.up.carry(syn_at, SYN_BYTES);
+            if let Some(at) = there.and_then(|there| self.down.carry(there, SYN_BYTES)) {
+                self.observer.connected(syn_at, at, attempt);
+                return Ok((at, at - syn_at));
+            }
+            syn_at += timeout;
+            if attempt >= LINEAR_SYNS {
+                timeout *= 2;
+            }
+        }
+        Err(PredictError::Stalled { what: "every SYN was lost" })
+    }
+
+    fn run(
+        &mut self,
+        client: &mut Host<'_>,
+        server: &mut Host<'_>,
+        until: u64,
+    ) -> Result<(), PredictError> {
+        while client.receiver.next < until {
+            let events = [self.up.next(), self.down.next(), client.next(), server.next()];
+            let next = events.into_iter().min().unwrap_or(LIMIT);
+            if next >= LIMIT {
+                return Err(PredictError::Stalled { what: "nothing is under way any more" });
+            }
+            self.now = self.now.max(next);
+            if events[0] == next {
+                if let Some(packet) = self.up.take() {
+                    self.arrive(Side::Server, server, packet);
+                }
+            } else if events[1] == next {
+                if let Some(packet) = self.down.take() {
+                    self.arrive(Side::Client, client, packet);
+                }
+            } else if events[2] == next {
+                self.wake(Side::Client, client);
+            } else {
+                self.wake(Side::Server, server);
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, side: Side, host: &mut Host<'_>, packet: Packet) {
+        let now = self.now;
+        let before = host.sender.acknowledged;
+        host.sender.receive(now, packet.ack, &packet.sacks);
+        if side == Side::Client && host.sender.acknowledged > before {
+            self.observer.acknowledged(now, host.sender.acknowledged);
+        }
+        let mut at_once = false;
+        if packet.end > packet.start {
+            let had = host.receiver.next;
+            at_once = host.receiver.receive(now, packet.start, packet.end, self.mss);
+            if side == Side::Client && host.receiver.next > had {
+                self.observer.received(now, had, host.receiver.next);
+            }
+            host.prepare(now);
+        }
+        if at_once {
+            self.acknowledge(side, host);
+        }
+        self.transmit(side, host);
+    }
+
+    fn wake(&mut self, side: Side, host: &mut Host<'_>) {
+        let now = self.now;
+        if host.due.is_some_and(|due| due <= now) {
+            host.due = None;
+            host.last_written = now;
+            if let Some(step) = host.steps.get(host.next_step) {
+                if side == Side::Client {
+                    self.observer.wrote(now, host.next_step);
+                }
+                host.sender.write(now, step.bytes);
+                host.next_step += 1;
+            }
+            host.prepare(now);
+        }
+        let mut forced: [Option<Outgoing>; 2] = [None; 2];
+        let mut count = 0;
+        host.sender.tick(now, |outgoing| {
+            forced[count.min(1)] = Some(outgoing);
+            count += 1;
+        });
+        for outgoing in forced.into_iter().flatten() {
+            self.send(side, &mut host.receiver, outgoing);
+        }
+        self.transmit(side, host);
+        if host.receiver.ack_at.is_some_and(|at| at <= now) {
+            self.acknowledge(side, host);
+        }
+    }
+
+    fn transmit(&mut self, side: Side, host: &mut Host<'_>) {
+        let now = self.now;
+        let Host { sender, receiver, .. } = host;
+        sender.transmit(now, |outgoing| self.send(side, receiver, outgoing));
+    }
+
+    fn send(&mut self, side: Side, receiver: &mut Receiver, outgoing: Outgoing) {
+        let Outgoing { start, end, first_time } = outgoing;
+        receiver.note_sending(self.now);
+        let (ack, sacks) = receiver.acknowledge();
+        let packet = Packet { at: 0, start, end, ack, sacks };
+        match side {
+            Side::Client => {
+                self.observer.sent(self.now, start, end, first_time);
+                self.up.send(self.now, packet, end - start + HEADERS);
+            }
+            Side::Server => self.down.send(self.now, packet, end - start + HEADERS),
+        }
+    }
+
+    fn acknowledge(&mut self, side: Side, host: &mut Host<'_>) {
+        let (ack, sacks) = host.receiver.acknowledge();
+        let packet = Packet { at: 0, start: 0, end: 0, ack, sacks };
+        let wire = if side == Side::Client { &mut self.up } else { &mut self.down };
+        wire.send(self.now, packet, HEADERS);
+    }
+}

@@ -1,0 +1,79 @@
+//! One direction of a path, for packets: delay, rate, queue, loss.
+
+use std::collections::VecDeque;
+
+use super::Nanos;
+use crate::predict::Link;
+
+/// Ranges that a SACK option has room for beside timestamps (RFC 2018 §3).
+pub(super) const SACK_BLOCKS: usize = 3;
+
+/// A TCP segment under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub at: Nanos,
+    /// Payload; empty for an acknowledgement alone.
+    pub start: u64,
+    pub end: u64,
+    pub ack: u64,
+    pub sacks: [(u64, u64); SACK_BLOCKS],
+}
+
+/// The wire itself, with what is on it.
+#[derive(Debug)]
+pub(super) struct Wire {
+    delay: Nanos,
+    rate: Option<u64>,
+    queue: Nanos,
+    free_at: Nanos,
+    loss: f64,
+    random: fastrand::Rng,
+    packets: VecDeque<Packet>,
+}
+
+impl Wire {
+    pub(super) fn new(link: &Link, seed: u64) -> Self {
+        Self {
+            delay: super::nanos(link.delay),
+            rate: link.rate,
+            queue: super::nanos(link.queue),
+            free_at: 0,
+            loss: link.loss,
+            random: fastrand::Rng::with_seed(seed),
+            packets: VecDeque::new(),
+        }
+    }
+
+    /// When the next packet arrives.
+    pub(super) fn next(&self) -> Nanos {
+        self.packets.front().map_or(Nanos::MAX, |packet| packet.at)
+    }
+
+    pub(super) fn take(&mut self) -> Option<Packet> {
+        self.packets.pop_front()
+    }
+
+    /// When a packet of so many bytes, sent now, arrives; `None` if it never does.
+    pub(super) fn carry(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
+        let mut departure = now;
+        if let Some(rate) = self.rate {
+            let start = self.free_at.max(now);
+            if start - now > self.queue {
+                return None;
+            }
+            // In 128 bits: a second has 10⁹ nanoseconds, and large packets 10⁵ bits.
+            let takes = u128::from(ip_bytes) * 8_000_000_000 / u128::from(rate.max(1));
+            self.free_at = start + u64::try_from(takes).unwrap_or(u64::MAX / 4);
+            departure = self.free_at;
+        }
+        let lost = self.loss > 0.0 && self.random.f64() < self.loss;
+        (!lost).then_some(departure + self.delay)
+    }
+
+    pub(super) fn send(&mut self, now: Nanos, mut packet: Packet, ip_bytes: u64) {
+        if let Some(at) = self.carry(now, ip_bytes) {
+            packet.at = at;
+            self.packets.push_back(packet);
+        }
+    }
+}

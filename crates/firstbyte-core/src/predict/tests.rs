@@ -1,0 +1,86 @@
+use std::time::{Duration, Instant};
+
+use super::fixtures::{RTT, setup};
+use super::*;
+use crate::split::Split;
+use crate::timeline::{Handshake, Mark, Offset, PhaseName};
+
+/// Any instant: nothing compares it with a clock.
+#[allow(clippy::disallowed_methods, reason = "tests stand for the caller, who has a clock")]
+fn base() -> Instant {
+    Instant::now()
+}
+
+fn way(tls: Tls, session: Session, http: Http) -> Way {
+    Way { tls, session, http, ..Way::default() }
+}
+
+fn predicted(setup: &Setup, way: &Way) -> Connection {
+    predict(setup, way, base()).unwrap()
+}
+
+fn first_byte(connection: &Connection) -> Duration {
+    connection.marks.at(Mark::ResponseStart).unwrap().since(Offset::ZERO)
+}
+
+/// Round trips until the first byte, by the textbook: no host takes time, and nothing overflows.
+#[test]
+fn round_trips_to_the_first_byte() {
+    let mut setup = setup(2_000);
+    setup.exchange.response_bytes = 1_000;
+    let cases = [
+        (way(Tls::None, Session::Full, Http::V1_1), 2),
+        (way(Tls::V1_2, Session::Full, Http::V1_1), 4),
+        (way(Tls::V1_2, Session::Full, Http::V2), 4),
+        (way(Tls::V1_2, Session::Resumed, Http::V1_1), 3),
+        (way(Tls::V1_3, Session::Full, Http::V1_1), 3),
+        (way(Tls::V1_3, Session::Full, Http::V2), 3),
+        (way(Tls::V1_3, Session::Resumed, Http::V2), 3),
+        (way(Tls::V1_3, Session::ZeroRtt, Http::V2), 2),
+        (Way { reuse: Reuse::Reused, ..way(Tls::V1_3, Session::Full, Http::V2) }, 1),
+        (Way { reuse: Reuse::Reused, ..way(Tls::V1_2, Session::Full, Http::V1_1) }, 1),
+        (Way { reuse: Reuse::Reused, ..way(Tls::None, Session::Full, Http::V1_1) }, 1),
+    ];
+    for (way, round_trips) in cases {
+        let connection = predicted(&setup, &way);
+        assert_eq!(first_byte(&connection), RTT * round_trips, "{}", way.label());
+        let split = Split::of(&connection);
+        assert_eq!(split.round_trips, round_trips, "{}", way.label());
+        assert_eq!(connection.marks.disorder(), None);
+    }
+}
+
+#[test]
+fn sessions_are_what_they_are_called() {
+    let setup = setup(3_000);
+    for tls in [Tls::V1_2, Tls::V1_3] {
+        let resumed = predicted(&setup, &way(tls, Session::Resumed, Http::V2));
+        assert_eq!(resumed.facts.tls.unwrap().handshake, Some(Handshake::Resumed));
+        let full = predicted(&setup, &way(tls, Session::Full, Http::V2)).facts.tls.unwrap();
+        assert_eq!(full.handshake, Some(Handshake::Full));
+        assert!(full.certificate_chain_bytes().unwrap().abs_diff(3_000) < 30, "{full:?}");
+    }
+    let early = predicted(&setup, &way(Tls::V1_3, Session::ZeroRtt, Http::V2));
+    let early = early.facts.tls.unwrap().early_data.unwrap();
+    assert_eq!(early.accepted, Some(true));
+    assert!(early.bytes_before_server_hello > 80);
+}
+
+/// The classic: a chain that does not fit a small initial window costs a round trip.
+#[test]
+fn a_chain_over_the_initial_window_costs_a_round_trip() {
+    let mut setup = setup(5_000);
+    setup.server.initial_window = 2;
+    let connection = predicted(&setup, &way(Tls::V1_2, Session::Full, Http::V1_1));
+    let tls = Split::of(&connection).phase(PhaseName::Tls).unwrap().round_trips;
+    assert_eq!(tls, 3);
+    assert_eq!(first_byte(&connection), RTT * 5);
+}
+
+#[test]
+fn flights_name_their_messages() {
+    let connection = predicted(&setup(2_000), &way(Tls::V1_3, Session::Full, Http::V2));
+    let flights: Vec<String> =
+        connection.flights.iter().map(|flight| flight.messages.join(" ")).collect();
+    insta::assert_snapshot!(flights.join("\n"));
+}
