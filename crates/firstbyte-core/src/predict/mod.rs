@@ -11,6 +11,7 @@ mod dialogue;
 mod error;
 mod http;
 mod outline;
+mod quic;
 mod setup;
 mod tcp;
 mod tls;
@@ -33,9 +34,8 @@ use crate::timeline::Connection;
 /// There is no such way, or the state machines refuse what they are given.
 pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, PredictError> {
     way.check()?;
-    let _ = base;
     if way.http == Http::V3 {
-        return Err(PredictError::NoSuchWay { why: "HTTP/3 is not predicted in this version" });
+        return quic::connection(setup, way, base);
     }
     let dialogue = tls::dialogue(setup, way)?;
     outline::connection(setup, way, &dialogue)

@@ -239,6 +239,16 @@ impl Group {
         }
     }
 
+    /// Its name in the IANA registry, as facts have it.
+    pub const fn iana_name(self) -> &'static str {
+        match self {
+            Self::X25519 => "X25519",
+            Self::P256 => "secp256r1",
+            Self::P384 => "secp384r1",
+            Self::X25519MlKem768 => "X25519MLKEM768",
+        }
+    }
+
     /// The group with this name, whatever the case; OpenSSL's and IANA's are known too.
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {

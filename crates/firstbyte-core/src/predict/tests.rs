@@ -84,3 +84,45 @@ fn flights_name_their_messages() {
         connection.flights.iter().map(|flight| flight.messages.join(" ")).collect();
     insta::assert_snapshot!(flights.join("\n"));
 }
+
+/// The datagrams of one host leave within a fraction of the round trip.
+#[track_caller]
+fn assert_about(connection: &Connection, round_trips: u32, what: &str) {
+    let (least, found) = (RTT * round_trips, first_byte(connection));
+    assert!((least..least + RTT / 10).contains(&found), "{what}: {found:?}");
+}
+
+#[test]
+fn round_trips_over_quic() {
+    let mut setup = setup(2_000);
+    setup.exchange.response_bytes = 1_000;
+    let full = way(Tls::V1_3, Session::Full, Http::V3);
+    let cases = [
+        (full, 2),
+        (way(Tls::V1_3, Session::Resumed, Http::V3), 2),
+        (way(Tls::V1_3, Session::ZeroRtt, Http::V3), 1),
+        (Way { reuse: Reuse::Reused, ..full }, 1),
+        (Way { group: Some(Group::X25519), ..full }, 2),
+    ];
+    for (way, round_trips) in cases {
+        let connection = predicted(&setup, &way);
+        assert_about(&connection, round_trips, &way.label());
+    }
+    let early = predicted(&setup, &way(Tls::V1_3, Session::ZeroRtt, Http::V3));
+    assert_eq!(early.facts.tls.unwrap().early_data.unwrap().accepted, Some(true));
+}
+
+#[test]
+fn a_retry_costs_a_round_trip_and_so_does_a_chain_over_three_times_the_hello() {
+    let full = way(Tls::V1_3, Session::Full, Http::V3);
+    let mut setup = setup(2_000);
+    setup.exchange.response_bytes = 1_000;
+    setup.server.retry = true;
+    assert_about(&predicted(&setup, &full), 3, "Retry");
+    let mut setup = super::fixtures::setup(5_000);
+    setup.exchange.response_bytes = 1_000;
+    let x25519 = Way { group: Some(Group::X25519), ..full };
+    assert_about(&predicted(&setup, &x25519), 3, "5 kB after 1,200 bytes");
+    // A post-quantum hello takes two datagrams: twice the credit.
+    assert_about(&predicted(&setup, &full), 2, "5 kB after 2,400 bytes");
+}

@@ -74,7 +74,7 @@ fn say(lines: &mut Lines, needs: u64, after: Duration, what: &Written) {
     }
 }
 
-fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> HttpFacts {
+pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> HttpFacts {
     let exchange = &setup.exchange;
     let upload = exchange.upload_bytes;
     let head = exchange.response_head_bytes;

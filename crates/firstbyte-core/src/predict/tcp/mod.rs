@@ -15,7 +15,8 @@ use super::dialogue::{Dialogue, Side, Step};
 use super::{CongestionControl, PredictError, Setup};
 use receiver::Receiver;
 use sender::{Outgoing, Sender};
-use wire::{Packet, Wire};
+use wire::Packet;
+pub(super) use wire::Wire;
 
 /// Virtual time, nanoseconds from the departure of the first SYN.
 pub(super) type Nanos = u64;

@@ -21,7 +21,7 @@ pub(super) struct Packet {
 
 /// The wire itself, with what is on it.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(in crate::predict) struct Wire {
     delay: Nanos,
     rate: Option<u64>,
     queue: Nanos,
@@ -32,7 +32,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(link: &Link, seed: u64) -> Self {
+    pub(in crate::predict) fn new(link: &Link, seed: u64) -> Self {
         Self {
             delay: super::nanos(link.delay),
             rate: link.rate,
@@ -54,7 +54,7 @@ impl Wire {
     }
 
     /// When a packet of so many bytes, sent now, arrives; `None` if it never does.
-    pub(super) fn carry(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
+    pub(in crate::predict) fn carry(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
         let mut departure = now;
         if let Some(rate) = self.rate {
             let start = self.free_at.max(now);

@@ -1,0 +1,224 @@
+//! A connection over QUIC: quinn-proto on both sides, datagrams over a simulated path, virtual time.
+//!
+//! Unlike TCP, what QUIC sends depends on when things arrive, so the state machines run over the path
+//! itself. HTTP/3 is stood for by streams with as many bytes.
+
+mod host;
+mod record;
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{
+    ClientConfig, EndpointConfig, ServerConfig, TimeSource, TokenLog, TokenReuseError,
+    TransportConfig, ValidationTokenConfig, VarInt,
+};
+
+use super::tcp::{Nanos, Wire, nanos};
+use super::tls::Machines;
+use super::{PredictError, Session, Setup, Way};
+use crate::timeline::Connection;
+use host::{Client, Server};
+use record::Record;
+
+/// Headers of IPv4 and UDP.
+const HEADERS: u64 = 28;
+/// As browsers and curl allow, so that no response waits for more credit.
+const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+/// Address validation tokens (NEW_TOKEN) for each connection.
+const ADDRESS_TOKENS: u32 = 2;
+/// Longer than any prediction that is of use.
+const LIMIT: Nanos = 600_000_000_000;
+/// How long the connection that leaves the session is kept, for its tickets to come.
+const FAREWELL: Nanos = 2_000_000_000;
+
+const CLIENT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), 50_000);
+const SERVER: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
+
+/// The connection that is made this way.
+pub(super) fn connection(
+    setup: &Setup,
+    way: &Way,
+    base: Instant,
+) -> Result<Connection, PredictError> {
+    let machines = Machines::new(setup, way)?;
+    let configs = Configs::new(&machines, way, setup.path.seed)?;
+    if way.session != Session::Full {
+        // The one before leaves the session, and a proof of the address. Nothing of it is lost.
+        let mut calm = setup.clone();
+        calm.path.lose(0.0);
+        let full = Way { session: Session::Full, ..*way };
+        Flow::new(&calm, &full, &configs, base)?.run(FAREWELL)?;
+    }
+    let flow = Flow::new(setup, way, &configs, base)?;
+    let record = flow.run(0)?;
+    Ok(record.finish(setup, way))
+}
+
+struct Configs {
+    endpoint: Arc<EndpointConfig>,
+    client: ClientConfig,
+    server: Arc<ServerConfig>,
+}
+
+impl Configs {
+    fn new(machines: &Machines, way: &Way, seed: u64) -> Result<Self, PredictError> {
+        let refused =
+            |error: &dyn std::fmt::Display| PredictError::Quic { detail: error.to_string() };
+        let early = way.session == Session::ZeroRtt;
+        let client = QuicClientConfig::try_from(machines.client(early)).map_err(|e| refused(&e))?;
+        let server =
+            QuicServerConfig::try_from(Arc::clone(&machines.server)).map_err(|e| refused(&e))?;
+        let mut transport = TransportConfig::default();
+        transport
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            .mtu_discovery_config(None)
+            .enable_segmentation_offload(false);
+        let mut client = ClientConfig::new(Arc::new(client));
+        client.transport_config(Arc::new(transport));
+        let mut transport = TransportConfig::default();
+        transport.enable_segmentation_offload(false);
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.sent(ADDRESS_TOKENS).log(Arc::new(TrustingLog));
+        let mut server = ServerConfig::with_crypto(Arc::new(server));
+        server
+            .transport_config(Arc::new(transport))
+            .validation_token_config(tokens)
+            .time_source(Arc::new(Still));
+        let mut endpoint = EndpointConfig::default();
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_be_bytes());
+        endpoint.rng_seed(Some(bytes));
+        Ok(Self { endpoint: Arc::new(endpoint), client, server: Arc::new(server) })
+    }
+}
+
+/// Time stands still: no token grows old. (2026-01-01)
+struct Still;
+
+impl TimeSource for Still {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+    }
+}
+
+/// Nobody uses a token twice: there is one client, and it is ours.
+struct TrustingLog;
+
+impl TokenLog for TrustingLog {
+    fn check_and_insert(&self, _: u128, _: SystemTime, _: Duration) -> Result<(), TokenReuseError> {
+        Ok(())
+    }
+}
+
+/// A datagram with the time of its arrival.
+type Arriving = (Nanos, BytesMut);
+
+/// One direction: the path and what is on it.
+struct Lane {
+    wire: Wire,
+    datagrams: VecDeque<Arriving>,
+}
+
+impl Lane {
+    fn new(link: &super::Link, seed: u64) -> Self {
+        Self { wire: Wire::new(link, seed), datagrams: VecDeque::new() }
+    }
+
+    fn send(&mut self, now: Nanos, datagram: &[u8]) {
+        if let Some(at) = self.wire.carry(now, datagram.len() as u64 + HEADERS) {
+            self.datagrams.push_back((at, BytesMut::from(datagram)));
+        }
+    }
+
+    fn next(&self) -> Nanos {
+        self.datagrams.front().map_or(Nanos::MAX, |(at, _)| *at)
+    }
+}
+
+struct Flow<'a> {
+    base: Instant,
+    up: Lane,
+    down: Lane,
+    client: Client<'a>,
+    server: Server<'a>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(
+        setup: &'a Setup,
+        way: &'a Way,
+        configs: &Configs,
+        base: Instant,
+    ) -> Result<Self, PredictError> {
+        let mut random = fastrand::Rng::with_seed(setup.path.seed);
+        Ok(Self {
+            base,
+            up: Lane::new(&setup.path.up, random.u64(..)),
+            down: Lane::new(&setup.path.down, random.u64(..)),
+            client: Client::new(setup, way, configs, base)?,
+            server: Server::new(setup, way, configs),
+        })
+    }
+
+    /// Runs until the response is whole, and `after` on.
+    fn run(mut self, after: Nanos) -> Result<Record, PredictError> {
+        let mut now = 0;
+        let mut until = None;
+        self.client.act(self.at(0), 0, &mut self.up);
+        loop {
+            if let Some(done) = self.client.done_at() {
+                until.get_or_insert(done + after);
+            }
+            // Who is at work takes in what arrived meanwhile when that is done.
+            let arrivals = [
+                self.down.next().max(self.client.busy_until),
+                self.up.next().max(self.server.busy_until),
+            ];
+            let timers = [self.client.next(self.base), self.server.next(self.base)];
+            let next = arrivals.into_iter().chain(timers).min().unwrap_or(LIMIT);
+            if until.is_some_and(|until| next > until || after == 0) {
+                return Ok(self.client.record);
+            }
+            if next >= LIMIT {
+                return Err(PredictError::Stalled { what: "no response within ten minutes" });
+            }
+            now = next.max(now);
+            if arrivals[0] == next {
+                if let Some((_, datagram)) = self.down.datagrams.pop_front() {
+                    self.client.receive(self.at(now), now, datagram);
+                }
+                self.client.act(self.at(now), now, &mut self.up);
+            } else if arrivals[1] == next {
+                if let Some((_, datagram)) = self.up.datagrams.pop_front() {
+                    self.server.receive(self.at(now), now, datagram, &mut self.down);
+                }
+                self.server.act(self.at(now), now, &mut self.down);
+            } else if timers[0] == next {
+                self.client.act(self.at(now), now, &mut self.up);
+            } else {
+                self.server.act(self.at(now), now, &mut self.down);
+            }
+            if let Some(detail) = self.client.failure() {
+                return Err(PredictError::Quic { detail });
+            }
+        }
+    }
+
+    fn at(&self, now: Nanos) -> Instant {
+        self.base + Duration::from_nanos(now)
+    }
+}
+
+/// How long after `base`, rounded up: a timer is never looked at before it is due.
+fn since(base: Instant, at: Instant) -> Nanos {
+    nanos(at.saturating_duration_since(base))
+}
