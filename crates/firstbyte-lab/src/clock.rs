@@ -3,12 +3,18 @@
 #[cfg(target_os = "linux")]
 pub(crate) use kernel::{Offset, monotonic_ns, realtime_ns};
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Now, for certificates and for people.
 #[expect(clippy::disallowed_methods, reason = "this is the module `clock`")]
 pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
+}
+
+/// Now, for waiting.
+#[expect(clippy::disallowed_methods, reason = "this is the module `clock`")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(target_os = "linux")]

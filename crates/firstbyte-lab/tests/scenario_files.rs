@@ -7,6 +7,10 @@ use std::time::Duration;
 use firstbyte_lab::scenario::Family;
 use firstbyte_lab::{Scenario, ServerChoice};
 
+const SHIPPED: &str = "govuk, codavel, pq, curl-length, nagle, syn-loss, big-chain, hrr, slow-dns, \
+    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, accuracy, \
+    quiet";
+
 const CLIENT: &str = r#"
 [[host]]
 name = "client"
@@ -34,7 +38,7 @@ fn message(source: &str) -> String {
 #[test]
 fn shipped_scenarios_load() {
     let names: Vec<_> = Scenario::shipped().map(|(name, _)| name).collect();
-    assert_eq!(names, ["govuk", "codavel", "pq", "accuracy", "quiet"]);
+    assert_eq!(names.join(", "), SHIPPED);
 }
 
 #[test]
@@ -75,6 +79,7 @@ fn auto_is_a_server_that_can_do_it() {
     assert_eq!(choice(r#"nginx = { directives = ["gzip on;"] }"#), ServerChoice::Nginx);
     for only_builtin in [
         r#"think_time = "8ms""#,
+        "nagle = true",
         r#"groups = ["x25519mlkem768", "x25519"]"#,
         r#"early_data = "reject""#,
     ] {
@@ -96,8 +101,10 @@ fn names_and_paths_that_are_not_there() {
     let message = |name: &str| Scenario::load(name).unwrap_err().to_string();
     assert_eq!(
         message("govukk"),
-        "no scenario is called `govukk`\n  shipped: govuk, codavel, pq, accuracy, quiet\n  a file is given by \
-         its path, such as ./govukk.toml"
+        format!(
+            "no scenario is called `govukk`\n  shipped: {SHIPPED}\n  a file is given by its path, \
+             such as ./govukk.toml"
+        )
     );
     assert_eq!(
         message("./missing.toml"),
@@ -137,6 +144,44 @@ fn values_that_are_not_allowed() {
             "up = { ipv6 = { initial_window = 1001 } }",
             "server.up.ipv6.initial_window = 1001",
             "1 to 1000 segments",
+        ),
+        ("down = { drop_syn = 21 }", "server.down.drop_syn = 21", "0 to 20 packets"),
+        ("up = { ipv4 = { drop_data = 99 } }", "server.up.ipv4.drop_data = 99", "0 to 20 packets"),
+        (
+            r#"resolver = { answer_delay = "1ms" }"#,
+            "server.resolver = { … }",
+            r#"only where role = "resolver""#,
+        ),
+        (
+            "[[host]]\nname = \"r\"\nrole = \"resolver\"\nipv4 = \"192.0.2.7\"\n\
+             resolver = { aaaa_delay = \"soon\" }",
+            r#"r.resolver.aaaa_delay = "soon""#,
+            duration,
+        ),
+        (
+            r#"server = { kind = "nginx", nagle = true }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" with nagle: nginx turns Nagle's algorithm off for TLS"#,
+        ),
+        (
+            r#"server = { kind = "caddy", redirects = { "http://www.test/" = "https://www.test/" } }"#,
+            r#"server.server.kind = "caddy""#,
+            "another with redirects: the lab does not tell Caddy of them",
+        ),
+        (
+            r#"server = { redirects = { "http://other.test/" = "https://www.test/" } }"#,
+            r#"server.server.redirects = "http://other.test/""#,
+            "the URLs of this host's names",
+        ),
+        (
+            r#"server = { redirects = { "http://www.test/" = "http://www.test/" } }"#,
+            r#"server.server.redirects.http://www.test/ = "http://www.test/""#,
+            "another URL than itself",
+        ),
+        (
+            r#"server = { redirects = { "http://www.test/" = "https://www.test/;x" } }"#,
+            r#"server.server.redirects.http://www.test/ = "https://www.test/;x""#,
+            r#"URLs with a path and without port and query, such as "https://www.example.test/""#,
         ),
         (
             r#"congestion_control = "vegas""#,

@@ -1,5 +1,6 @@
 //! What a built-in server can be told: data, nothing done.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -35,6 +36,11 @@ pub struct Config {
     pub think_time: Duration,
     /// Time between a ClientHello and its ServerHello.
     pub handshake_delay: Duration,
+    /// Whether small writes over TCP wait until those before them are acknowledged, as they do where
+    /// nobody sets TCP_NODELAY. Session tickets are such a write, and the response after them the next.
+    pub nagle: bool,
+    /// URLs without query, and where they are redirected to (301).
+    pub redirects: BTreeMap<String, String>,
     /// Where requests are written down.
     pub access_log: Option<AccessLog>,
 }
@@ -54,6 +60,8 @@ impl Config {
             page_bytes: 2_000,
             think_time: Duration::ZERO,
             handshake_delay: Duration::ZERO,
+            nagle: false,
+            redirects: BTreeMap::new(),
             access_log: None,
         }
     }
@@ -178,6 +186,8 @@ impl Listeners {
 pub enum StartError {
     /// Its certificate or key was refused.
     Tls(rustls::Error),
+    /// What it should redirect to cannot be a header.
+    Redirect(String),
     /// A socket or thread was refused.
     Io(io::Error),
 }
@@ -186,6 +196,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tls(error) => write!(f, "cannot set up TLS: {error}"),
+            Self::Redirect(to) => write!(f, "cannot redirect to {to:?}"),
             Self::Io(error) => write!(f, "cannot start: {error}"),
         }
     }

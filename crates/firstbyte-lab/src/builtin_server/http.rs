@@ -33,7 +33,7 @@ where
             // A connection closed on an unread body ends in a reset, which may overtake the
             // response.
             while let Some(Ok(_)) = request.body_mut().frame().await {}
-            let response = site.respond(request.method(), request.uri(), &connection, early).await;
+            let response = site.respond(&request, &connection, early).await;
             Ok::<_, Infallible>(response)
         }
     });

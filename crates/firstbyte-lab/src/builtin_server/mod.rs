@@ -2,7 +2,7 @@
 //! loopback.
 //!
 //! It serves a page of a chosen size at `/`, any other size at `/bytes/N`, and a redirect to `/` at
-//! `/redirect`, over HTTP/1.1, HTTP/2 and HTTP/3; it takes early data and answers it in its first
+//! `/redirect` (and others where it is told to), over HTTP/1.1, HTTP/2 and HTTP/3; it takes early data and answers it in its first
 //! flight, resumes sessions in the ways it is told to, and can take its time before the ServerHello
 //! and before the response. What it did is in two headers of every response,
 //! `x-firstbyte-early-data` and `x-firstbyte-resumed`, and in its access log. It needs no namespace
@@ -12,11 +12,13 @@ mod config;
 mod filling;
 mod hello;
 mod http;
+mod pause;
 mod quic;
 mod respond;
 mod stream;
 mod tls;
 
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -94,11 +96,13 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
             page_bytes: config.page_bytes,
             think_time: config.think_time,
             early_data: config.early_data,
+            redirects: redirects(&config.redirects)?,
             alt_svc: quic.and_then(alt_svc),
             access_log: config.access_log,
         }),
         handshake_delay: config.handshake_delay,
         retry: config.retry,
+        nagle: config.nagle,
     });
     let numbers = Arc::new(Numbers::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -146,6 +150,14 @@ fn address<S>(
     sockets.first().map(of).transpose()
 }
 
+fn redirects(
+    redirects: &BTreeMap<String, String>,
+) -> Result<HashMap<String, HeaderValue>, StartError> {
+    let location =
+        |to: &String| HeaderValue::try_from(to).map_err(|_| StartError::Redirect(to.clone()));
+    redirects.iter().map(|(from, to)| Ok((from.clone(), location(to)?))).collect()
+}
+
 /// RFC 7838 §3: at this host, at that port, for a day.
 fn alt_svc(quic: SocketAddr) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", quic.port())).ok()
@@ -158,6 +170,7 @@ struct Server {
     site: Arc<Site>,
     handshake_delay: Duration,
     retry: bool,
+    nagle: bool,
 }
 
 /// Numbers for connections, from 1.
@@ -193,7 +206,7 @@ async fn accept(
 
 impl Server {
     async fn serve(&self, stream: TcpStream, with_tls: bool, number: u64) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+        stream.set_nodelay(!self.nagle)?;
         let site = Arc::clone(&self.site);
         if !with_tls {
             let connection = Connection { number, protocol: "HTTP/1.1", tls: None };

@@ -18,6 +18,7 @@ use quinn::{
 };
 
 use super::config::EarlyData;
+use super::pause::pause;
 use super::respond::{Connection, TlsFacts};
 use super::tls::Tls;
 use super::{Numbers, Server};
@@ -99,9 +100,7 @@ impl TokenLog for UsedTokens {
 }
 
 async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Result<()> {
-    if !server.handshake_delay.is_zero() {
-        tokio::time::sleep(server.handshake_delay).await;
-    }
+    pause(server.handshake_delay).await;
     // A TLS configuration of its own for every connection: quinn does not say what TLS did.
     let (tls, witness) = server.tls.for_quic();
     let mut config = server.quic.clone();
@@ -175,7 +174,7 @@ async fn answer(
     while let Some(mut part) = stream.recv_data().await? {
         part.advance(part.remaining());
     }
-    let response = server.site.respond(request.method(), request.uri(), connection, early).await;
+    let response = server.site.respond(&request, connection, early).await;
     let (head, body) = response.into_parts();
     stream.send_response(hyper::Response::from_parts(head, ())).await?;
     for piece in body {

@@ -1,12 +1,16 @@
 //! What the built-in server answers, whatever carries it: the page, the headers, the log.
 
+use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use hyper::header::{ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
-use hyper::{Method, Response, StatusCode, Uri};
+use hyper::header::{
+    ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION,
+};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 
 use super::config::EarlyData;
 use super::filling::Filling;
+use super::pause::pause;
 use crate::access_log::{AccessLog, Entry};
 use crate::clock;
 
@@ -23,6 +27,8 @@ pub(super) struct Site {
     pub(super) page_bytes: usize,
     pub(super) think_time: Duration,
     pub(super) early_data: EarlyData,
+    /// From URLs without query to where they are redirected.
+    pub(super) redirects: HashMap<String, HeaderValue>,
     /// `h3=":443"`, where there is HTTP/3 to be advertised.
     pub(super) alt_svc: Option<HeaderValue>,
     pub(super) access_log: Option<AccessLog>,
@@ -45,18 +51,18 @@ pub(super) struct TlsFacts {
 
 impl Site {
     /// The answer to one request, `early` if it came in early data; writes it down.
-    pub(super) async fn respond(
+    pub(super) async fn respond<B>(
         &self,
-        method: &Method,
-        uri: &Uri,
+        request: &Request<B>,
         connection: &Connection,
         early: bool,
     ) -> Response<Filling> {
-        if !self.think_time.is_zero() {
-            tokio::time::sleep(self.think_time).await;
-        }
+        let uri = request.uri();
+        pause(self.think_time).await;
         let mut response = if early && self.early_data == EarlyData::TooEarly {
             with_body(StatusCode::TOO_EARLY, 0)
+        } else if let Some(location) = self.redirect(request, connection) {
+            redirect(StatusCode::MOVED_PERMANENTLY, location.clone())
         } else {
             self.page(uri.path())
         };
@@ -71,7 +77,7 @@ impl Site {
         if let Some(alt_svc) = &self.alt_svc {
             headers.insert(ALT_SVC, alt_svc.clone());
         }
-        if method == Method::HEAD {
+        if request.method() == Method::HEAD {
             *response.body_mut() = Filling::new(0);
         }
         self.log(response.status(), uri, connection, early);
@@ -93,19 +99,32 @@ impl Site {
         });
     }
 
+    fn redirect<B>(&self, request: &Request<B>, connection: &Connection) -> Option<&HeaderValue> {
+        if self.redirects.is_empty() {
+            return None;
+        }
+        // HTTP/1.1 has the host in a header, the others in the URI.
+        let header = || request.headers().get(HOST)?.to_str().ok()?.split(':').next();
+        let host = request.uri().host().or_else(header)?.to_ascii_lowercase();
+        let scheme = if connection.tls.is_some() { "https" } else { "http" };
+        self.redirects.get(&format!("{scheme}://{host}{}", request.uri().path()))
+    }
+
     fn page(&self, path: &str) -> Response<Filling> {
         let bytes = path.strip_prefix("/bytes/").and_then(|number| number.parse::<usize>().ok());
         match (path, bytes) {
             ("/", _) => with_body(StatusCode::OK, self.page_bytes),
-            ("/redirect", _) => {
-                let mut response = with_body(StatusCode::FOUND, 0);
-                response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
-                response
-            }
+            ("/redirect", _) => redirect(StatusCode::FOUND, HeaderValue::from_static("/")),
             (_, Some(bytes)) if bytes <= MAX_BYTES => with_body(StatusCode::OK, bytes),
             _ => with_body(StatusCode::NOT_FOUND, 0),
         }
     }
+}
+
+fn redirect(status: StatusCode, location: HeaderValue) -> Response<Filling> {
+    let mut response = with_body(status, 0);
+    response.headers_mut().insert(LOCATION, location);
+    response
 }
 
 fn with_body(status: StatusCode, bytes: usize) -> Response<Filling> {

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::hello::offers_tls13;
+use super::pause::pause;
 use super::tls::Tls;
 
 /// A ClientHello with a hybrid key share and a ticket has about 1,900 bytes.
@@ -28,9 +29,7 @@ pub(super) async fn accept(
     handshake_delay: Duration,
 ) -> io::Result<TlsStream> {
     let (accepted, config, rest) = hello(&mut socket, tls).await?;
-    if !handshake_delay.is_zero() {
-        tokio::time::sleep(handshake_delay).await;
-    }
+    pause(handshake_delay).await;
     let mut connection = match accepted.into_connection(config) {
         Ok(connection) => connection,
         Err((error, alert)) => return Err(refuse(&mut socket, error, alert).await),

@@ -152,8 +152,8 @@ impl Forwarder {
             return;
         };
         let arrival = self.offset.to_monotonic(realtime_ns);
-        let length = bytes.len() - ETHERNET_HEADER;
-        match self.ports[from].up.offer(arrival, length, envelope.family) {
+        let packet = &bytes[ETHERNET_HEADER..];
+        match self.ports[from].up.offer_packet(arrival, packet, envelope.family) {
             Offer::Release(at) => self.enqueue(at, to, Stage::Middle, envelope.family, bytes),
             Offer::Drop(cause) => self.dropped(arrival, envelope, cause, &bytes),
         }
@@ -189,7 +189,7 @@ impl Forwarder {
             // The receiver outlives this thread; if not, there is nobody to tell.
             let _ = middle.send(MiddleFrame { realtime_ns, bytes: bytes.clone() });
         }
-        match self.ports[port].down.offer(at, bytes.len() - ETHERNET_HEADER, family) {
+        match self.ports[port].down.offer_packet(at, &bytes[ETHERNET_HEADER..], family) {
             Offer::Release(at) => self.enqueue(at, port, Stage::Deliver, family, bytes),
             Offer::Drop(cause) => {
                 if let Some(envelope) = Envelope::of(&bytes) {

@@ -3,11 +3,13 @@
 //! In: when a packet arrives, how long it is, its IP family. Out: when it leaves the far end, or why
 //! it never does. No clock, no socket: the forwarder brings both, tests bring neither.
 
+mod opening;
 mod random;
 
 use std::time::Duration;
 
 use crate::scenario::{Family, LinkSettings, PathSettings, Rate};
+use opening::OpeningLoss;
 use random::Random;
 
 /// A point in time in nanoseconds; of which clock is the caller's business.
@@ -34,7 +36,7 @@ pub enum Offer {
 /// Why a link drops a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
-    /// The configured loss.
+    /// The configured loss, by chance or of a connection's first packets.
     Loss,
     /// It would have waited longer for its turn than the queue allows.
     QueueFull,
@@ -82,6 +84,21 @@ impl Link {
     }
 }
 
+impl Link {
+    /// Decides on this IP packet, which arrives at `now`: as [`Link::offer`] does, and whether it is one
+    /// of those that a connection opens with and that are lost on purpose.
+    pub fn offer_packet(&mut self, now: Nanos, packet: &[u8], family: Family) -> Offer {
+        let offer = self.offer(now, packet.len(), family);
+        let opening = match family {
+            Family::V4 => &mut self.ipv4.opening,
+            Family::V6 => &mut self.ipv6.opening,
+        };
+        let lost = matches!(offer, Offer::Release(_))
+            && opening.as_mut().is_some_and(|opening| opening.loses(packet));
+        if lost { Offer::Drop(DropCause::Loss) } else { offer }
+    }
+}
+
 /// Puts packets on the wire one after the other, at a fixed rate, from a bounded queue.
 #[derive(Debug, Clone)]
 struct Serialiser {
@@ -118,6 +135,7 @@ struct Path {
     reorder: bool,
     last_release: Nanos,
     random: Random,
+    opening: Option<OpeningLoss>,
 }
 
 impl Path {
@@ -131,6 +149,7 @@ impl Path {
             reorder: settings.reorder,
             last_release: 0,
             random,
+            opening: OpeningLoss::new(settings.drop_syn, settings.drop_data),
         }
     }
 

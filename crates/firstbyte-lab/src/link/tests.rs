@@ -15,6 +15,8 @@ fn path(delay_us: u64, jitter_us: u64, loss: f64) -> PathSettings {
         rate: None,
         mtu: 1_500,
         initial_window: None,
+        drop_syn: 0,
+        drop_data: 0,
     }
 }
 

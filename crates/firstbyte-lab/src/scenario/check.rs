@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::document::{Document, HostDocument, LinkDocument, PathDocument};
+use super::document::{Document, HostDocument, LinkDocument, PathDocument, ResolverDocument};
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
 use super::{
-    CongestionControl, Host, LinkSettings, PathSettings, Rate, Role, Scenario, server, units,
+    CongestionControl, Host, LinkSettings, PathSettings, Rate, ResolverSettings, Role, Scenario,
+    server, units,
 };
 
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
@@ -18,6 +19,8 @@ const MAX_MTU: u64 = 9_000;
 const MIN_MTU_IPV4: u64 = 576;
 /// RFC 8200 §5.
 const MIN_MTU_IPV6: u64 = 1_280;
+/// More would be given up on by those who send.
+const MAX_DROPPED: u64 = 20;
 /// More segments than any link of a lab holds.
 const INITIAL_WINDOWS: std::ops::RangeInclusive<u64> = 1..=1_000;
 const MAX_HOSTS: usize = 200;
@@ -121,11 +124,20 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
     }
     let server = match (role, raw.server) {
         (Role::Server, settings) => {
-            Some(server::check(&place.at("server"), settings.unwrap_or_default())?)
+            Some(server::check(&place.at("server"), settings.unwrap_or_default(), &raw.names)?)
         }
         (_, None) => None,
         (_, Some(_)) => {
             return Err(place.at("server").bad("{ … }", "only where role = \"server\""));
+        }
+    };
+    let resolver = match (role, raw.resolver) {
+        (Role::Resolver, settings) => {
+            Some(resolver(&place.at("resolver"), settings.unwrap_or_default())?)
+        }
+        (_, None) => None,
+        (_, Some(_)) => {
+            return Err(place.at("resolver").bad("{ … }", "only where role = \"resolver\""));
         }
     };
     if role == Role::Server && raw.names.is_empty() {
@@ -150,6 +162,7 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
         ipv6,
         names: raw.names,
         server,
+        resolver,
         congestion_control,
         up,
         down,
@@ -189,6 +202,8 @@ fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettin
         rate: None,
         mtu: None,
         initial_window: raw.initial_window,
+        drop_syn: raw.drop_syn,
+        drop_data: raw.drop_data,
     };
     let nothing = PathSettings {
         delay: Duration::ZERO,
@@ -198,6 +213,8 @@ fn link(place: &Place<'_>, raw: LinkDocument, min_mtu: u64) -> Result<LinkSettin
         rate: None,
         mtu,
         initial_window: None,
+        drop_syn: 0,
+        drop_data: 0,
     };
     let common = path(place, common, &nothing, MIN_MTU_IPV4)?;
     Ok(LinkSettings {
@@ -227,6 +244,22 @@ fn mtu(
         return Err(place.at("mtu").bad(mtu, format!("{smallest} to {largest}{why}")));
     }
     Ok(Some(mtu as usize))
+}
+
+fn resolver(place: &Place<'_>, raw: ResolverDocument) -> Result<ResolverSettings, ScenarioError> {
+    let delay = |key: &str, text| {
+        optional(&place.at(key), text, units::duration, DURATION).map(Option::unwrap_or_default)
+    };
+    Ok(ResolverSettings {
+        answer_delay: delay("answer_delay", raw.answer_delay)?,
+        aaaa_delay: delay("aaaa_delay", raw.aaaa_delay)?,
+    })
+}
+
+fn dropped(place: &Place<'_>, packets: Option<u64>) -> Result<Option<u32>, ScenarioError> {
+    let bad = |packets: u64| place.bad(packets, format!("0 to {MAX_DROPPED} packets"));
+    let checked = |packets: u64| (packets <= MAX_DROPPED).then_some(packets as u32).ok_or(packets);
+    packets.map(checked).transpose().map_err(bad)
 }
 
 fn initial_window(place: &Place<'_>, segments: Option<u64>) -> Result<Option<u32>, ScenarioError> {
@@ -262,5 +295,7 @@ fn path(
         rate: rate(place, raw.rate)?,
         mtu: mtu(place, raw.mtu, smallest_mtu, default.mtu as u64)?.unwrap_or(default.mtu),
         initial_window: initial_window(place, raw.initial_window)?.or(default.initial_window),
+        drop_syn: dropped(&place.at("drop_syn"), raw.drop_syn)?.unwrap_or(default.drop_syn),
+        drop_data: dropped(&place.at("drop_data"), raw.drop_data)?.unwrap_or(default.drop_data),
     })
 }

@@ -1,5 +1,7 @@
 //! A scenario file as written: the TOML's shape, nothing checked but types and key names.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// The whole file.
@@ -26,6 +28,7 @@ pub(super) struct HostDocument {
     #[serde(default)]
     pub(super) names: Vec<String>,
     pub(super) server: Option<ServerDocument>,
+    pub(super) resolver: Option<ResolverDocument>,
     pub(super) congestion_control: Option<String>,
     #[serde(default)]
     pub(super) up: LinkDocument,
@@ -50,8 +53,19 @@ pub(super) struct ServerDocument {
     pub(super) chain_bytes: Option<u64>,
     pub(super) http3: Option<bool>,
     pub(super) retry: Option<bool>,
+    pub(super) nagle: Option<bool>,
+    #[serde(default)]
+    pub(super) redirects: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) nginx: NginxDocument,
+}
+
+/// A host's `resolver = {}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResolverDocument {
+    pub(super) answer_delay: Option<String>,
+    pub(super) aaaa_delay: Option<String>,
 }
 
 /// A server's `nginx = {}`.
@@ -74,6 +88,8 @@ pub(super) struct LinkDocument {
     pub(super) queue: Option<String>,
     pub(super) mtu: Option<u64>,
     pub(super) initial_window: Option<u64>,
+    pub(super) drop_syn: Option<u64>,
+    pub(super) drop_data: Option<u64>,
     #[serde(default)]
     pub(super) ipv4: PathDocument,
     #[serde(default)]
@@ -91,4 +107,6 @@ pub(super) struct PathDocument {
     pub(super) rate: Option<String>,
     pub(super) mtu: Option<u64>,
     pub(super) initial_window: Option<u64>,
+    pub(super) drop_syn: Option<u64>,
+    pub(super) drop_data: Option<u64>,
 }

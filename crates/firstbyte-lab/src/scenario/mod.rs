@@ -8,6 +8,7 @@ mod document;
 mod error;
 mod place;
 mod server;
+mod shipped;
 mod units;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,16 +17,8 @@ use std::time::Duration;
 
 pub use error::ScenarioError;
 pub use server::{ServerChoice, ServerSettings};
+use shipped::SHIPPED;
 pub use units::{Rate, duration};
-
-/// The scenarios that come with the crate: name and file.
-const SHIPPED: [(&str, &str); 5] = [
-    ("govuk", include_str!("../../scenarios/govuk.toml")),
-    ("codavel", include_str!("../../scenarios/codavel.toml")),
-    ("pq", include_str!("../../scenarios/pq.toml")),
-    ("accuracy", include_str!("../../scenarios/accuracy.toml")),
-    ("quiet", include_str!("../../scenarios/quiet.toml")),
-];
 
 /// A checked scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,12 +52,23 @@ pub struct Host {
     pub names: Vec<String>,
     /// The server it runs; `Some` exactly when the role is [`Role::Server`].
     pub server: Option<ServerSettings>,
+    /// How it answers; `Some` exactly when the role is [`Role::Resolver`].
+    pub resolver: Option<ResolverSettings>,
     /// How its TCP shares links; `None` is the lab's default, CUBIC.
     pub congestion_control: Option<CongestionControl>,
     /// Its link towards the middle of the network.
     pub up: LinkSettings,
     /// Its link from the middle of the network.
     pub down: LinkSettings,
+}
+
+/// How a resolver host answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResolverSettings {
+    /// Time between a question and its answer.
+    pub answer_delay: Duration,
+    /// So much longer for questions for AAAA.
+    pub aaaa_delay: Duration,
 }
 
 /// What a host is there for.
@@ -111,6 +115,10 @@ pub struct PathSettings {
     /// How many segments a TCP connection may send this way before the first acknowledgement; `None`
     /// is the kernel's default, 10 (RFC 6928).
     pub initial_window: Option<u32>,
+    /// How many packets with SYN of every TCP connection are lost, counted from the first one.
+    pub drop_syn: u32,
+    /// How many packets with data of every TCP connection are lost, counted from the first one.
+    pub drop_data: u32,
 }
 
 impl Scenario {

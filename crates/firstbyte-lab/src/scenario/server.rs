@@ -1,5 +1,6 @@
 //! What a server host runs, and which software can do it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -46,6 +47,11 @@ pub struct ServerSettings {
     pub http3: bool,
     /// Whether QUIC connections have to prove their address by a Retry.
     pub retry: bool,
+    /// Whether small writes wait for the acknowledgement of those before (Nagle's algorithm, RFC 1122
+    /// §4.2.3.4); the built-in server only.
+    pub nagle: bool,
+    /// Where it redirects to: URL without query, and `location` of the answer (301).
+    pub redirects: BTreeMap<String, String>,
     /// Lines for nginx's `server` block; nginx only.
     pub nginx_directives: Vec<String>,
 }
@@ -91,12 +97,21 @@ impl ServerSettings {
             ServerChoice::Nginx if self.groups.contains(&Group::X25519MlKem768) => {
                 Some(("groups with x25519mlkem768", "nginx has it only with OpenSSL 3.5"))
             }
+            ServerChoice::Nginx if self.nagle => {
+                Some(("nagle", "nginx turns Nagle's algorithm off for TLS"))
+            }
             ServerChoice::Nginx if self.early_data == EarlyData::Reject => {
                 Some(("early_data = \"reject\"", "nginx rejects none that its tickets allow"))
             }
             ServerChoice::Nginx => None,
             ServerChoice::Caddy if delays => {
                 Some(("think_time or handshake_delay", "Caddy has neither"))
+            }
+            ServerChoice::Caddy if self.nagle => {
+                Some(("nagle", "Caddy turns Nagle's algorithm off"))
+            }
+            ServerChoice::Caddy if !self.redirects.is_empty() => {
+                Some(("redirects", "the lab does not tell Caddy of them"))
             }
             ServerChoice::Caddy if !self.nginx_directives.is_empty() => {
                 Some(("nginx.directives", "they are nginx's"))
@@ -128,6 +143,7 @@ impl ServerSettings {
 pub(super) fn check(
     place: &Place<'_>,
     raw: ServerDocument,
+    names: &[String],
 ) -> Result<ServerSettings, ScenarioError> {
     let duration_of = |key: &str, text: Option<String>| {
         optional(&place.at(key), text, units::duration, DURATION).map(Option::unwrap_or_default)
@@ -163,6 +179,8 @@ pub(super) fn check(
         },
         http3: raw.http3.unwrap_or(kind == ServerChoice::Caddy),
         retry: raw.retry.unwrap_or_default(),
+        nagle: raw.nagle.unwrap_or_default(),
+        redirects: redirects(&place.at("redirects"), raw.redirects, names)?,
         nginx_directives: raw.nginx.directives,
     };
     settings.choice = choice(place, &settings)?;
@@ -272,6 +290,38 @@ fn groups(place: &Place<'_>, names: Option<Vec<String>>) -> Result<Vec<Group>, S
         groups.push(group);
     }
     Ok(groups)
+}
+
+/// Every redirect is from a name of this host, and goes elsewhere.
+fn redirects(
+    place: &Place<'_>,
+    redirects: BTreeMap<String, String>,
+    names: &[String],
+) -> Result<BTreeMap<String, String>, ScenarioError> {
+    for (from, to) in &redirects {
+        let host = plain_url(from).ok_or_else(|| place.bad(quoted(from), PLAIN_URL))?;
+        if !names.iter().any(|name| name == host) {
+            return Err(place.bad(quoted(from), "the URLs of this host's names"));
+        }
+        let place = place.at(from);
+        plain_url(to).ok_or_else(|| place.bad(quoted(to), PLAIN_URL))?;
+        if to == from {
+            return Err(place.bad(quoted(to), "another URL than itself"));
+        }
+    }
+    Ok(redirects)
+}
+
+const PLAIN_URL: &str =
+    r#"URLs with a path and without port and query, such as "https://www.example.test/""#;
+
+/// The host of a URL that means the same in every configuration file.
+fn plain_url(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let (host, path) = rest.split_at(rest.find('/')?);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/".contains(c);
+    let is_host = !host.is_empty() && host.chars().all(|c| plain(c) && !c.is_ascii_uppercase());
+    (is_host && path.chars().all(plain)).then_some(host)
 }
 
 fn chain_bytes(place: &Place<'_>, bytes: Option<u64>) -> Result<Option<usize>, ScenarioError> {

@@ -1,19 +1,22 @@
 //! The lab's DNS server: authoritative for the scenario's names, NXDOMAIN for all others.
 //!
-//! UDP and TCP (RFC 7766) at port 53 of the resolver host's addresses.
+//! UDP and TCP (RFC 7766) at port 53 of the resolver host's addresses. Answers may be late, those for
+//! AAAA later than others; one that is late holds up no other over UDP.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
+use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{DNSClass, RData, Record, RecordType};
 
+use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::network::Network;
-use crate::scenario::Scenario;
+use crate::scenario::{ResolverSettings, Scenario};
 
 const PORT: u16 = 53;
 const TTL_SECONDS: u32 = 60;
@@ -25,6 +28,7 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<(), LabErr
     let Some(host) = scenario.resolver() else { return Ok(()) };
     let Some(place) = network.host(&host.name) else { return Ok(()) };
     let zone = Arc::new(Zone::of(scenario));
+    let settings = host.resolver.unwrap_or_default();
     let addresses: Vec<IpAddr> = host.addresses().collect();
     let failed = |reason: String| LabError::System {
         step: format!("start the DNS server on host {}", host.name),
@@ -45,32 +49,75 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<(), LabErr
         let (udp_zone, tcp_zone) = (Arc::clone(&zone), Arc::clone(&zone));
         let thread = || std::thread::Builder::new().name("dns".to_owned());
         thread()
-            .spawn(move || serve_udp(&udp, &udp_zone))
-            .and_then(|_| thread().spawn(move || serve_tcp(&tcp, &tcp_zone)))
+            .spawn(move || serve_tcp(&tcp, &tcp_zone, settings))
+            .and_then(|_| serve_udp(udp, udp_zone, settings))
             .map_err(|error| failed(error.to_string()))?;
     }
     Ok(())
 }
 
-fn serve_udp(socket: &UdpSocket, zone: &Zone) {
-    let mut query = [0; 4_096];
-    loop {
-        let Ok((length, from)) = socket.recv_from(&mut query) else { continue };
-        if let Some(answer) = zone.answer(&query[..length], Transport::Udp) {
-            // An asker that is gone needs no answer.
-            let _ = socket.send_to(&answer, from);
+fn serve_udp(socket: UdpSocket, zone: Arc<Zone>, settings: ResolverSettings) -> io::Result<()> {
+    let thread = || std::thread::Builder::new().name("dns".to_owned());
+    let late = |delay: Duration| {
+        let (sender, answers) = channel();
+        let socket = socket.try_clone()?;
+        thread().spawn(move || send_late(&socket, &answers))?;
+        Ok::<_, io::Error>((delay, sender))
+    };
+    let usual = late(settings.answer_delay)?;
+    let aaaa = late(settings.answer_delay + settings.aaaa_delay)?;
+    thread().spawn(move || {
+        let mut query = [0; 4_096];
+        loop {
+            let Ok((length, from)) = socket.recv_from(&mut query) else { continue };
+            let asked_ns = monotonic_ns();
+            let Some(answer) = zone.answer(&query[..length], Transport::Udp) else { continue };
+            let (delay, late): &(Duration, Sender<Late>) =
+                if answer.is_aaaa { &aaaa } else { &usual };
+            if delay.is_zero() {
+                // An asker that is gone needs no answer.
+                let _ = socket.send_to(&answer.bytes, from);
+                continue;
+            }
+            let due_ns = asked_ns + delay.as_nanos() as u64;
+            // Its receiver ends with this thread only.
+            let _ = late.send(Late { due_ns, bytes: answer.bytes, to: from });
         }
+    })?;
+    Ok(())
+}
+
+/// An answer that is sent when its time has come.
+struct Late {
+    due_ns: u64,
+    bytes: Vec<u8>,
+    to: SocketAddr,
+}
+
+/// Answers come in the order in which they are due: all of a sender are as late.
+fn send_late(socket: &UdpSocket, answers: &Receiver<Late>) {
+    for answer in answers {
+        let wait_ns = answer.due_ns.saturating_sub(monotonic_ns());
+        if wait_ns > 0 {
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+        }
+        // An asker that is gone needs no answer.
+        let _ = socket.send_to(&answer.bytes, answer.to);
     }
 }
 
-fn serve_tcp(listener: &TcpListener, zone: &Zone) {
+fn serve_tcp(listener: &TcpListener, zone: &Zone, settings: ResolverSettings) {
     for stream in listener.incoming().flatten() {
         // One that breaks off or falls silent ends alone.
-        let _ = serve_tcp_connection(stream, zone);
+        let _ = serve_tcp_connection(stream, zone, settings);
     }
 }
 
-fn serve_tcp_connection(mut stream: TcpStream, zone: &Zone) -> io::Result<()> {
+fn serve_tcp_connection(
+    mut stream: TcpStream,
+    zone: &Zone,
+    settings: ResolverSettings,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(TCP_PATIENCE))?;
     stream.set_nodelay(true)?;
     loop {
@@ -79,10 +126,19 @@ fn serve_tcp_connection(mut stream: TcpStream, zone: &Zone) -> io::Result<()> {
         let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
         stream.read_exact(&mut query)?;
         let Some(answer) = zone.answer(&query, Transport::Tcp) else { return Ok(()) };
-        let mut framed = (answer.len() as u16).to_be_bytes().to_vec();
-        framed.extend_from_slice(&answer);
+        let more = if answer.is_aaaa { settings.aaaa_delay } else { Duration::ZERO };
+        std::thread::sleep(settings.answer_delay + more);
+        let mut framed = (answer.bytes.len() as u16).to_be_bytes().to_vec();
+        framed.extend_from_slice(&answer.bytes);
         stream.write_all(&framed)?;
     }
+}
+
+/// An answer as it is sent.
+struct Answer {
+    bytes: Vec<u8>,
+    /// Whether the question is for an IPv6 address.
+    is_aaaa: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +162,7 @@ impl Zone {
     }
 
     /// The answer to a message; `None` if it is not a query at all.
-    fn answer(&self, query: &[u8], transport: Transport) -> Option<Vec<u8>> {
+    fn answer(&self, query: &[u8], transport: Transport) -> Option<Answer> {
         let query = Message::from_vec(query).ok()?;
         if query.metadata.message_type != MessageType::Query {
             return None;
@@ -121,11 +177,12 @@ impl Zone {
         if query.edns.is_some() {
             answer.set_edns(Edns::new());
         }
-        let bytes = answer.to_vec().ok()?;
+        let mut bytes = answer.to_vec().ok()?;
         if transport == Transport::Udp && bytes.len() > usize::from(query.max_payload()) {
-            return answer.truncate().to_vec().ok();
+            bytes = answer.truncate().to_vec().ok()?;
         }
-        Some(bytes)
+        let is_aaaa = |question: &Query| question.query_type() == RecordType::AAAA;
+        Some(Answer { bytes, is_aaaa: query.queries.iter().any(is_aaaa) })
     }
 
     fn fill(&self, answer: &mut Message, query: &Message) -> ResponseCode {
@@ -156,7 +213,6 @@ impl Zone {
 
 #[cfg(test)]
 mod tests {
-    use hickory_proto::op::Query;
     use hickory_proto::rr::Name;
 
     use super::*;
@@ -167,7 +223,8 @@ mod tests {
         query.metadata.recursion_desired = true;
         query.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
         let answer = zone.answer(&query.to_vec().unwrap(), Transport::Udp).unwrap();
-        let answer = Message::from_vec(&answer).unwrap();
+        assert_eq!(answer.is_aaaa, kind == RecordType::AAAA);
+        let answer = Message::from_vec(&answer.bytes).unwrap();
         assert_eq!(answer.metadata.id, query.metadata.id);
         assert_eq!(answer.queries, query.queries);
         answer

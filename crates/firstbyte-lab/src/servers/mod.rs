@@ -251,6 +251,8 @@ impl Start<'_> {
             page_bytes: self.settings.page_bytes,
             think_time: self.settings.think_time,
             handshake_delay: self.settings.handshake_delay,
+            nagle: self.settings.nagle,
+            redirects: self.settings.redirects.clone(),
             access_log: Some(AccessLog::new(log)),
             ..builtin_server::Config::new(self.certificate.clone())
         };

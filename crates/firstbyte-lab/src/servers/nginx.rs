@@ -69,6 +69,7 @@ fn configuration(directory: &Path, log: &Path, settings: &ServerSettings) -> Str
         .chain(&settings.nginx_directives)
         .map(|line| format!("    {line}\n"))
         .collect();
+    let redirects = redirects(settings);
     format!(
         "\
 daemon off;
@@ -78,6 +79,7 @@ pid {at}/pid;
 error_log stderr warn;
 events {{ worker_connections 4096; }}
 http {{
+  map_hash_bucket_size 1024;
   map $ssl_session_reused $firstbyte_resumed {{ default 0; r 1; }}
   map $ssl_early_data $firstbyte_early {{ default 0; 1 1; }}
   log_format firstbyte escape=none 'time=$msec protocol=$server_protocol tls=$ssl_protocol '
@@ -89,7 +91,7 @@ http {{
   fastcgi_temp_path {at}/fastcgi;
   uwsgi_temp_path {at}/uwsgi;
   scgi_temp_path {at}/scgi;
-  default_type text/html;
+{redirects}  default_type text/html;
   server_tokens off;
   keepalive_timeout 75s;
   server {{
@@ -141,10 +143,25 @@ fn tls_directives(settings: &ServerSettings) -> Vec<String> {
         lines.push(format!("ssl_ecdh_curve {};", groups.join(":")));
         lines.push("ssl_prefer_server_ciphers on;".to_owned());
     }
+    if !settings.redirects.is_empty() {
+        lines.push("if ($firstbyte_redirect) { return 301 $firstbyte_redirect; }".to_owned());
+    }
     if settings.http3 {
         lines.push("add_header alt-svc 'h3=\":443\"; ma=86400' always;".to_owned());
     }
     lines
+}
+
+/// From URLs to where they are redirected: the scenario's check has left nothing in them that means
+/// something to nginx.
+fn redirects(settings: &ServerSettings) -> String {
+    if settings.redirects.is_empty() {
+        return String::new();
+    }
+    let each = settings.redirects.iter();
+    let lines: String = each.map(|(from, to)| format!("    \"{from}\" \"{to}\";\n")).collect();
+    let map = "map \"$scheme://$host$uri\" $firstbyte_redirect";
+    format!("  {map} {{\n    default \"\";\n{lines}  }}\n")
 }
 
 fn openssl_name(group: Group) -> &'static str {

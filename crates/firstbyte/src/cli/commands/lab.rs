@@ -143,7 +143,7 @@ fn down(scenario: Option<&str>) -> Result<u8, Problem> {
 
 fn list() -> Result<u8, Problem> {
     let text: Vec<String> =
-        Scenario::shipped().map(|(name, about)| filled(&format!("{name:<12} "), &about)).collect();
+        Scenario::shipped().map(|(name, about)| filled(&format!("{name:<15} "), &about)).collect();
     print(&text.concat())
 }
 

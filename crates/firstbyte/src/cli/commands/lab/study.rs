@@ -14,8 +14,9 @@ use crate::cli::{render, run_problem};
 use crate::runs::Run;
 
 /// The plans that come with firstbyte, by scenario.
-const PLANS: [(&str, &str); 3] = [
+const PLANS: [(&str, &str); 4] = [
     ("codavel", include_str!("../../../../studies/codavel.toml")),
+    ("curl-length", include_str!("../../../../studies/curl-length.toml")),
     ("govuk", include_str!("../../../../studies/govuk.toml")),
     ("pq", include_str!("../../../../studies/pq.toml")),
 ];
