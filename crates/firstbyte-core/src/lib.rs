@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod document;
 pub mod predict;
+pub mod explain;
 pub mod run;
 pub mod split;
 pub mod stats;

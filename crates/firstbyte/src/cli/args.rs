@@ -1,11 +1,13 @@
 //! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
 
+mod explain;
 mod serve;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use explain::ExplainArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 
 /// Where did the time before the first byte go?
@@ -44,6 +46,7 @@ pub(super) enum Command {
     Probe(Box<ProbeArgs>),
     /// Compare ways to connect: randomised rounds, proof, and statistics to decide by
     Compare(Box<CompareArgs>),
+    Explain(Box<ExplainArgs>),
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
     /// Show runs, or tables of curl's timers: as text, page, charts, data

@@ -33,6 +33,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&arguments),
+        Some(Command::Explain(arguments)) => commands::explain::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),

@@ -34,6 +34,11 @@ impl Progress {
         self.0.inc(1);
     }
 
+    /// One step will not be taken.
+    pub(super) fn skip_one(&self) {
+        self.0.inc(1);
+    }
+
     /// So many were there before.
     pub(super) fn skip(&self, steps: u64) {
         self.0.set_position(steps);

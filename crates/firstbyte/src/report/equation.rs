@@ -182,7 +182,7 @@ fn whole_round_trips(split: &Split, phase: &PhaseSplit) -> Option<(u32, Duration
 }
 
 /// `parts` as whole steps that add up to `sum`, none more than one and a half steps off.
-fn apportion(parts: &[Duration], sum: u64, scale: Scale) -> Option<Vec<u64>> {
+pub(crate) fn apportion(parts: &[Duration], sum: u64, scale: Scale) -> Option<Vec<u64>> {
     let step = i128::from(scale.step_ns());
     let mut steps: Vec<i128> = parts.iter().map(|d| d.as_nanos() as i128 / step).collect();
     // How far below its true value each part is, in nanoseconds.

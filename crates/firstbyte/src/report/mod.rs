@@ -14,6 +14,7 @@ pub(crate) mod dates;
 mod docs_test;
 mod equation;
 pub mod error;
+pub mod explanation;
 mod facts;
 #[cfg(test)]
 pub(crate) mod fixtures;

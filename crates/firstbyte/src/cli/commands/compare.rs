@@ -49,7 +49,7 @@ pub(in crate::cli) fn run(args: &CompareArgs) -> Result<u8, Problem> {
 }
 
 /// The command line, which the run file keeps as text.
-fn typed(words: impl Iterator<Item = OsString>) -> Result<Vec<String>, Problem> {
+pub(in crate::cli) fn typed(words: impl Iterator<Item = OsString>) -> Result<Vec<String>, Problem> {
     let text = |word: OsString| {
         word.into_string().map_err(|word| {
             usage(format!("{word:?} is not UTF-8, and a run file keeps the command as text"))
@@ -200,7 +200,7 @@ fn axes(args: &CompareArgs) -> Result<Vec<Axis>, Problem> {
 }
 
 /// The command under the program's name, wherever it lies on this machine.
-fn named(mut command: Vec<String>) -> Vec<String> {
+pub(in crate::cli) fn named(mut command: Vec<String>) -> Vec<String> {
     if let Some(program) = command.first_mut() {
         *program = "firstbyte".into();
     }

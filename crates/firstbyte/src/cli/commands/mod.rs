@@ -3,6 +3,7 @@
 pub(super) mod check;
 pub(super) mod compare;
 pub(super) mod demo;
+pub(super) mod explain;
 pub(super) mod lab;
 pub(super) mod probe;
 pub(super) mod report;

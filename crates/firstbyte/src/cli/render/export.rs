@@ -120,7 +120,7 @@ fn failed(path: &Path, error: &io::Error) -> Problem {
 }
 
 /// Writes `bytes`, all there is of a file.
-pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
+pub(in crate::cli) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
     let written =
         if is_stdout(path) { io::stdout().lock().write_all(bytes) } else { fs::write(path, bytes) };
     written.map_err(|error| failed(path, &error))

@@ -1,0 +1,130 @@
+//! The TCP handshake and the way there: lost SYNs, addresses that do not answer, addresses that are far.
+
+use std::time::Duration;
+
+use super::{Seen, ms};
+use crate::explain::{Finding, FindingKind, Saving, WayKind};
+use crate::split::Split;
+use crate::timeline::{AttemptOutcome, Connection, PhaseName};
+
+/// The first retransmission of a SYN comes after a second (RFC 6298 §2.1).
+const SYN_TIMEOUT: Duration = Duration::from_millis(900);
+/// A nearer address is worth a word from here on, and from a fifth of the round trip.
+const NEARER: Duration = Duration::from_millis(5);
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    syn_loss(seen, found);
+    fallback(seen, found);
+    far_address(seen, found);
+}
+
+fn variation(connection: &Connection) -> Duration {
+    super::part(connection, PhaseName::Connect, |parts| parts.variation)
+}
+
+fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let lost: Vec<Duration> =
+        seen.connections().map(variation).filter(|time| *time >= SYN_TIMEOUT).collect();
+    let Some(longest) = lost.iter().max() else { return };
+    let cost = lost.iter().sum::<Duration>() / u32::try_from(lost.len()).unwrap_or(u32::MAX);
+    found.push(Finding {
+        kind: FindingKind::SynLoss,
+        title: "SYN segments are lost".into(),
+        cost,
+        evidence: format!(
+            "{} of {} connections were set up {} later than a round trip (up to {}): the SYN is \
+             sent again after 1 s, then 2 s more",
+            lost.len(),
+            seen.count(),
+            ms(cost),
+            ms(*longest)
+        ),
+        advice: "look for what drops SYNs on the way: a full accept queue (ListenOverflows in \
+                 nstat), a firewall, SYN flood protection, a lossy link"
+            .into(),
+        concerns: (lost.len() < seen.count()).then_some("some connections"),
+        change: None,
+        saving: Saving { predicted: Some(cost), measured: None },
+    });
+}
+
+fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let cost = seen.median(|c| Split::of(c).parts.fallback);
+    if cost.is_zero() {
+        return;
+    }
+    let gave_up = seen.connections().find_map(|c| {
+        let lost = c.attempts.iter().find(|a| a.outcome != AttemptOutcome::Won)?;
+        let winner = c.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won)?;
+        Some((lost.remote, winner.remote))
+    });
+    let Some((silent, winner)) = gave_up else { return };
+    let (of, way, flag) = if silent.is_ipv6() {
+        ("IPv6", WayKind::Ipv4, "--ipv4")
+    } else {
+        ("IPv4", WayKind::Ipv6, "--ipv6")
+    };
+    let alone =
+        match seen.evidence.way(if silent.is_ipv6() { WayKind::Ipv6 } else { WayKind::Ipv4 }) {
+            Some(way) if way.proven.is_empty() && way.asked() > 0 => {
+                format!("; over {of} alone none of {} connections came about", way.asked())
+            }
+            _ => String::new(),
+        };
+    found.push(Finding {
+        kind: FindingKind::Fallback,
+        title: format!("an {of} address that does not answer is tried first"),
+        cost,
+        evidence: format!(
+            "{} was tried for {} before {} (RFC 8305 §5){alone}",
+            silent.ip(),
+            ms(cost),
+            winner.ip()
+        ),
+        advice: format!(
+            "mend {of} to this address, or take the address out of DNS; until then {flag} avoids it"
+        ),
+        concerns: None,
+        change: None,
+        saving: Saving {
+            predicted: Some(cost),
+            measured: seen.evidence.way(way).and_then(|way| way.saves_against(seen.subject)),
+        },
+    });
+}
+
+/// The same name has an address that is nearer than the one connected to.
+fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let Some(rtt) = seen.rtt else { return };
+    let remote = |c: &Connection| c.facts.remote.map(|r| r.ip());
+    let used = seen.subject.middle().and_then(remote);
+    let nearest = [WayKind::Ipv4, WayKind::Ipv6]
+        .into_iter()
+        .filter_map(|kind| {
+            let way = seen.evidence.way(kind)?;
+            Some((way.median(|c| Split::of(c).rtt)?, way.middle().and_then(remote)?, way))
+        })
+        .min_by_key(|(rtt, ..)| *rtt);
+    let (Some((nearest, address, way)), Some(used)) = (nearest, used) else { return };
+    let gain = rtt.saturating_sub(nearest);
+    if address == used || gain < NEARER.max(rtt / 5) {
+        return;
+    }
+    let trips = seen.subject.middle().map_or(0, |c| Split::of(c).round_trips);
+    found.push(Finding {
+        kind: FindingKind::FarAddress,
+        title: "another address of the same name is nearer".into(),
+        cost: gain * trips,
+        evidence: format!(
+            "round trip {} to {used}, {} to {address}; a connection takes {}",
+            ms(rtt),
+            ms(nearest),
+            super::round_trips(trips)
+        ),
+        advice: "see why the paths differ (peering, tunnels, where the edge announces the address)"
+            .into(),
+        concerns: None,
+        change: None,
+        saving: Saving { predicted: Some(gain * trips), measured: way.saves_against(seen.subject) },
+    });
+}

@@ -1,0 +1,206 @@
+//! The TLS handshake: its version, what outgrows the first window, a second ClientHello, slow servers.
+
+use std::time::Duration;
+
+use super::{Seen, bytes, ms, part, round_trips, stalls};
+use crate::explain::{Change, Finding, FindingKind, Saving, WayKind};
+use crate::split::Split;
+use crate::timeline::{Connection, Direction, Handshake, PhaseName, TlsFacts};
+
+/// Signing and key exchange take a server about a millisecond.
+const SLOW_SERVER: Duration = Duration::from_millis(10);
+/// Fetching a certificate from a file or an agent takes a client longer than checking one.
+const SLOW_CLIENT: Duration = Duration::from_millis(5);
+/// A lost segment is sent again after 200 ms at least (Linux, TCP_RTO_MIN), or two round trips.
+const RETRANSMISSION: Duration = Duration::from_millis(150);
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    version(seen, found);
+    hello_retry_request(seen, found);
+    large_chain(seen, found);
+    slow(seen, found);
+}
+
+fn tls(connection: &Connection) -> Option<&TlsFacts> {
+    connection.facts.tls.as_ref()
+}
+
+fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let is_12 = |c: &Connection| tls(c).is_some_and(|t| t.version.as_deref() == Some("TLSv1.2"));
+    let full = |c: &Connection| tls(c).is_some_and(|t| t.handshake != Some(Handshake::Resumed));
+    let (true, Some(rtt)) = (seen.most(|c| is_12(c) && full(c)), seen.rtt) else { return };
+    let of_it = seen.how_many(is_12);
+    let refused = seen.evidence.way(WayKind::Tls13).is_some_and(|way| way.proven.is_empty());
+    let refused = if refused { "; TLS 1.3 alone is refused" } else { "" };
+    found.push(Finding {
+        kind: FindingKind::Tls12,
+        title: "TLS 1.2 is spoken: its handshake takes a round trip more than TLS 1.3".into(),
+        cost: rtt,
+        evidence: format!(
+            "the server chose TLS 1.2 in {of_it} of {} handshakes{refused}",
+            seen.count()
+        ),
+        advice: "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)".into(),
+        concerns: None,
+        change: Some(Change::Tls13),
+        saving: Saving {
+            predicted: None,
+            measured: seen
+                .evidence
+                .way(WayKind::Tls13)
+                .and_then(|way| way.saves_against(seen.subject)),
+        },
+    });
+}
+
+fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let retried = |c: &Connection| {
+        tls(c).is_some_and(|t| t.handshake == Some(Handshake::FullWithHelloRetryRequest))
+    };
+    let (true, Some(rtt)) = (seen.most(retried), seen.rtt) else { return };
+    let group = seen.subject.middle().and_then(tls).and_then(|t| t.group.clone());
+    let wanted = group.map_or_else(String::new, |group| format!(", for a share of {group}"));
+    found.push(Finding {
+        kind: FindingKind::HelloRetryRequest,
+        title: "the server asks for another key share (HelloRetryRequest)".into(),
+        cost: rtt,
+        evidence: format!(
+            "{} of {} handshakes had a second ClientHello{wanted}",
+            seen.how_many(retried),
+            seen.count()
+        ),
+        advice:
+            "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
+                 (nginx: ssl_ecdh_curve)"
+                .into(),
+        concerns: None,
+        change: Some(Change::FirstShare),
+        saving: Saving {
+            predicted: None,
+            measured: seen
+                .evidence
+                .way(WayKind::ServersGroup)
+                .and_then(|way| way.saves_against(seen.subject)),
+        },
+    });
+}
+
+/// The server's flight stood still for acknowledgements within the handshake.
+fn large_chain(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let stalls = stalls(seen.subject, PhaseName::Tls);
+    let (Some(rtt), Some(middle)) = (seen.rtt, seen.subject.middle()) else { return };
+    if stalls == 0 {
+        return;
+    }
+    let window = before_first_stall(middle, rtt);
+    let window = window.map_or_else(String::new, |n| format!("after {} ", bytes(n)));
+    let chain = tls(middle).and_then(TlsFacts::certificate_chain_bytes);
+    let chain = chain.map_or_else(String::new, |n| format!("; the certificates are {}", bytes(n)));
+    found.push(Finding {
+        kind: FindingKind::LargeChain,
+        title: "the certificates outgrow the server's initial congestion window".into(),
+        cost: rtt * stalls,
+        evidence: format!(
+            "{window}the server's flight stood still for {}{chain}",
+            round_trips(stalls)
+        ),
+        advice:
+            "send a shorter chain (no root, ECDSA instead of RSA), or begin with a larger window: \
+                 ten segments are usual (RFC 6928; ip route … initcwnd 10)"
+                .into(),
+        concerns: None,
+        change: Some(Change::SmallChain),
+        saving: Saving::default(),
+    });
+}
+
+/// Bytes of the handshake that arrived until nothing did for half a round trip.
+fn before_first_stall(connection: &Connection, rtt: Duration) -> Option<u64> {
+    for flight in connection.flights.iter().filter(|f| f.direction == Direction::Received) {
+        let mut arrived = 0;
+        for pair in flight.chunks.windows(2) {
+            arrived += pair[0].bytes;
+            if pair[1].stamp.at.since(pair[0].stamp.at) >= rtt / 2 {
+                return Some(arrived);
+            }
+        }
+    }
+    None
+}
+
+/// Time that is the server's, in the handshake, and what it may be for.
+fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let server = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.server);
+    let client = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.client);
+    let lossy = |c: &Connection| {
+        c.facts.tcp.as_ref().and_then(|t| t.retransmits).is_some_and(|n| n > 0)
+            && server(c) + part(c, PhaseName::Tls, |parts| parts.pause) >= RETRANSMISSION
+    };
+    let lost = seen.how_many(lossy);
+    if lost > 0 {
+        let paid = |c: &Connection| server(c) + part(c, PhaseName::Tls, |parts| parts.pause);
+        let cost: Duration = seen.connections().filter(|c| lossy(c)).map(paid).sum();
+        let cost = cost / u32::try_from(lost).unwrap_or(u32::MAX);
+        found.push(Finding {
+            kind: FindingKind::HandshakeLoss,
+            title: "segments of the handshake are lost".into(),
+            cost,
+            evidence: format!(
+                "{lost} of {} connections sent segments again within the TLS handshake, and waited {}",
+                seen.count(),
+                ms(cost)
+            ),
+            advice: "look for loss on the way; large ClientHellos are dropped by some middleboxes".into(),
+            concerns: (lost < seen.count()).then_some("some connections"),
+            change: None,
+            saving: Saving { predicted: Some(cost), measured: None },
+        });
+    }
+    let time = seen.median(server);
+    if time >= SLOW_SERVER && lost * 2 <= seen.count() {
+        found.push(Finding {
+            kind: FindingKind::SlowHandshake,
+            title: "the server takes long over its handshake messages".into(),
+            cost: time,
+            evidence: format!(
+                "{} of the TLS handshake are neither round trips nor client, in the median of {}",
+                ms(time),
+                seen.count()
+            ),
+            advice:
+                "look at what the server does before its ServerHello: OCSP responses fetched on \
+                     demand, keys on another machine, a full queue, large RSA keys"
+                    .into(),
+            concerns: None,
+            change: None,
+            saving: Saving { predicted: Some(time), measured: None },
+        });
+    }
+    let asked = |c: &Connection| {
+        c.flights.iter().any(|f| f.messages.iter().any(|m| m.contains("CertificateRequest")))
+    };
+    let time = seen.median(client);
+    if seen.most(asked) && time >= SLOW_CLIENT {
+        found.push(Finding {
+            kind: FindingKind::ClientCertificate,
+            title: "the server asks for a client certificate".into(),
+            cost: time,
+            evidence: format!(
+                "a CertificateRequest in {} of {} handshakes, and {} of the client's time in them",
+                seen.how_many(asked),
+                seen.count(),
+                ms(time)
+            ),
+            advice: "ask for client certificates only where they are needed; keep keys near".into(),
+            concerns: None,
+            change: None,
+            saving: Saving::default(),
+        });
+    }
+}
+
+/// The time of the TLS handshake that a resumed one would not take, besides round trips.
+pub(super) fn certificates_take(connection: &Connection) -> Duration {
+    let split = Split::of(connection);
+    split.phase(PhaseName::Tls).map_or(Duration::ZERO, |tls| tls.parts.server + tls.parts.client)
+}

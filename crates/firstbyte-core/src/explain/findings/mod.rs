@@ -1,0 +1,112 @@
+//! What costs time and could be otherwise. One file for each part of a connection's life; each finding
+//! has its rule beside it, and the rules are listed in `docs/explain.md`.
+//!
+//! A finding without evidence is not made. Its cost is what connections paid, not what a change would
+//! save: that is predicted, or measured, by the caller.
+
+mod connect;
+mod dns;
+mod exchange;
+mod handshake;
+mod quic;
+mod session;
+
+use std::time::Duration;
+
+use super::{Evidence, Finding, Way};
+use crate::split::Split;
+use crate::timeline::{Connection, PhaseName};
+
+/// All findings, the most costly first.
+pub fn findings(evidence: &Evidence) -> Vec<Finding> {
+    let Some(subject) = evidence.subject().filter(|way| !way.proven.is_empty()) else {
+        return Vec::new();
+    };
+    let seen = Seen { evidence, subject, rtt: subject.median(|c| Split::of(c).rtt) };
+    let mut found = Vec::new();
+    dns::find(&seen, &mut found);
+    connect::find(&seen, &mut found);
+    handshake::find(&seen, &mut found);
+    session::find(&seen, &mut found);
+    exchange::find(&seen, &mut found);
+    quic::find(&seen, &mut found);
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.cost));
+    found
+}
+
+/// What the rules look at.
+struct Seen<'a> {
+    evidence: &'a Evidence,
+    subject: &'a Way,
+    /// The subject's median round-trip time.
+    rtt: Option<Duration>,
+}
+
+impl Seen<'_> {
+    /// The subject's connections.
+    fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.subject.connections()
+    }
+
+    fn count(&self) -> usize {
+        self.subject.proven.len()
+    }
+
+    /// How many of the subject's connections are so.
+    fn how_many(&self, are: impl Fn(&Connection) -> bool) -> usize {
+        self.connections().filter(|c| are(c)).count()
+    }
+
+    /// Whether most of the subject's connections are so.
+    fn most(&self, are: impl Fn(&Connection) -> bool) -> bool {
+        self.how_many(are) * 2 > self.count()
+    }
+
+    /// The subject's median of a time.
+    fn median(&self, of: impl Fn(&Connection) -> Duration) -> Duration {
+        self.subject.median(|c| Some(of(c))).unwrap_or_default()
+    }
+}
+
+/// A part of the time of a connection's phase; none where the phase did not happen.
+fn part(
+    connection: &Connection,
+    phase: PhaseName,
+    of: impl Fn(&crate::split::Parts) -> Duration,
+) -> Duration {
+    Split::of(connection).phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
+}
+
+/// Stalls in a phase, the median over connections.
+fn stalls(way: &Way, phase: PhaseName) -> u32 {
+    let mut counts: Vec<u32> = way
+        .connections()
+        .map(|c| Split::of(c).phase(phase).map_or(0, |split| split.stalls))
+        .collect();
+    counts.sort_unstable();
+    counts.get(counts.len() / 2).copied().unwrap_or(0)
+}
+
+/// A time in a sentence: "82.1 ms".
+fn ms(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    if ms < 100.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
+}
+
+/// A number of bytes in a sentence: "14,480 bytes".
+fn bytes(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + " bytes"
+}
+
+/// "1 round trip", "2 round trips".
+fn round_trips(n: u32) -> String {
+    format!("{n} round trip{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,22 @@
+//! Why a connection takes as long as it does: the equation, the findings, and what others say of it.
+//!
+//! Input: connections made in several ways ([`Evidence`]), all to the same place. Output: the typical
+//! connection's time as a sum ([`Equation`]), what costs time and could be otherwise ([`Finding`]), and
+//! how the client's estimate of the server's time stands against the server's own word
+//! ([`reconcile`]). Nothing here measures, predicts or prints. Definitions: `docs/explain.md`.
+
+mod equation;
+mod evidence;
+mod finding;
+mod findings;
+pub mod reconcile;
+
+pub use equation::{Equation, Extra, Kind, Span, Term};
+pub use evidence::{Evidence, Way, WayKind};
+pub use finding::{Change, Finding, FindingKind, Saving};
+pub use findings::findings;
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::fixtures::{Path, healthy, lacking, over_quic};
+use super::reconcile::{Witness, reconcile, server_timing};
+use super::*;
+use crate::run::Shortfall;
+
+fn kinds(evidence: &Evidence) -> Vec<&'static str> {
+    findings(evidence).iter().map(|finding| finding.kind.name()).collect()
+}
+
+fn ms(n: f64) -> Duration {
+    Duration::from_nanos((n * 1e6) as u64)
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    assert_eq!(kinds(&healthy(&Path::default())), [""; 0]);
+    assert_eq!(kinds(&healthy(&Path { rtt: 200_000, ..Path::default() })), [""; 0]);
+    assert_eq!(kinds(&healthy(&Path { rtt: 300, ..Path::default() })), [""; 0]);
+    assert_eq!(kinds(&Evidence::default()), [""; 0]);
+}
+
+#[test]
+fn each_fault_is_one_finding_and_costs_what_it_takes() {
+    let sound = Path::default();
+    let cases: [(&str, Path, f64); 12] = [
+        ("tls-1.2", Path { tls12: true, ..sound.clone() }, 30.0),
+        ("hello-retry-request", Path { retry_request: true, ..sound.clone() }, 30.0),
+        ("large-chain", Path { stalls: 2, ..sound.clone() }, 60.0),
+        ("slow-server", Path { think: 120_000, ..sound.clone() }, 120.0),
+        ("nagle", Path { pause: 70_000, ..sound.clone() }, 70.0),
+        ("pause", Path { pause: 500_000, ..sound.clone() }, 500.0),
+        ("syn-loss", Path { syn_lost: true, ..sound.clone() }, 1_000.0),
+        ("slow-dns", Path { dns: 150_000, ..sound.clone() }, 150.0),
+        ("late-aaaa", Path { aaaa_late: 50_000, ..sound.clone() }, 50.0),
+        ("fallback", Path { fallback: 250_000, ..sound.clone() }, 250.0),
+        ("slow-handshake", Path { handshake_server: 40_000, ..sound.clone() }, 40.0),
+        ("slow-client", Path { client: 30_000, ..sound }, 30.0),
+    ];
+    for (name, path, cost) in cases {
+        let found = findings(&healthy(&path));
+        let names: Vec<&str> = found.iter().map(|f| f.kind.name()).collect();
+        assert_eq!(names, [name]);
+        let off = found[0].cost.abs_diff(ms(cost));
+        assert!(off < ms(1.5), "{name} costs {:?}, not {cost} ms", found[0].cost);
+        assert!(!found[0].evidence.is_empty() && !found[0].advice.is_empty());
+    }
+}
+
+#[test]
+fn what_servers_do_not_offer_is_found_by_trying() {
+    let sound = Path::default();
+    let with = |kind: WayKind, way: Way| {
+        let mut evidence = healthy(&sound);
+        evidence.ways.retain(|(other, _)| *other != kind);
+        evidence.ways.push((kind, way));
+        evidence
+    };
+    let none = lacking(&sound, Shortfall::NoSession);
+    let evidence = with(WayKind::Resumed, none.clone());
+    assert_eq!(kinds(&evidence), ["no-resumption"]);
+    // Without sessions there is no early data: one cause, one finding.
+    let mut evidence = with(WayKind::EarlyData, none);
+    evidence.ways.retain(|(kind, _)| *kind != WayKind::Resumed);
+    evidence.ways.push((WayKind::Resumed, lacking(&sound, Shortfall::NotResumed)));
+    let found = findings(&evidence);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].evidence, "20 of 20 sessions offered were declined");
+
+    for (why, words) in [
+        (Shortfall::EarlyDataNotSent, "tickets did not allow early data for 20 of 20 visits"),
+        (Shortfall::EarlyDataRejected, "early data was rejected 20 times"),
+        (Shortfall::TooEarly, "it was answered 425 (Too Early) 20 times"),
+    ] {
+        let found = findings(&with(WayKind::EarlyData, lacking(&sound, why)));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].kind, found[0].evidence.as_str()), (FindingKind::NoEarlyData, words));
+        assert_eq!((found[0].cost, found[0].concerns), (ms(30.0), Some("repeated visits")));
+    }
+    let found = kinds(&with(WayKind::Reused, lacking(&sound, Shortfall::NotReused)));
+    assert_eq!(found, ["no-reuse"]);
+}
+
+#[test]
+fn quic_has_findings_of_its_own() {
+    let over = |way: Way| {
+        let mut evidence = healthy(&Path::default());
+        evidence.ways.push((WayKind::Http3, way));
+        findings(&evidence)
+    };
+    assert_eq!(over(over_quic(false, None)), []);
+    let retry = over(over_quic(true, None));
+    assert_eq!((retry.len(), retry[0].kind), (1, FindingKind::QuicRetry));
+    assert_eq!((retry[0].cost, retry[0].concerns), (ms(30.0), Some("connections over HTTP/3")));
+    let stalled = over(over_quic(false, Some(31_000)));
+    assert_eq!((stalled.len(), stalled[0].kind), (1, FindingKind::AmplificationLimit));
+    assert_eq!(stalled[0].cost, ms(31.0));
+}
+
+#[test]
+fn a_large_chain_is_one_finding_over_tcp_and_quic() {
+    let mut evidence = healthy(&Path { stalls: 1, ..Path::default() });
+    evidence.ways.push((WayKind::Http3, over_quic(false, Some(31_000))));
+    assert_eq!(kinds(&evidence), ["large-chain"]);
+    let found = findings(&evidence);
+    assert_eq!(
+        found[0].evidence,
+        "after 14,480 bytes the server's flight stood still for 1 round trip; the certificates are \
+         3,000 bytes"
+    );
+}
+
+#[test]
+fn the_nearer_family_is_named() {
+    let mut evidence = healthy(&Path { rtt: 60_000, ..Path::default() });
+    let mut near = Path { rtt: 30_000, ..Path::default() }.way(20);
+    for (_, connection) in &mut near.proven {
+        connection.facts.remote = Some("[2001:db8::1]:443".parse().unwrap());
+    }
+    evidence.ways.push((WayKind::Ipv6, near));
+    let found = findings(&evidence);
+    assert_eq!((found.len(), found[0].kind), (1, FindingKind::FarAddress));
+    assert_eq!(found[0].cost, ms(90.0));
+    let saved = found[0].saving.measured.unwrap();
+    assert!((saved.value - 90e6).abs() < 1e5, "{saved:?}");
+    assert!(saved.interval.is_some());
+}
+
+#[test]
+fn redirects_cost_what_their_connections_took() {
+    let mut evidence = healthy(&Path::default());
+    let mut hop = Path { tls12: true, ..Path::default() }.connection();
+    hop.url = "http://server.test/".into();
+    let cost = crate::split::total(&hop);
+    evidence.redirects = vec![hop.clone(), hop];
+    let found = findings(&evidence);
+    assert_eq!((found.len(), found[0].kind), (1, FindingKind::Redirects));
+    assert_eq!(found[0].cost, cost * 2);
+    assert!(found[0].advice.contains("Strict-Transport-Security"));
+}
+
+#[test]
+fn the_equation_of_curl_s_length() {
+    let path = Path { rtt: 82_000, tls12: true, stalls: 2, think: 8_000, ..Path::default() };
+    let way = path.way(20);
+    let equation = Equation::of(way.connections(), None).unwrap();
+    assert_eq!(equation.round_trips(), 6);
+    assert_eq!(equation.rtt, Some(ms(82.0)));
+    let of = |kind, span| {
+        equation.terms.iter().find(|t| t.kind == kind && t.span == Some(span)).unwrap()
+    };
+    assert_eq!(of(Kind::RoundTrips, Span::Tls).round_trips, 2);
+    assert_eq!(of(Kind::Stalls, Span::Tls).round_trips, 2);
+    assert_eq!(of(Kind::Server, Span::Request).time, ms(8.0));
+    let interval = of(Kind::Server, Span::Request).interval.unwrap();
+    assert!(interval.low <= 8e6 && interval.high >= 8e6);
+    assert_eq!((equation.typical, equation.of), (20, 20));
+}
+
+#[test]
+fn the_first_connection_is_told_apart() {
+    let path = Path::default();
+    let cold = Path { dns: 80_000, think: 30_000, ..Path::default() }.connection();
+    let way = path.way(20);
+    let equation = Equation::of(way.connections(), Some(&cold)).unwrap();
+    let (total, extras) = equation.first.unwrap();
+    assert_eq!((extras[0].kind, extras[1].kind), (Kind::Resolver, Kind::Server));
+    assert!((extras[0].ns - 79_000_000).abs() < 1_000_000);
+    let more: i64 = extras.iter().map(|extra| extra.ns).sum();
+    assert_eq!(more as i128, total.as_nanos() as i128 - equation.total.as_nanos() as i128);
+}
+
+#[test]
+fn an_odd_one_is_not_typical() {
+    let mut way = Path::default().way(20);
+    way.proven[3].1 = Path { retry_request: true, ..Path::default() }.connection();
+    let equation = Equation::of(way.connections(), None).unwrap();
+    assert_eq!((equation.typical, equation.of, equation.round_trips()), (19, 20, 3));
+}
+
+#[test]
+fn server_timing_is_read() {
+    let said = |value| {
+        let path = Path { timing: Some(value), ..Path::default() };
+        server_timing(&path.connection()).map(|(time, names)| (time, names.join("+")))
+    };
+    assert_eq!(said("db;dur=5.5, app;desc=\"x\";dur=2.5"), Some((ms(8.0), "db+app".into())));
+    assert_eq!(said("cache;desc=hit, total;dur=9, db;dur=8"), Some((ms(9.0), "total".into())));
+    for nothing in ["miss", "db;dur=", "db;dur=-1", "db;dur=NaN", ";;,", ""] {
+        assert_eq!(said(nothing), None, "{nothing}");
+    }
+}
+
+#[test]
+fn witnesses_agree_within_what_the_estimate_is_good_for() {
+    let held = |said: f64, estimated: f64| {
+        reconcile(Witness::Log, ms(said), ms(estimated), None, None).agrees()
+    };
+    assert!(held(8.0, 8.4) && held(100.0, 104.9));
+    assert!(!held(8.0, 8.6) && !held(100.0, 110.0));
+    let wide = reconcile(Witness::Log, ms(8.0), ms(10.0), None, Some(ms(3.0)));
+    assert!(wide.agrees());
+}
+
+proptest! {
+    /// Whatever the connections were like, the terms add up to the total, to the nanosecond.
+    #[test]
+    fn terms_add_up(
+        rtt in 100i64..300_000, stalls in 0i64..4, think in 0i64..500_000, pause in 0i64..300_000,
+        tls12: bool, dns in 0i64..100_000, n in 1u32..30,
+    ) {
+        let path = Path { rtt, stalls, think, pause, tls12, dns, ..Path::default() };
+        let way = path.way(n);
+        let first = Path { syn_lost: true, ..path }.connection();
+        let equation = Equation::of(way.connections(), Some(&first)).unwrap();
+        let sum: Duration = equation.terms.iter().map(|term| term.time).sum();
+        prop_assert_eq!(sum, equation.total);
+        for term in &equation.terms {
+            if let Some(interval) = term.interval {
+                let value = term.time.as_nanos() as f64;
+                prop_assert!(interval.low <= value + 100.0 && value <= interval.high + 100.0);
+            }
+        }
+        let (total, extras) = equation.first.unwrap();
+        let more: i128 = extras.iter().map(|extra| i128::from(extra.ns)).sum();
+        prop_assert_eq!(more, total.as_nanos() as i128 - equation.total.as_nanos() as i128);
+    }
+}

@@ -1,0 +1,72 @@
+//! What can be typed after `firstbyte explain`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{ColorChoice, VisitArgs, at_least_one};
+
+const EXAMPLES: &str = "\
+Connects in several ways (TLS 1.2 and 1.3, resumed, with early data, on an open
+connection, without TLS, over HTTP/3, over IPv4 and IPv6: what the server
+offers), in random order, and says where the time of a connection goes, what
+costs time and could be otherwise, and what that would save.
+
+Examples:
+  firstbyte explain https://example.com/
+  firstbyte explain https://example.com/ --server-log-ms 8
+                             does the server's log agree with what is seen here?
+  firstbyte explain https://example.com/ --html why.html --run why.run
+  firstbyte explain --from why.run
+  firstbyte lab run curl-length -- firstbyte explain https://far.curl.test/";
+
+/// Why does it take so long? The equation, the sequence, what to change and what that saves
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct ExplainArgs {
+    /// What to explain; https:// unless it says otherwise
+    #[arg(value_name = "URL", required_unless_present = "from")]
+    pub url: Option<String>,
+
+    /// Rounds; each connects in every way once. From 20 on, figures have intervals
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Experiment",
+          allow_negative_numbers = true, value_parser = at_least_one)]
+    pub samples: u32,
+    /// Seed of the order
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Experiment")]
+    pub seed: u64,
+    /// Explain what an earlier `explain --run FILE` has measured
+    #[arg(long, value_name = "FILE", help_heading = "Experiment", conflicts_with_all = ["url", "run"])]
+    pub from: Option<PathBuf>,
+
+    /// What the server's own log says the request took, milliseconds
+    #[arg(long, value_name = "MS", help_heading = "Other witnesses", value_parser = milliseconds,
+          allow_negative_numbers = true)]
+    pub server_log_ms: Option<f64>,
+
+    /// One JSON object instead of text
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// The explanation as one page, which needs no network
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Keep every sample in FILE, for `explain --from` and `report`
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub run: Option<PathBuf>,
+    /// No progress bar
+    #[arg(short, long, help_heading = "Output")]
+    pub silent: bool,
+    /// Colours
+    #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
+    pub color: ColorChoice,
+
+    #[command(flatten)]
+    pub visit: VisitArgs,
+}
+
+fn milliseconds(text: &str) -> Result<f64, &'static str> {
+    let ms: f64 = text.parse().map_err(|_| "not a number of milliseconds, such as 8 or 7.5")?;
+    (ms.is_finite() && (0.0..=3_600_000.0).contains(&ms))
+        .then_some(ms)
+        .ok_or("not a time between 0 and an hour")
+}

@@ -1,0 +1,131 @@
+//! `firstbyte explain URL`: connects in several ways, and says where the time goes.
+
+mod measure;
+mod stored;
+mod ways;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
+use firstbyte_core::explain::{Equation, Evidence, Kind, Span, WayKind, findings};
+use firstbyte_core::split::Split;
+
+use crate::cli::args::{ExplainArgs, RenderArgs};
+use crate::cli::exit::{self, Problem};
+use crate::cli::render;
+use crate::cli::terminal::{self, note};
+use crate::report::explanation::{self, Explanation};
+
+pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
+    let outputs = RenderArgs { html: args.html.clone(), ..RenderArgs::default() };
+    for kept in args.run.iter().chain(&args.from) {
+        render::check_run(&outputs, kept)?;
+    }
+    render::check(&outputs)?;
+    let measured = match &args.from {
+        Some(path) => stored::read(path)?,
+        None => measure::measure(args)?,
+    };
+    let Some(explanation) = explain(args, &measured) else {
+        return Err(nothing(&measured));
+    };
+    let text = if args.json {
+        explanation::json(&explanation)
+    } else {
+        explanation::text(&explanation, &terminal::style(args.color))
+    };
+    io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
+    if measured.interrupted {
+        note("interrupted: what was complete is explained");
+        return Ok(exit::INTERRUPTED);
+    }
+    Ok(exit::OK)
+}
+
+/// What was seen, and by which command.
+#[derive(Debug)]
+struct Measured {
+    url: String,
+    evidence: Evidence,
+    /// The command that repeats it.
+    command: Vec<String>,
+    date: String,
+    /// Ways that were given up, and why.
+    left_out: Vec<(WayKind, String)>,
+    interrupted: bool,
+}
+
+fn explain(args: &ExplainArgs, measured: &Measured) -> Option<Explanation> {
+    let subject = measured.evidence.subject()?;
+    let equation = Equation::of(subject.connections(), subject.first.as_ref())?;
+    let ways = measured
+        .evidence
+        .ways
+        .iter()
+        .filter_map(|(kind, way)| {
+            let equation = Equation::of(way.connections(), way.first.as_ref())?;
+            Some(explanation::WayView {
+                kind: *kind,
+                equation,
+                asked: way.asked(),
+                proven: way.proven.len(),
+                middle: way.middle().cloned()?,
+            })
+        })
+        .collect();
+    let reconciled = witnesses(args, measured, &equation);
+    Some(Explanation {
+        url: measured.url.clone(),
+        date: measured.date.clone(),
+        command: measured.command.clone(),
+        findings: findings(&measured.evidence),
+        failed: subject.failed.len(),
+        left_out: measured.left_out.clone(),
+        redirects: measured.evidence.redirects.clone(),
+        equation,
+        ways,
+        reconciled,
+    })
+}
+
+/// The server's time by other witnesses.
+fn witnesses(args: &ExplainArgs, measured: &Measured, equation: &Equation) -> Vec<Reconciled> {
+    let Some(subject) = measured.evidence.subject() else { return Vec::new() };
+    let server = (Kind::Server, Some(Span::Request));
+    let term = equation.terms.iter().find(|term| (term.kind, term.span) == server);
+    let estimated = term.map_or(Duration::ZERO, |term| term.time);
+    let interval = term.and_then(|term| term.interval);
+    // Of the whole connection's round trips, the request is one.
+    let uncertainty = subject.median(|c| Split::of(c).rtt_spread);
+    let mut reconciled = Vec::new();
+    if let Some(ms) = args.server_log_ms {
+        let said = Duration::from_secs_f64(ms / 1e3);
+        reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
+    }
+    let names = subject.connections().find_map(|c| server_timing(c).map(|(_, names)| names));
+    let said = subject.median(|c| server_timing(c).map(|(said, _)| said));
+    if let (Some(said), Some(names)) = (said, names) {
+        let witness = Witness::ServerTiming(names);
+        reconciled.push(reconcile(witness, said, estimated, interval, uncertainty));
+    }
+    reconciled
+}
+
+/// Why there is nothing to explain.
+fn nothing(measured: &Measured) -> Problem {
+    let way = measured.evidence.subject();
+    let failure = way.and_then(|way| {
+        let first = way.first.as_ref().and_then(|first| first.failure.as_ref());
+        way.failed.first().or(first)
+    });
+    match failure {
+        Some(failure) => {
+            let code = exit::code(&failure.cause);
+            let message = format!("{}: {}: {}", measured.url, failure.phase, failure.cause);
+            Problem::new(code, message)
+                .hint("there is nothing to explain until a connection succeeds")
+        }
+        None => Problem::new(exit::READ, "no connection was made that could be explained"),
+    }
+}

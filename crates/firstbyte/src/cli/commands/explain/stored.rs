@@ -1,0 +1,79 @@
+//! From samples of a run to evidence, freshly measured or stored.
+
+use std::path::Path;
+
+use firstbyte_core::document::run::RunHeader;
+use firstbyte_core::explain::{Evidence, Way, WayKind};
+use firstbyte_core::run::{Standing, Taken};
+
+use super::Measured;
+use super::measure::WARMUP;
+use crate::cli::exit::{self, Problem};
+use crate::cli::run_problem;
+use crate::report::dates;
+use crate::runs::Run;
+
+/// Reads what `explain --run` has written.
+pub(super) fn read(path: &Path) -> Result<Measured, Problem> {
+    let run = Run::read(path).map_err(run_problem)?;
+    let ways = run.header.axes.iter().all(|axis| axis.name == crate::experiment::axis::WAY);
+    let known = run.header.cells().iter().all(|cell| kind(&cell.name()).is_some());
+    if !ways || !known {
+        let message = format!("{}: these are not the samples of an explanation", path.display());
+        return Err(Problem::new(exit::READ, message)
+            .hint("firstbyte explain URL --run FILE measures some; report shows other runs"));
+    }
+    let taken = (0..run.rows.len()).map(|index| run.taken(index));
+    let taken = taken.collect::<Result<Vec<Taken>, _>>().map_err(run_problem)?;
+    Ok(Measured::of(run.header, taken, false))
+}
+
+fn kind(name: &str) -> Option<WayKind> {
+    WayKind::named(name)
+}
+
+impl Measured {
+    /// What samples say, each of which is of the header's cell of its number.
+    pub(super) fn of(header: RunHeader, taken: Vec<Taken>, interrupted: bool) -> Self {
+        let cells = header.cells();
+        let mut left_out = Vec::new();
+        let mut evidence = Evidence::default();
+        for cell in &cells {
+            if let Some(kind) = kind(&cell.name()) {
+                evidence.ways.push((kind, Way::default()));
+            }
+        }
+        for sample in taken {
+            let Some((kind, way)) = evidence.ways.get_mut(usize::from(sample.cell)) else {
+                continue;
+            };
+            let Taken { standing, sample, .. } = sample;
+            let subject = *kind == WayKind::Subject;
+            if sample.warmup {
+                if sample.sequence == 0 {
+                    if let Some(failure) = sample.failure().filter(|_| !subject) {
+                        left_out.push((*kind, format!("{}: {}", failure.phase, failure.cause)));
+                    }
+                    way.first = Some(sample.connection).filter(|c| c.failure.is_none());
+                } else if subject && sample.sequence == WARMUP - 1 {
+                    evidence.redirects = sample.redirects;
+                }
+                continue;
+            }
+            match (standing, sample.connection.failure.clone()) {
+                (Standing::Proven, _) => way.proven.push((sample.sequence, sample.connection)),
+                (Standing::Unproven(why), _) => way.unproven.push((why, sample.connection)),
+                (Standing::Failed, Some(failure)) => way.failed.push(failure),
+                (Standing::Failed, None) => {}
+            }
+        }
+        Self {
+            url: cells.first().map(|cell| cell.url.clone()).unwrap_or_default(),
+            date: dates::minute(header.created_unix_ns).unwrap_or_default(),
+            command: header.command,
+            evidence,
+            left_out,
+            interrupted,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
+
+use firstbyte_core::document::ConnectionRecord;
+use firstbyte_core::explain::reconcile::{Reconciled, Witness};
+use firstbyte_core::explain::{Equation, Finding, Term};
+use firstbyte_core::stats::{Estimate, Interval};
+use serde_json::{Value, json};
+
+use super::Explanation;
+
+/// Value of the field `format`.
+const FORMAT: &str = "firstbyte/explanation";
+/// Value of the field `version`.
+const VERSION: u32 = 1;
+
+/// `explanation` as one JSON object and a newline.
+pub fn json(explanation: &Explanation) -> String {
+    let ways: Vec<Value> = explanation
+        .ways
+        .iter()
+        .map(|way| {
+            json!({
+                "way": way.kind.name(),
+                "asked": way.asked,
+                "proven": way.proven,
+                "equation": equation(&way.equation),
+                "connection": ConnectionRecord::of(&way.middle),
+            })
+        })
+        .collect();
+    let left_out: Vec<Value> = explanation
+        .left_out
+        .iter()
+        .map(|(kind, why)| json!({ "way": kind.name(), "why": why }))
+        .collect();
+    let redirects: Vec<Value> =
+        explanation.redirects.iter().map(|c| json!(ConnectionRecord::of(c))).collect();
+    let value = json!({
+        "format": FORMAT,
+        "version": VERSION,
+        "url": explanation.url,
+        "command": explanation.command,
+        "equation": equation(&explanation.equation),
+        "failed": explanation.failed,
+        "findings": explanation.findings.iter().map(finding).collect::<Vec<_>>(),
+        "server": explanation.reconciled.iter().map(reconciled).collect::<Vec<_>>(),
+        "redirects": redirects,
+        "ways": ways,
+        "left_out": left_out,
+    });
+    format!("{value}\n")
+}
+
+fn ns(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn interval(interval: Option<Interval>) -> Value {
+    interval.map_or(Value::Null, |i| json!([i.low.round(), i.high.round()]))
+}
+
+fn equation(equation: &Equation) -> Value {
+    let first = equation.first.as_ref().map(|(total, extras)| {
+        let extras: Vec<Value> = extras
+            .iter()
+            .map(|e| {
+                json!({
+                    "kind": e.kind.name(),
+                    "span": e.span.map(|s| s.name().to_lowercase()),
+                    "round_trips": e.round_trips,
+                    "ns": e.ns,
+                })
+            })
+            .collect();
+        json!({ "total_ns": ns(*total), "more": extras })
+    });
+    json!({
+        "total_ns": ns(equation.total),
+        "total_interval_ns": interval(equation.interval),
+        "rtt_ns": equation.rtt.map(ns),
+        "round_trips": equation.round_trips(),
+        "terms": equation.terms.iter().map(term).collect::<Vec<_>>(),
+        "typical": equation.typical,
+        "of": equation.of,
+        "first": first,
+    })
+}
+
+fn term(term: &Term) -> Value {
+    json!({
+        "kind": term.kind.name(),
+        "span": term.span.map(|s| s.name().to_lowercase()),
+        "round_trips": term.round_trips,
+        "ns": ns(term.time),
+        "interval_ns": interval(term.interval),
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    let measured = finding.saving.measured.map(|Estimate { value, interval: i, .. }| {
+        json!({ "ns": value.round(), "interval_ns": interval(i) })
+    });
+    json!({
+        "kind": finding.kind.name(),
+        "title": finding.title,
+        "cost_ns": ns(finding.cost),
+        "concerns": finding.concerns,
+        "evidence": finding.evidence,
+        "advice": finding.advice,
+        "saving_predicted_ns": finding.saving.predicted.map(ns),
+        "saving_measured": measured,
+    })
+}
+
+fn reconciled(reconciled: &Reconciled) -> Value {
+    let (witness, metrics) = match &reconciled.witness {
+        Witness::Log => ("log", None),
+        Witness::ServerTiming(names) => ("server-timing", Some(names)),
+        Witness::Capture => ("capture", None),
+    };
+    json!({
+        "witness": witness,
+        "metrics": metrics,
+        "said_ns": ns(reconciled.said),
+        "estimated_ns": ns(reconciled.estimated),
+        "tolerance_ns": ns(reconciled.tolerance),
+        "agrees": reconciled.agrees(),
+    })
+}

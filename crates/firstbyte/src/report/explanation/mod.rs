@@ -1,0 +1,67 @@
+//! An explanation as text, as JSON, and as a page.
+//!
+//! Input: an [`Explanation`], whose figures come from `firstbyte_core::explain`. Output: text. Nothing
+//! here decides what is a finding or what it costs.
+
+mod json;
+mod text;
+
+use firstbyte_core::explain::reconcile::Reconciled;
+use firstbyte_core::explain::{Equation, Finding, WayKind};
+use firstbyte_core::timeline::Connection;
+
+pub use json::json;
+pub use text::text;
+
+/// Why a connection takes as long as it does.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What was visited, redirects followed.
+    pub url: String,
+    /// When, as text.
+    pub date: String,
+    /// The command that repeats it.
+    pub command: Vec<String>,
+    /// The typical connection's time as a sum.
+    pub equation: Equation,
+    /// Connections of the user's own way that failed.
+    pub failed: usize,
+    /// Every way that worked; the user's own is the first.
+    pub ways: Vec<WayView>,
+    /// Ways that did not, and why.
+    pub left_out: Vec<(WayKind, String)>,
+    /// The redirects that led to the URL.
+    pub redirects: Vec<Connection>,
+    /// What costs time, the most costly first.
+    pub findings: Vec<Finding>,
+    /// The server's time by other witnesses.
+    pub reconciled: Vec<Reconciled>,
+}
+
+/// One way to connect.
+#[derive(Clone, Debug)]
+pub struct WayView {
+    /// Which.
+    pub kind: WayKind,
+    /// Its typical connection.
+    pub equation: Equation,
+    /// Connections asked for.
+    pub asked: usize,
+    /// Those that proved to be made this way.
+    pub proven: usize,
+    /// The one in the middle by total time.
+    pub middle: Connection,
+}
+
+impl Explanation {
+    /// The user's own way.
+    pub(crate) fn subject(&self) -> Option<&WayView> {
+        self.ways.iter().find(|way| way.kind == WayKind::Subject)
+    }
+
+    /// Whether the unexplained share of the total is worth a word: more than 2 %.
+    pub(crate) fn leaves_much_unexplained(&self) -> bool {
+        let unexplained = self.equation.time(firstbyte_core::explain::Kind::Unexplained);
+        unexplained * 50 > self.equation.total
+    }
+}
