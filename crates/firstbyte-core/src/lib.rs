@@ -7,8 +7,8 @@
 
 pub mod compare;
 pub mod document;
-pub mod predict;
 pub mod explain;
+pub mod predict;
 pub mod run;
 pub mod split;
 pub mod stats;

@@ -14,6 +14,7 @@ fn help_is_as_reviewed() {
         ("lab", &["lab", "--help"]),
         ("lab-run", &["lab", "run", "--help"]),
         ("compare", &["compare", "--help"]),
+        ("explain", &["explain", "--help"]),
         ("check", &["check", "--help"]),
         ("lab-study", &["lab", "study", "--help"]),
         ("demo", &["demo", "--help"]),

@@ -43,7 +43,6 @@ pub const COLUMNS: [&str; 59] = [
     "server_us",
     "client_us",
     "transfer_us",
-    "pause_us",
     "fallback_us",
     "unexplained_us",
     "server_uncertainty_us",
@@ -72,6 +71,7 @@ pub const COLUMNS: [&str; 59] = [
     "quic_amplification_stall_us",
     "congestion_control",
     "local",
+    "pause_us",
 ];
 
 /// The columns before those of a sample, where it is one of a run: for each axis one with its name
@@ -225,7 +225,6 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         part(split.parts.server),
         part(split.parts.client),
         part(split.parts.transfer),
-        part(split.parts.pause),
         part(split.parts.fallback),
         part(split.parts.unexplained),
         time(split.server_uncertainty()),
@@ -254,6 +253,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         time(quic.and_then(|q| q.amplification_stall)),
         text(congestion_control(facts)),
         text(facts.local),
+        part(split.parts.pause),
     ]
 }
 

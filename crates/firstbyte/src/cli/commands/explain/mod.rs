@@ -1,6 +1,7 @@
 //! `firstbyte explain URL`: connects in several ways, and says where the time goes.
 
 mod measure;
+mod savings;
 mod stored;
 mod ways;
 
@@ -74,12 +75,14 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Option<Explanation> {
             })
         })
         .collect();
+    let mut found = findings(&measured.evidence);
+    savings::fill_in(&mut found, &measured.evidence);
     let reconciled = witnesses(args, measured, &equation);
     Some(Explanation {
         url: measured.url.clone(),
         date: measured.date.clone(),
         command: measured.command.clone(),
-        findings: findings(&measured.evidence),
+        findings: found,
         failed: subject.failed.len(),
         left_out: measured.left_out.clone(),
         redirects: measured.evidence.redirects.clone(),

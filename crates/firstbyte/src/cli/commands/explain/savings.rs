@@ -1,0 +1,163 @@
+//! What a change would save, by prediction: the connection as it is and as it would be, both predicted
+//! from what was measured, and the difference.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firstbyte_core::explain::{Change, Evidence, Finding};
+use firstbyte_core::predict::{Group, Http, Session, Setup, Tls, Way, certified, predict};
+use firstbyte_core::split::{Parts, Split, total};
+use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
+use firstbyte_lab::ca::{Ca, LeafOptions};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use crate::clock::timer_now;
+
+/// A chain that fits any server's first flight: leaf and intermediate with ECDSA keys.
+const SMALL_CHAIN: usize = 2_500;
+/// What a prediction may be off by and still be taken for one of this server.
+const CLOSE: f64 = 0.1;
+
+/// Fills in what each finding's change would save. Nothing is filled in where the connection as it is
+/// cannot be predicted: then the model does not hold for this server.
+pub(super) fn fill_in(findings: &mut [Finding], evidence: &Evidence) {
+    let Some(model) = Model::of(evidence) else { return };
+    for finding in findings {
+        if let Some(change) = finding.change
+            && finding.saving.predicted.is_none()
+        {
+            finding.saving.predicted = model.saves(change);
+        }
+    }
+}
+
+/// The connection as it is, ready to be predicted.
+struct Model {
+    setup: Setup,
+    way: Way,
+    /// What it is predicted to take.
+    total: Duration,
+}
+
+impl Model {
+    fn of(evidence: &Evidence) -> Option<Self> {
+        let subject = evidence.subject()?;
+        let middle = subject.middle()?;
+        let rtt = subject.median(|c| Split::of(c).rtt)?;
+        let facts = &middle.facts;
+        let part = |phase: PhaseName, of: fn(&Parts) -> Duration| {
+            subject
+                .median(|c| {
+                    Some(Split::of(c).phase(phase).map_or(Duration::ZERO, |p| of(&p.parts)))
+                })
+                .unwrap_or_default()
+        };
+        let tls = facts.tls.as_ref();
+        let chain = tls.and_then(TlsFacts::certificate_chain_bytes).unwrap_or(0);
+        let mut setup = Setup::new(rtt, chain_of(chain as usize)?);
+        setup.client.resolver_time = Some(part(PhaseName::Resolve, |p| p.resolver));
+        setup.client.finish_time.full = part(PhaseName::Tls, |p| p.client);
+        setup.server.hello_time.full = part(PhaseName::Tls, |p| p.server);
+        setup.server.think_time = part(PhaseName::Wait, |p| p.server);
+        if let Some(segments) = initial_window(middle, rtt) {
+            setup.server.initial_window = segments;
+        }
+        let http = facts.http.as_ref()?;
+        setup.exchange.response_bytes = http.body_bytes.unwrap_or(0);
+        setup.exchange.response_head_bytes = http.header_bytes.unwrap_or(200);
+        let version = match tls.and_then(|tls| tls.version.as_deref()) {
+            Some("TLSv1.3") => Tls::V1_3,
+            Some(_) => Tls::V1_2,
+            None => Tls::None,
+        };
+        let mut way = Way { tls: version, ..Way::default() };
+        way.http = match http.version.as_deref() {
+            Some("3") => Http::V3,
+            Some("2") if version != Tls::None => Http::V2,
+            _ => Http::V1_1,
+        };
+        let retried = tls.and_then(|tls| tls.handshake)
+            == Some(firstbyte_core::timeline::Handshake::FullWithHelloRetryRequest);
+        if retried {
+            let group = tls.and_then(|tls| tls.group.as_deref()).and_then(Group::named)?;
+            setup.server.groups = vec![group];
+        }
+        let predicted = predict(&setup, &way, timer_now().into_std()).ok()?;
+        let (predicted, measured) = (total(&predicted), subject.total()?);
+        // What has a name of its own is not the model's to predict.
+        let apart = subject.median(|c| {
+            let parts = Split::of(c).parts;
+            Some(parts.pause + parts.variation + parts.fallback)
+        })?;
+        let off = predicted.abs_diff(measured.saturating_sub(apart));
+        (off.as_secs_f64() <= CLOSE * measured.as_secs_f64()).then_some(Self {
+            setup,
+            way,
+            total: predicted,
+        })
+    }
+
+    fn saves(&self, change: Change) -> Option<Duration> {
+        let (mut setup, mut way) = (self.setup.clone(), self.way);
+        let mut before = self.total;
+        match change {
+            Change::Tls13 => way.tls = Tls::V1_3,
+            Change::Resumption => way.session = Session::Resumed,
+            Change::EarlyData => {
+                way.session = Session::Resumed;
+                before = took(&setup, &way)?;
+                way.session = Session::ZeroRtt;
+            }
+            Change::SmallChain => {
+                setup.server.certified = chain_of(SMALL_CHAIN)?;
+                setup.server.initial_window = setup.server.initial_window.max(10);
+            }
+            Change::FirstShare => setup.server.groups.clear(),
+            Change::LargeWindow => {
+                let segments = setup.exchange.response_bytes / u64::from(setup.path.mss) + 10;
+                setup.server.initial_window = u32::try_from(segments).ok()?;
+            }
+            Change::NoRetry | Change::Reuse => return None,
+        }
+        let after = took(&setup, &way)?;
+        before.checked_sub(after)
+    }
+}
+
+fn took(setup: &Setup, way: &Way) -> Option<Duration> {
+    predict(setup, way, timer_now().into_std()).ok().map(|connection| total(&connection))
+}
+
+/// The segments that came before the server's flight stood still for the first time.
+fn initial_window(connection: &Connection, rtt: Duration) -> Option<u32> {
+    let mss = u64::from(connection.facts.tcp.as_ref()?.send_mss?).max(1);
+    for flight in connection.flights.iter().filter(|f| f.direction == Direction::Received) {
+        let mut arrived = 0;
+        for pair in flight.chunks.windows(2) {
+            arrived += pair[0].bytes;
+            if arrived >= mss && pair[1].stamp.at.since(pair[0].stamp.at) >= rtt / 2 {
+                return u32::try_from(arrived.div_ceil(mss)).ok();
+            }
+        }
+    }
+    None
+}
+
+/// A chain of about so many bytes, as far as one can be that short.
+fn chain_of(bytes: usize) -> Option<Arc<CertifiedKey>> {
+    let ca = Ca::new().ok()?;
+    let names = ["server.test".to_owned()];
+    let sized = LeafOptions { chain_bytes: Some(bytes), ..LeafOptions::default() };
+    let certificate = ca
+        .issue_with(&names, &sized)
+        .or_else(|_| ca.issue_with(&names, &LeafOptions::default()))
+        .ok()?;
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes())
+            .collect::<Result<_, _>>()
+            .ok()?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.key_pem.as_bytes()).ok()?;
+    certified(chain, key).ok()
+}
