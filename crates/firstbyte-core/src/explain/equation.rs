@@ -157,6 +157,9 @@ pub struct Equation {
 /// A kind of time, and what it was for.
 type Key = (Option<Span>, Kind);
 
+/// Round trips by what they were for.
+type Shape = Vec<(Key, u32)>;
+
 /// One connection's terms: round trips and nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct Terms {
@@ -202,7 +205,7 @@ impl Terms {
         terms
     }
 
-    fn shape(&self) -> Vec<(Key, u32)> {
+    fn shape(&self) -> Shape {
         let counted = self.by_key.iter().filter(|(_, (count, _))| *count > 0);
         counted.map(|(key, (count, _))| (*key, *count)).collect()
     }
@@ -274,7 +277,7 @@ impl Equation {
 
 /// Those of the most common shape; of shapes that are as common, the one seen first.
 fn most_common(all: &[Terms]) -> Vec<&Terms> {
-    let mut shapes: Vec<(Vec<(Key, u32)>, Vec<&Terms>)> = Vec::new();
+    let mut shapes: Vec<(Shape, Vec<&Terms>)> = Vec::new();
     for terms in all {
         let shape = terms.shape();
         match shapes.iter_mut().find(|(other, _)| *other == shape) {
