@@ -8,6 +8,7 @@
 
 mod commands;
 mod demo;
+mod faults;
 mod flights;
 mod processes;
 mod quic;

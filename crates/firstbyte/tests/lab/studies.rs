@@ -60,3 +60,40 @@ fn codavel_saves_a_round_trip() {
         assert!(logs.join(format!("server-{host}.log")).is_file());
     }
 }
+
+/// Six round trips over HTTPS where HTTP takes two: the published 177 and 500 ms, near 39 and 130 to 150.
+#[test]
+fn curl_length_takes_six_round_trips() {
+    let _alone = alone();
+    let scene = Scene::new("");
+    let file = scene.path("curl-length.run");
+    let mut command = firstbyte(&["lab", "study", "curl-length", "-n", &ROUNDS.to_string()]);
+    let output = run(command.arg("--run").arg(&file));
+    let shown = text(&output.stdout);
+    let run = Run::read(&file).unwrap();
+    assert!(run.rows.iter().all(|row| row.standing == Standing::Proven), "{:?}", run.rows);
+    let cells = run.header.cells();
+    let total = |site: &str| {
+        let of_site = |cell: &firstbyte_core::run::Cell| {
+            cell.factors.iter().any(|factor| factor.axis == "site" && factor.value == site)
+        };
+        let cell = cells.iter().position(of_site).unwrap();
+        let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
+        let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();
+        assert_eq!(times.len(), ROUNDS);
+        middle(times)
+    };
+    for (site, least_ms, most_ms) in [
+        ("far HTTP", 172, 182),
+        ("far HTTPS", 500, 525),
+        ("near HTTP", 40, 45),
+        ("near HTTPS", 130, 150),
+    ] {
+        let total = total(site);
+        println!("  {site}: {total:?}");
+        let within = Duration::from_millis(least_ms)..=Duration::from_millis(most_ms);
+        assert!(within.contains(&total), "{site}: {total:?}\n{shown}");
+    }
+    // The first attempt of each is measured, and apart.
+    assert_eq!(run.rows.iter().filter(|row| row.warmup).count(), 4);
+}
