@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod document;
 pub mod explain;
+pub mod passive;
 pub mod predict;
 pub mod run;
 pub mod split;

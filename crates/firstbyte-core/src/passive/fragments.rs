@@ -1,0 +1,95 @@
+//! Puts together what IP cut into fragments (RFC 791 §3.2, RFC 8200 §4.5).
+//!
+//! In: fragments. Out: the whole, when its last piece is there. At most so many at once, and no more
+//! bytes than a datagram can have; overlaps are refused, as RFC 5722 asks.
+
+use super::Time;
+use super::layers::{Endpoint, Fragment};
+
+const MOST: usize = 64;
+const LONGEST: usize = 65_535;
+/// As long as hosts wait (RFC 8200 §4.5).
+const PATIENCE_NS: i64 = 60_000_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Fragments {
+    pending: Vec<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    of: (Endpoint, Endpoint, u32, u8),
+    began: Time,
+    bytes: Vec<u8>,
+    /// Begin and end of each piece, in order.
+    pieces: Vec<(usize, usize)>,
+    end: Option<usize>,
+}
+
+impl Fragments {
+    /// Adds a piece; the whole, if that was the last one missing.
+    pub(super) fn add(&mut self, at: Time, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
+        let payload = fragment.payload;
+        if payload.captured.len() != payload.bytes as usize {
+            return None;
+        }
+        let of =
+            (fragment.source, fragment.destination, fragment.identification, fragment.protocol);
+        self.pending.retain(|p| at.signed_since(p.began) < PATIENCE_NS);
+        let place = match self.pending.iter().position(|p| p.of == of) {
+            Some(place) => place,
+            None => {
+                if self.pending.len() == MOST {
+                    self.pending.remove(0);
+                }
+                let (bytes, pieces) = (Vec::new(), Vec::new());
+                self.pending.push(Pending { of, began: at, bytes, pieces, end: None });
+                self.pending.len() - 1
+            }
+        };
+        match self.pending[place].add(fragment) {
+            Added::More => None,
+            Added::Whole => Some(self.pending.swap_remove(place).bytes),
+            Added::Bad => {
+                self.pending.swap_remove(place);
+                None
+            }
+        }
+    }
+}
+
+enum Added {
+    More,
+    Whole,
+    Bad,
+}
+
+impl Pending {
+    fn add(&mut self, fragment: &Fragment<'_>) -> Added {
+        let start = fragment.offset as usize;
+        let end = start + fragment.payload.captured.len();
+        if end > LONGEST || end == start {
+            return Added::Bad;
+        }
+        if self.pieces.contains(&(start, end)) {
+            return Added::More;
+        }
+        let place = self.pieces.partition_point(|piece| piece.0 < start);
+        let overlaps = place > 0 && self.pieces[place - 1].1 > start
+            || self.pieces.get(place).is_some_and(|next| next.0 < end);
+        let beyond = self.end.is_some_and(|last| end > last || !fragment.more);
+        if overlaps || beyond {
+            return Added::Bad;
+        }
+        if !fragment.more {
+            self.end = Some(end);
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[start..end].copy_from_slice(fragment.payload.captured);
+        self.pieces.insert(place, (start, end));
+        let joined = self.pieces.iter().try_fold(0, |at, piece| (piece.0 == at).then_some(piece.1));
+        if self.end.is_some() && joined == self.end { Added::Whole } else { Added::More }
+    }
+}

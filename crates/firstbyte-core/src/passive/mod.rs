@@ -1,0 +1,32 @@
+//! Packets to connections: what a capture shows of TLS over TCP, and of QUIC, without decrypting.
+//!
+//! In: frames with the capture's times ([`pcap`] reads them out of files). Out: one [`Observed`] per
+//! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`layers`] →
+//! `tcp` → `tls` → `timing`, or [`layers`] → [`quic`]. Memory is bounded whatever the packets say; nothing
+//! here reads a clock, guesses roles from ports, or panics over bytes.
+
+mod analyzer;
+mod doubts;
+mod fragments;
+pub mod layers;
+pub mod names;
+mod observed;
+pub mod pcap;
+pub mod quic;
+mod table;
+mod tcp;
+mod time;
+mod timing;
+mod tls;
+
+pub use analyzer::{Analyzer, Limits, Output};
+pub use doubts::{Doubts, Hygiene};
+pub use observed::{
+    AlertSeen, Carrier, CertificateKey, CertificatesSeen, EarlyDataSeen, Ending, Exchange,
+    Exchanges, FlightSeen, HandshakeTime, Message, Observed, Resumption, Roles, RoundTrips,
+    TlsSeen, Traffic,
+};
+pub use time::Time;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,408 @@
+//! One TCP connection: its opening, its two directions, its end.
+
+use super::copies::{Copies, signature};
+use super::half::Half;
+use crate::passive::layers::{Endpoint, Packet, Segment};
+use crate::passive::observed::{Carrier, Ending, FlightSeen, Observed, Roles, RoundTrips};
+use crate::passive::table::Side;
+use crate::passive::timing::{self, Timed};
+use crate::passive::tls::{Place, Session, message_name};
+use crate::passive::{Doubts, Hygiene, Time};
+
+/// What a segment did to the memory that is held.
+pub(super) enum Taken {
+    Nothing,
+    /// Bytes held before and after.
+    Held(usize, usize),
+}
+
+/// A connection that is under way.
+#[derive(Debug)]
+pub(super) struct Flow {
+    halves: [Half; 2],
+    session: Session,
+    copies: Copies,
+    ends: [Endpoint; 2],
+    number: u64,
+    began: Time,
+    last: Time,
+    longest_idle_ns: i64,
+    /// When the SYN, the SYN/ACK and the ACK were at the tap.
+    opening: [Option<Time>; 3],
+    /// The side that sent the SYN, or to which the SYN/ACK went.
+    opener: Option<Side>,
+    first: Side,
+    /// SYN and SYN/ACK were sent again.
+    repeated: [bool; 2],
+    /// Smallest round trip between the tap and each side, nanoseconds.
+    least: [Option<i64>; 2],
+    reset: Option<Side>,
+    doubts: Doubts,
+}
+
+/// A clock that goes back by more was set.
+const STEP_NS: i64 = 1_000_000_000;
+
+impl Flow {
+    pub(super) fn new(
+        number: u64,
+        at: Time,
+        packet: &Packet<'_>,
+        side: Side,
+        exchanges: usize,
+    ) -> Self {
+        let mut ends = [packet.source, packet.destination];
+        if side == 1 {
+            ends.swap(0, 1);
+        }
+        Self {
+            halves: Default::default(),
+            session: Session::new(exchanges),
+            copies: Copies::default(),
+            ends,
+            number,
+            began: at,
+            last: at,
+            longest_idle_ns: 0,
+            opening: [None; 3],
+            opener: None,
+            first: side,
+            repeated: [false; 2],
+            least: [None; 2],
+            reset: None,
+            doubts: Doubts::NONE,
+        }
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Not beyond the SYN exchange.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.opening[2].is_none() && !self.halves.iter().any(|half| half.flowing)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.reset.is_some() || self.halves.iter().all(|half| half.fin)
+    }
+
+    /// Bytes held for later.
+    pub(super) fn held(&self) -> usize {
+        self.session.held() + self.halves.iter().map(Half::held).sum::<usize>()
+    }
+
+    /// Whether `segment` begins a new connection between the same ends.
+    pub(super) fn is_replaced_by(&self, side: Side, segment: &Segment<'_>, at: Time) -> bool {
+        if !segment.has(Segment::SYN) || segment.has(Segment::ACK) {
+            return false;
+        }
+        let half = &self.halves[side];
+        let same = half.started() && half.start() == segment.sequence.wrapping_add(1);
+        // Long after, the same number is a coincidence.
+        let long_after = self.is_closed() && at.signed_since(self.last) > STEP_NS;
+        // Both ends may open at once (RFC 9293 §3.5): the other end's SYN is no new connection.
+        let both_open = !half.started() && self.is_half_open() && !self.is_closed();
+        (!same || long_after) && !both_open
+    }
+
+    /// The next segment.
+    #[inline]
+    pub(super) fn segment(
+        &mut self,
+        at: Time,
+        side: Side,
+        packet: &Packet<'_>,
+        segment: &Segment<'_>,
+        hygiene: &mut Hygiene,
+    ) -> Taken {
+        let mut sequence = segment.sequence;
+        let bytes = segment.payload.bytes;
+        let signature = signature(packet, segment, side);
+        let nothing_new = bytes == 0 || self.halves[side].is_old(sequence, bytes);
+        if nothing_new && self.copies.is_copy(signature, at, packet.identification) {
+            self.halves[side].traffic.duplicates += 1;
+            hygiene.duplicates += 1;
+            return Taken::Nothing;
+        }
+        self.copies.remember(signature, at);
+        self.pass(at);
+        self.halves[side].traffic.packets += 1;
+        if segment.flags & (Segment::SYN | Segment::RST | Segment::FIN) != 0 {
+            self.control(at, side, segment);
+            if segment.has(Segment::SYN) {
+                sequence = sequence.wrapping_add(1);
+            }
+        }
+        if segment.has(Segment::ACK) && !segment.has(Segment::RST) {
+            self.acknowledgment(at, side, segment);
+        }
+        if bytes == 0 || segment.has(Segment::RST) {
+            return self.close_gaps(at);
+        }
+        let acked = if segment.has(Segment::ACK) {
+            self.halves[1 - side].relative(segment.acknowledgment)
+        } else {
+            None
+        };
+        let half = &mut self.halves[side];
+        if half.reader.skips(bytes) && half.next() == sequence && half.held() == 0 {
+            half.payload(
+                &mut self.session,
+                side,
+                sequence,
+                segment.payload,
+                (at, acked),
+                &mut self.doubts,
+            );
+            return Taken::Nothing;
+        }
+        let before = self.held();
+        let half = &mut self.halves[side];
+        let next = half.next();
+        half.payload(
+            &mut self.session,
+            side,
+            sequence,
+            segment.payload,
+            (at, acked),
+            &mut self.doubts,
+        );
+        if !self.session.handshake_over() && half.next() != next {
+            half.sample = Some((half.next(), at));
+        }
+        self.close_gaps(at);
+        Taken::Held(before, self.held())
+    }
+
+    /// Too much is held: gives up holes, and hellos that are not whole. Bytes that this freed.
+    pub(super) fn let_go(&mut self, _at: Time) -> usize {
+        let before = self.held();
+        self.doubts.add(Doubts::TOO_MUCH_HELD);
+        for side in [0, 1] {
+            while self.halves[side].held() > 0 {
+                self.halves[side].skip_gap(&mut self.session, side, &mut self.doubts);
+            }
+        }
+        self.session.forget();
+        before.saturating_sub(self.held())
+    }
+
+    #[inline]
+    fn pass(&mut self, at: Time) {
+        let since = at.signed_since(self.last);
+        if since < -STEP_NS {
+            self.doubts.add(Doubts::CLOCK_STEP);
+        }
+        self.longest_idle_ns = self.longest_idle_ns.max(since);
+        self.last = at;
+    }
+
+    fn close_gaps(&mut self, at: Time) -> Taken {
+        if !self.halves.iter().any(|half| half.is_gap(at)) {
+            return Taken::Nothing;
+        }
+        let before = self.held();
+        for side in [0, 1] {
+            if self.halves[side].is_gap(at) {
+                self.halves[side].skip_gap(&mut self.session, side, &mut self.doubts);
+            }
+        }
+        Taken::Held(before, self.held())
+    }
+
+    fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
+        if segment.has(Segment::RST) {
+            self.reset.get_or_insert(side);
+            return;
+        }
+        if segment.has(Segment::FIN) {
+            self.halves[side].fin = true;
+        }
+        if !segment.has(Segment::SYN) {
+            return;
+        }
+        let answer = segment.has(Segment::ACK);
+        let (place, opener) = if answer { (1, 1 - side) } else { (0, side) };
+        let half = &mut self.halves[side];
+        let again = half.started() && half.start() == segment.sequence.wrapping_add(1);
+        if again {
+            if self.opening[place].is_some() {
+                half.traffic.retransmitted += 1;
+                self.repeated[place] = true;
+                self.doubts.add(Doubts::OPENING_REPEATED);
+            }
+        } else if half.started() && (half.flowing || !answer) {
+            return;
+        } else {
+            if half.started() {
+                self.doubts.add(Doubts::OPENING_REPEATED);
+            }
+            half.open(segment.sequence);
+        }
+        self.opener.get_or_insert(opener);
+        if self.opener == Some(opener) && (self.opening[2].is_none()) {
+            // Of several, the last before the answer is the one that may be answered.
+            self.opening[place] = Some(at);
+            if answer
+                && !self.repeated[0]
+                && let Some(syn) = self.opening[0]
+            {
+                self.round_trip(side, at.signed_since(syn));
+            }
+        }
+    }
+
+    #[inline]
+    fn acknowledgment(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
+        let other = 1 - side;
+        let acknowledgment = segment.acknowledgment;
+        if !self.halves[other].started() && self.opener == Some(side) {
+            // The first acknowledgment of who opened says where the other direction begins.
+            self.halves[other].opened_at(acknowledgment);
+        }
+        self.halves[other].acknowledged(acknowledgment);
+        if self.opening[2].is_none() && self.opener == Some(side) && !segment.has(Segment::SYN) {
+            self.opening[2] = Some(at);
+            if !self.repeated[1]
+                && let Some(answer) = self.opening[1]
+            {
+                self.round_trip(side, at.signed_since(answer));
+            }
+        }
+        if let Some((end, sent)) = self.halves[other].sample
+            && acknowledgment.wrapping_sub(end) as i32 >= 0
+        {
+            self.halves[other].sample = None;
+            self.round_trip(side, at.signed_since(sent));
+        }
+    }
+
+    fn round_trip(&mut self, side: Side, ns: i64) {
+        if ns >= 0 {
+            self.least[side] = Some(self.least[side].map_or(ns, |least| least.min(ns)));
+        }
+    }
+
+    /// The connection is over, for a reason of its own or as its packets say.
+    pub(super) fn end(mut self, ending: Option<Ending>) -> Observed {
+        self.settle();
+        let hello = self.session.client();
+        let (client, roles) = match (hello, self.opener) {
+            (Some(client), Some(opener)) if client == opener => (client, Roles::Opening),
+            (Some(client), _) => (client, Roles::Hello),
+            (None, Some(opener)) => (opener, Roles::Opening),
+            (None, None) => (self.first, Roles::Unknown),
+        };
+        let server = 1 - client;
+        let ending = match ending {
+            Some(Ending::Replaced) | None => self.ending(client).unwrap_or(match ending {
+                Some(Ending::Replaced) => Ending::Replaced,
+                _ => Ending::Open,
+            }),
+            Some(other) => other,
+        };
+        let round_trips = self.round_trips(client);
+        let tls = self.session.end(Place { at: self.last, position: 0, acked: None });
+        if self.session.malformed() {
+            self.doubts.add(Doubts::MALFORMED_HANDSHAKE);
+        }
+        if self.session.lost_records() {
+            self.doubts.add(Doubts::RECORDS_LOST);
+        }
+        let complete = tls.as_ref().is_some_and(|tls| tls.complete);
+        let timed = Timed { client, least: self.least, flights: self.session.flights() };
+        let handshake_time =
+            if complete { timing::handshake(&timed, &mut self.doubts) } else { None };
+        let flights = self.flights(client);
+        let exchanges = self.session.exchanges(complete);
+        Observed {
+            number: self.number,
+            carrier: Carrier::Tcp,
+            client: self.ends[client],
+            server: self.ends[server],
+            roles,
+            started: self.began,
+            last: self.last,
+            opening: self.opening,
+            ending,
+            sent: self.halves[client].traffic,
+            received: self.halves[server].traffic,
+            round_trips,
+            tls,
+            handshake_time,
+            flights,
+            exchanges,
+            longest_idle: timing::duration(self.longest_idle_ns),
+            doubts: self.doubts,
+        }
+    }
+
+    /// Hands on what is held, and notes what is missing.
+    fn settle(&mut self) {
+        for side in [0, 1] {
+            while self.halves[side].held() > 0 {
+                self.halves[side].skip_gap(&mut self.session, side, &mut self.doubts);
+            }
+            let missing = self.halves[side].missing_at_end();
+            if missing > 0 && self.halves[side].flowing {
+                self.halves[side].traffic.missing_bytes += u64::from(missing);
+                self.doubts.add(Doubts::GAP);
+            }
+        }
+        let packets = self.halves.each_ref().map(|half| half.traffic.packets);
+        if packets.contains(&0) && (self.halves.iter().any(|half| half.flowing)) {
+            self.doubts.add(Doubts::ONE_SIDED);
+        }
+        if self.opening[0].is_none() && self.opening[1].is_none() {
+            self.doubts.add(Doubts::MID_STREAM);
+        }
+    }
+
+    fn ending(&self, client: Side) -> Option<Ending> {
+        let answered = self.opening[1].is_some() || self.halves[1 - client].flowing;
+        match self.reset {
+            Some(side) if side == client => Some(Ending::ResetByClient),
+            Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
+            Some(_) => Some(Ending::ResetByServer),
+            None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),
+            None if self.opening[0].is_some()
+                && self.halves[1 - client].traffic.packets == 0
+                && !self.halves[client].flowing =>
+            {
+                Some(Ending::Unanswered)
+            }
+            None => None,
+        }
+    }
+
+    fn round_trips(&mut self, client: Side) -> RoundTrips {
+        let [syn, answer, ack] = self.opening;
+        let between = |from: Option<Time>, to: Option<Time>, again: bool| {
+            Some(to?.since(from?)).filter(|_| !again)
+        };
+        let opened_by_client = self.opener == Some(client);
+        let server_syn = between(syn, answer, self.repeated[0]).filter(|_| opened_by_client);
+        let client_syn = between(answer, ack, self.repeated[1]).filter(|_| opened_by_client);
+        let least = self.least.map(|least| least.map(timing::duration));
+        let (server_min, client_min) = (least[1 - client], least[client]);
+        let unstable = [(server_syn, server_min), (client_syn, client_min)]
+            .into_iter()
+            .any(|(syn, min)| timing::is_unstable(syn, min));
+        if unstable {
+            self.doubts.add(Doubts::ROUND_TRIP_UNSTABLE);
+        }
+        RoundTrips { server_syn, client_syn, server_min, client_min }
+    }
+
+    fn flights(&self, client: Side) -> Vec<FlightSeen> {
+        let seen = |flight: &crate::passive::tls::LiveFlight| FlightSeen {
+            by_client: usize::from(flight.side) == client,
+            start: flight.start,
+            end: flight.end,
+            bytes: u64::from(flight.bytes),
+            messages: flight.codes().iter().map(|code| message_name(*code)).collect(),
+        };
+        self.session.flights().iter().map(seen).collect()
+    }
+}

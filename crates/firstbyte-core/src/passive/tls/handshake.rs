@@ -1,0 +1,63 @@
+//! The part of a session that lives only as long as the handshake.
+
+use super::exchanges::Record;
+use super::hello::ClientOffer;
+use super::messages::Assembler;
+use crate::passive::Time;
+use crate::passive::table::Side;
+
+/// What is needed until the handshake is over; dropped then.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) messages: [Assembler; 2],
+    pub(super) offer: ClientOffer,
+    /// A ChangeCipherSpec was seen in this direction.
+    pub(super) changed: [bool; 2],
+    /// A Finished was seen, or inferred.
+    pub(super) finished: [bool; 2],
+    /// Part of this direction is not there.
+    pub(super) lost: [bool; 2],
+    /// The version chosen is known, and is 1.3 or is not.
+    pub(super) tls13: Option<bool>,
+    /// TLS up to 1.2: messages that only a full handshake has.
+    pub(super) full: bool,
+    pub(super) retry: bool,
+    /// The hello that is being read has SSL 2.0's form.
+    pub(super) sslv2: bool,
+    pub(super) early_bytes: u64,
+    pub(super) end_of_early_data: bool,
+    /// Encrypted records of the server so far.
+    pub(super) server_records: u32,
+    /// A record of the server's that is as long as a Finished.
+    pub(super) server_finished: bool,
+    /// The client's records behind the server's flight, none as long as a Finished.
+    pub(super) odd: Vec<Record>,
+    /// The alert in the record that is being read.
+    pub(super) alert: ([u8; 2], u8),
+    /// Side and time of the ServerHello.
+    pub(super) server_hello: Option<(Side, Time)>,
+}
+
+impl Live {
+    /// Bytes held.
+    pub(super) fn held(&self) -> usize {
+        self.messages.iter().map(Assembler::held).sum()
+    }
+}
+
+/// Length of a TLS 1.3 record with nothing but a Finished (RFC 8446 §4.4.4, §5.2), by cipher suite.
+pub(super) const fn finished_length(suite: Option<u16>) -> u16 {
+    const HEADER_AND_TYPE: u16 = 4 + 1;
+    match suite {
+        // SHA-384.
+        Some(0x1302) => HEADER_AND_TYPE + 48 + 16,
+        // A tag of 8 bytes.
+        Some(0x1305) => HEADER_AND_TYPE + 32 + 8,
+        _ => HEADER_AND_TYPE + 32 + 16,
+    }
+}
+
+/// Length of a record with nothing but EndOfEarlyData (RFC 8446 §4.5).
+pub(super) const fn end_of_early_data_length(suite: Option<u16>) -> u16 {
+    finished_length(suite) - if matches!(suite, Some(0x1302)) { 48 } else { 32 }
+}

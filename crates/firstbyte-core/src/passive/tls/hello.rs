@@ -1,0 +1,311 @@
+//! ClientHello and ServerHello, as far as they were captured (RFC 8446 §4.1, RFC 5246 §7.4.1).
+//!
+//! In: the body of the message, perhaps cut. Out: what it says up to there. Nothing is an error: what
+//! is not there is absent.
+
+use crate::passive::observed::TlsSeen;
+
+const SERVER_NAME: u16 = 0;
+const ALPN: u16 = 16;
+const SESSION_TICKET: u16 = 35;
+const PRE_SHARED_KEY: u16 = 41;
+const EARLY_DATA: u16 = 42;
+const SUPPORTED_VERSIONS: u16 = 43;
+const KEY_SHARE: u16 = 51;
+/// Before draft 23 (it had to move: RFC 8446 §4.2.8, draft-ietf-tls-tls13-23).
+const KEY_SHARE_OLD: u16 = 40;
+const ECH: u16 = 0xfe0d;
+/// Encrypted SNI, what became ECH.
+const ESNI: u16 = 0xffce;
+
+/// SHA-256 of "HelloRetryRequest", in the place of the random (RFC 8446 §4.1.3).
+const RETRY_RANDOM: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+/// What a ClientHello says that the session's end is judged by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClientOffer {
+    pub(crate) session_id: u32,
+    pub(crate) ticket: u32,
+    pub(crate) ticket_extension: bool,
+    pub(crate) identities: u32,
+    pub(crate) pre_shared_key: bool,
+    pub(crate) early_data: bool,
+    pub(crate) tls13: bool,
+    /// All of it was there.
+    pub(crate) whole: bool,
+}
+
+/// What a ServerHello is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServerAnswer {
+    pub(crate) retry: bool,
+    pub(crate) pre_shared_key: bool,
+    pub(crate) tls13: bool,
+    /// All of it was there.
+    pub(crate) whole: bool,
+}
+
+/// Whether `version` is TLS 1.3 in any of its drafts and experiments, in which an echoed session ID
+/// means nothing.
+pub(crate) const fn is_tls13(version: u16) -> bool {
+    matches!(version, 0x0304 | 0x7f00..=0x7fff | 0x7e00..=0x7eff | 0xfb00..=0xfbff)
+}
+
+/// Values that clients send to keep servers tolerant (RFC 8701 §2).
+const fn is_grease(value: u16) -> bool {
+    value & 0x0f0f == 0x0a0a && value >> 8 == value & 0xff
+}
+
+/// Reads a ClientHello's body into `seen`.
+pub(crate) fn client_hello(body: &[u8], seen: &mut TlsSeen) -> ClientOffer {
+    let mut offer = ClientOffer::default();
+    seen.client_hello = true;
+    let whole = client_fields(body, seen, &mut offer);
+    offer.whole = whole.is_some();
+    offer
+}
+
+fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Option<()> {
+    let mut reader = Reader(body);
+    let version = reader.u16()?;
+    seen.version_offered = Some(version);
+    reader.take(32)?;
+    offer.session_id = reader.block8()?.len() as u32;
+    reader.block16()?;
+    reader.block8()?;
+    if reader.0.is_empty() {
+        return Some(());
+    }
+    let length = usize::from(reader.u16()?);
+    let whole = reader.0.len() >= length;
+    let mut extensions = Reader(&reader.0[..length.min(reader.0.len())]);
+    while !extensions.0.is_empty() {
+        let kind = extensions.u16()?;
+        let (value, cut) = extensions.block16_or_rest()?;
+        match kind {
+            SERVER_NAME if !cut => seen.sni = server_name(value),
+            ALPN => seen.alpn_offered = protocols(value),
+            SESSION_TICKET => {
+                offer.ticket = value.len() as u32;
+                offer.ticket_extension = true;
+            }
+            PRE_SHARED_KEY => {
+                offer.pre_shared_key = true;
+                offer.identities = identities(value);
+            }
+            EARLY_DATA => offer.early_data = true,
+            SUPPORTED_VERSIONS => {
+                let highest = highest_version(value);
+                offer.tls13 = highest.is_some_and(is_tls13);
+                seen.version_offered = highest.or(seen.version_offered);
+            }
+            KEY_SHARE | KEY_SHARE_OLD if !cut => {
+                seen.client_key_exchange_bytes = Some(client_shares(value));
+            }
+            ECH | ESNI => seen.ech_offered = true,
+            _ => {}
+        }
+        if cut {
+            return None;
+        }
+    }
+    whole.then_some(())
+}
+
+/// Reads a ServerHello's body into `seen`.
+pub(crate) fn server_hello(body: &[u8], seen: &mut TlsSeen) -> ServerAnswer {
+    let mut answer = ServerAnswer::default();
+    answer.whole = server_fields(body, seen, &mut answer).is_some();
+    answer
+}
+
+/// A HelloRetryRequest with a type of its own, as drafts up to 21 had it.
+pub(crate) fn old_retry(body: &[u8], seen: &mut TlsSeen) {
+    if let Some(version) = Reader(body).u16() {
+        seen.version = Some(version);
+    }
+}
+
+fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> Option<()> {
+    let mut reader = Reader(body);
+    let version = reader.u16()?;
+    let random = reader.take(32)?;
+    answer.retry = random == RETRY_RANDOM;
+    answer.tls13 = is_tls13(version);
+    if !answer.retry {
+        seen.server_hello = true;
+    }
+    seen.version = Some(version);
+    // Drafts up to 21 have neither session ID nor compression.
+    let old_draft = matches!(version, 0x7f00..=0x7f15);
+    if !old_draft {
+        reader.block8()?;
+    }
+    seen.cipher_suite = Some(reader.u16()?);
+    if !old_draft {
+        reader.take(1)?;
+    }
+    if reader.0.is_empty() {
+        return Some(());
+    }
+    let length = usize::from(reader.u16()?);
+    let whole = reader.0.len() >= length;
+    let mut extensions = Reader(&reader.0[..length.min(reader.0.len())]);
+    while !extensions.0.is_empty() {
+        let kind = extensions.u16()?;
+        let (value, cut) = extensions.block16_or_rest()?;
+        let mut value = Reader(value);
+        match kind {
+            SUPPORTED_VERSIONS => {
+                let version = value.u16()?;
+                answer.tls13 = is_tls13(version);
+                seen.version = Some(version);
+            }
+            PRE_SHARED_KEY => answer.pre_shared_key = true,
+            KEY_SHARE | KEY_SHARE_OLD => {
+                seen.group = Some(value.u16()?);
+                // A retry names the group and nothing else.
+                seen.server_key_exchange_bytes = value.u16().map(u32::from);
+            }
+            ALPN if !cut => seen.alpn = protocols(value.0),
+            _ => {}
+        }
+        if cut {
+            return None;
+        }
+    }
+    whole.then_some(())
+}
+
+/// The group of a ServerKeyExchange and the length of its public value (RFC 8422 §5.4).
+pub(crate) fn server_key_exchange(body: &[u8], seen: &mut TlsSeen) {
+    const NAMED_CURVE: u8 = 3;
+    if !seen.cipher_suite.is_some_and(is_ecdhe) {
+        return;
+    }
+    if let [NAMED_CURVE, a, b, length, ..] = body {
+        seen.group = Some(u16::from_be_bytes([*a, *b]));
+        seen.server_key_exchange_bytes = Some(u32::from(*length));
+    }
+}
+
+/// Suites whose ServerKeyExchange begins with a curve.
+fn is_ecdhe(suite: u16) -> bool {
+    let name = crate::passive::names::cipher_suite(suite);
+    name.starts_with("TLS_ECDHE_") || name.starts_with("TLS_ECDH_anon") || name.starts_with("0x")
+}
+
+/// A hello of SSL 2.0's form, from its message type on: version, and whether it offers a session.
+pub(crate) fn sslv2_hello(message: &[u8], seen: &mut TlsSeen) -> ClientOffer {
+    let mut offer = ClientOffer::default();
+    seen.client_hello = true;
+    if let [1, major, minor, _, _, a, b, ..] = message {
+        seen.version_offered = Some(u16::from_be_bytes([*major, *minor]));
+        offer.session_id = u32::from(u16::from_be_bytes([*a, *b]));
+        offer.whole = true;
+    }
+    offer
+}
+
+fn server_name(value: &[u8]) -> Option<Box<str>> {
+    const HOST_NAME: u8 = 0;
+    let mut list = Reader(Reader(value).block16()?);
+    (list.take(1)? == [HOST_NAME]).then_some(())?;
+    Some(text(list.block16()?))
+}
+
+fn protocols(value: &[u8]) -> Option<Box<str>> {
+    let mut reader = Reader(value);
+    reader.u16()?;
+    let mut names = String::new();
+    while let Some(name) = reader.block8() {
+        if !names.is_empty() {
+            names.push(',');
+        }
+        names.push_str(&text(name));
+    }
+    (!names.is_empty()).then(|| names.into())
+}
+
+/// Bytes as text: what is not printable ASCII is escaped, so that it can be shown and is not lost.
+fn text(bytes: &[u8]) -> Box<str> {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b' '..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
+            _ => text.extend(std::ascii::escape_default(*byte).map(char::from)),
+        }
+    }
+    text.into()
+}
+
+fn highest_version(value: &[u8]) -> Option<u16> {
+    let mut reader = Reader(value);
+    reader.take(1)?;
+    // Drafts have higher numbers, and come before the final one.
+    let rank = |version: u16| if version == 0x0304 { u16::MAX } else { version };
+    let mut highest: Option<u16> = None;
+    while let Some(version) = reader.u16() {
+        if !is_grease(version) && highest.is_none_or(|known| rank(known) < rank(version)) {
+            highest = Some(version);
+        }
+    }
+    highest
+}
+
+/// Lengths of the client's key shares, added up; GREASE left out.
+fn client_shares(value: &[u8]) -> u32 {
+    let mut reader = Reader(value);
+    let _ = reader.u16();
+    let mut bytes = 0;
+    while let (Some(group), Some(share)) = (reader.u16(), reader.block16()) {
+        if !is_grease(group) {
+            bytes += share.len() as u32;
+        }
+    }
+    bytes
+}
+
+fn identities(value: &[u8]) -> u32 {
+    let mut list = Reader(Reader(value).block16().unwrap_or_default());
+    let mut count = 0;
+    while list.block16().is_some() && list.take(4).is_some() {
+        count += 1;
+    }
+    count
+}
+
+/// Takes bytes from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take(2)?.first_chunk().map(|two| u16::from_be_bytes(*two))
+    }
+
+    fn block8(&mut self) -> Option<&'a [u8]> {
+        let length = *self.take(1)?.first()?;
+        self.take(usize::from(length))
+    }
+
+    fn block16(&mut self) -> Option<&'a [u8]> {
+        let length = self.u16()?;
+        self.take(usize::from(length))
+    }
+
+    /// A block, and whether it was cut by the end of what there is.
+    fn block16_or_rest(&mut self) -> Option<(&'a [u8], bool)> {
+        let length = usize::from(self.u16()?);
+        let cut = self.0.len() < length;
+        Some((self.take(length.min(self.0.len()))?, cut))
+    }
+}

@@ -1,0 +1,13 @@
+//! TLS as seen from outside: records, the handshake's messages in the clear, and what sizes tell.
+
+mod certificates;
+mod exchanges;
+mod handshake;
+pub(crate) mod hello;
+mod messages;
+mod records;
+mod session;
+
+pub(crate) use messages::name as message_name;
+pub(crate) use records::Reader;
+pub(crate) use session::{LiveFlight, Place, Session};

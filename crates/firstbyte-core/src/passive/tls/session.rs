@@ -1,0 +1,727 @@
+//! One TLS connection, from the records of both directions to what can be known of it.
+//!
+//! In: records as [`Reader`](super::Reader) finds them. Out: [`TlsSeen`], the handshake's flights, the
+//! exchanges. Resumption is proven by the ServerHello's pre_shared_key (TLS 1.3) or by the abbreviated flow
+//! (up to TLS 1.2), never by an echoed session ID.
+
+use std::time::Duration;
+
+use super::exchanges::{self, Exchanges, Record};
+use super::handshake::{Live, end_of_early_data_length, finished_length};
+use super::hello;
+use super::messages::{self, Message};
+use crate::passive::Time;
+use crate::passive::observed::{self, AlertSeen, EarlyDataSeen, TlsSeen};
+use crate::passive::table::Side;
+use crate::timeline::{Handshake, SessionMechanism};
+
+/// Where and when in the streams something is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// When its segment was at the tap.
+    pub(crate) at: Time,
+    /// Bytes of its direction before it, from the beginning; wraps.
+    pub(crate) position: u32,
+    /// Bytes of the other direction that the segment acknowledged; absent where the beginning of the
+    /// other direction is not known.
+    pub(crate) acked: Option<u32>,
+}
+
+/// The record that a direction is in.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    start: Time,
+    position: u32,
+    acked: Option<u32>,
+    length: u16,
+    kind: u8,
+    /// A handshake record in the clear.
+    clear: bool,
+}
+
+impl Now {
+    const fn record(&self, end: Time) -> Record {
+        Record {
+            start: self.start,
+            end,
+            position: self.position,
+            acked: self.acked,
+            length: self.length,
+        }
+    }
+}
+
+/// Messages of a flight that are named.
+const NAMED: usize = 10;
+/// Flights of a handshake that are kept; with a HelloRetryRequest and a client certificate there are 6.
+const FLIGHTS: usize = 10;
+
+/// A flight of the handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveFlight {
+    pub(crate) side: u8,
+    count: u8,
+    codes: [u8; NAMED],
+    pub(crate) bytes: u32,
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+}
+
+impl LiveFlight {
+    pub(crate) fn codes(&self) -> &[u8] {
+        &self.codes[..usize::from(self.count)]
+    }
+}
+
+/// One TLS connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    now: [Now; 2],
+    /// The side that sent a ClientHello, or to which a ServerHello was sent.
+    client: Option<Side>,
+    live: Option<Box<Live>>,
+    seen: Option<Box<TlsSeen>>,
+    flights: Vec<LiveFlight>,
+    exchanges: Exchanges,
+    limit: usize,
+    over: bool,
+    tls13: bool,
+    http2: bool,
+    malformed: bool,
+    records_lost: bool,
+}
+
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
+
+impl Session {
+    pub(crate) fn new(limit: usize) -> Self {
+        let now = Now {
+            start: Time::default(),
+            position: 0,
+            acked: None,
+            length: 0,
+            kind: 0,
+            clear: false,
+        };
+        Self {
+            now: [now; 2],
+            client: None,
+            live: None,
+            seen: None,
+            flights: Vec::new(),
+            exchanges: Exchanges::default(),
+            limit,
+            over: false,
+            tls13: false,
+            http2: false,
+            malformed: false,
+            records_lost: false,
+        }
+    }
+
+    /// The side that is the client, as the hellos say.
+    pub(crate) const fn client(&self) -> Option<Side> {
+        self.client
+    }
+
+    /// The handshake is over, or there is none to follow.
+    pub(crate) const fn handshake_over(&self) -> bool {
+        self.over
+    }
+
+    /// Any record of TLS was seen.
+    pub(crate) const fn any_tls(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// Bytes held.
+    pub(crate) fn held(&self) -> usize {
+        self.live.as_ref().map_or(0, |live| live.held())
+    }
+
+    /// Lets go of what is held: the messages under way are read as far as they were.
+    pub(crate) fn forget(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.messages.iter_mut().for_each(messages::Assembler::forget);
+        }
+    }
+
+    /// In the middle of a message of `side`'s.
+    pub(crate) fn in_handshake(&self, side: Side) -> bool {
+        self.live.as_ref().is_some_and(|live| live.messages[side].in_message() || live.lost[side])
+    }
+
+    /// A message could not be read.
+    pub(crate) const fn malformed(&self) -> bool {
+        self.malformed
+    }
+
+    /// Records were lost and, perhaps, found again.
+    pub(crate) const fn lost_records(&self) -> bool {
+        self.records_lost
+    }
+
+    pub(crate) fn flights(&self) -> &[LiveFlight] {
+        &self.flights
+    }
+
+    /// A record begins; whether its payload is wanted.
+    pub(crate) fn record(&mut self, side: Side, place: Place, kind: u8, length: u16) -> bool {
+        if self.seen.is_none() {
+            self.seen = Some(Box::default());
+            if kind == APPLICATION_DATA {
+                self.over = true;
+            } else {
+                self.live = Some(Box::default());
+            }
+        }
+        let mut clear = false;
+        if let Some(live) = &mut self.live {
+            clear = match kind {
+                // TLS 1.3 sends handshake records in the clear only, and a ChangeCipherSpec for show.
+                HANDSHAKE => !live.changed[side] || live.tls13 == Some(true),
+                ALERT => length == 2 && !live.changed[side],
+                _ => false,
+            };
+            if kind == HANDSHAKE && clear {
+                live.messages[side].at_record();
+            }
+            live.alert.1 = 0;
+        }
+        let Place { at: start, position, acked } = place;
+        self.now[side] = Now { start, position, acked, length, kind, clear };
+        clear || kind == HANDSHAKE && self.live.is_some() && self.may_be_hello(side)
+    }
+
+    /// After a ChangeCipherSpec of a client whose server was not seen yet: TLS 1.3 before the second
+    /// ClientHello, or TLS 1.2 with an encrypted Finished.
+    fn may_be_hello(&self, side: Side) -> bool {
+        self.live.as_ref().is_some_and(|live| live.tls13.is_none() && live.changed[side])
+            && self.now[side].length > 100
+    }
+
+    /// Bytes of a record's payload that was wanted.
+    pub(crate) fn content(&mut self, side: Side, place: Place, bytes: &[u8]) {
+        let now = self.now[side];
+        if now.kind == ALERT {
+            if let Some(live) = &mut self.live {
+                let (alert, have) = &mut live.alert;
+                for byte in bytes {
+                    if let Some(slot) = alert.get_mut(usize::from(*have)) {
+                        *slot = *byte;
+                        *have += 1;
+                    }
+                }
+            }
+            return;
+        }
+        self.with_messages(side, place, |assembler, found| assembler.feed(bytes, found));
+    }
+
+    /// Bytes of a record's payload that was wanted are not there.
+    pub(crate) fn content_missing(&mut self, side: Side, place: Place, bytes: u32) {
+        if let Some(live) = &mut self.live {
+            live.lost[side] = true;
+        }
+        if self.now[side].kind == HANDSHAKE {
+            self.with_messages(side, place, |assembler, found| assembler.missing(bytes, found));
+        }
+    }
+
+    /// The place of records in this direction is lost.
+    pub(crate) fn records_lost(&mut self, side: Side, place: Place) {
+        self.records_lost |= self.seen.is_some();
+        if let Some(live) = &mut self.live {
+            live.lost[side] = true;
+            self.with_messages(side, place, |assembler, found| assembler.lose(found));
+        }
+    }
+
+    /// Runs `feed` on a direction's messages, and reads those that are whole.
+    fn with_messages(
+        &mut self,
+        side: Side,
+        place: Place,
+        feed: impl FnOnce(&mut messages::Assembler, &mut dyn FnMut(Message<'_>)),
+    ) {
+        let Some(live) = &mut self.live else { return };
+        let mut assembler = std::mem::take(&mut live.messages[side]);
+        feed(&mut assembler, &mut |message| self.message(side, place, &message));
+        if let Some(live) = &mut self.live {
+            live.messages[side] = assembler;
+        }
+    }
+
+    /// A ClientHello in SSL 2.0's form begins; whether its payload is wanted.
+    pub(crate) fn sslv2_hello(&mut self, side: Side, place: Place, length: u32) -> bool {
+        self.record(side, place, HANDSHAKE, length as u16);
+        self.now[side].clear = true;
+        if let Some(live) = &mut self.live {
+            live.messages[side].sslv2(length);
+            live.sslv2 = true;
+        }
+        true
+    }
+
+    /// The record that began last in this direction is over.
+    pub(crate) fn record_end(&mut self, side: Side, place: Place) {
+        let now = self.now[side];
+        if self.over {
+            if now.kind == APPLICATION_DATA {
+                self.data(side, &now.record(place.at));
+            } else if now.kind == ALERT && now.clear {
+                self.alert(side, place.at);
+            }
+            return;
+        }
+        match now.kind {
+            HANDSHAKE if now.clear => self.fly(side, place.at, None),
+            HANDSHAKE => self.encrypted_handshake(side, place.at),
+            CHANGE_CIPHER_SPEC => self.change_cipher_spec(side, place.at),
+            ALERT => {
+                self.fly(side, place.at, Some(messages::ALERT));
+                self.alert(side, place.at);
+            }
+            APPLICATION_DATA => self.application_data(side, &now.record(place.at)),
+            _ => {}
+        }
+    }
+
+    /// Counts the record that ends at `at` to a flight, and names what is in it.
+    fn fly(&mut self, side: Side, at: Time, code: Option<u8>) {
+        let now = self.now[side];
+        let bytes = u32::from(now.length) + 5;
+        match self.flights.last_mut() {
+            Some(flight) if usize::from(flight.side) == side => {
+                flight.bytes = flight.bytes.saturating_add(bytes);
+                flight.end = at;
+            }
+            last => {
+                let full = last.is_some() && self.flights.len() == FLIGHTS;
+                if full {
+                    return;
+                }
+                self.flights.push(LiveFlight {
+                    side: side as u8,
+                    count: 0,
+                    codes: [0; NAMED],
+                    bytes,
+                    start: now.start,
+                    end: at,
+                });
+            }
+        }
+        if let Some(code) = code {
+            self.name(side, code);
+        }
+    }
+
+    fn name(&mut self, side: Side, code: u8) {
+        if let Some(flight) = self.flights.last_mut()
+            && usize::from(flight.side) == side
+            && usize::from(flight.count) < NAMED
+        {
+            flight.codes[usize::from(flight.count)] = code;
+            flight.count += 1;
+        }
+    }
+
+    /// A message in the clear is over. Its record is not, but counts as of the flight already.
+    fn message(&mut self, side: Side, place: Place, message: &Message<'_>) {
+        let code = self.read_message(side, place, message);
+        if self.flights.last().is_none_or(|flight| usize::from(flight.side) != side) {
+            // The record's bytes are counted at its end.
+            self.fly(side, place.at, None);
+            if let Some(flight) = self.flights.last_mut() {
+                flight.bytes = 0;
+            }
+        }
+        self.name(side, code);
+    }
+
+    fn read_message(&mut self, side: Side, place: Place, message: &Message<'_>) -> u8 {
+        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else {
+            return message.kind;
+        };
+        match message.kind {
+            messages::CLIENT_HELLO => {
+                self.client = Some(side);
+                live.offer = if std::mem::take(&mut live.sslv2) {
+                    hello::sslv2_hello(message.body, seen)
+                } else {
+                    hello::client_hello(message.body, seen)
+                };
+                self.malformed |= !live.offer.whole && !message.cut;
+                seen.client_hello_bytes = Some(message.bytes);
+                let offer = live.offer;
+                self.offered(offer);
+            }
+            messages::SERVER_HELLO => {
+                self.client = Some(1 - side);
+                let answer = hello::server_hello(message.body, seen);
+                self.malformed |= !answer.whole && !message.cut;
+                if seen.version.is_some() {
+                    live.tls13 = Some(answer.tls13);
+                    self.tls13 = answer.tls13;
+                }
+                if answer.retry {
+                    self.retried();
+                    return messages::RETRY;
+                }
+                live.server_hello = Some((side, place.at));
+                if answer.tls13 && (answer.whole || answer.pre_shared_key) {
+                    self.answered(answer.pre_shared_key);
+                }
+                self.may_be_http2();
+            }
+            messages::OLD_HELLO_RETRY_REQUEST if live.server_hello.is_none() => {
+                self.client = Some(1 - side);
+                hello::old_retry(message.body, seen);
+                live.tls13 = Some(true);
+                self.tls13 = true;
+                self.retried();
+            }
+            messages::CERTIFICATE if self.client == Some(1 - side) => {
+                if !message.cut {
+                    seen.certificates = message.certificates;
+                }
+                live.full = true;
+            }
+            messages::SERVER_KEY_EXCHANGE => {
+                hello::server_key_exchange(message.body, seen);
+                live.full = true;
+            }
+            messages::CERTIFICATE_REQUEST => seen.client_certificate_requested = true,
+            messages::SERVER_HELLO_DONE | messages::CLIENT_KEY_EXCHANGE => {
+                live.full = true;
+                if message.kind == messages::CLIENT_KEY_EXCHANGE {
+                    seen.client_key_exchange_bytes = message.bytes.checked_sub(4);
+                }
+                self.full();
+            }
+            messages::NEW_SESSION_TICKET => {
+                seen.tickets = Some(seen.tickets.unwrap_or(0) + 1);
+            }
+            _ => {}
+        }
+        message.kind
+    }
+
+    /// What the ClientHello offers to take up again, as far as it can be told before the answer.
+    fn offered(&mut self, offer: hello::ClientOffer) {
+        let Some(seen) = &mut self.seen else { return };
+        let resumption = &mut seen.resumption;
+        (resumption.offered, resumption.offered_size) = if offer.pre_shared_key {
+            (Some(SessionMechanism::Psk), Some(offer.identities))
+        } else if offer.ticket > 0 {
+            (Some(SessionMechanism::Ticket), Some(offer.ticket))
+        } else if offer.session_id > 0 && !offer.tls13 && !offer.ticket_extension && offer.whole {
+            (Some(SessionMechanism::SessionId), Some(offer.session_id))
+        } else {
+            (None, None)
+        };
+        if offer.early_data {
+            let early = seen.early_data.get_or_insert_default();
+            early.offered = true;
+        }
+    }
+
+    /// HelloRetryRequest: early data is refused (RFC 8446 §4.2.10).
+    fn retried(&mut self) {
+        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else { return };
+        live.retry = true;
+        seen.hello_retry_request = true;
+        self.early_data_refused();
+    }
+
+    fn early_data_refused(&mut self) {
+        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut()) {
+            early.accepted = Some(false);
+        }
+        self.exchanges.rejected();
+    }
+
+    /// The ServerHello of TLS 1.3 says how the handshake goes on.
+    fn answered(&mut self, pre_shared_key: bool) {
+        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else { return };
+        let resumption = &mut seen.resumption;
+        if pre_shared_key {
+            resumption.accepted = Some(SessionMechanism::Psk);
+            seen.handshake = Some(Handshake::Resumed);
+            return;
+        }
+        resumption.declined = resumption.offered.is_some();
+        seen.handshake =
+            Some(if live.retry { Handshake::FullWithHelloRetryRequest } else { Handshake::Full });
+        if live.offer.early_data {
+            self.early_data_refused();
+        }
+    }
+
+    /// A full handshake of TLS up to 1.2.
+    fn full(&mut self) {
+        let Some(seen) = &mut self.seen else { return };
+        if seen.handshake.is_none() && !self.tls13 {
+            seen.handshake = Some(Handshake::Full);
+            seen.resumption.declined = seen.resumption.offered.is_some();
+        }
+    }
+
+    /// The server changes its cipher: in TLS up to 1.2, without a key exchange before, the session is
+    /// taken up again (RFC 5246 §7.3 figure 2).
+    fn abbreviated(&mut self) {
+        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else { return };
+        if live.full || seen.handshake.is_some() || live.server_hello.is_none() {
+            return;
+        }
+        seen.handshake = Some(Handshake::Resumed);
+        let mechanism = if live.offer.ticket > 0 {
+            Some(SessionMechanism::Ticket)
+        } else if live.offer.session_id > 0 {
+            Some(SessionMechanism::SessionId)
+        } else {
+            None
+        };
+        if seen.resumption.offered.is_none_or(|offered| offered == SessionMechanism::Psk) {
+            seen.resumption.offered = mechanism;
+        }
+        seen.resumption.accepted = mechanism;
+    }
+
+    fn change_cipher_spec(&mut self, side: Side, at: Time) {
+        self.fly(side, at, Some(messages::CHANGE_CIPHER_SPEC));
+        let Some(live) = &mut self.live else { return };
+        live.changed[side] = true;
+        let server = self.client == Some(1 - side);
+        if server && live.tls13 == Some(false) && !live.lost[side] {
+            self.abbreviated();
+        }
+    }
+
+    /// A handshake record after the ChangeCipherSpec of TLS up to 1.2: the Finished.
+    fn encrypted_handshake(&mut self, side: Side, at: Time) {
+        self.fly(side, at, Some(messages::ENCRYPTED_FINISHED));
+        let Some(live) = &mut self.live else { return };
+        live.finished[side] = true;
+        if live.finished[1 - side] {
+            self.finish(true);
+        }
+    }
+
+    fn application_data(&mut self, side: Side, record: &Record) {
+        let client = self.client == Some(side);
+        let (Some(live), Some(seen)) = (&mut self.live, &self.seen) else { return };
+        match live.tls13 {
+            Some(false) => {
+                // False start (RFC 7918): the client does not wait for the server's Finished.
+                self.data(side, record);
+            }
+            _ if client => {
+                let before_answer = match record.acked {
+                    Some(acked) => acked == 0,
+                    None => live.server_hello.is_none(),
+                };
+                if live.offer.early_data && before_answer {
+                    self.early_data(side, record);
+                } else if live.server_hello.is_some() {
+                    self.client_flight(side, record);
+                } else if live.lost[1 - side] {
+                    self.finish(false);
+                }
+            }
+            Some(true) => {
+                let length = finished_length(seen.cipher_suite);
+                live.server_records += 1;
+                if live.server_finished {
+                    let early = live.early_bytes > 0 && self.exchanges.under_way();
+                    let kind = self.kind();
+                    let unasked = Record { acked: None, ..*record };
+                    self.exchanges.response(if early { &unasked } else { record }, kind);
+                    return;
+                }
+                let ends = record.length == length && live.server_records > 1;
+                live.server_finished = ends;
+                let code = match live.server_records {
+                    1 => messages::ENCRYPTED_EXTENSIONS,
+                    _ if ends => messages::ENCRYPTED_FINISHED,
+                    _ => messages::ENCRYPTED,
+                };
+                if live.odd.is_empty() {
+                    self.fly(side, record.end, Some(code));
+                } else {
+                    self.settle_odd(side);
+                    self.data(side, record);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn early_data(&mut self, side: Side, record: &Record) {
+        let Some(live) = &mut self.live else { return };
+        let first = live.early_bytes == 0;
+        live.early_bytes += u64::from(record.length) + 5;
+        let bytes = live.early_bytes;
+        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut()) {
+            early.bytes = bytes;
+        }
+        if first {
+            self.name(side, messages::EARLY_DATA);
+        }
+        let refused = self.seen.as_ref().and_then(|s| s.early_data).and_then(|e| e.accepted);
+        if refused != Some(false) {
+            let kind = Kind13::of(self.http2);
+            self.exchanges.request(record, kind, self.limit);
+        }
+    }
+
+    /// The client's records behind the server's flight, up to its Finished.
+    fn client_flight(&mut self, side: Side, record: &Record) {
+        let suite = self.seen.as_ref().and_then(|seen| seen.cipher_suite);
+        let Some(live) = &mut self.live else { return };
+        if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
+            live.end_of_early_data = true;
+            self.fly(side, record.end, Some(messages::END_OF_EARLY_DATA));
+        } else if record.length == finished_length(suite) {
+            live.odd.clear();
+            self.fly(side, record.end, Some(messages::ENCRYPTED_FINISHED));
+            self.finish_tls13();
+        } else if live.odd.len() < 4 {
+            // A certificate, or everything in one record.
+            if live.odd.is_empty() {
+                self.fly(side, record.end, Some(messages::ENCRYPTED));
+            }
+            if let Some(live) = &mut self.live {
+                live.odd.push(*record);
+            }
+        } else {
+            self.settle_odd(side);
+            self.data(side, record);
+        }
+    }
+
+    /// No record as long as a Finished came: the first must have held it, the others are requests.
+    fn settle_odd(&mut self, server: Side) {
+        let odd = self.live.as_mut().map(|live| std::mem::take(&mut live.odd)).unwrap_or_default();
+        self.finish_tls13();
+        let client = self.client.unwrap_or(1 - server);
+        for record in odd.iter().skip(1) {
+            self.data(client, record);
+        }
+    }
+
+    fn finish_tls13(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        live.finished = [true; 2];
+        let sent = live.early_bytes > 0;
+        let ended = live.end_of_early_data;
+        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut())
+            && early.accepted.is_none()
+            && sent
+        {
+            // Only data that is taken has an end (RFC 8446 §4.5).
+            *early = EarlyDataSeen { accepted: Some(ended), inferred: true, ..*early };
+            if !ended {
+                self.exchanges.rejected();
+            }
+        }
+        self.finish(true);
+    }
+
+    /// The handshake is over: with both Finished messages, or given up.
+    fn finish(&mut self, complete: bool) {
+        self.over = true;
+        self.live = None;
+        self.flights.shrink_to_fit();
+        if let Some(seen) = &mut self.seen {
+            seen.complete = complete;
+        }
+    }
+
+    fn data(&mut self, side: Side, record: &Record) {
+        let kind = self.kind();
+        match self.client {
+            Some(client) if client == side => self.exchanges.request(record, kind, self.limit),
+            Some(_) => self.exchanges.response(record, kind),
+            None => {}
+        }
+    }
+
+    fn alert(&mut self, side: Side, at: Time) {
+        const CLOSE_NOTIFY: u8 = 0;
+        let clear = self.now[side].clear;
+        let read = self.live.as_ref().map_or(([0; 2], 0), |live| live.alert);
+        let description = match read {
+            ([_, description], 2) if clear => Some(description),
+            _ => None,
+        };
+        if let Some(seen) = &mut self.seen
+            && seen.alert.is_none()
+            && description != Some(CLOSE_NOTIFY)
+        {
+            let by_client = self.client == Some(side);
+            seen.alert = Some(AlertSeen { by_client, description, at });
+        }
+    }
+
+    const fn kind(&self) -> exchanges::Kind {
+        exchanges::Kind { tls13: self.tls13, http2: self.http2 }
+    }
+
+    fn may_be_http2(&mut self) {
+        let Some(seen) = &self.seen else { return };
+        let offered = seen.alpn_offered.as_deref().unwrap_or_default();
+        self.http2 = match &seen.alpn {
+            Some(chosen) => &**chosen == "h2",
+            None => self.tls13 && offered.split(',').any(|name| name == "h2"),
+        };
+    }
+
+    /// The connection is over: what is under way is read as far as it came.
+    pub(crate) fn end(&mut self, place: Place) -> Option<Box<TlsSeen>> {
+        for side in [0, 1] {
+            self.with_messages(side, place, |assembler, found| assembler.lose(found));
+        }
+        if self.live.as_ref().is_some_and(|live| !live.odd.is_empty())
+            && let Some(client) = self.client
+        {
+            self.settle_odd(1 - client);
+        }
+        self.exchanges.close(self.limit);
+        let mut seen = self.seen.take()?;
+        if let Some(client) = self.client {
+            let server = 1 - client;
+            let first = self.flights.iter().find(|flight| usize::from(flight.side) == server);
+            seen.server_flight_bytes = first.map(|flight| u64::from(flight.bytes));
+        }
+        seen.tickets_inferred = (self.tls13 && seen.complete).then_some(self.exchanges.tickets);
+        if !self.tls13 && seen.complete {
+            seen.tickets.get_or_insert(0);
+        }
+        Some(seen)
+    }
+
+    /// The exchanges, which are counted only behind a `complete` handshake.
+    pub(crate) fn exchanges(&mut self, complete: bool) -> observed::Exchanges {
+        let exchanges = &mut self.exchanges;
+        observed::Exchanges {
+            count: complete.then_some(exchanges.count),
+            answered: exchanges.answered,
+            time: Duration::from_nanos(u64::try_from(exchanges.time_ns).unwrap_or(0)),
+            first: std::mem::take(&mut exchanges.kept),
+            approximate: self.http2 || self.records_lost,
+        }
+    }
+}
+
+struct Kind13;
+
+impl Kind13 {
+    /// Early data is of TLS 1.3 whatever the server will say.
+    const fn of(http2: bool) -> exchanges::Kind {
+        exchanges::Kind { tls13: true, http2 }
+    }
+}
