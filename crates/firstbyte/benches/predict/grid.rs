@@ -1,0 +1,277 @@
+//! Every way to connect, over labs: measured with `firstbyte compare`, predicted with the same sizes.
+//!
+//! Input: round trips, chains, responses. Output: the median of each measure beside its prediction.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use firstbyte::runs::Run;
+use firstbyte_core::predict::{
+    CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
+};
+use firstbyte_core::run::{Metric, Metrics, Standing};
+use firstbyte_lab::ca::{Ca, LeafOptions};
+use firstbyte_lab::{LabOptions, Scenario, run};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
+/// What the lab's CA makes without being asked for more.
+const BARE_CHAIN: usize = 950;
+
+/// What is varied besides the ways.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    pub(crate) rtts: Vec<Duration>,
+    /// 0 is as small as the lab's CA makes it.
+    pub(crate) chains: Vec<usize>,
+    pub(crate) responses: Vec<u64>,
+    pub(crate) ways: Vec<Way>,
+    pub(crate) samples: u32,
+    pub(crate) congestion_control: CongestionControl,
+    pub(crate) initial_window: u32,
+}
+
+/// One cell: what was measured, and what was predicted.
+#[derive(Clone, Debug)]
+pub(crate) struct Compared {
+    pub(crate) rtt: Duration,
+    pub(crate) chain: usize,
+    pub(crate) response: u64,
+    pub(crate) way: Way,
+    pub(crate) metric: Metric,
+    /// Median, and how many samples it is of.
+    pub(crate) measured: Duration,
+    pub(crate) samples: usize,
+    pub(crate) predicted: Duration,
+}
+
+impl Compared {
+    /// Predicted minus measured, milliseconds.
+    pub(crate) fn error_ms(&self) -> f64 {
+        (self.predicted.as_secs_f64() - self.measured.as_secs_f64()) * 1e3
+    }
+
+    /// The larger of 3 % and 1 ms is allowed: the error in multiples of that.
+    pub(crate) fn badness(&self) -> f64 {
+        let allowed = (self.measured.as_secs_f64() * 1e3 * 0.03).max(1.0);
+        self.error_ms().abs() / allowed
+    }
+}
+
+impl Grid {
+    /// Measures and predicts all of it.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub(crate) fn compare(&self) -> Result<Vec<Compared>, String> {
+        let mut all = Vec::new();
+        for rtt in &self.rtts {
+            let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+            self.measure(*rtt, directory.path())?;
+            for (index, chain) in self.chains.iter().enumerate() {
+                for response in &self.responses {
+                    let file = run_file(directory.path(), index, *response);
+                    all.extend(self.hold_against(*rtt, *chain, *response, &file)?);
+                }
+            }
+            eprintln!("{} ms: done", rtt.as_secs_f64() * 1e3);
+        }
+        Ok(all)
+    }
+
+    /// Has `firstbyte compare` measure all that has this round trip.
+    fn measure(&self, rtt: Duration, directory: &Path) -> Result<(), String> {
+        let file = directory.join("grid.toml");
+        std::fs::write(&file, self.scenario(rtt)).map_err(|e| e.to_string())?;
+        let scenario = Scenario::load(&file.to_string_lossy()).map_err(|e| e.to_string())?;
+        let code = run(&scenario, &LabOptions::default(), |lab| {
+            let commands = |index: usize| {
+                self.responses.iter().map(move |response| {
+                    let mut command = self.command(index, *response, directory);
+                    command.envs(lab.environment().iter().cloned());
+                    command
+                })
+            };
+            // On long paths there is time for several at once.
+            let lanes: Vec<Vec<Command>> = if rtt < Duration::from_millis(20) {
+                vec![(0..self.chains.len()).flat_map(commands).collect()]
+            } else {
+                (0..self.chains.len()).map(|index| commands(index).collect()).collect()
+            };
+            let failed = std::thread::scope(|scope| {
+                let lanes: Vec<_> = lanes
+                    .into_iter()
+                    .map(|lane| {
+                        scope.spawn(move || {
+                            lane.into_iter().any(|mut c| !c.status().is_ok_and(|s| s.success()))
+                        })
+                    })
+                    .collect();
+                lanes.into_iter().any(|lane| lane.join().unwrap_or(true))
+            });
+            i32::from(failed)
+        });
+        match code.map_err(|e| e.to_string())? {
+            0 => Ok(()),
+            code => Err(format!("firstbyte compare failed in the lab ({code}); see above")),
+        }
+    }
+
+    fn command(&self, index: usize, response: u64, directory: &Path) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(["compare", &format!("https://server{index}.test/bytes/{response}"), "-s"]);
+        command.args(["-n", &self.samples.to_string(), "--warmup", "1", "--interval", "0", "-4"]);
+        command.args(["--resolve", &format!("*:*:198.51.100.{}", index + 1)]);
+        for (number, way) in self.ways.iter().enumerate() {
+            command.arg("--way").arg(format!("w{number}: {}", asked_for(way)));
+        }
+        command.arg("--run").arg(run_file(directory, index, response));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    fn scenario(&self, rtt: Duration) -> String {
+        let half = format!("{}us", rtt.as_micros() / 2);
+        let mut text = String::from(
+            "description = \"a path, and servers with chains of several sizes\"\n\
+             [[host]]\nname = \"client\"\nrole = \"client\"\nipv4 = \"192.0.2.10\"\n",
+        );
+        for (index, chain) in self.chains.iter().enumerate() {
+            let number = index + 1;
+            let chain = if *chain == 0 { String::new() } else { format!(", chain_bytes = {chain}") };
+            let control = self.congestion_control.name();
+            let window = self.initial_window;
+            text += &format!(
+                "[[host]]\nname = \"server{index}\"\nrole = \"server\"\n\
+                 ipv4 = \"198.51.100.{number}\"\nnames = [\"server{index}.test\"]\n\
+                 congestion_control = \"{control}\"\n\
+                 server = {{ kind = \"builtin\", early_data = \"on\", http3 = true{chain} }}\n\
+                 up = {{ delay = \"{half}\", initial_window = {window} }}\n\
+                 down = {{ delay = \"{half}\" }}\n"
+            );
+        }
+        text
+    }
+
+    fn hold_against(
+        &self,
+        rtt: Duration,
+        chain: usize,
+        response: u64,
+        file: &Path,
+    ) -> Result<Vec<Compared>, String> {
+        let run = Run::read(file).map_err(|e| e.to_string())?;
+        let mut setup = Setup::new(rtt, chain_of(chain)?);
+        setup.server.congestion_control = self.congestion_control;
+        setup.server.initial_window = self.initial_window;
+        setup.exchange = Exchange { response_bytes: response, ..Exchange::default() };
+        let mut compared = Vec::new();
+        for (number, way) in self.ways.iter().enumerate() {
+            let samples = samples_of(&run, number);
+            let base = firstbyte::clock::timer_now().into_std();
+            let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
+            let predicted = Metrics::of(&connection);
+            for metric in [Metric::Setup, Metric::Ttfb, Metric::Total] {
+                let mut values: Vec<u64> = samples.iter().filter_map(|m| without_name(m, metric)).collect();
+                values.sort_unstable();
+                let Some(predicted) = predicted.get(metric) else { continue };
+                let Some(median) = values.get(values.len() / 2) else {
+                    return Err(format!("nothing was measured of: {}", way.label()));
+                };
+                compared.push(Compared {
+                    rtt,
+                    chain: if chain == 0 { BARE_CHAIN } else { chain },
+                    response,
+                    way: *way,
+                    metric,
+                    measured: Duration::from_nanos(*median),
+                    samples: values.len(),
+                    predicted: Duration::from_nanos(predicted),
+                });
+            }
+        }
+        Ok(compared)
+    }
+}
+
+fn run_file(directory: &Path, index: usize, response: u64) -> PathBuf {
+    directory.join(format!("{index}-{response}.run"))
+}
+
+/// The proven samples of the way with this number.
+fn samples_of(run: &Run, number: usize) -> Vec<Metrics> {
+    let value = format!("w{number}");
+    let named = |cell: u16| {
+        let cell = run.header.cells.get(usize::from(cell));
+        cell.is_some_and(|cell| cell.factors.iter().any(|f| f.value == value || f.label == value))
+    };
+    run.rows
+        .iter()
+        .filter(|row| !row.warmup && row.standing == Standing::Proven && named(row.cell))
+        .map(|row| row.metrics)
+        .collect()
+}
+
+/// A metric, without the time for the name: it is not part of the path.
+fn without_name(metrics: &Metrics, metric: Metric) -> Option<u64> {
+    let name = match metric {
+        Metric::Ttfb | Metric::Total => metrics.get(Metric::Resolve).unwrap_or(0),
+        _ => 0,
+    };
+    metrics.get(metric).map(|value| value.saturating_sub(name))
+}
+
+/// What asks `firstbyte compare` for this way.
+fn asked_for(way: &Way) -> String {
+    let http = match way.http {
+        Http::V1_1 => "http=1.1",
+        Http::V2 => "http=2",
+        Http::V3 => "http=3",
+    };
+    let tls = match way.tls {
+        Tls::None => return with_reuse(format!("scheme=http {http}"), way),
+        Tls::V1_2 => "tls=1.2",
+        Tls::V1_3 => "tls=1.3",
+    };
+    let session = match way.session {
+        Session::Full => "session=full",
+        Session::Resumed => "session=resumed",
+        Session::ZeroRtt => "session=0rtt",
+    };
+    let kex = way.group.map(|group| {
+        format!(" kex={}", group.name().to_ascii_lowercase().replace("p-", "p"))
+    });
+    with_reuse(format!("{tls} {session} {http}{}", kex.unwrap_or_default()), way)
+}
+
+fn with_reuse(words: String, way: &Way) -> String {
+    let reuse = if way.reuse == Reuse::Reused { "reused" } else { "new" };
+    format!("{words} connection={reuse}")
+}
+
+/// A chain as the lab's own servers have it, made once per size.
+fn chain_of(bytes: usize) -> Result<Arc<CertifiedKey>, String> {
+    thread_local! {
+        static MADE: std::cell::RefCell<HashMap<usize, Arc<CertifiedKey>>> = Default::default();
+    }
+    if let Some(made) = MADE.with_borrow(|made| made.get(&bytes).cloned()) {
+        return Ok(made);
+    }
+    let options = LeafOptions { chain_bytes: (bytes > 0).then_some(bytes), ..LeafOptions::default() };
+    let ca = Ca::new().map_err(|e| e.to_string())?;
+    let names = ["server0.test".to_owned()];
+    let certificate = ca.issue_with(&names, &options).map_err(|e| e.to_string())?;
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes()).collect();
+    let chain = chain.map_err(|e| e.to_string())?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.key_pem.as_bytes());
+    let key = key.map_err(|e| e.to_string())?;
+    let certified = certified(chain, key).map_err(|e| e.to_string())?;
+    MADE.with_borrow_mut(|made| made.insert(bytes, Arc::clone(&certified)));
+    Ok(certified)
+}

@@ -1,0 +1,121 @@
+//! How far predictions are from what a lab measures.
+//!
+//! Every way to connect × round trip × chain × response: the median of `firstbyte compare` beside
+//! `predict`, with the worst cases. The table goes into `docs/prediction.md`.
+//!
+//!     cargo bench -p firstbyte --bench predict -- [--samples N] [--rtt MS,MS] [--chain BYTES,…]
+//!         [--response BYTES,…] [--congestion cubic|bbr|reno] [--window N] [--all]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a program for the terminal that has nobody to report to"
+)]
+
+mod grid;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use firstbyte_core::predict::{CongestionControl, Way};
+use firstbyte_core::run::Metric;
+use grid::{Compared, Grid};
+
+fn main() -> ExitCode {
+    if std::env::args().any(|a| a == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    let grid = Grid {
+        rtts: numbers("--rtt", &[5, 30, 80, 200]).map(Duration::from_millis).collect(),
+        chains: numbers("--chain", &[0, 3_000, 6_000, 20_000]).map(|n| n as usize).collect(),
+        responses: numbers("--response", &[1_000, 20_000, 100_000, 1_000_000]).collect(),
+        ways: Way::all(),
+        samples: numbers("--samples", &[5]).next().unwrap_or(5) as u32,
+        congestion_control: argument("--congestion")
+            .map_or(CongestionControl::Cubic, |name| CongestionControl::named(&name).unwrap()),
+        initial_window: numbers("--window", &[10]).next().unwrap_or(10) as u32,
+    };
+    match grid.compare() {
+        Ok(compared) => {
+            report(&compared, std::env::args().any(|a| a == "--all"));
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn argument(name: &str) -> Option<String> {
+    std::env::args().skip_while(|a| a != name).nth(1)
+}
+
+fn numbers(name: &str, default: &[u64]) -> impl Iterator<Item = u64> {
+    let given = argument(name);
+    let given = given.map(|text| text.split(',').map(|n| n.parse().unwrap()).collect());
+    given.unwrap_or_else(|| default.to_vec()).into_iter()
+}
+
+/// Markdown: for each way and round trip how far off the total is, then the worst of all.
+fn report(compared: &[Compared], all: bool) {
+    for metric in [Metric::Ttfb, Metric::Total] {
+        let of_metric: Vec<&Compared> = compared.iter().filter(|c| c.metric == metric).collect();
+        let good = of_metric.iter().filter(|c| c.badness() <= 1.0).count();
+        println!("\n{}: {good} of {} within 3 % or 1 ms\n", metric.name(), of_metric.len());
+        by_way(&of_metric);
+        println!("\nworst, {}:\n", metric.name());
+        let mut sorted = of_metric;
+        sorted.sort_by(|a, b| b.badness().total_cmp(&a.badness()));
+        println!("| way | RTT ms | chain | response | measured ms | predicted ms | error ms |");
+        println!("|---|---:|---:|---:|---:|---:|---:|");
+        for case in sorted.iter().take(if all { usize::MAX } else { 15 }) {
+            println!(
+                "| {} | {} | {} | {} | {:.2} | {:.2} | {:+.2} |",
+                case.way.label(),
+                case.rtt.as_millis(),
+                case.chain,
+                case.response,
+                case.measured.as_secs_f64() * 1e3,
+                case.predicted.as_secs_f64() * 1e3,
+                case.error_ms(),
+            );
+        }
+    }
+}
+
+fn by_way(compared: &[&Compared]) {
+    let rtts: Vec<u128> = {
+        let mut rtts: Vec<u128> = compared.iter().map(|c| c.rtt.as_millis()).collect();
+        rtts.sort_unstable();
+        rtts.dedup();
+        rtts
+    };
+    let mut heading = "| way, error in ms: median, worst |".to_owned();
+    let mut rule = "|---|".to_owned();
+    for rtt in &rtts {
+        heading += &format!(" {rtt} ms |");
+        rule += "---:|";
+    }
+    println!("{heading}\n{rule}");
+    let mut ways: BTreeMap<usize, Way> = BTreeMap::new();
+    for (index, way) in Way::all().into_iter().enumerate() {
+        ways.insert(index, way);
+    }
+    for way in ways.values() {
+        let mut line = format!("| {} |", way.label());
+        for rtt in &rtts {
+            let mut errors: Vec<f64> = compared
+                .iter()
+                .filter(|c| c.way == *way && c.rtt.as_millis() == *rtt)
+                .map(|c| c.error_ms())
+                .collect();
+            errors.sort_by(f64::total_cmp);
+            let middle = errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN);
+            let worst = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()));
+            line += &format!(" {middle:+.2}, {:+.2} |", worst.unwrap_or(f64::NAN));
+        }
+        println!("{line}");
+    }
+}
