@@ -30,6 +30,10 @@ pub(super) fn chain(bytes: usize) -> Arc<CertifiedKey> {
 pub(super) fn setup(chain_bytes: usize) -> Setup {
     let mut setup = Setup::new(RTT, chain(chain_bytes));
     setup.server.hello_time = Default::default();
+    setup.server.wake_time = Duration::ZERO;
     setup.client.finish_time = Default::default();
+    setup.client.start_time = Duration::ZERO;
+    setup.client.key_share_time = Duration::ZERO;
+    setup.client.wake_time = Duration::ZERO;
     setup
 }

@@ -11,6 +11,7 @@ mod dialogue;
 mod error;
 mod http;
 mod outline;
+mod population;
 mod quic;
 mod setup;
 mod tcp;
@@ -20,6 +21,7 @@ mod way;
 use std::time::Instant;
 
 pub use error::PredictError;
+pub use population::{Outcome, Player, Range};
 pub use setup::{
     Client, CongestionControl, Exchange, Group, HandshakeTime, Link, Path, Server, Setup, certified,
 };

@@ -17,7 +17,7 @@ pub(super) fn connection(
     dialogue: &Dialogue,
 ) -> Result<Connection, PredictError> {
     let mut record = Record { origin_step: dialogue.origin_step, ..Record::default() };
-    tcp::play(dialogue, setup, &mut record)?;
+    tcp::play(dialogue, setup, &setup.path, &mut record)?;
     Ok(record.finish(setup, way, dialogue))
 }
 

@@ -129,8 +129,10 @@ pub struct Server {
     pub initial_window: u32,
     /// Over TCP.
     pub congestion_control: CongestionControl,
-    /// Between the arrival of the request and the departure of the answer.
+    /// Between the arrival of the request and the departure of the answer, as the server's log has it.
     pub think_time: Duration,
+    /// What comes on top of every answer: from the arrival of a packet until the process has it, and back.
+    pub wake_time: Duration,
     /// Between the arrival of a ClientHello and the departure of the ServerHello.
     pub hello_time: HandshakeTime,
     /// NewSessionTickets after a full TLS 1.3 handshake.
@@ -149,6 +151,7 @@ impl Server {
             initial_window: 10,
             congestion_control: CongestionControl::default(),
             think_time: Duration::ZERO,
+            wake_time: micros(200),
             hello_time: HandshakeTime { full: micros(600), resumed: micros(300) },
             tickets: 2,
             retry: false,
@@ -193,6 +196,10 @@ pub struct Client {
     pub resolver_time: Option<Duration>,
     /// Before the first packet leaves.
     pub start_time: Duration,
+    /// Making key shares, over QUIC: over TCP that is done beforehand.
+    pub key_share_time: Duration,
+    /// What comes on top whenever it answers something.
+    pub wake_time: Duration,
     /// Between the arrival of the server's flight and the departure of the request.
     pub finish_time: HandshakeTime,
 }
@@ -202,7 +209,9 @@ impl Default for Client {
         Self {
             groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256, Group::P384],
             resolver_time: None,
-            start_time: Duration::ZERO,
+            start_time: micros(100),
+            key_share_time: micros(300),
+            wake_time: micros(100),
             finish_time: HandshakeTime { full: micros(600), resumed: micros(300) },
         }
     }

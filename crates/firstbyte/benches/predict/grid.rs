@@ -44,9 +44,8 @@ pub(crate) struct Compared {
     pub(crate) response: u64,
     pub(crate) way: Way,
     pub(crate) metric: Metric,
-    /// Median, and how many samples it is of.
+    /// Median.
     pub(crate) measured: Duration,
-    pub(crate) samples: usize,
     pub(crate) predicted: Duration,
 }
 
@@ -125,7 +124,16 @@ impl Grid {
     fn command(&self, index: usize, response: u64, directory: &Path) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(["compare", &format!("https://server{index}.test/bytes/{response}"), "-s"]);
-        command.args(["-n", &self.samples.to_string(), "--warmup", "1", "--interval", "0", "-4"]);
+        // A round takes so long that connections which are kept alive come to rest between visits.
+        command.args([
+            "-n",
+            &self.samples.to_string(),
+            "--warmup",
+            "1",
+            "--interval",
+            "0.05",
+            "-4",
+        ]);
         command.args(["--resolve", &format!("*:*:198.51.100.{}", index + 1)]);
         for (number, way) in self.ways.iter().enumerate() {
             command.arg("--way").arg(format!("w{number}: {}", asked_for(way)));
@@ -143,7 +151,8 @@ impl Grid {
         );
         for (index, chain) in self.chains.iter().enumerate() {
             let number = index + 1;
-            let chain = if *chain == 0 { String::new() } else { format!(", chain_bytes = {chain}") };
+            let chain =
+                if *chain == 0 { String::new() } else { format!(", chain_bytes = {chain}") };
             let control = self.congestion_control.name();
             let window = self.initial_window;
             text += &format!(
@@ -177,7 +186,8 @@ impl Grid {
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
             let predicted = Metrics::of(&connection);
             for metric in [Metric::Setup, Metric::Ttfb, Metric::Total] {
-                let mut values: Vec<u64> = samples.iter().filter_map(|m| without_name(m, metric)).collect();
+                let mut values: Vec<u64> =
+                    samples.iter().filter_map(|m| without_name(m, metric)).collect();
                 values.sort_unstable();
                 let Some(predicted) = predicted.get(metric) else { continue };
                 let Some(median) = values.get(values.len() / 2) else {
@@ -190,7 +200,6 @@ impl Grid {
                     way: *way,
                     metric,
                     measured: Duration::from_nanos(*median),
-                    samples: values.len(),
                     predicted: Duration::from_nanos(predicted),
                 });
             }
@@ -243,9 +252,9 @@ fn asked_for(way: &Way) -> String {
         Session::Resumed => "session=resumed",
         Session::ZeroRtt => "session=0rtt",
     };
-    let kex = way.group.map(|group| {
-        format!(" kex={}", group.name().to_ascii_lowercase().replace("p-", "p"))
-    });
+    let kex = way
+        .group
+        .map(|group| format!(" kex={}", group.name().to_ascii_lowercase().replace("p-", "p")));
     with_reuse(format!("{tls} {session} {http}{}", kex.unwrap_or_default()), way)
 }
 
@@ -262,7 +271,8 @@ fn chain_of(bytes: usize) -> Result<Arc<CertifiedKey>, String> {
     if let Some(made) = MADE.with_borrow(|made| made.get(&bytes).cloned()) {
         return Ok(made);
     }
-    let options = LeafOptions { chain_bytes: (bytes > 0).then_some(bytes), ..LeafOptions::default() };
+    let options =
+        LeafOptions { chain_bytes: (bytes > 0).then_some(bytes), ..LeafOptions::default() };
     let ca = Ca::new().map_err(|e| e.to_string())?;
     let names = ["server0.test".to_owned()];
     let certificate = ca.issue_with(&names, &options).map_err(|e| e.to_string())?;

@@ -19,6 +19,9 @@ use crate::timeline::Direction;
 /// The control stream's type and SETTINGS (RFC 9114 §6.2.1, §7.2.4), and the types of QPACK's two.
 const CONTROL_STREAMS: [&[u8]; 3] = [&[0, 4, 6, 1, 0, 7, 0, 6, 0], &[2], &[3]];
 
+/// Timers of servers as quinn drives them (tokio's) go off at whole milliseconds.
+const TIMER_TICK: Nanos = 1_000_000;
+
 /// Bytes still to be written on a stream, which then ends.
 struct Outgoing {
     stream: StreamId,
@@ -220,7 +223,8 @@ impl<'a> Client<'a> {
     fn note_connected(&mut self, now: Nanos) {
         self.connected = true;
         let resumed = self.way.session != Session::Full;
-        self.busy_until = now + nanos(self.setup.client.finish_time.of(resumed));
+        let client = &self.setup.client;
+        self.busy_until = now + nanos(client.finish_time.of(resumed) + client.wake_time);
         self.record.connected(&self.connection, resumed);
         if self.asked == 0 {
             self.ask(now);
@@ -278,7 +282,7 @@ impl<'a> Server<'a> {
             return self.busy_until;
         }
         let timer = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
-        let timer = timer.map_or(Nanos::MAX, |at| since(base, at));
+        let timer = timer.map_or(Nanos::MAX, |at| since(base, at).next_multiple_of(TIMER_TICK));
         let answer = self.answers.front().map_or(Nanos::MAX, |(at, _)| *at);
         timer.min(answer)
     }
@@ -295,7 +299,9 @@ impl<'a> Server<'a> {
                     }
                     return;
                 }
-                self.busy_until = now + nanos(self.setup.server.hello_time.of(self.resumes));
+                let server = &self.setup.server;
+                self.busy_until =
+                    now + nanos(server.hello_time.of(self.resumes) + server.wake_time);
                 self.incoming = Some(incoming);
             }
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
@@ -349,7 +355,8 @@ impl<'a> Server<'a> {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
             let _ = read_from(connection, stream);
         }
-        let think = nanos(self.setup.server.think_time);
+        let server = &self.setup.server;
+        let think = nanos(server.think_time + server.wake_time);
         self.streams.retain(|stream| {
             let (_, whole) = read_from(connection, *stream);
             if whole {

@@ -23,7 +23,7 @@ use super::tls::Machines;
 use super::{PredictError, Session, Setup, Way};
 use crate::timeline::Connection;
 use host::{Client, Server};
-use record::Record;
+pub(super) use record::Record;
 
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;
@@ -48,18 +48,49 @@ pub(super) fn connection(
     way: &Way,
     base: Instant,
 ) -> Result<Connection, PredictError> {
+    let played = play(setup, way, base, None)?;
+    Ok(played.record.finish(setup, way))
+}
+
+/// A datagram: which way it goes, and which of that way's it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Datagram {
+    pub up: bool,
+    pub index: usize,
+}
+
+/// A connection, played.
+pub(super) struct Played {
+    pub record: Record,
+    /// When each datagram left, up and down.
+    pub up: Vec<Nanos>,
+    pub down: Vec<Nanos>,
+}
+
+/// Plays a connection; `lost` is lost besides what the path loses.
+pub(super) fn play(
+    setup: &Setup,
+    way: &Way,
+    base: Instant,
+    lost: Option<Datagram>,
+) -> Result<Played, PredictError> {
     let machines = Machines::new(setup, way)?;
     let configs = Configs::new(&machines, way, setup.path.seed)?;
     if way.session != Session::Full {
-        // The one before leaves the session, and a proof of the address. Nothing of it is lost.
+        // The one before leaves the session, and a proof of the address. Nothing of it is lost, and its
+        // response is not of interest.
         let mut calm = setup.clone();
         calm.path.lose(0.0);
+        calm.exchange.response_bytes = 0;
         let full = Way { session: Session::Full, ..*way };
         Flow::new(&calm, &full, &configs, base)?.run(FAREWELL)?;
     }
-    let flow = Flow::new(setup, way, &configs, base)?;
-    let record = flow.run(0)?;
-    Ok(record.finish(setup, way))
+    let mut flow = Flow::new(setup, way, &configs, base)?;
+    if let Some(Datagram { up, index }) = lost {
+        let lane = if up { &mut flow.up } else { &mut flow.down };
+        lane.lost = Some(index);
+    }
+    flow.run(0)
 }
 
 struct Configs {
@@ -126,15 +157,23 @@ type Arriving = (Nanos, BytesMut);
 struct Lane {
     wire: Wire,
     datagrams: VecDeque<Arriving>,
+    /// When each left.
+    sent: Vec<Nanos>,
+    /// The one that is lost whatever the path does.
+    lost: Option<usize>,
 }
 
 impl Lane {
     fn new(link: &super::Link, seed: u64) -> Self {
-        Self { wire: Wire::new(link, seed), datagrams: VecDeque::new() }
+        let (datagrams, sent) = (VecDeque::new(), Vec::new());
+        Self { wire: Wire::new(link, seed), datagrams, sent, lost: None }
     }
 
     fn send(&mut self, now: Nanos, datagram: &[u8]) {
-        if let Some(at) = self.wire.carry(now, datagram.len() as u64 + HEADERS) {
+        let lost = self.lost == Some(self.sent.len());
+        self.sent.push(now);
+        let arrives = self.wire.carry(now, datagram.len() as u64 + HEADERS);
+        if let Some(at) = arrives.filter(|_| !lost) {
             self.datagrams.push_back((at, BytesMut::from(datagram)));
         }
     }
@@ -170,7 +209,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Runs until the response is whole, and `after` on.
-    fn run(mut self, after: Nanos) -> Result<Record, PredictError> {
+    fn run(mut self, after: Nanos) -> Result<Played, PredictError> {
         let mut now = 0;
         let mut until = None;
         self.client.act(self.at(0), 0, &mut self.up);
@@ -186,7 +225,8 @@ impl<'a> Flow<'a> {
             let timers = [self.client.next(self.base), self.server.next(self.base)];
             let next = arrivals.into_iter().chain(timers).min().unwrap_or(LIMIT);
             if until.is_some_and(|until| next > until || after == 0) {
-                return Ok(self.client.record);
+                let (up, down) = (self.up.sent, self.down.sent);
+                return Ok(Played { record: self.client.record, up, down });
             }
             if next >= LIMIT {
                 return Err(PredictError::Stalled { what: "no response within ten minutes" });

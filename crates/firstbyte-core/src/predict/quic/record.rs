@@ -18,7 +18,7 @@ use crate::wire::quic::{PacketKind, packets};
 
 /// Times and facts as they come.
 #[derive(Default)]
-pub(super) struct Record {
+pub(in crate::predict) struct Record {
     first_sent: Option<Nanos>,
     handshake_complete: Option<Nanos>,
     handshake_confirmed: Option<Nanos>,
@@ -131,13 +131,13 @@ impl Record {
         });
     }
 
-    pub(super) fn finish(self, setup: &Setup, way: &Way) -> Connection {
+    pub(in crate::predict) fn finish(self, setup: &Setup, way: &Way) -> Connection {
         let mut connection =
             Connection { url: setup.exchange.url.clone(), ..Connection::default() };
         let reused = way.reuse == Reuse::Reused;
         let before = match reused {
             true => setup.client.start_time,
-            false => before_first_packet(setup, &mut connection),
+            false => before_first_packet(setup, &mut connection) + setup.client.key_share_time,
         };
         let shift =
             |at: Nanos| stamp((at + nanos(before)).cast_signed() - self.origin.cast_signed());

@@ -12,7 +12,7 @@ mod wire;
 use std::time::Duration;
 
 use super::dialogue::{Dialogue, Side, Step};
-use super::{CongestionControl, PredictError, Setup};
+use super::{CongestionControl, Path, PredictError, Setup};
 use receiver::Receiver;
 use sender::{Outgoing, Sender};
 use wire::Packet;
@@ -61,6 +61,8 @@ struct Host<'a> {
     /// When the next step is written, once what it needs is there.
     due: Option<Nanos>,
     last_written: Nanos,
+    /// What it takes to notice that something has arrived.
+    wake: Nanos,
 }
 
 impl Host<'_> {
@@ -75,39 +77,44 @@ impl Host<'_> {
             && let Some(step) = self.steps.get(self.next_step)
             && self.receiver.next >= step.needs
         {
-            self.due = Some(now.max(self.last_written) + nanos(step.after));
+            // Who has just written is awake.
+            let wake = if now > self.last_written { self.wake } else { 0 };
+            self.due = Some(now.max(self.last_written) + wake + nanos(step.after));
         }
     }
 }
 
-/// Plays `dialogue` until the client has the whole response.
+/// Plays `dialogue` over `path` until the client has the whole response. The rest of the setup says how
+/// the hosts behave.
 ///
 /// # Errors
 /// It never does.
 pub(super) fn play(
     dialogue: &Dialogue,
     setup: &Setup,
+    path: &Path,
     observer: &mut impl Observer,
 ) -> Result<(), PredictError> {
-    let path = &setup.path;
     let mut random = fastrand::Rng::with_seed(path.seed);
     let up = Wire::new(&path.up, random.u64(..));
     let down = Wire::new(&path.down, random.u64(..));
     let mss = u64::from(path.mss.max(1));
     let mut flow = Flow { up, down, mss, now: 0, observer };
     let (connected, rtt) = flow.connect()?;
-    let host = |side: Side, control, window| Host {
+    let host = |side: Side, control, window, wake| Host {
         sender: Sender::new(control, window, mss, rtt),
         receiver: Receiver::default(),
         steps: &dialogue.of(side).steps,
         next_step: 0,
         due: None,
         last_written: 0,
+        wake: nanos(wake),
     };
     // What the client sends is small: its window never matters but with uploads.
-    let mut client = host(Side::Client, CongestionControl::Cubic, 10);
+    let mut client = host(Side::Client, CongestionControl::Cubic, 10, setup.client.wake_time);
     let server = &setup.server;
-    let mut server = host(Side::Server, server.congestion_control, server.initial_window);
+    let (control, window) = (server.congestion_control, server.initial_window);
+    let mut server = host(Side::Server, control, window, server.wake_time);
     client.prepare(connected);
     flow.run(&mut client, &mut server, dialogue.places.response_end)
 }
