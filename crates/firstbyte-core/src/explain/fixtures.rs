@@ -30,6 +30,8 @@ pub(super) struct Path {
     pub resumed: bool,
     pub body: u64,
     pub timing: Option<&'static str>,
+    /// Session tickets come a round trip after the request.
+    pub tickets: bool,
 }
 
 impl Default for Path {
@@ -50,6 +52,7 @@ impl Default for Path {
             resumed: false,
             body: 2_000,
             timing: None,
+            tickets: true,
         }
     }
 }
@@ -133,6 +136,9 @@ impl Path {
         c.marks.set(Mark::RequestStart, at(now));
         c.marks.set(Mark::RequestEnd, at(now));
         c.flights.push(flight(Direction::Sent, &[(now, 300)]));
+        if self.tickets {
+            c.flights.push(flight(Direction::Received, &[(now + self.rtt, 200)]));
+        }
         now += self.rtt + self.think;
         c.marks.set(Mark::ResponseStart, at(now));
         let mut response = vec![(now, 300)];

@@ -51,6 +51,31 @@ fn each_fault_is_one_finding_and_costs_what_it_takes() {
 }
 
 #[test]
+fn a_response_held_back_behind_tickets_is_no_slow_server() {
+    let reused_is_fast = |path: &Path| {
+        let mut evidence = healthy(path);
+        evidence.ways.retain(|(kind, _)| *kind != WayKind::Reused);
+        evidence.ways.push((WayKind::Reused, Path::default().way(20)));
+        evidence
+    };
+    let path = Path { think: 30_000 + 41_000, ..Path::default() };
+    assert_eq!(kinds(&healthy(&path)), ["slow-server"], "it is as slow without tickets");
+    let found = findings(&reused_is_fast(&path));
+    assert_eq!((found.len(), found[0].kind, found[0].cost), (1, FindingKind::Nagle, ms(71.0)));
+    let slow = Path { think: 120_000, ..Path::default() };
+    assert_eq!(kinds(&reused_is_fast(&slow)), ["slow-server"], "no acknowledgement takes 90 ms");
+}
+
+#[test]
+fn early_data_after_a_retry_request_is_no_finding_of_its_own() {
+    let path = Path { retry_request: true, ..Path::default() };
+    let mut evidence = healthy(&path);
+    evidence.ways.retain(|(kind, _)| *kind != WayKind::EarlyData);
+    evidence.ways.push((WayKind::EarlyData, lacking(&path, Shortfall::EarlyDataRejected)));
+    assert_eq!(kinds(&evidence), ["hello-retry-request"]);
+}
+
+#[test]
 fn what_servers_do_not_offer_is_found_by_trying() {
     let sound = Path::default();
     let with = |kind: WayKind, way: Way| {

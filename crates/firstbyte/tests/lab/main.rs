@@ -9,6 +9,7 @@
 mod commands;
 mod demo;
 mod faults;
+mod explain;
 mod flights;
 mod processes;
 mod quic;

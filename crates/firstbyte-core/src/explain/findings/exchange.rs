@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Seen, bytes, ms, part, round_trips, stalls};
-use crate::explain::{Change, Finding, FindingKind, Saving};
+use crate::explain::{Change, Finding, FindingKind, Saving, WayKind};
 use crate::split::Split;
-use crate::timeline::{Connection, PhaseName};
+use crate::timeline::{Connection, Direction, Mark, PhaseName};
 
 /// A static page takes a server less than a millisecond.
 const THINKING: Duration = Duration::from_millis(5);
@@ -14,7 +14,8 @@ const SLOW_CLIENT: Duration = Duration::from_millis(10);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     redirects(seen, found);
-    slow_server(seen, found);
+    let held = held_response(seen, found);
+    slow_server(seen, held, found);
     pause(seen, found);
     slow_start(seen, found);
     slow_client(seen, found);
@@ -57,9 +58,64 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let think = |c: &Connection| part(c, PhaseName::Wait, |parts| parts.server);
-    let (time, total) = (seen.median(think), seen.median(|c| Split::of(c).total()));
+/// How long before the response the last thing that is not of it had arrived (session tickets, the
+/// server's settings); absent where nothing had.
+fn after_tickets(connection: &Connection) -> Option<Duration> {
+    let (asked, answered) =
+        (connection.marks.at(Mark::RequestEnd)?, connection.marks.at(Mark::ResponseStart)?);
+    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    let chunks = received.flat_map(|flight| &flight.chunks).map(|chunk| chunk.stamp.at);
+    let last = chunks.filter(|at| *at > asked && *at < answered).max()?;
+    Some(answered.since(last))
+}
+
+fn think(connection: &Connection) -> Duration {
+    part(connection, PhaseName::Wait, |parts| parts.server)
+}
+
+/// A response that Nagle's algorithm holds back behind session tickets. It looks like a slow server, but
+/// for two things: it comes a delayed acknowledgement and a round trip after the tickets, and where
+/// there are none, on an open connection, it is fast. Gives what it costs.
+fn held_response(seen: &Seen<'_>, found: &mut Vec<Finding>) -> Duration {
+    let Some(rtt) = seen.rtt else { return Duration::ZERO };
+    let delayed = |c: &Connection| {
+        let rtt = Split::of(c).rtt.unwrap_or(rtt);
+        after_tickets(c).and_then(|gap| gap.checked_sub(rtt)).is_some_and(is_delay)
+    };
+    let reused = seen.evidence.way(WayKind::Reused).and_then(|way| way.median(|c| Some(think(c))));
+    let time = seen.median(|c| think(c).min(after_tickets(c).unwrap_or_default()));
+    let Some(reused) = reused.filter(|reused| *reused < time / 4) else { return Duration::ZERO };
+    if !seen.most(delayed) {
+        return Duration::ZERO;
+    }
+    found.push(Finding {
+        kind: FindingKind::Nagle,
+        title: NAGLE.into(),
+        cost: time,
+        evidence: format!(
+            "in {} of {} connections the response came a round trip and the delay of an \
+             acknowledgement (40 or 200 ms) after the session tickets; on an open connection, where \
+             there are none, the server takes {}",
+            seen.how_many(delayed),
+            seen.count(),
+            ms(reused)
+        ),
+        advice: NODELAY.into(),
+        concerns: None,
+        change: None,
+        saving: Saving { predicted: Some(time), measured: None },
+    });
+    time
+}
+
+const NAGLE: &str = "the server waits for a delayed acknowledgement (Nagle's algorithm)";
+const NODELAY: &str = "turn Nagle's algorithm off at the server (TCP_NODELAY; nginx: tcp_nodelay on), \
+                       or write all that is there at once";
+
+/// `held` of the server's time is known not to be its work.
+fn slow_server(seen: &Seen<'_>, held: Duration, found: &mut Vec<Finding>) {
+    let time = seen.median(think).saturating_sub(held);
+    let total = seen.median(|c| Split::of(c).total());
     let uncertain = seen.subject.median(|c| Split::of(c).server_uncertainty()).unwrap_or_default();
     if time < THINKING.max(total / 20).max(uncertain) {
         return;
@@ -86,11 +142,13 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 /// Whether a pause is a delayed acknowledgement's: 40 ms on Linux, 200 ms elsewhere, whatever the
 /// round trip; with the round trip in it where the server had sent less than a segment.
 fn is_delayed_ack(pause: Duration, rtt: Duration) -> bool {
-    let matches = |time: Duration| {
-        let ms = time.as_secs_f64() * 1e3;
-        (36.0..=55.0).contains(&ms) || (190.0..=225.0).contains(&ms)
-    };
-    matches(pause) || pause.checked_sub(rtt).is_some_and(matches)
+    is_delay(pause) || pause.checked_sub(rtt).is_some_and(is_delay)
+}
+
+/// Whether acknowledgements are delayed by so much.
+fn is_delay(time: Duration) -> bool {
+    let ms = time.as_secs_f64() * 1e3;
+    (36.0..=55.0).contains(&ms) || (190.0..=225.0).contains(&ms)
 }
 
 fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
@@ -111,7 +169,7 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let finding = if delayed * 2 > seen.count() {
         Finding {
             kind: FindingKind::Nagle,
-            title: "the server waits for a delayed acknowledgement (Nagle's algorithm)".into(),
+            title: NAGLE.into(),
             cost: time,
             evidence: format!(
                 "it stood still {place} for {}, in {delayed} of {} connections: 40 or 200 ms beyond \
@@ -119,10 +177,7 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 ms(time),
                 seen.count()
             ),
-            advice:
-                "turn Nagle's algorithm off at the server (TCP_NODELAY; nginx: tcp_nodelay on), or \
-                     write header and body at once"
-                    .into(),
+            advice: NODELAY.into(),
             concerns: None,
             change: None,
             saving: Saving { predicted: Some(time), measured: None },

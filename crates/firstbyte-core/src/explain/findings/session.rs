@@ -12,7 +12,9 @@ const REPEATED: &str = "repeated visits";
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let resumes = resumption(seen, found);
-    if resumes {
+    // A HelloRetryRequest rejects early data (RFC 8446 §4.2.10): that is found by itself.
+    let retried = found.iter().any(|f| f.kind == FindingKind::HelloRetryRequest);
+    if resumes && !retried {
         early_data(seen, found);
     }
     reuse(seen, found);

@@ -1,0 +1,97 @@
+//! `explain` in the shipped scenarios: each fault is one finding, and nothing else is found.
+
+use serde_json::Value;
+
+use crate::support::{PROGRAM, alone, firstbyte, run, text};
+
+const MS: f64 = 1e6;
+
+/// Explains `url` in the lab of a shipped scenario.
+fn explain(scenario: &str, arguments: &[&str]) -> Value {
+    let mut command = firstbyte(&["lab", "run", scenario, "--", PROGRAM, "explain", "--json"]);
+    let output = run(command.args(arguments));
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{scenario}: {:?}\n{stderr}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn findings(explanation: &Value) -> Vec<(&str, f64)> {
+    let findings = explanation["findings"].as_array().unwrap();
+    let one = |f: &'_ Value| f["cost_ns"].as_f64().unwrap() / MS;
+    findings.iter().map(|f| (f["kind"].as_str().unwrap(), one(f))).collect()
+}
+
+/// The terms add up to the total; what is unexplained is less than 2 % of it.
+fn assert_explained(scenario: &str, explanation: &Value) {
+    let equation = &explanation["equation"];
+    let total = equation["total_ns"].as_u64().unwrap();
+    let terms = equation["terms"].as_array().unwrap();
+    let sum: u64 = terms.iter().map(|term| term["ns"].as_u64().unwrap()).sum();
+    assert_eq!(sum, total, "{scenario}");
+    let unexplained = terms.iter().find(|term| term["kind"] == "unexplained");
+    let unexplained = unexplained.map_or(0, |term| term["ns"].as_u64().unwrap());
+    assert!(unexplained * 50 < total, "{scenario}: {unexplained} of {total} ns are unexplained");
+}
+
+/// Scenario, what is found and what it costs at least and at most, in milliseconds.
+const FAULTS: [(&str, &str, f64, f64); 12] = [
+    ("nagle", "nagle", 68.0, 90.0),
+    ("syn-loss", "syn-loss", 990.0, 1_100.0),
+    ("big-chain", "large-chain", 29.0, 32.0),
+    ("hrr", "hello-retry-request", 29.0, 32.0),
+    ("slow-dns", "slow-dns", 110.0, 140.0),
+    ("slow-aaaa", "late-aaaa", 45.0, 60.0),
+    ("broken-ipv6", "fallback", 245.0, 275.0),
+    ("no-tickets", "no-resumption", 0.2, 15.0),
+    ("slow-server", "slow-server", 119.0, 130.0),
+    ("quic-retry", "quic-retry", 29.0, 33.0),
+    ("redirect-chain", "redirects", 150.0, 185.0),
+    ("clean", "", 0.0, 0.0),
+];
+
+#[test]
+fn each_fault_is_found_and_nothing_beside_it() {
+    let _alone = alone();
+    for (scenario, kind, least, most) in FAULTS {
+        let url = match scenario {
+            "redirect-chain" => "http://redirect-chain.test/".to_owned(),
+            _ => format!("https://www.{scenario}.test/"),
+        };
+        let explanation = explain(scenario, &["-n", "4", &url]);
+        assert_explained(scenario, &explanation);
+        let found = findings(&explanation);
+        if kind.is_empty() {
+            assert_eq!(found, [], "{scenario}");
+            continue;
+        }
+        assert_eq!(found.len(), 1, "{scenario}: {found:?}");
+        let (name, cost) = found[0];
+        assert_eq!(name, kind, "{scenario}");
+        assert!((least..=most).contains(&cost), "{scenario}: {kind} costs {cost} ms");
+    }
+}
+
+#[test]
+fn half_a_second_for_eight_milliseconds_is_six_round_trips() {
+    let _alone = alone();
+    let explanation =
+        explain("curl-length", &["-n", "5", "https://far.curl-length.test/", "--server-log-ms", "8"]);
+    assert_explained("curl-length", &explanation);
+    let equation = &explanation["equation"];
+    assert_eq!(equation["round_trips"], 6);
+    let trips = |kind: &str, span: &str| {
+        let terms = equation["terms"].as_array().unwrap();
+        let term = terms.iter().find(|term| term["kind"] == kind && term["span"] == span);
+        term.map(|term| term["round_trips"].as_u64().unwrap())
+    };
+    assert_eq!(trips("round-trips", "tcp"), Some(1));
+    assert_eq!(trips("round-trips", "tls"), Some(2));
+    assert_eq!(trips("stalls", "tls"), Some(2));
+    assert_eq!(trips("round-trips", "request"), Some(1));
+    let names: Vec<&str> = findings(&explanation).iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["large-chain", "tls-1.2"]);
+    let large = &explanation["findings"][0];
+    let saves = large["saving_predicted_ns"].as_f64().unwrap() / MS;
+    assert!((160.0..170.0).contains(&saves), "a chain that fits saves {saves} ms");
+    assert_eq!(explanation["server"][0]["witness"], "log");
+}
