@@ -11,6 +11,7 @@ pub mod explain;
 pub mod passive;
 pub mod predict;
 pub mod run;
+pub mod sequence;
 pub mod split;
 pub mod stats;
 pub mod timeline;

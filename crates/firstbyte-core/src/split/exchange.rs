@@ -9,6 +9,8 @@ use crate::timeline::{AttemptOutcome, Chunk, Connection, Direction, Mark, Offset
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     length: Duration,
+    /// When data went on arriving.
+    pub end: Offset,
     /// At least a segment's worth of bytes had come before: a congestion window may have been full.
     after_segment: bool,
 }
@@ -16,6 +18,8 @@ pub(super) struct Gap {
 /// A wait for an answer, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
+    /// When the wait began.
+    pub start: Offset,
     /// Whether something was sent that this answers; otherwise data went on arriving.
     pub is_wait: bool,
     /// From the departure of the last byte sent to the arrival of the first of the answer.
@@ -27,61 +31,83 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    fn wait(waited: Duration) -> Self {
-        Self { is_wait: true, waited, answering: Duration::ZERO, gaps: Vec::new() }
+    fn wait(start: Offset, end: Offset) -> Self {
+        let waited = end.since(start);
+        Self { start, is_wait: true, waited, answering: Duration::ZERO, gaps: Vec::new() }
     }
 
-    /// What gaps hold besides round trips: the sender stood still although nothing it had sent was
-    /// left to be acknowledged, or for longer than an acknowledgement takes.
-    pub(super) fn pause(&self, rtt: Duration) -> Duration {
-        /// Shorter gaps are the path's jitter, and the rate of the link.
-        const SHORTEST: Duration = Duration::from_millis(5);
-        let beyond = self.gaps.iter().map(|gap| {
-            let allowed = if gap.after_segment { rtt } else { Duration::ZERO };
-            gap.length.saturating_sub(allowed)
-        });
-        beyond.filter(|pause| *pause >= SHORTEST.max(rtt / 8)).sum()
-    }
-
-    /// Gaps so long that the sender must have waited for acknowledgements: a full congestion
-    /// window costs one round trip (RFC 5681 §3.1), counted from its first segment. A sender that
-    /// paces spreads the window's segments over part of that time, so the gap left is shorter.
-    pub(super) fn stalls(&self, rtt: Duration) -> u32 {
-        /// On the shortest paths a pause of the machine is longer than the round trip.
-        const SHORTEST: Duration = Duration::from_micros(500);
-        let stalled = |gap: &&Gap| gap.after_segment && gap.length >= (rtt / 2).max(SHORTEST);
-        let stalled = self.gaps.iter().filter(stalled).count();
-        u32::try_from(stalled).unwrap_or(u32::MAX)
+    /// Gaps that hold more than the path's jitter and the rate of the link.
+    pub(super) fn halts(&self, rtt: Duration) -> impl Iterator<Item = Halt> + '_ {
+        let halt = move |gap: &Gap| {
+            let (stalled, pause) = (gap.is_stall(rtt), gap.pause(rtt));
+            Halt { end: gap.end, stalled, pause }
+        };
+        self.gaps.iter().map(halt).filter(|halt| halt.stalled || !halt.pause.is_zero())
     }
 }
 
-/// The time of one phase, sorted.
+/// The sender stood still in the middle of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Halt {
+    /// When data went on arriving.
+    pub end: Offset,
+    /// For a round trip: its congestion window was full.
+    pub stalled: bool,
+    /// For so long besides.
+    pub pause: Duration,
+}
+
+impl Gap {
+    /// What it holds besides a round trip: the sender stood still although nothing it had sent was
+    /// left to be acknowledged, or for longer than an acknowledgement takes.
+    fn pause(&self, rtt: Duration) -> Duration {
+        /// Shorter gaps are the path's jitter, and the rate of the link.
+        const SHORTEST: Duration = Duration::from_millis(5);
+        let allowed = if self.after_segment { rtt } else { Duration::ZERO };
+        let beyond = self.length.saturating_sub(allowed);
+        if beyond >= SHORTEST.max(rtt / 8) { beyond } else { Duration::ZERO }
+    }
+
+    /// So long that the sender must have waited for acknowledgements: a full congestion window
+    /// costs one round trip (RFC 5681 §3.1), counted from its first segment. A sender that paces
+    /// spreads the window's segments over part of that time, so the gap left is shorter.
+    fn is_stall(&self, rtt: Duration) -> bool {
+        /// On the shortest paths a pause of the machine is longer than the round trip.
+        const SHORTEST: Duration = Duration::from_micros(500);
+        self.after_segment && self.length >= (rtt / 2).max(SHORTEST)
+    }
+}
+
+/// What went on, as far as can be said without the round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The name service was waited for.
+    Resolver,
+    /// The client was at work.
+    Client,
+    /// Between the first and the last byte of a flight sent.
+    Sending,
+    /// Before the winning attempt, while another was tried.
+    Fallback,
+    /// After something was sent that was not answered within the phase.
+    Unanswered,
+    /// An exchange, by its index.
+    Exchange(usize),
+}
+
+/// The time of one phase, sorted: steps one behind the other, without gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Walk {
     pub phase: Phase,
     pub exchanges: Vec<Exchange>,
-    /// The client was at work.
-    pub client: Duration,
-    /// Between the first and the last byte of flights sent.
-    pub sending: Duration,
-    /// Before the winning attempt, while another was tried.
-    pub fallback: Duration,
-    /// After something was sent that was not answered within the phase.
-    pub unanswered: Duration,
+    pub steps: Vec<(Offset, Offset, Step)>,
 }
 
 impl Walk {
     pub(super) fn of(connection: &Connection, phase: Phase) -> Self {
-        let mut walk = Self {
-            phase,
-            exchanges: Vec::new(),
-            client: Duration::ZERO,
-            sending: Duration::ZERO,
-            fallback: Duration::ZERO,
-            unanswered: Duration::ZERO,
-        };
+        let mut walk = Self { phase, exchanges: Vec::new(), steps: Vec::new() };
         match phase.name {
-            PhaseName::Resolve => {}
+            PhaseName::Resolve => walk.resolve(connection),
             PhaseName::Connect => walk.connect(connection),
             PhaseName::Tls | PhaseName::Quic => walk.flights(connection),
             PhaseName::Send => walk.send(connection),
@@ -91,17 +117,38 @@ impl Walk {
         walk
     }
 
+    fn step(&mut self, start: Offset, end: Offset, step: Step) {
+        if end > start {
+            self.steps.push((start, end, step));
+        }
+    }
+
+    fn exchange(&mut self, exchange: Exchange) {
+        let end = exchange.start + exchange.waited + exchange.answering;
+        self.step(exchange.start, end, Step::Exchange(self.exchanges.len()));
+        self.exchanges.push(exchange);
+    }
+
+    fn resolve(&mut self, connection: &Connection) {
+        let Phase { start, end, .. } = self.phase;
+        // Without a question asked there was nobody to wait for.
+        let asked = connection.marks.at(Mark::DomainLookupStart).unwrap_or(end);
+        let asked = asked.clamp(start, end);
+        self.step(start, asked, Step::Client);
+        self.step(asked, end, Step::Resolver);
+    }
+
     fn connect(&mut self, connection: &Connection) {
         let Phase { start, end, complete, .. } = self.phase;
         let begun = connection.marks.at(Mark::ConnectStart).unwrap_or(start).clamp(start, end);
-        self.client = begun.since(start);
+        self.step(start, begun, Step::Client);
         let winner = connection.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won);
         let syn = winner.map_or(begun, |a| a.start).clamp(begun, end);
         if complete {
-            self.fallback = syn.since(begun);
-            self.exchanges.push(Exchange::wait(end.since(syn)));
+            self.step(begun, syn, Step::Fallback);
+            self.exchange(Exchange::wait(syn, end));
         } else {
-            self.unanswered = end.since(begun);
+            self.step(begun, end, Step::Unanswered);
         }
     }
 
@@ -117,12 +164,13 @@ impl Walk {
             let last = flight.last().clamp(first, end.max(first));
             match flight.direction {
                 Direction::Sent => {
-                    self.client += first.since(cursor);
-                    self.sending += last.since(first);
+                    self.step(cursor, first, Step::Client);
+                    self.step(first, last, Step::Sending);
                     waiting = true;
                 }
                 Direction::Received => {
-                    self.exchanges.push(Exchange {
+                    self.exchange(Exchange {
+                        start: cursor,
                         is_wait: waiting,
                         waited: first.since(cursor),
                         answering: last.since(first),
@@ -133,12 +181,8 @@ impl Walk {
             }
             cursor = last;
         }
-        let rest = end.since(cursor);
-        if waiting && !complete {
-            self.unanswered += rest;
-        } else {
-            self.client += rest;
-        }
+        let rest = if waiting && !complete { Step::Unanswered } else { Step::Client };
+        self.step(cursor, end, rest);
     }
 
     fn send(&mut self, connection: &Connection) {
@@ -150,17 +194,17 @@ impl Walk {
             Some(flight) => flight.last().clamp(first, end),
             None => first,
         };
-        self.client = first.since(start);
-        self.sending = last.since(first);
-        self.unanswered = end.since(last);
+        self.step(start, first, Step::Client);
+        self.step(first, last, Step::Sending);
+        self.step(last, end, Step::Unanswered);
     }
 
     fn wait(&mut self) {
         let Phase { start, end, complete, .. } = self.phase;
         if complete {
-            self.exchanges.push(Exchange::wait(end.since(start)));
+            self.exchange(Exchange::wait(start, end));
         } else {
-            self.unanswered = end.since(start);
+            self.step(start, end, Step::Unanswered);
         }
     }
 
@@ -173,7 +217,8 @@ impl Walk {
             .iter()
             .filter(|f| f.direction == Direction::Received)
             .flat_map(|f| &f.chunks);
-        self.exchanges.push(Exchange {
+        self.exchange(Exchange {
+            start,
             is_wait: false,
             waited: Duration::ZERO,
             answering: end.since(start),
@@ -204,7 +249,8 @@ fn gaps<'a>(
             continue;
         }
         if let Some(previous) = previous {
-            gaps.push(Gap { length: at.since(previous), after_segment: arrived >= mss });
+            let (length, after_segment) = (at.since(previous), arrived >= mss);
+            gaps.push(Gap { length, end: at, after_segment });
         }
         arrived += chunk.bytes;
         previous = Some(at);

@@ -5,13 +5,16 @@
 
 mod exchange;
 mod phase;
+mod stretch;
 
 use std::time::Duration;
 
 pub use phase::{Phase, phases, total};
+pub use stretch::{Part, Place, Stretch};
 
-use crate::timeline::{Connection, Mark, PhaseName};
-use exchange::{Exchange, Walk};
+use crate::timeline::{Connection, Offset, PhaseName};
+use exchange::Walk;
+use stretch::Laid;
 
 /// The parts of a stretch of time. They add up to it exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +58,20 @@ impl Parts {
     /// What the parts add up to.
     pub fn sum(&self) -> Duration {
         self.named().into_iter().map(|(_, d)| d).sum()
+    }
+
+    fn part(&mut self, part: Part) -> &mut Duration {
+        match part {
+            Part::Resolver => &mut self.resolver,
+            Part::Network => &mut self.network,
+            Part::Variation => &mut self.variation,
+            Part::Server => &mut self.server,
+            Part::Client => &mut self.client,
+            Part::Transfer => &mut self.transfer,
+            Part::Pause => &mut self.pause,
+            Part::Fallback => &mut self.fallback,
+            Part::Unexplained => &mut self.unexplained,
+        }
     }
 
     fn add(&mut self, other: &Self) {
@@ -102,20 +119,26 @@ pub struct Split {
 impl Split {
     /// Splits `connection`.
     pub fn of(connection: &Connection) -> Self {
-        let phases = phases(connection);
-        let walks: Vec<Walk> = phases.iter().map(|phase| Walk::of(connection, *phase)).collect();
+        Self::in_order(connection).0
+    }
+
+    /// Splits `connection`, and says when what was: the stretches lie one behind the other without
+    /// gaps, and those of one part are that part.
+    pub fn in_order(connection: &Connection) -> (Self, Course) {
+        let walks: Vec<Walk> =
+            phases(connection).into_iter().map(|phase| Walk::of(connection, phase)).collect();
         let rtt = round_trip_time(connection, &walks);
-        let phases: Vec<PhaseSplit> = phases
-            .into_iter()
-            .zip(&walks)
-            .map(|(phase, walk)| split_phase(connection, phase, walk, rtt))
-            .collect();
+        let mut laid = Laid::default();
+        let phases: Vec<PhaseSplit> =
+            walks.iter().map(|walk| split_phase(walk, rtt, &mut laid)).collect();
         let mut parts = Parts::default();
         for phase in &phases {
             parts.add(&phase.parts);
         }
         let round_trips = phases.iter().map(|p| p.round_trips).sum();
-        Self { rtt, rtt_spread: rtt_spread(connection, rtt), phases, parts, round_trips }
+        let spread = rtt_spread(connection, rtt);
+        let split = Self { rtt, rtt_spread: spread, phases, parts, round_trips };
+        (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
     /// The split of one phase, if it happened.
@@ -132,6 +155,15 @@ impl Split {
     pub fn server_uncertainty(&self) -> Option<Duration> {
         self.rtt_spread.map(|spread| spread * self.round_trips)
     }
+}
+
+/// A connection's time in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Stretches, one behind the other from the origin on, without gaps.
+    pub stretches: Vec<Stretch>,
+    /// When data went on arriving after its sender had stood still in the middle of an answer.
+    pub resumed: Vec<Offset>,
 }
 
 /// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
@@ -185,80 +217,15 @@ fn rtt_spread(connection: &Connection, rtt: Option<Duration>) -> Option<Duration
         .map(|largest| largest.saturating_sub(rtt))
 }
 
-fn split_phase(
-    connection: &Connection,
-    phase: Phase,
-    walk: &Walk,
-    rtt: Option<Duration>,
-) -> PhaseSplit {
-    let mut parts = Parts { client: walk.client, transfer: walk.sending, ..Parts::default() };
-    let (mut round_trips, mut stalls) = (0, 0);
-    parts.unexplained = walk.unanswered;
-    match phase.name {
-        PhaseName::Resolve => {
-            // Without a question asked there was nobody to wait for.
-            let asked = connection.marks.at(Mark::DomainLookupStart).unwrap_or(phase.end);
-            let asked = asked.clamp(phase.start, phase.end);
-            parts.client = asked.since(phase.start);
-            parts.resolver = phase.duration().saturating_sub(parts.client);
-        }
-        PhaseName::Connect => {
-            parts.fallback = walk.fallback;
-            for exchange in &walk.exchanges {
-                let network = rtt.unwrap_or(exchange.waited).min(exchange.waited);
-                round_trips += 1;
-                parts.network += network;
-                parts.variation += exchange.waited - network;
-            }
-        }
-        PhaseName::Tls
-        | PhaseName::Quic
-        | PhaseName::Send
-        | PhaseName::Wait
-        | PhaseName::Receive => {
-            for exchange in &walk.exchanges {
-                let counted = split_exchange(exchange, rtt, &mut parts);
-                round_trips += counted.round_trips;
-                stalls += counted.stalls;
-            }
-        }
+fn split_phase(walk: &Walk, rtt: Option<Duration>, stretches: &mut Laid) -> PhaseSplit {
+    let from = stretches.list.len();
+    let counted = stretches.lay(walk, rtt);
+    let mut parts = Parts::default();
+    for stretch in &stretches.list[from..] {
+        *parts.part(stretch.part) += stretch.duration();
     }
-    let left = phase.duration().saturating_sub(parts.sum());
-    parts.unexplained += left;
-    PhaseSplit { phase, round_trips, stalls, parts }
-}
-
-/// Round trips of an exchange, stalls among them.
-struct Counted {
-    round_trips: u32,
-    stalls: u32,
-}
-
-/// Adds one exchange to `parts` and counts the round trips in it.
-fn split_exchange(exchange: &Exchange, rtt: Option<Duration>, parts: &mut Parts) -> Counted {
-    let Some(rtt) = rtt else {
-        parts.unexplained += exchange.waited;
-        parts.transfer += exchange.answering;
-        return Counted { round_trips: 0, stalls: 0 };
-    };
-    let mut round_trips = 0;
-    if exchange.is_wait && exchange.waited >= rtt {
-        round_trips = 1;
-        parts.network += rtt;
-        parts.server += exchange.waited - rtt;
-    } else {
-        parts.unexplained += exchange.waited;
-    }
-    let mut stalls = exchange.stalls(rtt);
-    while rtt * stalls > exchange.answering {
-        stalls -= 1;
-    }
-    let rest = exchange.answering - rtt * stalls;
-    let pause = exchange.pause(rtt).min(rest);
-    parts.network += rtt * stalls;
-    parts.pause += pause;
-    parts.transfer += rest - pause;
-    Counted { round_trips: round_trips + stalls, stalls }
+    let (round_trips, stalls) = (counted.round_trips, counted.stalls);
+    PhaseSplit { phase: walk.phase, round_trips, stalls, parts }
 }
 
 #[cfg(test)]

@@ -1,0 +1,184 @@
+//! The arrows of flights: cut where the response begins, folded while it lasts.
+//!
+//! Input: flights and marks. Output: arrows, whose bytes are those of the flights.
+
+use std::time::Duration;
+
+use super::{Arrow, ArrowKind, Burst, Moment, half};
+use crate::split::Course;
+use crate::timeline::{Chunk, Connection, Direction, Flight, Mark, Offset};
+
+pub(super) fn of(connection: &Connection, rtt: Option<Duration>, course: &Course) -> Vec<Arrow> {
+    let away = rtt.map(half);
+    let to = Drawing { away, resumed: &course.resumed };
+    let marks = &connection.marks;
+    let begun = marks.at(Mark::ResponseStart);
+    let ended = marks.at(Mark::ResponseEnd);
+    let in_response =
+        |at: Offset| begun.is_some_and(|b| at >= b) && ended.is_none_or(|ended| at <= ended);
+    let mut arrows = Vec::new();
+    let mut response = Folded::default();
+    let mut meanwhile = Folded::default();
+    for flight in &connection.flights {
+        match flight.direction {
+            Direction::Received => {
+                let cut = |from: usize| {
+                    let inside = in_response(flight.chunks[from].stamp.at);
+                    let same = |c: &&Chunk| in_response(c.stamp.at) == inside;
+                    (from + flight.chunks[from..].iter().take_while(same).count(), inside)
+                };
+                let mut from = 0;
+                let mut messages = flight.messages.as_slice();
+                while from < flight.chunks.len() {
+                    let (to_chunk, inside) = cut(from);
+                    let chunks = &flight.chunks[from..to_chunk];
+                    let last = to_chunk == flight.chunks.len();
+                    let count = if last { messages.len() } else { names_before(messages, inside) };
+                    let (these, rest) = messages.split_at(count);
+                    messages = rest;
+                    from = to_chunk;
+                    match inside {
+                        true => response.add(chunks, these),
+                        false => arrows.push(to.arrow(ArrowKind::Flight, flight, chunks, these)),
+                    }
+                }
+            }
+            Direction::Sent if in_response(flight.first()) && is_upkeep(&flight.messages) => {
+                meanwhile.add(&flight.chunks, &flight.messages);
+            }
+            Direction::Sent => {
+                let kind = ArrowKind::Flight;
+                arrows.push(to.arrow(kind, flight, &flight.chunks, &flight.messages));
+            }
+        }
+    }
+    arrows.extend(to.folded(ArrowKind::Response, Direction::Received, &response));
+    arrows.extend(to.folded(ArrowKind::Meanwhile, Direction::Sent, &meanwhile));
+    mark_unanswered(connection, &mut arrows);
+    arrows
+}
+
+/// How many of `messages` lie before the response begins (or, `inside`, before it ends: then all).
+/// What stands before the response's first message came before it, or with it.
+fn names_before(messages: &[String], inside: bool) -> usize {
+    if inside {
+        return messages.len();
+    }
+    messages.iter().position(|name| begins_response(name)).unwrap_or(messages.len())
+}
+
+/// HEADERS (RFC 9113 §6.2), a status code where HTTP/1 has one.
+fn begins_response(name: &str) -> bool {
+    let bare = name.trim_start_matches('{').trim_end_matches('}');
+    bare == "HEADERS" || (bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether there is nothing among `messages` that a handshake or a request is made of.
+fn is_upkeep(messages: &[String]) -> bool {
+    const UPKEEP: [&str; 7] =
+        ["SETTINGS", "WINDOW_UPDATE", "PING", "1-RTT", "Handshake", "GOAWAY", "Alert"];
+    let upkeep = |name: &String| UPKEEP.contains(&name.trim_matches(['{', '}']));
+    messages.iter().all(upkeep)
+}
+
+/// Several flights drawn as one arrow.
+#[derive(Default)]
+struct Folded {
+    chunks: Vec<Chunk>,
+    messages: Vec<String>,
+}
+
+impl Folded {
+    fn add(&mut self, chunks: &[Chunk], messages: &[String]) {
+        self.chunks.extend_from_slice(chunks);
+        self.messages.extend_from_slice(messages);
+    }
+}
+
+struct Drawing<'a> {
+    /// How far the other side is.
+    away: Option<Duration>,
+    /// When data went on arriving after its sender had stood still; ascending.
+    resumed: &'a [Offset],
+}
+
+impl Drawing<'_> {
+    fn arrow(
+        &self,
+        kind: ArrowKind,
+        flight: &Flight,
+        chunks: &[Chunk],
+        messages: &[String],
+    ) -> Arrow {
+        Arrow {
+            kind,
+            direction: flight.direction,
+            messages: messages.to_vec(),
+            bursts: self.bursts(flight.direction, chunks),
+            unanswered: false,
+            remote: None,
+        }
+    }
+
+    fn folded(&self, kind: ArrowKind, direction: Direction, folded: &Folded) -> Option<Arrow> {
+        (!folded.chunks.is_empty()).then(|| Arrow {
+            kind,
+            direction,
+            messages: folded.messages.clone(),
+            bursts: match kind {
+                ArrowKind::Meanwhile => vec![self.burst(direction, &folded.chunks)],
+                _ => self.bursts(direction, &folded.chunks),
+            },
+            unanswered: false,
+            remote: None,
+        })
+    }
+
+    fn bursts(&self, direction: Direction, chunks: &[Chunk]) -> Vec<Burst> {
+        let goes_on = |_: &Chunk, next: &Chunk| {
+            direction == Direction::Sent || self.resumed.binary_search(&next.stamp.at).is_err()
+        };
+        chunks.chunk_by(goes_on).map(|chunks| self.burst(direction, chunks)).collect()
+    }
+
+    fn burst(&self, direction: Direction, chunks: &[Chunk]) -> Burst {
+        let first = chunks.first().map_or(Offset::ZERO, |chunk| chunk.stamp.at);
+        let last = chunks.last().map_or(first, |chunk| chunk.stamp.at);
+        let seen = Some(Moment::seen(first));
+        let (departed, arrived) = match direction {
+            Direction::Sent => (seen, self.away.map(|away| Moment::estimated(first + away))),
+            Direction::Received => (self.away.map(|away| Moment::estimated(first - away)), seen),
+        };
+        Burst {
+            departed,
+            arrived,
+            spread: last.since(first),
+            bytes: Some(chunks.iter().map(|chunk| chunk.bytes).sum()),
+            chunks: chunks.len(),
+        }
+    }
+}
+
+/// The last flight of a connection that was given up, where nothing says that it arrived.
+fn mark_unanswered(connection: &Connection, arrows: &mut [Arrow]) {
+    const GIVEN_UP: [&str; 3] = ["timed-out", "interrupted", "unreachable"];
+    let Some(failure) = &connection.failure else { return };
+    // QUIC's idle timeout has no name of its own; where nothing arrived there was no answer.
+    let heard = connection.flights.iter().any(|f| f.direction == Direction::Received);
+    let name = failure.cause.name();
+    if !GIVEN_UP.contains(&name) && (name != "quic" || heard) {
+        return;
+    }
+    let Some(flight) = connection.flights.last() else { return };
+    let arrived = flight.chunks.iter().any(|chunk| chunk.acknowledged.is_some());
+    if flight.direction == Direction::Received || arrived {
+        return;
+    }
+    let last = arrows.iter_mut().filter(|a| a.direction == Direction::Sent).max_by_key(|a| a.at());
+    if let Some(arrow) = last {
+        arrow.unanswered = true;
+        for burst in &mut arrow.bursts {
+            burst.arrived = None;
+        }
+    }
+}

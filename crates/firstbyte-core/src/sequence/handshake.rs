@@ -1,0 +1,140 @@
+//! The arrows of connection attempts: SYNs, those sent again, those to other addresses.
+//!
+//! Input: attempts and marks. Output: arrows. No packet of these is in a flight: their bytes are
+//! unknown, and the times of those sent again are TCP's timer's.
+
+use std::time::Duration;
+
+use super::{Arrow, ArrowKind, Burst, Moment, half};
+use crate::split::Split;
+use crate::timeline::{Attempt, AttemptOutcome, Connection, Direction, Mark, Offset, PhaseName};
+
+pub(super) fn arrows(connection: &Connection, split: &Split) -> Vec<Arrow> {
+    let quic = connection.facts.quic.is_some()
+        || connection.failure.as_ref().is_some_and(|f| f.phase == PhaseName::Quic);
+    let Some(begun) = connection.marks.at(Mark::ConnectStart) else { return Vec::new() };
+    let main = connection.attempts.iter().position(|a| a.outcome == AttemptOutcome::Won);
+    let main = main.or(connection.attempts.len().checked_sub(1));
+    let several = connection.attempts.len() > 1;
+    let mut arrows = Vec::new();
+    for (index, attempt) in connection.attempts.iter().enumerate() {
+        let is_main = Some(index) == main;
+        if quic && is_main {
+            continue; // its Initial is a flight
+        }
+        let until = attempt.end.or(connection.failure.as_ref().and_then(|f| f.at));
+        let from = arrows.len();
+        match attempt.outcome {
+            AttemptOutcome::Won => won(connection, attempt.start, split, &mut arrows),
+            _ => lost(attempt, until, is_main && !quic, &mut arrows),
+        }
+        for arrow in &mut arrows[from..] {
+            arrow.remote = several.then_some(attempt.remote);
+        }
+    }
+    if connection.attempts.is_empty() && !quic {
+        won(connection, begun, split, &mut arrows);
+    }
+    arrows
+}
+
+/// When a SYN that nobody answers is sent again, counted from the first: after 1 s, and then after
+/// twice as long each time (RFC 6298 §2, §5.5).
+const SENT_AGAIN: [u64; 6] = [1, 3, 7, 15, 31, 63];
+
+/// An attempt that was answered.
+fn won(connection: &Connection, start: Offset, split: &Split, arrows: &mut Vec<Arrow>) {
+    let Some(connected) = connection.marks.at(Mark::TcpConnected) else {
+        arrows.push(syn(0, Moment::seen(start), None));
+        return;
+    };
+    let again = sent_again(connection, start, connected, split.rtt);
+    let mut departed = Moment::seen(start);
+    for (index, &after) in SENT_AGAIN.iter().take(again).enumerate() {
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        arrows.push(Arrow { unanswered: true, ..syn(number, departed, None) });
+        departed = Moment::estimated(start + Duration::from_secs(after));
+    }
+    let there = departed.at + half(connected.since(departed.at));
+    let number = u32::try_from(again).unwrap_or(u32::MAX);
+    arrows.push(syn(number, departed, Some(Moment::estimated(there))));
+    arrows.push(packet(
+        ArrowKind::SynAck,
+        Direction::Received,
+        "SYN/ACK",
+        Some(Moment::estimated(there)),
+        Some(Moment::seen(connected)),
+    ));
+}
+
+/// How often the SYN was sent again before the one that was answered.
+fn sent_again(
+    connection: &Connection,
+    start: Offset,
+    connected: Offset,
+    rtt: Option<Duration>,
+) -> usize {
+    let tcp = connection.facts.tcp.as_ref();
+    if tcp.and_then(|t| t.retransmits) == Some(0) {
+        return 0;
+    }
+    let Some(rtt) = rtt else { return 0 };
+    // The kernel's timers run late, never early; the round trip may have been a little shorter.
+    let waited = connected.since(start).saturating_sub(rtt) + rtt / 4 + Duration::from_millis(10);
+    SENT_AGAIN.iter().take_while(|after| Duration::from_secs(**after) <= waited).count()
+}
+
+/// An attempt that led nowhere.
+fn lost(attempt: &Attempt, until: Option<Offset>, main: bool, arrows: &mut Vec<Arrow>) {
+    let kind = |retransmission| match main {
+        true => ArrowKind::Syn { retransmission },
+        false => ArrowKind::OtherAttempt,
+    };
+    let refused =
+        matches!(&attempt.outcome, AttemptOutcome::Failed { error } if error.contains("refused"));
+    if let (true, Some(end)) = (refused, until) {
+        let there = Some(Moment::estimated(attempt.start + half(end.since(attempt.start))));
+        let (sent, received) = (Direction::Sent, Direction::Received);
+        arrows.push(packet(kind(0), sent, "SYN", Some(Moment::seen(attempt.start)), there));
+        arrows.push(packet(ArrowKind::Reset, received, "RST", there, Some(Moment::seen(end))));
+        return;
+    }
+    let waited = until.map_or(Duration::ZERO, |end| end.since(attempt.start));
+    let again = SENT_AGAIN.iter().map(|after| Duration::from_secs(*after));
+    let again = again.take_while(|after| *after < waited).map(|after| (after, true));
+    for (number, (after, estimated)) in
+        (0..).zip([(Duration::ZERO, false)].into_iter().chain(again))
+    {
+        if estimated && !main {
+            break; // one arrow tells as much
+        }
+        let departed = Moment { at: attempt.start + after, estimated };
+        let arrow = packet(kind(number), Direction::Sent, "SYN", Some(departed), None);
+        arrows.push(Arrow { unanswered: true, ..arrow });
+    }
+}
+
+fn syn(retransmission: u32, departed: Moment, arrived: Option<Moment>) -> Arrow {
+    let kind = ArrowKind::Syn { retransmission };
+    let arrow = packet(kind, Direction::Sent, "SYN", Some(departed), arrived);
+    Arrow { unanswered: arrived.is_none(), ..arrow }
+}
+
+/// A packet without data.
+fn packet(
+    kind: ArrowKind,
+    direction: Direction,
+    name: &str,
+    departed: Option<Moment>,
+    arrived: Option<Moment>,
+) -> Arrow {
+    let burst = Burst { departed, arrived, spread: Duration::ZERO, bytes: None, chunks: 1 };
+    Arrow {
+        kind,
+        direction,
+        messages: vec![name.into()],
+        bursts: vec![burst],
+        unanswered: false,
+        remote: None,
+    }
+}
