@@ -74,8 +74,10 @@ fn each_fault_is_found_and_nothing_beside_it() {
 #[test]
 fn half_a_second_for_eight_milliseconds_is_six_round_trips() {
     let _alone = alone();
-    let explanation =
-        explain("curl-length", &["-n", "5", "https://far.curl-length.test/", "--server-log-ms", "8"]);
+    let explanation = explain(
+        "curl-length",
+        &["-n", "5", "https://far.curl-length.test/", "--server-log-ms", "8"],
+    );
     assert_explained("curl-length", &explanation);
     let equation = &explanation["equation"];
     assert_eq!(equation["round_trips"], 6);

@@ -8,8 +8,8 @@
 
 mod commands;
 mod demo;
-mod faults;
 mod explain;
+mod faults;
 mod flights;
 mod processes;
 mod quic;

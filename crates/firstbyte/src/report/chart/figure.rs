@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::dress::{self, Theme};
 use super::png::{self, PngError};
-use super::{NARROW, SMALL, TITLE};
+use super::{NARROW, SMALL, TITLE, WIDTH};
 use crate::report::svg::{Anchor, BOLD, Canvas, escape, fit, number, width, wrap};
 
 /// A picture.
@@ -182,6 +182,7 @@ impl Figure {
     /// How many panels stand beside each other where there is room.
     pub(crate) fn columns(&self) -> usize {
         match self.panels().count() {
+            _ if self.panels().any(|p| p.width > 1.5 * WIDTH) => 1,
             0..3 => 2,
             _ if self.panels().all(|p| p.width <= NARROW) => 4,
             _ => 3,

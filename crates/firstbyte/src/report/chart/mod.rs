@@ -15,12 +15,14 @@ mod png;
 #[cfg(test)]
 mod tests;
 mod waterfall;
+mod ways;
 
 pub use figure::{Figure, Panel};
 pub use png::PngError;
 
 pub(crate) use dress::rules;
 pub(crate) use figure::Key;
+pub(crate) use ways::figure as ways;
 
 use std::time::Duration;
 

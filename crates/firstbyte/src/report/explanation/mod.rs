@@ -4,6 +4,7 @@
 //! here decides what is a finding or what it costs.
 
 mod json;
+mod page;
 mod text;
 
 use firstbyte_core::explain::reconcile::Reconciled;
@@ -11,6 +12,7 @@ use firstbyte_core::explain::{Equation, Finding, WayKind};
 use firstbyte_core::timeline::Connection;
 
 pub use json::json;
+pub use page::{figures, page};
 pub use text::text;
 
 /// Why a connection takes as long as it does.

@@ -65,7 +65,7 @@ fn head(explanation: &Explanation, style: &Style) -> Vec<String> {
 }
 
 /// Address, versions and the like.
-fn described(connection: &Connection) -> Vec<String> {
+pub(super) fn described(connection: &Connection) -> Vec<String> {
     let facts = &connection.facts;
     let mut words: Vec<String> =
         facts.remote.map(|remote| remote.to_string()).into_iter().collect();
@@ -130,7 +130,7 @@ fn fitting(equation: &Equation, mut scale: Scale) -> Scale {
     }
 }
 
-fn equation(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
+pub(super) fn equation(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
     let scale = fitting(equation, scale);
     let (figures, total) = figures(equation, scale);
     let times = style.glyph("×", "x");
@@ -150,60 +150,58 @@ fn equation(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
     lines.into_iter().map(|line| style.paint(Ink::Strong, &line)).collect()
 }
 
-const NAME: usize = 26;
+const NAME: usize = 33;
+
+/// A term as a table shows it.
+pub(super) struct Row {
+    pub label: String,
+    pub steps: u64,
+    pub interval: Option<Interval>,
+    /// Of the total.
+    pub share: f64,
+    kind: Kind,
+}
+
+/// Every term in figures that add up, and the scale they are in.
+pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
+    let scale = fitting(equation, scale);
+    let (figures, total) = figures(equation, scale);
+    let row = |(term, (steps, _)): (&Term, (u64, Option<u64>))| {
+        let span = term.span.map_or("", Span::name);
+        let label = match (term.kind, term.round_trips) {
+            (Kind::Stalls, n) => format!("  {span}: full window, {}", trips(n)),
+            (_, 0) => name(term),
+            (_, n) => format!("{}, {}", name(term), trips(n)),
+        };
+        let share = steps as f64 / total.max(1) as f64;
+        Row { label, steps, interval: term.interval, share, kind: term.kind }
+    };
+    (equation.terms.iter().zip(figures).map(row).collect(), scale)
+}
 
 /// Every term with its interval and a bar.
 fn terms(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
-    let scale = fitting(equation, scale);
-    let (figures, total) = figures(equation, scale);
-    let shape = if equation.typical < equation.of {
-        format!("; {} of {} connections took these round trips", equation.typical, equation.of)
-    } else {
-        String::new()
-    };
-    let width = style.columns().saturating_sub(NAME + 34).clamp(8, 60);
-    let unit = scale.name(style);
-    let mut lines = vec![style.paint(
-        Ink::Faint,
-        &format!(
-            "{:<NAME$} {:>9}  {:<19}share",
-            format!("where the time goes, {unit}"),
-            "",
-            "95 % interval"
-        ),
-    )];
-    let row = |name: &str, steps: u64, interval: Option<Interval>, ink: Ink| {
+    let (rows, scale) = rows(equation, scale);
+    let width = style.columns().saturating_sub(NAME + 35).clamp(6, 60);
+    let heading = format!("where the time goes, {}", scale.name(style));
+    let heading = format!("{heading:<NAME$} {:>8}  {:<17}share", "", "95 % interval");
+    let mut lines = vec![style.paint(Ink::Faint, &heading)];
+    for Row { label, steps, interval, share, kind } in rows {
         let figure = if steps == 0 { format!("<{}", scale.figure(1)) } else { scale.figure(steps) };
-        let share = steps as f64 / total.max(1) as f64;
-        let filled = (share * width as f64).round() as usize;
-        let bar = style.glyph("█", "#").repeat(filled);
-        format!(
-            "{name:<NAME$} {figure:>9}  {:<19}{} {}",
-            interval.map_or_else(String::new, |i| range(i, scale, style)),
-            style.paint(ink, &format!("{bar:<1}")),
-            percent(share, style),
-        )
-    };
-    for (term, (steps, _)) in equation.terms.iter().zip(&figures) {
-        let mut label = name(term);
-        if term.round_trips > 0 {
-            label = match term.kind {
-                Kind::Stalls => format!("  {}: full window", term.span.map_or("", Span::name)),
-                _ => label,
-            };
-            label = format!("{label}, {}", trips(term.round_trips));
-        }
-        lines.push(row(&label, *steps, term.interval, ink(term.kind)));
+        let bar = style.glyph("█", "#").repeat((share * width as f64).round() as usize);
+        let bar = if bar.is_empty() { String::new() } else { style.paint(ink(kind), &bar) + " " };
+        let interval = interval.map_or_else(String::new, |i| range(i, scale, style));
+        let share = percent(share, style);
+        lines.push(format!("{label:<NAME$} {figure:>8}  {interval:<17}{bar}{share}"));
     }
     let label = format!("total, {}", trips(equation.round_trips()));
-    let line = format!(
-        "{label:<NAME$} {:>9}  {}",
-        scale.figure(total),
-        equation.interval.map_or_else(String::new, |i| range(i, scale, style)),
-    );
-    lines.push(style.paint(Ink::Strong, &line));
-    if !shape.is_empty() {
-        lines.push(style.paint(Ink::Faint, shape.trim_start_matches("; ")));
+    let total = scale.figure(scale.steps(equation.total));
+    let interval = equation.interval.map_or_else(String::new, |i| range(i, scale, style));
+    lines.push(style.paint(Ink::Strong, &format!("{label:<NAME$} {total:>8}  {interval}")));
+    if equation.typical < equation.of {
+        let text =
+            format!("{} of {} connections took these round trips", equation.typical, equation.of);
+        lines.push(style.paint(Ink::Faint, &text));
     }
     lines
 }
@@ -224,7 +222,7 @@ const fn ink(kind: Kind) -> Ink {
     }
 }
 
-fn range(interval: Interval, scale: Scale, style: &Style) -> String {
+pub(super) fn range(interval: Interval, scale: Scale, style: &Style) -> String {
     let figure = |ns: f64| scale.figure(scale.steps(Duration::from_nanos(ns.max(0.0) as u64)));
     format!("{} {} {}", figure(interval.low), style.glyph("…", "to"), figure(interval.high))
 }
@@ -238,7 +236,7 @@ fn percent(share: f64, style: &Style) -> String {
 }
 
 /// The first connection, beside those after it.
-fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<Vec<String>> {
+pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<Vec<String>> {
     let (total, extras) = equation.first.as_ref()?;
     let difference = total.as_nanos() as i128 - equation.total.as_nanos() as i128;
     let figure = |ns: i128| {
@@ -339,7 +337,7 @@ fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
     format!("{name}{figures}  {:>5}{proven}", equation.round_trips())
 }
 
-fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> Vec<String> {
+pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> Vec<String> {
     let Reconciled { witness, said, estimated, tolerance } = reconciled;
     let time = |d: Duration| scale.time(d, style);
     let sign = style.glyph("±", "+-");
@@ -415,19 +413,29 @@ fn one(number: usize, finding: &Finding, style: &Style) -> Vec<String> {
     };
     add("seen", style.safe(&finding.evidence));
     add("change", style.safe(&finding.advice));
+    let saves = saves(finding, style);
+    if !saves.is_empty() {
+        add("saves", saves);
+    }
+    lines
+}
+
+/// What a change saves: measured, predicted, or both.
+pub(super) fn saves(finding: &Finding, style: &Style) -> String {
     let mut saves = Vec::new();
     if let Some(measured) = finding.saving.measured {
-        let value = measured.value / 1e6;
         let interval = measured.interval.map_or_else(String::new, |i| {
             format!(" ({:.1} {} {:.1})", i.low / 1e6, style.glyph("…", "to"), i.high / 1e6)
         });
-        saves.push(format!("{value:.1} ms{interval} measured"));
+        saves.push(format!("{:.1} ms{interval} measured", measured.value / 1e6));
     }
     if let Some(predicted) = finding.saving.predicted {
-        saves.push(format!("{} predicted", ms(predicted)));
+        saves.push(format!("{} predicted", milliseconds(predicted, style)));
     }
-    if !saves.is_empty() {
-        add("saves", saves.join(", "));
-    }
-    lines
+    saves.join(", ")
+}
+
+/// A time in milliseconds, or seconds where it is long.
+fn milliseconds(time: Duration, style: &Style) -> String {
+    Scale::for_largest(time.max(Duration::from_millis(100))).time(time, style)
 }

@@ -24,7 +24,7 @@ pub fn page(study: &Study<'_>) -> String {
     let grouping = Grouping::of(study);
     let figures = chart::draw(study, &digest, &grouping);
     let mut html = String::with_capacity(1 << 19);
-    head(&mut html, study);
+    begin(&mut html, study.title, Some(SCRIPT));
     header(&mut html, study, &digest);
     findings(&mut html, &study.sentences);
     contents(&mut html, &figures);
@@ -45,12 +45,13 @@ pub fn page(study: &Study<'_>) -> String {
     html
 }
 
-fn head(html: &mut String, study: &Study<'_>) {
-    let title = escape(study.title);
+/// The head of a page with this title, which may run this script and nothing else.
+pub(super) fn begin(html: &mut String, title: &str, script: Option<&str>) {
+    let title = escape(title);
+    let script = script.map_or("none".into(), hash::of_script);
     let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'; base-uri 'none'; \
-         form-action 'none'",
-        hash::of_script(SCRIPT)
+        "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; base-uri 'none'; \
+         form-action 'none'"
     );
     let _ = write!(
         html,
@@ -115,7 +116,8 @@ fn contents(html: &mut String, figures: &[Figure]) {
               <li><a href=\"#repeat\">Measured with</a></li>\n</ul></nav>\n";
 }
 
-fn draw(html: &mut String, figure: &Figure) {
+/// A figure, as a section of a page.
+pub(super) fn draw(html: &mut String, figure: &Figure) {
     let name = figure.name;
     let _ = write!(
         html,

@@ -31,6 +31,9 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
     let Some(explanation) = explain(args, &measured) else {
         return Err(nothing(&measured));
     };
+    if let Some(path) = &args.html {
+        render::whole(path, explanation::page(&explanation).as_bytes())?;
+    }
     let text = if args.json {
         explanation::json(&explanation)
     } else {
