@@ -5,6 +5,8 @@
 
 mod json;
 mod page;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use firstbyte_core::explain::reconcile::Reconciled;

@@ -176,7 +176,9 @@ pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
         let share = steps as f64 / total.max(1) as f64;
         Row { label, steps, interval: term.interval, share, kind: term.kind }
     };
-    (equation.terms.iter().zip(figures).map(row).collect(), scale)
+    // What is shorter than a step is nothing that a reader looks for.
+    let rows = equation.terms.iter().zip(figures).map(row).filter(|row| row.steps > 0);
+    (rows.collect(), scale)
 }
 
 /// Every term with its interval and a bar.
@@ -187,7 +189,7 @@ fn terms(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
     let heading = format!("{heading:<NAME$} {:>8}  {:<17}share", "", "95 % interval");
     let mut lines = vec![style.paint(Ink::Faint, &heading)];
     for Row { label, steps, interval, share, kind } in rows {
-        let figure = if steps == 0 { format!("<{}", scale.figure(1)) } else { scale.figure(steps) };
+        let figure = scale.figure(steps);
         let bar = style.glyph("█", "#").repeat((share * width as f64).round() as usize);
         let bar = if bar.is_empty() { String::new() } else { style.paint(ink(kind), &bar) + " " };
         let interval = interval.map_or_else(String::new, |i| range(i, scale, style));
