@@ -1,6 +1,6 @@
 //! What links do, measured from the outside.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
@@ -131,6 +131,31 @@ pub(crate) fn families() {
     for (ipv6, configured_ms) in [(false, 5), (true, 8)] {
         assert_eq!(median(syn_round_trips(&packets, ipv6)) / 1_000_000, configured_ms);
     }
+}
+
+/// The request, and over IPv4 alone: it is sent again after the kernel's retransmission timeout, of at
+/// least 200 ms. What comes after it, and other connections, are not held up.
+pub(crate) fn opening_loss() {
+    let lossy = r#"down = { delay = "10ms", drop_data = 1, ipv6 = { drop_data = 0 } }"#;
+    in_lab(&scenario("", lossy), &builtin(), |lab| {
+        for (lost, (address, least_ms, most_ms)) in
+            [(SERVER_V6, 20.0, 100.0), (SERVER_V4, 220.0, 500.0), (SERVER_V4, 220.0, 500.0)]
+                .into_iter()
+                .enumerate()
+        {
+            let begun = support::now_ms();
+            let mut stream = TcpStream::connect((address, 80)).unwrap();
+            for _ in 0..2 {
+                stream.write_all(b"GET /bytes/10 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+                let mut answer = [0; 1_000];
+                assert!(stream.read(&mut answer).unwrap() > 10);
+            }
+            let took = support::now_ms() - begun;
+            println!("  {address}: {took:.1} ms");
+            assert!((least_ms..most_ms).contains(&took), "{took} ms");
+            assert_eq!(lab.forwarder_stats().lost, lost as u64);
+        }
+    });
 }
 
 fn udp_server(lab: &Lab, address: &str) -> UdpSocket {

@@ -22,11 +22,12 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 36] = [
+const TESTS: [Test; 38] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
     ("links::rate_bounds_a_transfer", links::rate),
+    ("links::the_first_data_is_lost_where_the_scenario_says_so", links::opening_loss),
     ("links::families_differ_where_the_scenario_says_so", links::families),
     ("windows::the_first_is_the_senders", windows::of_the_sender),
     ("windows::the_first_is_the_receivers_where_that_is_smaller", windows::of_the_receiver),
@@ -37,6 +38,7 @@ const TESTS: [Test; 36] = [
     ("servers::builtin_takes_its_time", servers::delays),
     ("servers::a_directive_that_nginx_refuses_is_shown", servers::bad_directive),
     ("servers::dns_answers_the_c_library", servers::dns),
+    ("servers::dns_may_be_late", servers::late_dns),
     ("servers::logs_are_copied_out", servers::logs),
     ("servers::caddy_answers_over_both_families", servers::caddy),
     ("servers::nginx_does_what_the_scenario_says_of_sessions", servers::nginx_sessions),

@@ -9,7 +9,7 @@ use firstbyte_lab::{Lab, LabError, LabOptions, Scenario, ServerChoice};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
-use crate::support::{client_config, get, in_lab, scenario, wait_for_requests};
+use crate::support::{client_config, get, in_lab, now_ms, scenario, wait_for_requests};
 
 pub(crate) fn nginx() {
     let kind = answers(ServerChoice::Nginx);
@@ -51,6 +51,23 @@ fn answers(choice: ServerChoice) -> String {
         std::fs::write(&kind_file, server.kind).unwrap();
     });
     std::fs::read_to_string(kind_file).unwrap()
+}
+
+/// The C library waits for both families' answers, which wait side by side: 60 ms and 90 ms more.
+pub(crate) fn late_dns() {
+    let source = scenario("", "").source.replace(
+        "role = \"resolver\"",
+        "role = \"resolver\"\nresolver = { answer_delay = \"60ms\", aaaa_delay = \"90ms\" }",
+    );
+    let late = Scenario::parse("late", "late.toml", &source).unwrap();
+    in_lab(&late, &LabOptions::default(), |_| {
+        let begun = now_ms();
+        let found: Vec<_> = ("server.test", 443).to_socket_addrs().unwrap().collect();
+        let took = now_ms() - begun;
+        println!("  {took:.1} ms");
+        assert_eq!(found.len(), 2);
+        assert!((150.0..190.0).contains(&took), "{took} ms");
+    });
 }
 
 /// As often as asked for, also by who is not root; of every server, all that it has answered.

@@ -50,6 +50,31 @@ fn serves_pages_of_the_size_asked_for() {
     assert!(redirect.contains("location: /\r\n"), "{redirect}");
 }
 
+/// By scheme, name and path; the port is not looked at.
+#[test]
+fn redirects_where_it_is_told_to() {
+    let to = format!("https://{NAME}/");
+    let redirects = [(format!("http://{NAME}/"), to.clone()), (format!("{to}old"), "/new".into())];
+    let subject = start(|config| config.redirects = redirects.into());
+    let plain = |path: &str, host: &str| {
+        let mut stream = TcpStream::connect(subject.server.http_addr().unwrap()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for host in [NAME, "WWW.LAB.TEST:8080"] {
+        let answer = plain("/?query", host);
+        assert!(answer.starts_with("HTTP/1.1 301"), "{answer}");
+        assert!(answer.contains(&format!("location: {to}\r\n")), "{answer}");
+    }
+    assert!(plain("/", "other.test").starts_with("HTTP/1.1 200"));
+    assert!(plain("/old", NAME).starts_with("HTTP/1.1 404"));
+    let answer = get_tls(&subject, "/old");
+    assert!(answer.contains("location: /new\r\n"), "{answer}");
+    assert!(get_tls(&subject, "/").starts_with("HTTP/1.1 200"));
+}
+
 #[test]
 fn says_what_it_did() {
     let subject = start(|_| ());
