@@ -14,6 +14,11 @@ const LINE: &[u8] = b"The quick brown fox jumps over the lazy dog.\n";
 const PIECE_BYTES: usize = LINE.len() * 23_000;
 static PIECE: LazyLock<Bytes> = LazyLock::new(|| page(PIECE_BYTES).into());
 
+/// Makes the piece, which takes a while: no response is to wait for that.
+pub(super) fn prepare() {
+    LazyLock::force(&PIECE);
+}
+
 /// Text of exactly this many bytes.
 pub(crate) fn page(bytes: usize) -> Vec<u8> {
     LINE.iter().copied().cycle().take(bytes).collect()

@@ -89,6 +89,7 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
     let http = address(&listeners.http, TcpListener::local_addr)?;
     let quic = address(&listeners.quic, UdpSocket::local_addr)?;
     let tls = Tls::new(&config)?;
+    filling::prepare();
     let server = Arc::new(Server {
         quic: quic::config(&tls)?,
         tls,
