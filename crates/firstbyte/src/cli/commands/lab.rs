@@ -157,7 +157,7 @@ fn show(name: &str, source: bool) -> Result<u8, Problem> {
         text += &format!("\n{}", filled("", paragraph));
     }
     let client = scenario.client();
-    text += "\nhost          role      round trip IPv4  round trip IPv6  names\n";
+    text += "\nhost          role     round trip IPv4  round trip IPv6  names\n";
     for host in &scenario.hosts {
         let round_trip = |family: Family, there: bool| {
             if !there || host.role == Role::Client {
@@ -172,14 +172,17 @@ fn show(name: &str, source: bool) -> Result<u8, Problem> {
             Role::Resolver => "resolver",
         };
         text += format!(
-            "{:<13} {role:<9} {:>15}  {:>15}  {}",
+            "{:<13} {role:<8} {:>15}  {:>15}  {}",
             host.name,
             round_trip(Family::V4, host.ipv4.is_some()),
             round_trip(Family::V6, host.ipv6.is_some()),
-            host.names.join(", ")
+            host.names.first().map_or("", String::as_str)
         )
         .trim_end();
         text.push('\n');
+        for name in host.names.iter().skip(1) {
+            text += &format!("{:57}{name}\n", "");
+        }
     }
     print(&text)
 }

@@ -213,7 +213,7 @@ fn environment(header: &RunHeader) -> Vec<(String, String)> {
         ("container", e.container.clone()),
         ("clock", e.clock_source.clone()),
         ("packet stamps", e.packet_stamps.map(|are| if are { "kernel" } else { "none" }.into())),
-        ("congestion control", e.congestion_control.clone()),
+        ("default congestion control", e.congestion_control.clone()),
         ("interfaces", joined(&[Some(interfaces.collect::<Vec<_>>().join(", "))])),
         ("seed", Some(design.seed.to_string())),
     ];
