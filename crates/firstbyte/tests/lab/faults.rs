@@ -13,7 +13,7 @@ use crate::support::{
 
 const MS: Duration = Duration::from_millis(1);
 const RTT: Duration = Duration::from_millis(30);
-const SAMPLES: usize = 5;
+const SAMPLES: usize = 7;
 /// Of processing, at the median of one connection and of a difference: less than half a round trip.
 const SLACK: Duration = Duration::from_millis(14);
 
@@ -81,12 +81,13 @@ fn assert_clean(samples: &[SampleRecord], rtt: Duration) {
     }
 }
 
-/// What the fault costs, at the median of totals.
-fn assert_costs(fault: &[SampleRecord], clean: &[SampleRecord], cost: Duration, above: Duration) {
+/// What the fault costs, as the difference of medians; either may be that much later than it should be.
+#[track_caller]
+fn assert_costs(fault: &[SampleRecord], clean: &[SampleRecord], cost: Duration, slack: Duration) {
     let (fault, clean) = (total(fault), total(clean));
     println!("  {fault:?} instead of {clean:?}");
-    let from = cost.saturating_sub(3 * MS);
-    assert_within(fault.saturating_sub(clean), from, above + 3 * MS, "cost");
+    let off = fault.abs_diff(clean + cost);
+    assert!(off <= slack, "{fault:?} is not {cost:?} above {clean:?}");
 }
 
 #[test]
@@ -233,9 +234,9 @@ fn a_slow_server_costs_its_time() {
     let [fault, clean] = both("slow-server", "auto", &[]);
     assert_clean(&clean, RTT);
     assert_eq!(round_trips(&fault), AS_IT_SHOULD_BE);
-    assert_costs(&fault, &clean, 120 * MS, 5 * MS);
+    assert_costs(&fault, &clean, 120 * MS, SLACK);
     let server = median(&fault, |s| phase(s, "wait").unwrap().parts.server_ns);
-    assert_within(server, 120 * MS, 2 * MS, "server in wait");
+    assert_within(server, 120 * MS, 10 * MS, "server in wait");
 }
 
 #[test]
