@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod experiment;
 pub mod net;
+pub mod prediction;
 pub mod probe;
 pub mod report;
 pub mod runs;

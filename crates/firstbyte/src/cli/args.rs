@@ -1,6 +1,7 @@
 //! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
 
 mod explain;
+mod predict;
 mod serve;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use explain::ExplainArgs;
+pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 
 /// Where did the time before the first byte go?
@@ -49,6 +51,8 @@ pub(super) enum Command {
     Explain(Box<ExplainArgs>),
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
+    /// Predict what connections would take, of one visitor or of a whole audience
+    Predict(Box<PredictArgs>),
     /// Show runs, or tables of curl's timers: as text, page, charts, data
     Report(ReportArgs),
     /// Compare ways to connect to three continents, on this machine alone

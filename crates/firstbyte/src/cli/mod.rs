@@ -35,6 +35,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Compare(arguments)) => commands::compare::run(&arguments),
         Some(Command::Explain(arguments)) => commands::explain::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
+        Some(Command::Predict(arguments)) => commands::predict::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),

@@ -4,6 +4,7 @@
 //! measured.
 
 mod data;
+pub(in crate::cli) mod quantities;
 mod values;
 
 use std::time::Duration;

@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod any_test;
+pub mod audience;
 mod axis;
 pub mod chart;
 pub mod csv;
@@ -23,12 +24,13 @@ pub mod har;
 pub mod html;
 pub mod ndjson;
 pub mod parquet;
+pub mod prediction;
 pub mod study;
 pub mod study_table;
 pub mod style;
 mod svg;
 pub mod table;
-mod units;
+pub(crate) mod units;
 pub mod waterfall;
 pub mod write_out;
 

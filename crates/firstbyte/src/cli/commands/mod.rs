@@ -5,6 +5,7 @@ pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod explain;
 pub(super) mod lab;
+pub(super) mod predict;
 pub(super) mod probe;
 pub(super) mod report;
 pub(super) mod serve;

@@ -5,6 +5,7 @@
 //! sheet. Elements have classes and no colours: colours come from `dress`, for light and dark.
 
 mod area;
+mod audience;
 mod axis;
 mod bars;
 mod differences;
@@ -17,6 +18,7 @@ mod tests;
 mod waterfall;
 mod ways;
 
+pub use audience::audience;
 pub use figure::{Figure, Panel};
 pub use png::PngError;
 

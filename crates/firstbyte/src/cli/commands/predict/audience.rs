@@ -1,0 +1,102 @@
+//! `--population`: a whole audience, before and after a change.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use firstbyte_core::predict::{Player, Range, Setup, Way};
+
+use super::{problem, setup, threads, ways};
+use crate::cli::args::PredictArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::render;
+use crate::cli::terminal;
+use crate::clock;
+use crate::prediction::audience::{Audience, Played};
+use crate::prediction::ways::Ways;
+use crate::report::chart;
+use crate::report::{audience, units};
+
+pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
+    let setup = setup::of(args)?;
+    let [before, after] = change(args)?;
+    for directory in [&args.svg, &args.png].into_iter().flatten() {
+        fs::create_dir_all(directory).map_err(|error| {
+            let why = crate::probe::describe_io(&error);
+            Problem::new(exit::WRITE, format!("cannot write {}: {why}", directory.display()))
+        })?;
+    }
+    let unreadable = |why: String| {
+        Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
+            .hint("a CSV file with a header: rtt_ms,weight and perhaps loss")
+    };
+    let text = fs::read(file).map_err(|e| unreadable(crate::probe::describe_io(&e)))?;
+    let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
+    let begun = clock::timer_now();
+    let [one, other] = players(&setup, [&before, &after], &crowd.range())?;
+    let prepared = begun.elapsed();
+    let played = crowd.play([&one, &other], args.connections, args.seed, threads());
+    terminal::note(&format!(
+        "{} connections in {:.1} s, {:.1} s of them to prepare",
+        units::grouped(u64::from(args.connections) * 2),
+        begun.elapsed().as_secs_f64(),
+        prepared.as_secs_f64(),
+    ));
+    show(args, &played, [&before.label(), &after.label()])?;
+    Ok(exit::OK)
+}
+
+/// The two ways that are held against each other.
+fn change(args: &PredictArgs) -> Result<[Way; 2], Problem> {
+    let found = if args.change.is_empty() {
+        ways(&args.vary)?
+    } else {
+        Ways::change(&args.change, &args.vary)
+            .map_err(|why| Problem::new(exit::USAGE, format!("--change {why}")))?
+    };
+    match found.ways.as_slice() {
+        [(_, before), (_, after)] => Ok([*before, *after]),
+        others => Err(Problem::new(
+            exit::USAGE,
+            format!("--population takes two ways, and these are {}", others.len()),
+        )
+        .hint("--change tls=1.2:1.3, or --vary with two values")),
+    }
+}
+
+/// Both players, made side by side.
+fn players(setup: &Setup, ways: [&Way; 2], range: &Range) -> Result<[Player; 2], Problem> {
+    let [one, other] = ways;
+    let (one, other) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| player(setup, one, range));
+        let second = player(setup, other, range);
+        (first.join(), second)
+    });
+    let died = |_| Problem::new(exit::USAGE, "a thread died");
+    Ok([one.map_err(died)??, other?])
+}
+
+pub(super) fn player(setup: &Setup, way: &Way, range: &Range) -> Result<Player, Problem> {
+    Player::new(setup, way, range, clock::timer_now().into_std()).map_err(problem)
+}
+
+fn show(args: &PredictArgs, played: &Played, labels: [&str; 2]) -> Result<(), Problem> {
+    let figure = chart::audience(played, labels);
+    if let Some(directory) = &args.svg {
+        render::whole(&directory.join("audience.svg"), figure.svg().as_bytes())?;
+    }
+    if let Some(directory) = &args.png {
+        let path = directory.join("audience.png");
+        let picture = figure.png().map_err(|error| {
+            Problem::new(exit::WRITE, format!("cannot write {}: {error}", path.display()))
+        })?;
+        render::whole(&path, &picture)?;
+    }
+    let text = if args.json {
+        let json = audience::json(played, labels);
+        json.map_err(|e| Problem::output(&io::Error::other(e)))? + "\n"
+    } else {
+        audience::table(played, labels, &terminal::style(args.color))
+    };
+    io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+}

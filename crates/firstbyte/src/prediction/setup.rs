@@ -1,0 +1,96 @@
+//! Setups: chains of a size, and what a run has measured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firstbyte_core::predict::certified;
+use firstbyte_core::run::Standing;
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_lab::ca::{Ca, LeafOptions};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use crate::runs::Run;
+
+/// A leaf and an intermediate of so many bytes together, with their key: made now, for nobody.
+///
+/// # Errors
+/// Why there is none, in words.
+pub fn chain(bytes: usize) -> Result<Arc<CertifiedKey>, String> {
+    let options = LeafOptions { chain_bytes: Some(bytes), ..LeafOptions::default() };
+    let ca = Ca::new().map_err(|e| e.to_string())?;
+    let names = ["server.test".to_owned()];
+    let certificate = ca.issue_with(&names, &options).map_err(|e| e.to_string())?;
+    let chain = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes());
+    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.key_pem.as_bytes());
+    certified(chain, key.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
+}
+
+/// What a run says of path, server and exchange. What it does not say is absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The URL of the way it was taken from.
+    pub url: String,
+    /// Median of the connections' smallest round trips.
+    pub rtt: Option<Duration>,
+    /// Median of what the exchanges took beyond a round trip.
+    pub exchange_excess: Option<Duration>,
+    /// Median time of the name lookup.
+    pub resolver_time: Option<Duration>,
+    /// Bytes of the certificates, where they were shown.
+    pub chain_bytes: Option<u64>,
+    /// Bytes of the response's body.
+    pub response_bytes: Option<u64>,
+    /// Bytes of the request's body.
+    pub upload_bytes: Option<u64>,
+}
+
+impl Measured {
+    /// Reads what the first way of `run` has met, and from the others what that way did not show: a
+    /// chain, say, where it resumed sessions.
+    ///
+    /// # Errors
+    /// A sample that cannot be read, or that none has proven what it was measured for.
+    pub fn of(run: &Run) -> Result<Self, String> {
+        let mut connections: Vec<(u16, Connection)> = Vec::new();
+        for (index, row) in run.rows.iter().enumerate() {
+            if !row.warmup && row.standing == Standing::Proven {
+                let taken = run.taken(index).map_err(|e| e.to_string())?;
+                connections.push((row.cell, taken.sample.connection));
+            }
+        }
+        let Some(first_cell) = connections.iter().map(|(cell, _)| *cell).min() else {
+            return Err("no sample of the run proved what it was measured for".into());
+        };
+        let of_first =
+            || connections.iter().filter(|(cell, _)| *cell == first_cell).map(|(_, c)| c);
+        let anywhere = |get: &dyn Fn(&Connection) -> Option<u64>| {
+            of_first().find_map(get).or_else(|| connections.iter().find_map(|(_, c)| get(c)))
+        };
+        let splits: Vec<Split> = of_first().map(Split::of).collect();
+        let excess = |split: &Split| {
+            let wait = split.phase(PhaseName::Wait).filter(|wait| wait.phase.complete)?;
+            let duration = wait.phase.duration();
+            Some(duration.saturating_sub(split.rtt? * wait.round_trips))
+        };
+        let resolve = |split: &Split| Some(split.phase(PhaseName::Resolve)?.phase.duration());
+        Ok(Self {
+            url: of_first().next().map(|c| c.url.clone()).unwrap_or_default(),
+            rtt: middle(splits.iter().filter_map(|split| split.rtt)),
+            exchange_excess: middle(splits.iter().filter_map(excess)),
+            resolver_time: middle(splits.iter().filter_map(resolve)),
+            chain_bytes: anywhere(&|c| c.facts.tls.as_ref()?.certificate_chain_bytes()),
+            response_bytes: anywhere(&|c| c.facts.http.as_ref()?.body_bytes),
+            upload_bytes: anywhere(&|c| c.facts.http.as_ref()?.upload_bytes),
+        })
+    }
+}
+
+fn middle(values: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut values: Vec<Duration> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}

@@ -1,0 +1,238 @@
+//! Axes of a prediction: `tls=1.2,1.3` and the like, and the ways they add up to.
+
+use firstbyte_core::predict::{Group, Http, Reuse, Session, Tls, Way};
+use firstbyte_core::run::{Cell, Factor};
+
+/// Ways to connect, each with the values that make it.
+#[derive(Clone, Debug, Default)]
+pub struct Ways {
+    /// Names of the axes that are varied.
+    pub axes: Vec<String>,
+    /// The ways, the one that others are compared with first.
+    pub ways: Vec<(Cell, Way)>,
+    /// Combinations that there are none of, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+const AXES: [(&str, &str); 5] = [
+    ("tls", "none, 1.2, 1.3"),
+    ("session", "full, resumed, 0rtt"),
+    ("http", "1.1, 2, 3"),
+    ("kex", "x25519, p256, p384, x25519mlkem768"),
+    ("connection", "new, reused"),
+];
+
+/// Sets `axis` to `value`, and says what that is called.
+fn set(way: &mut Way, axis: &str, value: &str) -> Option<String> {
+    let label = match (axis, value) {
+        ("tls", "none") => {
+            way.tls = Tls::None;
+            "no TLS".into()
+        }
+        ("tls", "1.2" | "1.3") => {
+            way.tls = if value == "1.2" { Tls::V1_2 } else { Tls::V1_3 };
+            format!("TLS {value}")
+        }
+        ("session", "full") => {
+            way.session = Session::Full;
+            "full handshake".into()
+        }
+        ("session", "resumed") => {
+            way.session = Session::Resumed;
+            "resumed".into()
+        }
+        ("session", "0rtt" | "0-rtt") => {
+            way.session = Session::ZeroRtt;
+            "0-RTT".into()
+        }
+        ("http", "1.1" | "2" | "3") => {
+            way.http = match value {
+                "1.1" => Http::V1_1,
+                "2" => Http::V2,
+                _ => Http::V3,
+            };
+            format!("HTTP/{value}")
+        }
+        ("kex", name) => {
+            let group = Group::named(name)?;
+            way.group = Some(group);
+            group.name().into()
+        }
+        ("connection", "new") => {
+            way.reuse = Reuse::New;
+            "new connection".into()
+        }
+        ("connection", "reused") => {
+            way.reuse = Reuse::Reused;
+            "connection reused".into()
+        }
+        _ => return None,
+    };
+    Some(label)
+}
+
+/// Reads `AXIS=VALUE,VALUE…`.
+fn axis(text: &str, separator: char) -> Result<(&'static str, Vec<String>), String> {
+    let (name, values) = text.split_once('=').unwrap_or((text, ""));
+    let Some((name, allowed)) = AXES.into_iter().find(|(axis, _)| *axis == name.trim()) else {
+        let names: Vec<&str> = AXES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("{text:?}: no such axis; there are {}", names.join(", ")));
+    };
+    let values: Vec<String> = values.split(separator).map(|v| v.trim().to_owned()).collect();
+    for value in &values {
+        if set(&mut Way::default(), name, value).is_none() {
+            return Err(format!("{text:?}: {value:?} is no value of {name}; it has {allowed}"));
+        }
+    }
+    Ok((name, values))
+}
+
+impl Ways {
+    /// All combinations of what is varied; every way there is where nothing is.
+    ///
+    /// # Errors
+    /// What is wrong with an axis, or that no way is left.
+    pub fn read(vary: &[String]) -> Result<Self, String> {
+        if vary.is_empty() {
+            return Ok(Self::all());
+        }
+        let mut axes: Vec<(&str, Vec<String>)> = Vec::new();
+        for text in vary {
+            let (name, values) = axis(text, ',')?;
+            if axes.iter().any(|(other, _)| *other == name) {
+                return Err(format!("{text:?}: {name} is varied already"));
+            }
+            axes.push((name, values));
+        }
+        let mut combinations: Vec<Vec<(&str, &str)>> = vec![Vec::new()];
+        for (name, values) in &axes {
+            combinations = combinations
+                .iter()
+                .flat_map(|c| {
+                    values.iter().map(|v| [c.as_slice(), &[(*name, v.as_str())]].concat())
+                })
+                .collect();
+        }
+        let names = axes.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut ways = Self { axes: names, ..Self::default() };
+        for combination in combinations {
+            ways.add(&combination);
+        }
+        match (ways.ways.is_empty(), ways.left_out.first()) {
+            (true, Some((name, why))) => Err(format!("{name}: {why}")),
+            _ => Ok(ways),
+        }
+    }
+
+    fn all() -> Self {
+        let mut all = Self { axes: vec!["way".into()], ..Self::default() };
+        for way in Way::all() {
+            let (value, label) = (way.label(), way.label());
+            let factors = vec![Factor { axis: "way".into(), value, label }];
+            all.ways.push((Cell { factors, ..Cell::default() }, way));
+        }
+        all
+    }
+
+    /// Two ways: before and after the changes, `AXIS=FROM:TO` each, in a way that is otherwise that of
+    /// `vary`.
+    ///
+    /// # Errors
+    /// What is wrong with an axis, or which way there is none of.
+    pub fn change(changes: &[String], vary: &[String]) -> Result<Self, String> {
+        let mut sides: [Vec<(&str, String)>; 2] = Default::default();
+        for text in vary {
+            let (name, values) = axis(text, ',')?;
+            let [value] = values.as_slice() else {
+                return Err(format!("{text:?}: beside --change, one value is enough"));
+            };
+            sides.iter_mut().for_each(|side| side.push((name, value.clone())));
+        }
+        let mut axes = Vec::new();
+        for text in changes {
+            let (name, values) = axis(text, ':')?;
+            let [from, to] = values.as_slice() else {
+                return Err(format!("{text:?}: write AXIS=FROM:TO, such as tls=1.2:1.3"));
+            };
+            sides[0].push((name, from.clone()));
+            sides[1].push((name, to.clone()));
+            axes.push(name.to_owned());
+        }
+        let mut ways = Self { axes, ..Self::default() };
+        for side in &sides {
+            let combination: Vec<(&str, &str)> =
+                side.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            ways.add(&combination);
+        }
+        match ways.left_out.first() {
+            Some((name, why)) => Err(format!("{name}: {why}")),
+            None => Ok(ways),
+        }
+    }
+
+    fn add(&mut self, combination: &[(&str, &str)]) {
+        let mut way = Way::default();
+        let mut factors = Vec::new();
+        for (axis, value) in combination {
+            if let Some(label) = set(&mut way, axis, value) {
+                let (axis, value) = ((*axis).to_owned(), (*value).to_owned());
+                factors.push(Factor { axis, value, label });
+            }
+        }
+        let said = |axis: &str| combination.iter().any(|(name, _)| *name == axis);
+        if way.tls == Tls::None && !said("http") {
+            way.http = Http::V1_1;
+        }
+        let cell = Cell { factors, ..Cell::default() };
+        match way.check() {
+            Ok(()) => self.ways.push((cell, way)),
+            Err(why) => self.left_out.push((cell.name(), why.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(vary: &[&str]) -> Result<Ways, String> {
+        Ways::read(&vary.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn axes_multiply_and_what_cannot_be_is_left_out() {
+        let ways = read(&["tls=1.2,1.3", "session=full,resumed,0rtt"]).unwrap();
+        let labels: Vec<String> = ways.ways.iter().map(|(_, way)| way.label()).collect();
+        assert_eq!(
+            labels,
+            [
+                "TLS 1.2 full, HTTP/2",
+                "TLS 1.2 resumed, HTTP/2",
+                "TLS 1.3 full, HTTP/2",
+                "TLS 1.3 resumed, HTTP/2",
+                "TLS 1.3 0-RTT, HTTP/2",
+            ]
+        );
+        assert_eq!(ways.left_out.len(), 1);
+        assert_eq!(ways.ways[0].0.name(), "TLS 1.2, full handshake");
+        assert_eq!(read(&["tls=none,1.3"]).unwrap().ways[0].1.http, Http::V1_1);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(read(&["tsl=1.3"]).unwrap_err().contains("no such axis"));
+        assert!(read(&["tls=1.1"]).unwrap_err().contains("\"1.1\" is no value of tls"));
+        assert!(read(&["tls=1.2", "tls=1.3"]).unwrap_err().contains("already"));
+        assert!(read(&["http=3", "tls=1.2"]).unwrap_err().contains("RFC 9001"));
+        let change = |text: &str| Ways::change(&[text.to_owned()], &[]);
+        assert_eq!(change("tls=1.2:1.3").unwrap().ways.len(), 2);
+        assert!(change("tls=1.2").unwrap_err().contains("FROM:TO"));
+    }
+
+    #[test]
+    fn without_axes_there_is_every_way() {
+        let all = read(&[]).unwrap();
+        assert_eq!(all.ways.len(), Way::all().len());
+        assert!(all.ways.len() > 15);
+    }
+}

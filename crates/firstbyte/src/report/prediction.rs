@@ -1,0 +1,134 @@
+//! Predictions as a table: a line for each way, with a bar of its phases.
+
+use std::time::Duration;
+
+use firstbyte_core::run::{Metric, Metrics};
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::Connection;
+
+use super::style::{Ink, Style};
+use super::units::Scale;
+
+/// A way, and what it would take.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// What the way is called.
+    pub label: String,
+    /// The connection, nothing lost.
+    pub connection: Connection,
+    /// Where packets get lost: sorted first-byte times and totals of many connections, nanoseconds.
+    pub lossy: Option<[Vec<u64>; 2]>,
+}
+
+/// The phases of a bar, and how each is drawn: with colours, and without.
+const PHASES: [(Metric, char, char, Ink); 6] = [
+    (Metric::Resolve, '░', 'd', Ink::Resolver),
+    (Metric::Connect, '▒', 'c', Ink::Network),
+    (Metric::Tls, '▓', 's', Ink::Client),
+    (Metric::Quic, '▓', 's', Ink::Client),
+    (Metric::Wait, '█', 'w', Ink::Server),
+    (Metric::Receive, '▄', 'r', Ink::Transfer),
+];
+const HEADINGS: [&str; 5] = ["set-up", "first byte", "total", "±first", "trips"];
+
+/// The table. The first way is what the others are compared with.
+pub fn table(ways: &[Predicted], style: &Style) -> String {
+    let totals = ways.iter().filter_map(|way| time(way, Metric::Total));
+    let scale = Scale::for_largest(totals.max().unwrap_or_default());
+    let rows: Vec<[String; 5]> = ways.iter().map(|way| figures(way, &ways[0], scale)).collect();
+    let label = ways.iter().map(|way| way.label.chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([HEADINGS[column].chars().count()]).max().unwrap_or(0)
+    });
+    let used = label + widths.iter().map(|width| width + 2).sum::<usize>() + 2;
+    let bar = style.columns().saturating_sub(used);
+    let longest = ways.iter().map(|way| Split::of(&way.connection).total()).max();
+    let mut out = String::new();
+    let unit = format!("{:label$}", scale.name(style));
+    out += &style.paint(Ink::Faint, &(unit + &cells(HEADINGS.map(str::to_owned), widths)));
+    out.push('\n');
+    for (way, row) in ways.iter().zip(rows) {
+        let mut line = format!("{:label$}{}", way.label, cells(row, widths));
+        if bar >= 8 {
+            line += "  ";
+            line += &style.cells(&phases(way, longest.unwrap_or_default(), bar, style));
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out += &legend(ways, style);
+    out
+}
+
+fn cells(row: [String; 5], widths: [usize; 5]) -> String {
+    row.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}")).collect()
+}
+
+/// A time of a way: the median where packets get lost.
+fn time(way: &Predicted, metric: Metric) -> Option<Duration> {
+    let lossy = way.lossy.as_ref().and_then(|[first, total]| match metric {
+        Metric::Ttfb => Some(first),
+        Metric::Total => Some(total),
+        _ => None,
+    });
+    let ns = match lossy {
+        Some(sorted) => sorted.get(sorted.len() / 2).copied(),
+        None => Metrics::of(&way.connection).get(metric),
+    };
+    ns.map(Duration::from_nanos)
+}
+
+fn figures(way: &Predicted, base: &Predicted, scale: Scale) -> [String; 5] {
+    let figure = |metric| time(way, metric).map_or(String::new(), |d| scale.figure(scale.steps(d)));
+    let difference = match (time(way, Metric::Total), time(base, Metric::Total)) {
+        (Some(own), Some(other)) if !std::ptr::eq(way, base) => {
+            let sign = if own < other { "-" } else { "+" };
+            format!("{sign}{}", scale.figure(scale.steps(own.abs_diff(other))))
+        }
+        _ => String::new(),
+    };
+    let trips = Split::of(&way.connection).round_trips.to_string();
+    [figure(Metric::Setup), figure(Metric::Ttfb), figure(Metric::Total), difference, trips]
+}
+
+/// A bar as long as the way takes.
+fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Vec<(char, Ink)> {
+    let metrics = Metrics::of(&way.connection);
+    let mut bar = Vec::new();
+    let mut until = 0.0;
+    for (metric, unicode, ascii, ink) in PHASES {
+        let Some(ns) = metrics.get(metric) else { continue };
+        until += ns as f64;
+        let end = until / longest.as_nanos().max(1) as f64 * width as f64;
+        while (bar.len() as f64) < end.round().min(width as f64) {
+            bar.push((style.glyph(unicode, ascii), ink));
+        }
+    }
+    bar
+}
+
+fn legend(ways: &[Predicted], style: &Style) -> String {
+    let has = |metric| ways.iter().any(|way| Metrics::of(&way.connection).get(metric) > Some(0));
+    let words = [
+        (Metric::Resolve, 0, "name"),
+        (Metric::Connect, 1, "TCP"),
+        (Metric::Tls, 2, "TLS, QUIC"),
+        (Metric::Wait, 4, "wait"),
+        (Metric::Receive, 5, "receive"),
+    ];
+    let entries: Vec<String> = words
+        .iter()
+        .filter(|(metric, ..)| has(*metric) || (*metric == Metric::Tls && has(Metric::Quic)))
+        .map(|(_, index, word)| {
+            let (_, unicode, ascii, ink) = PHASES[*index];
+            format!("{} {word}", style.paint(ink, &style.glyph(unicode, ascii).to_string()))
+        })
+        .collect();
+    let mut text = format!("\n{}\n", entries.join("  "));
+    if ways.iter().any(|way| way.lossy.is_some()) {
+        text +=
+            "first byte and total: medians with the losses asked for; set-up and bars without\n";
+    }
+    text
+}
