@@ -18,6 +18,7 @@ fn help_is_as_reviewed() {
         ("check", &["check", "--help"]),
         ("lab-study", &["lab", "study", "--help"]),
         ("demo", &["demo", "--help"]),
+        ("predict", &["predict", "--help"]),
         ("report", &["report", "--help"]),
         ("serve", &["serve", "--help"]),
         ("lab-export", &["lab", "export", "--help"]),

@@ -78,7 +78,6 @@ impl Grid {
                     all.extend(self.hold_against(*rtt, *chain, *response, &file)?);
                 }
             }
-            eprintln!("{} ms: done", rtt.as_secs_f64() * 1e3);
         }
         Ok(all)
     }

@@ -109,6 +109,7 @@ impl Audience {
         // Weights are walked through once: visitors come in the order of the table.
         let mut up_to = 0.0;
         let mut line = 0;
+        let mut calm: Option<[Option<Outcome>; 2]> = None;
         numbers
             .map(|number| {
                 while line + 1 < self.visitors.len()
@@ -116,10 +117,15 @@ impl Audience {
                 {
                     up_to += self.visitors[line].weight;
                     line += 1;
+                    calm = None;
                 }
                 let Visitors { rtt, loss, .. } = self.visitors[line];
                 let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
-                ways.map(|way| way.play(rtt, loss, seed))
+                // Where nothing is lost, visitors of one line all meet the same.
+                let calmly = calm.filter(|_| loss == 0.0);
+                let outcomes = calmly.unwrap_or_else(|| ways.map(|way| way.play(rtt, loss, seed)));
+                calm = Some(outcomes);
+                outcomes
             })
             .collect()
     }

@@ -11,6 +11,9 @@ mod demo;
 mod explain;
 mod faults;
 mod flights;
+#[path = "../../benches/predict/grid.rs"]
+mod grid;
+mod predictions;
 mod processes;
 mod quic;
 mod round_trips;

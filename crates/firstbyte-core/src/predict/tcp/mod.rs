@@ -253,3 +253,6 @@ impl<O: Observer> Flow<'_, O> {
         wire.send(self.now, packet, HEADERS);
     }
 }
+
+#[cfg(test)]
+mod tests;
