@@ -14,7 +14,6 @@ use firstbyte_core::predict::{
 };
 use firstbyte_core::run::{Metric, Metrics, Standing};
 use firstbyte_lab::ca::{Ca, LeafOptions};
-use firstbyte_lab::{LabOptions, Scenario, run};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -84,62 +83,57 @@ impl Grid {
 
     /// Has `firstbyte compare` measure all that has this round trip.
     fn measure(&self, rtt: Duration, directory: &Path) -> Result<(), String> {
-        let file = directory.join("grid.toml");
+        let (file, script) = (directory.join("grid.toml"), directory.join("measure.sh"));
         std::fs::write(&file, self.scenario(rtt)).map_err(|e| e.to_string())?;
-        let scenario = Scenario::load(&file.to_string_lossy()).map_err(|e| e.to_string())?;
-        let code = run(&scenario, &LabOptions::default(), |lab| {
-            let commands = |index: usize| {
-                self.responses.iter().map(move |response| {
-                    let mut command = self.command(index, *response, directory);
-                    command.envs(lab.environment().iter().cloned());
-                    command
-                })
-            };
-            // On long paths there is time for several at once.
-            let lanes: Vec<Vec<Command>> = if rtt < Duration::from_millis(20) {
-                vec![(0..self.chains.len()).flat_map(commands).collect()]
-            } else {
-                (0..self.chains.len()).map(|index| commands(index).collect()).collect()
-            };
-            let failed = std::thread::scope(|scope| {
-                let lanes: Vec<_> = lanes
-                    .into_iter()
-                    .map(|lane| {
-                        scope.spawn(move || {
-                            lane.into_iter().any(|mut c| !c.status().is_ok_and(|s| s.success()))
-                        })
-                    })
-                    .collect();
-                lanes.into_iter().any(|lane| lane.join().unwrap_or(true))
-            });
-            i32::from(failed)
-        });
-        match code.map_err(|e| e.to_string())? {
-            0 => Ok(()),
-            code => Err(format!("firstbyte compare failed in the lab ({code}); see above")),
+        std::fs::write(&script, self.script(rtt, directory)).map_err(|e| e.to_string())?;
+        let mut command = Command::new(PROGRAM);
+        command.args(["lab", "run"]).arg(&file).args(["--", "sh"]).arg(&script);
+        let output = command.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("in the lab: {}", String::from_utf8_lossy(&output.stderr))),
         }
     }
 
-    fn command(&self, index: usize, response: u64, directory: &Path) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.args(["compare", &format!("https://server{index}.test/bytes/{response}"), "-s"]);
-        // A round takes so long that connections which are kept alive come to rest between visits.
-        command.args([
-            "-n",
-            &self.samples.to_string(),
-            "--warmup",
-            "1",
-            "--interval",
-            "0.05",
-            "-4",
-        ]);
-        command.args(["--resolve", &format!("*:*:198.51.100.{}", index + 1)]);
-        for (number, way) in self.ways.iter().enumerate() {
-            command.arg("--way").arg(format!("w{number}: {}", asked_for(way)));
+    /// The commands that measure, for a shell: those of one server in turn and, on long paths, where
+    /// there is time for several at once, the servers side by side.
+    fn script(&self, rtt: Duration, directory: &Path) -> String {
+        let side_by_side = rtt >= Duration::from_millis(20);
+        let mut script = "set -e\n".to_owned();
+        for index in 0..self.chains.len() {
+            let commands: Vec<String> = self
+                .responses
+                .iter()
+                .map(|response| self.command(index, *response, directory))
+                .collect();
+            script += &match side_by_side {
+                true => format!("({}) & lanes=\"$lanes $!\"\n", commands.join(" && ")),
+                false => commands.join("\n") + "\n",
+            };
         }
-        command.arg("--run").arg(run_file(directory, index, response));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command
+        // Each is waited for by itself: its exit code counts.
+        script += "for lane in $lanes; do wait $lane; done\n";
+        script
+    }
+
+    fn command(&self, index: usize, response: u64, directory: &Path) -> String {
+        let mut words = vec![
+            PROGRAM.to_owned(),
+            "compare".into(),
+            format!("https://server{index}.test/bytes/{response}"),
+        ];
+        // A round takes so long that connections which are kept alive come to rest between visits.
+        let flags = format!("-s -4 -n {} --warmup 1 --interval 0.05", self.samples);
+        words.extend(flags.split(' ').map(str::to_owned));
+        words.extend(["--resolve".into(), format!("'*:*:198.51.100.{}'", index + 1)]);
+        for (number, way) in self.ways.iter().enumerate() {
+            words.extend(["--way".into(), format!("'w{number}: {}'", asked_for(way))]);
+        }
+        words.extend([
+            "--run".into(),
+            format!("'{}'", run_file(directory, index, response).display()),
+        ]);
+        words.join(" ") + " > /dev/null"
     }
 
     fn scenario(&self, rtt: Duration) -> String {
