@@ -43,7 +43,10 @@ pub(super) fn of(connection: &Connection, rtt: Option<Duration>, course: &Course
                     }
                 }
             }
-            Direction::Sent if in_response(flight.first()) && is_upkeep(&flight.messages) => {
+            Direction::Sent
+                if begun.is_some_and(|begun| flight.first() >= begun)
+                    && is_upkeep(&flight.messages) =>
+            {
                 meanwhile.add(&flight.chunks, &flight.messages);
             }
             Direction::Sent => {
@@ -75,9 +78,20 @@ fn begins_response(name: &str) -> bool {
 
 /// Whether there is nothing among `messages` that a handshake or a request is made of.
 fn is_upkeep(messages: &[String]) -> bool {
-    const UPKEEP: [&str; 7] =
-        ["SETTINGS", "WINDOW_UPDATE", "PING", "1-RTT", "Handshake", "GOAWAY", "Alert"];
-    let upkeep = |name: &String| UPKEEP.contains(&name.trim_matches(['{', '}']));
+    const UPKEEP: [&str; 8] = [
+        "SETTINGS",
+        "WINDOW_UPDATE",
+        "PING",
+        "GOAWAY",
+        "Alert",
+        "close_notify",
+        "Handshake",
+        "1-RTT",
+    ];
+    let upkeep = |name: &String| {
+        let bare = name.trim_start_matches('{').trim_end_matches('}');
+        UPKEEP.contains(&bare.split([' ', ',']).next().unwrap_or(bare))
+    };
     messages.iter().all(upkeep)
 }
 

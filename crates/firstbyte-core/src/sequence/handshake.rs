@@ -50,14 +50,17 @@ fn won(connection: &Connection, start: Offset, split: &Split, arrows: &mut Vec<A
     };
     let again = sent_again(connection, start, connected, split.rtt);
     let mut departed = Moment::seen(start);
-    for (index, &after) in SENT_AGAIN.iter().take(again).enumerate() {
-        let number = u32::try_from(index).unwrap_or(u32::MAX);
-        arrows.push(Arrow { unanswered: true, ..syn(number, departed, None) });
-        departed = Moment::estimated(start + Duration::from_secs(after));
+    for (number, &after) in SENT_AGAIN.iter().enumerate().take(again) {
+        arrows.push(Arrow { unanswered: true, ..syn(number as u32, departed, None) });
+        // The last one left when its answer says so: the timer runs late, never early.
+        let at = match split.rtt {
+            Some(rtt) if number + 1 == again => connected - rtt,
+            _ => start + Duration::from_secs(after),
+        };
+        departed = Moment::estimated(at);
     }
     let there = departed.at + half(connected.since(departed.at));
-    let number = u32::try_from(again).unwrap_or(u32::MAX);
-    arrows.push(syn(number, departed, Some(Moment::estimated(there))));
+    arrows.push(syn(again as u32, departed, Some(Moment::estimated(there))));
     arrows.push(packet(
         ArrowKind::SynAck,
         Direction::Received,

@@ -12,15 +12,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::split::{Part, Parts, Place, Split};
-use crate::timeline::{Connection, Direction, Failure, Lookup, Offset, PhaseName};
+use crate::timeline::{Connection, Direction, EarlyData, Failure, Lookup, Offset, PhaseName};
 
 /// A connection, laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     /// The URL asked for; empty where the source knows none.
     pub url: String,
+    /// The address connected to.
+    pub remote: Option<SocketAddr>,
     /// Whether the connection was open before: then there is no handshake to see.
     pub reused: bool,
+    /// Whether it went over QUIC: then what a flight consists of are datagrams.
+    pub quic: bool,
+    /// What became of early data, where some was sent.
+    pub early_data: Option<EarlyData>,
     /// DNS lookups, in the order in which they were begun.
     pub lookups: Vec<Lookup>,
     /// What went from one side to the other, in the order in which it left.
@@ -77,8 +83,8 @@ pub enum ArrowKind {
     Flight,
     /// The response, from its first byte on, with what was received until its last.
     Response,
-    /// What the client sent while it received the response, and what that did not wait for:
-    /// acknowledgements in datagrams, HTTP/2's window updates.
+    /// What the client sent from the response's first byte on, and what nothing waited for:
+    /// acknowledgements in datagrams, HTTP/2's settings and window updates, the end.
     Meanwhile,
 }
 
@@ -178,7 +184,10 @@ impl Sequence {
         arrows.sort_by_key(Arrow::at);
         Self {
             url: connection.url.clone(),
+            remote: connection.facts.remote,
             reused: connection.facts.reused,
+            quic: connection.facts.quic.is_some(),
+            early_data: connection.facts.tls.as_ref().and_then(|tls| tls.early_data),
             lookups: connection.lookups.clone(),
             arrows,
             spans: spans::of(&course.stretches, split.rtt),
@@ -214,7 +223,10 @@ impl Sequence {
         let (part, place, phase) = (Part::Network, Place::Path, PhaseName::Connect);
         Some(Self {
             url: self.url.clone(),
+            remote: self.remote,
             reused: false,
+            quic: false,
+            early_data: None,
             lookups: Vec::new(),
             arrows: arrows.to_vec(),
             spans: vec![Span { part, place, start, end, seen: start, phase }],

@@ -90,6 +90,9 @@ pub(super) struct ProbeArgs {
     /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
     #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output", group = "view")]
     pub write_out: Option<String>,
+    /// Draw the connection as a sequence diagram; of several samples the one in the middle by total
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["json", "csv", "write_out"])]
+    pub sequence: bool,
     /// Show every flight
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,

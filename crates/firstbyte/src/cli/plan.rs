@@ -37,8 +37,8 @@ pub(super) struct Plan {
 /// How samples are shown.
 #[derive(Debug)]
 pub(super) enum View {
-    /// Waterfall or table, for people.
-    Terminal { verbose: bool },
+    /// Waterfall or table, for people; a sequence diagram where that was asked for.
+    Terminal { sequence: bool, verbose: bool },
     /// One JSON object per sample.
     Ndjson,
     /// One CSV row per sample.
@@ -104,7 +104,7 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
     Ok(match (args.json, args.csv) {
         (true, _) => View::Ndjson,
         (_, true) => View::Csv,
-        _ => View::Terminal { verbose: args.verbose },
+        _ => View::Terminal { sequence: args.sequence, verbose: args.verbose },
     })
 }
 

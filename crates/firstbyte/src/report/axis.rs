@@ -236,6 +236,11 @@ const fn look(
     PartLook { name, ink, unicode, ascii, of }
 }
 
+/// How the part with this name is drawn.
+pub(crate) fn look_of(name: &str) -> PartLook {
+    PARTS.into_iter().find(|look| look.name == name).unwrap_or(PARTS[PARTS.len() - 1])
+}
+
 /// The parts in the order in which they lie in a bar.
 pub(crate) const PARTS: [PartLook; 9] = [
     look("resolver", Ink::Resolver, '▒', '%', |p| p.resolver),

@@ -12,24 +12,24 @@ use firstbyte_core::timeline::{
 /// 2026-11-20 14:05:09.123456 UTC.
 const STARTED: u64 = 1_795_183_509_123_456_000;
 
-fn us(us: i64) -> Offset {
+pub(crate) fn us(us: i64) -> Offset {
     Offset::from_nanos(us * 1_000)
 }
 
-fn kernel(at: i64) -> Stamp {
+pub(crate) fn kernel(at: i64) -> Stamp {
     Stamp::kernel(us(at))
 }
 
-fn user(at: i64) -> Stamp {
+pub(crate) fn user(at: i64) -> Stamp {
     Stamp::user(us(at))
 }
 
-fn micros(us: u64) -> Duration {
+pub(crate) fn micros(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
 /// Chunks: microseconds and bytes.
-fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
+pub(crate) fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
     let chunks = chunks
         .iter()
         .map(|&(at, bytes)| Chunk { stamp: kernel(at), bytes, acknowledged: None })
@@ -37,13 +37,13 @@ fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Fli
     Flight { direction, chunks, messages: messages.iter().map(ToString::to_string).collect() }
 }
 
-fn sent(at: i64, bytes: u64, acknowledged: i64, messages: &[&str]) -> Flight {
+pub(crate) fn sent(at: i64, bytes: u64, acknowledged: i64, messages: &[&str]) -> Flight {
     let mut flight = flight(Direction::Sent, &[(at, bytes)], messages);
     flight.chunks[0].acknowledged = Some(us(acknowledged));
     flight
 }
 
-fn received(chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
+pub(crate) fn received(chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
     flight(Direction::Received, chunks, messages)
 }
 
@@ -51,12 +51,12 @@ fn headers(pairs: &[(&str, &str)]) -> Vec<Header> {
     pairs.iter().map(|(n, v)| Header { name: (*n).into(), value: (*v).into() }).collect()
 }
 
-fn lookup(record_type: RecordType, start: i64, end: i64, addresses: &[&str]) -> Lookup {
+pub(crate) fn lookup(record_type: RecordType, start: i64, end: i64, addresses: &[&str]) -> Lookup {
     let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
     Lookup { record_type, start: us(start), end: Some(us(end)), addresses, error: None }
 }
 
-fn won(remote: &str, start: i64, end: i64) -> Attempt {
+pub(crate) fn won(remote: &str, start: i64, end: i64) -> Attempt {
     Attempt {
         remote: remote.parse().unwrap(),
         start: us(start),
@@ -65,7 +65,7 @@ fn won(remote: &str, start: i64, end: i64) -> Attempt {
     }
 }
 
-fn addr(text: &str) -> Option<SocketAddr> {
+pub(crate) fn addr(text: &str) -> Option<SocketAddr> {
     Some(text.parse().unwrap())
 }
 
@@ -89,7 +89,7 @@ fn chain() -> Vec<Certificate> {
     ]
 }
 
-fn sample(connection: Connection) -> Sample {
+pub(crate) fn sample(connection: Connection) -> Sample {
     Sample {
         sequence: 0,
         warmup: false,
@@ -99,7 +99,7 @@ fn sample(connection: Connection) -> Sample {
     }
 }
 
-fn set(connection: &mut Connection, marks: &[(Mark, Stamp)]) {
+pub(crate) fn set(connection: &mut Connection, marks: &[(Mark, Stamp)]) {
     for (mark, stamp) in marks {
         connection.marks.set(*mark, *stamp);
     }

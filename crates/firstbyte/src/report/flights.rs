@@ -117,7 +117,7 @@ impl Row {
                     bytes: grouped(flight.bytes()),
                     clock: clock_of(flight),
                     acknowledged: acknowledged.map(at).unwrap_or_default(),
-                    words: messages(flight, style),
+                    words: counted(&flight.messages, style),
                     ink: Ink::Plain,
                 }
             }
@@ -126,10 +126,9 @@ impl Row {
 }
 
 /// The messages in order, repeated ones counted.
-fn messages(flight: &Flight, style: &Style) -> Vec<String> {
-    let last = flight.messages.chunk_by(|a, b| a == b).count().saturating_sub(1);
-    flight
-        .messages
+pub(super) fn counted(messages: &[String], style: &Style) -> Vec<String> {
+    let last = messages.chunk_by(|a, b| a == b).count().saturating_sub(1);
+    messages
         .chunk_by(|a, b| a == b)
         .enumerate()
         .map(|(i, same)| {

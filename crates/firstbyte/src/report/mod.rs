@@ -25,6 +25,7 @@ pub mod html;
 pub mod ndjson;
 pub mod parquet;
 pub mod prediction;
+pub mod sequence;
 pub mod study;
 pub mod study_table;
 pub mod style;

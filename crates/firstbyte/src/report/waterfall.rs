@@ -40,7 +40,12 @@ pub fn waterfall(sample: &Sample, style: &Style) -> String {
 }
 
 /// What was asked for on the left, how it ended on the right; two lines where one is too short.
-fn header(sample: &Sample, split: &Split, ledger: &Ledger, style: &Style) -> Vec<String> {
+pub(super) fn header(
+    sample: &Sample,
+    split: &Split,
+    ledger: &Ledger,
+    style: &Style,
+) -> Vec<String> {
     let dot = style.glyph(" · ", ", ");
     let connection = &sample.connection;
     let mut right = Vec::new();

@@ -5,12 +5,14 @@
 
 use std::io::{self, Write};
 
+use firstbyte_core::split;
 use firstbyte_core::timeline::{Failure, Sample};
 
 use crate::cli::exit;
 use crate::cli::plan::{Plan, View};
 use crate::cli::terminal;
 use crate::report::flights::flights;
+use crate::report::sequence::sequence;
 use crate::report::table::table;
 use crate::report::waterfall::waterfall;
 use crate::report::write_out::{Format, Transfer, deliver};
@@ -28,6 +30,7 @@ enum Sink<'a> {
     Terminal {
         out: &'a mut dyn Write,
         kept: Vec<Sample>,
+        sequence: bool,
         verbose: bool,
     },
     Ndjson(&'a mut dyn Write),
@@ -38,8 +41,8 @@ enum Sink<'a> {
 impl<'a> Shown<'a> {
     pub(super) fn new(plan: &'a Plan, style: Style, out: &'a mut dyn Write) -> io::Result<Self> {
         let sink = match &plan.view {
-            View::Terminal { verbose } => {
-                Sink::Terminal { out, kept: Vec::new(), verbose: *verbose }
+            View::Terminal { sequence, verbose } => {
+                Sink::Terminal { out, kept: Vec::new(), sequence: *sequence, verbose: *verbose }
             }
             View::Ndjson => Sink::Ndjson(out),
             View::Csv => Sink::Csv(Box::new(csv::CsvWriter::new(out)?)),
@@ -82,14 +85,21 @@ impl<'a> Shown<'a> {
 
     /// Shows what waited for the end; gives the exit code.
     pub(super) fn end(self) -> io::Result<u8> {
-        let Sink::Terminal { out, kept, verbose } = self.sink else { return Ok(self.code) };
-        // One sample a URL is worth a waterfall; more are worth a table.
-        let text = if self.plan.rounds() == 1 {
-            let each: Vec<String> = kept.iter().map(|s| waterfall(s, &self.style)).collect();
-            each.join("\n")
-        } else {
-            table(&kept, &self.style)
+        let Sink::Terminal { out, kept, sequence: drawn, verbose } = self.sink else {
+            return Ok(self.code);
         };
+        // One sample a URL is worth a waterfall; more are worth a table.
+        let single = self.plan.rounds() == 1;
+        let mut each: Vec<String> = Vec::new();
+        if !single {
+            each.push(table(&kept, &self.style));
+        } else if !drawn {
+            each.extend(kept.iter().map(|s| waterfall(s, &self.style)));
+        }
+        if drawn {
+            each.extend(middles(&kept).into_iter().map(|s| sequence(s, &self.style)));
+        }
+        let text = each.join("\n");
         out.write_all(text.as_bytes())?;
         if verbose {
             for connection in kept.iter().flat_map(|s| s.redirects.iter().chain([&s.connection])) {
@@ -100,6 +110,25 @@ impl<'a> Shown<'a> {
         out.flush()?;
         Ok(self.code)
     }
+}
+
+/// For each URL, in the order asked, the sample in the middle by total time; where all failed, the
+/// last of them.
+fn middles(samples: &[Sample]) -> Vec<&Sample> {
+    let mut urls: Vec<&str> = Vec::new();
+    for sample in samples {
+        if !urls.contains(&sample.requested_url.as_str()) {
+            urls.push(&sample.requested_url);
+        }
+    }
+    let of = |url: &&str| {
+        let all = || samples.iter().filter(|s| s.requested_url == *url);
+        let mut good: Vec<&Sample> = all().filter(|s| !s.warmup && s.failure().is_none()).collect();
+        good.sort_by_key(|s| split::total(&s.connection));
+        let middle = good.len().saturating_sub(1) / 2;
+        good.get(middle).copied().or_else(|| all().next_back())
+    };
+    urls.iter().filter_map(of).collect()
 }
 
 fn filename(plan: &Plan) -> Option<String> {

@@ -115,6 +115,25 @@ async fn the_beat_of_the_interval_is_kept_by_slow_samples() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sequence_is_of_the_sample_or_of_the_one_in_the_middle() {
+    let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
+    let (_, alone) = run(&["--sequence", "a.test"], &prober).await;
+    assert!(alone.contains("├─") && !alone.contains("median"), "{alone}");
+    // Warm-up, then the shortest, the longest, the one in the middle, and a failure.
+    let samples = vec![
+        fixtures::slow_server(),
+        fixtures::plain_http(),
+        fixtures::tls12_sydney(),
+        fixtures::syn_loss(),
+        fixtures::connect_timeout(),
+    ];
+    let prober = FakeProber::new(samples);
+    let (_, many) = run(&["--sequence", "-n", "4", "a.test"], &prober).await;
+    assert!(many.contains("p50") || many.contains("median"), "{many}");
+    assert_eq!(many.matches("┴ total 347.0 ms").count(), 1, "{many}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn ctrl_c_keeps_what_was_measured() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
