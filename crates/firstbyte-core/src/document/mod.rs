@@ -6,6 +6,7 @@
 
 mod connection;
 mod interned;
+mod observed;
 pub mod run;
 mod sample;
 pub mod stored;
@@ -16,4 +17,8 @@ pub use connection::{
     SplitRecord, TcpRecord, TlsRecord,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
+pub use observed::{
+    ExchangeRecord, ExchangesRecord, FlightSeenRecord, HandshakeTimeRecord, ObservedRecord,
+    TlsSeenRecord, TrafficRecord, WIRE_FORMAT, WIRE_VERSION,
+};
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};

@@ -8,6 +8,7 @@
 mod analyzer;
 mod doubts;
 mod fragments;
+pub mod groups;
 pub mod layers;
 pub mod names;
 mod observed;

@@ -183,6 +183,21 @@ pub enum CertificateKey {
     Other,
 }
 
+impl CertificateKey {
+    /// As in certificate facts of measured connections: "ECDSA P-256", "RSA 2048".
+    pub fn name(self) -> String {
+        match self {
+            Self::Rsa(bits) => format!("RSA {bits}"),
+            Self::P256 => "ECDSA P-256".into(),
+            Self::P384 => "ECDSA P-384".into(),
+            Self::P521 => "ECDSA P-521".into(),
+            Self::Ed25519 => "Ed25519".into(),
+            Self::MlDsa(set) => format!("ML-DSA-{set}"),
+            Self::Other => "other".into(),
+        }
+    }
+}
+
 /// The server's certificates, where they are sent in the clear (up to TLS 1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CertificatesSeen {

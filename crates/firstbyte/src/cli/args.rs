@@ -3,6 +3,7 @@
 mod explain;
 mod predict;
 mod serve;
+mod wire;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(super) use explain::ExplainArgs;
 pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
+pub(super) use wire::WireArgs;
 
 /// Where did the time before the first byte go?
 ///
@@ -60,6 +62,7 @@ pub(super) enum Command {
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
     Serve(Box<ServeArgs>),
+    Wire(WireArgs),
 }
 
 /// Flags mean what they mean to curl.

@@ -40,6 +40,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
         Some(Command::Serve(arguments)) => commands::serve::run(&arguments),
+        Some(Command::Wire(arguments)) => commands::wire::run(&arguments),
         None => commands::probe::run(&cli.probe),
     };
     match result {

@@ -33,6 +33,7 @@ mod svg;
 pub mod table;
 pub(crate) mod units;
 pub mod waterfall;
+pub mod wire;
 pub mod write_out;
 
 pub use style::Style;

@@ -9,3 +9,4 @@ pub(super) mod predict;
 pub(super) mod probe;
 pub(super) mod report;
 pub(super) mod serve;
+pub(super) mod wire;

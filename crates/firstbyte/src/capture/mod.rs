@@ -1,0 +1,196 @@
+//! Capture files to connections: opening, unpacking, reading in pieces.
+//!
+//! In: paths (`-` is standard input), plain or packed by gzip or zstd; what a file is, its first bytes
+//! say. Out: what [`Analyzer`] makes of the frames, in the files' order. The parsing is the core's; here
+//! are files and buffers. A file that ends or breaks in the middle is read up to there, and that is told.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::passive::pcap::{CaptureError, Read, Reader};
+use firstbyte_core::passive::{Analyzer, Observed};
+
+/// How the reading of a file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// At its end.
+    Whole,
+    /// In the middle of a packet: the capture was cut off.
+    CutOff {
+        /// Where the packet begins, as an offset in the (unpacked) file.
+        offset: u64,
+    },
+    /// It is broken from here on.
+    Malformed {
+        /// Offset in the (unpacked) file.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// A file that could not be read at all, or not to its end.
+#[derive(Debug)]
+pub enum CaptureFileError {
+    /// It cannot be opened.
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Reading or unpacking failed.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where, as an offset in the (unpacked) file.
+        offset: u64,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is no capture.
+    NotACapture {
+        /// The file.
+        path: PathBuf,
+        /// There is nothing in it.
+        empty: bool,
+    },
+}
+
+impl fmt::Display for CaptureFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { path, error } => write!(f, "{}: {}", name(path), reason(error)),
+            Self::Read { path, offset, error } => {
+                write!(f, "{}: at offset {offset}: {}", name(path), reason(error))
+            }
+            Self::NotACapture { path, empty: true } => write!(f, "{}: is empty", name(path)),
+            Self::NotACapture { path, .. } => {
+                write!(f, "{}: at offset 0: neither pcap nor pcapng", name(path))
+            }
+        }
+    }
+}
+
+impl std::error::Error for CaptureFileError {}
+
+/// What a file is called in messages.
+pub fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
+}
+
+/// The operating system's words, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// Bytes read at once: within a core's own cache, so that what is skipped costs little.
+const PIECE: usize = 256 * 1024;
+
+/// Hands all frames of the file at `path` to `analyzer`, and what it gives out to `emit`.
+///
+/// # Errors
+/// The file cannot be opened or read, or is no capture.
+pub fn read(
+    path: &Path,
+    analyzer: &mut Analyzer,
+    emit: &mut dyn FnMut(Observed),
+) -> Result<Ended, CaptureFileError> {
+    let open = |error| CaptureFileError::Open { path: path.to_owned(), error };
+    if path == Path::new("-") {
+        return unpacked(path, io::stdin().lock(), analyzer, emit);
+    }
+    let file = File::open(path).map_err(open)?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    unpacked(path, file, analyzer, emit)
+}
+
+/// Unpacks what is packed, as its first bytes say.
+fn unpacked(
+    path: &Path,
+    mut source: impl io::Read,
+    analyzer: &mut Analyzer,
+    emit: &mut dyn FnMut(Observed),
+) -> Result<Ended, CaptureFileError> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+    let read = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
+    let mut magic = Vec::with_capacity(4);
+    source.by_ref().take(4).read_to_end(&mut magic).map_err(read)?;
+    let packed_gzip = magic.starts_with(&GZIP);
+    let packed_zstd = magic.starts_with(&ZSTD);
+    let whole = io::Cursor::new(magic).chain(source);
+    if packed_gzip {
+        frames(path, flate2::read::MultiGzDecoder::new(whole), analyzer, emit)
+    } else if packed_zstd {
+        let decoder = zstd::Decoder::new(whole).map_err(read)?;
+        frames(path, decoder, analyzer, emit)
+    } else {
+        frames(path, whole, analyzer, emit)
+    }
+}
+
+fn frames(
+    path: &Path,
+    mut source: impl io::Read,
+    analyzer: &mut Analyzer,
+    emit: &mut dyn FnMut(Observed),
+) -> Result<Ended, CaptureFileError> {
+    let mut reader = Reader::default();
+    let mut buffer = vec![0; PIECE];
+    let (mut begin, mut end) = (0, 0);
+    loop {
+        let needed = loop {
+            match reader.read(&buffer[begin..end]) {
+                Ok(Read::Frame { frame, bytes }) => {
+                    analyzer.frame(&frame, emit);
+                    begin += bytes;
+                }
+                Ok(Read::Skipped { bytes }) => begin += bytes,
+                Ok(Read::NeedMore { bytes }) => break bytes,
+                Err(CaptureError::NotACapture) => {
+                    return Err(CaptureFileError::NotACapture {
+                        path: path.to_owned(),
+                        empty: false,
+                    });
+                }
+                Err(CaptureError::Malformed { offset, what }) => {
+                    return Ok(Ended::Malformed { offset, what });
+                }
+            }
+        };
+        buffer.copy_within(begin..end, 0);
+        (begin, end) = (0, end - begin);
+        if buffer.len() < needed {
+            buffer.resize(needed.next_power_of_two(), 0);
+        }
+        // Enough for one more frame would do; as much as fits is faster.
+        let read = loop {
+            match source.read(&mut buffer[end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        let offset = reader.offset() + end as u64;
+        let read =
+            read.map_err(|error| CaptureFileError::Read { path: path.to_owned(), offset, error })?;
+        if read == 0 {
+            return match (end, reader.offset()) {
+                (0, 0) => Err(CaptureFileError::NotACapture { path: path.to_owned(), empty: true }),
+                (_, 0) => {
+                    Err(CaptureFileError::NotACapture { path: path.to_owned(), empty: false })
+                }
+                (0, _) => Ok(Ended::Whole),
+                (_, offset) => Ok(Ended::CutOff { offset }),
+            };
+        }
+        end += read;
+    }
+}

@@ -1,0 +1,103 @@
+//! `firstbyte wire FILE…`: what captured packets show of TLS.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use firstbyte_core::passive::groups::Groups;
+use firstbyte_core::passive::{Analyzer, Limits, Observed};
+
+use crate::capture::{self, Ended};
+use crate::cli::args::WireArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::terminal;
+use crate::report::wire;
+
+pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
+    let mut analyzer = Analyzer::new(Limits { seed: seed(), ..Limits::default() });
+    if args.json { lines(args, &mut analyzer) } else { tables(args, &mut analyzer) }
+}
+
+/// Packets may be made to collide in hash tables by who knows the seed.
+fn seed() -> u64 {
+    fastrand::u64(..)
+}
+
+fn lines(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut failed: Option<io::Error> = None;
+    let mut emit = |observed: Observed| {
+        if failed.is_none() {
+            failed = wire::line(&observed, &mut out).err();
+        }
+    };
+    let code = read(args, analyzer, &mut emit);
+    if let Some(error) = failed {
+        return Err(Problem::output(&error));
+    }
+    out.flush().map_err(|e| Problem::output(&e))?;
+    terminal::note(wire::hygiene(analyzer.hygiene()).trim_end());
+    code
+}
+
+fn tables(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
+    let mut groups = Groups::default();
+    let mut shown: Vec<Observed> = Vec::new();
+    let mut all = 0;
+    let code = read(args, analyzer, &mut |observed| {
+        groups.add(&observed);
+        all += 1;
+        keep_first(&mut shown, observed, args.connections);
+    });
+    shown.sort_unstable_by_key(|observed| observed.number);
+    let style = terminal::style(args.color);
+    let mut text = wire::hygiene(analyzer.hygiene());
+    text.push('\n');
+    text.push_str(&wire::servers(&groups.summaries(), &style));
+    text.push_str(&wire::connections(&shown, &style));
+    if all > shown.len() {
+        text.push_str(&format!("first {} of {all} connections\n", shown.len()));
+    }
+    io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+    code
+}
+
+/// Keeps the `most` connections that began first.
+fn keep_first(kept: &mut Vec<Observed>, observed: Observed, most: usize) {
+    if observed.number <= most as u64 {
+        kept.push(observed);
+    }
+}
+
+/// Reads all files. What could be read is given out, whatever comes after.
+fn read(
+    args: &WireArgs,
+    analyzer: &mut Analyzer,
+    emit: &mut dyn FnMut(Observed),
+) -> Result<u8, Problem> {
+    let mut code = Ok(exit::OK);
+    for path in &args.files {
+        match capture::read(path, analyzer, emit) {
+            Ok(ended) => note_end(path, ended, &mut code),
+            Err(error) => {
+                code = Err(Problem::new(exit::READ, error.to_string()));
+                break;
+            }
+        }
+    }
+    analyzer.finish(emit);
+    code
+}
+
+fn note_end(path: &Path, ended: Ended, code: &mut Result<u8, Problem>) {
+    let name = capture::name(path);
+    match ended {
+        Ended::Whole => {}
+        Ended::CutOff { offset } => terminal::note(&format!(
+            "note: {name}: ends in the middle of a packet, at offset {offset}: read up to there"
+        )),
+        Ended::Malformed { offset, what } => {
+            let message = format!("{name}: malformed at offset {offset}: {what}");
+            *code = Err(Problem::new(exit::READ, message).hint("what comes before it was read"));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Connections seen in captures, as text: what was cleared up first, then servers, then connections.
+//!
+//! Input: [`Observed`](firstbyte_core::passive::Observed) connections and
+//! [`Hygiene`](firstbyte_core::passive::Hygiene). Output: text, or lines of JSON. Columns are defined in
+//! `docs/wire.md`.
+
+mod connections;
+mod hygiene;
+mod servers;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use firstbyte_core::document::ObservedRecord;
+use firstbyte_core::passive::Observed;
+
+pub use connections::connections;
+pub use hygiene::hygiene;
+pub use servers::servers;
+
+/// Writes a connection as one line of JSON.
+///
+/// # Errors
+/// Those of `out`.
+pub fn line(observed: &Observed, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &ObservedRecord::of(observed))?;
+    out.write_all(b"\n")
+}
+
+/// A time with three digits that count, its unit beside it.
+fn time(duration: Duration) -> String {
+    let micros = duration.as_secs_f64() * 1e6;
+    match micros {
+        _ if micros < 999.5 => format!("{micros:.0} µs"),
+        _ if micros < 9_995.0 => format!("{:.2} ms", micros / 1e3),
+        _ if micros < 99_950.0 => format!("{:.1} ms", micros / 1e3),
+        _ if micros < 9_999_500.0 => format!("{:.0} ms", micros / 1e3),
+        _ => format!("{:.1} s", micros / 1e6),
+    }
+}
+
+fn time_or_blank(duration: Option<Duration>) -> String {
+    duration.map(time).unwrap_or_default()
+}
+
+/// A count with its thousands apart.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `text` at most `width` characters wide.
+fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
