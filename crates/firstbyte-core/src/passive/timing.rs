@@ -1,6 +1,6 @@
 //! Where the time of a handshake went, as seen from the tap (`docs/wire.md`, "Handshake time").
 //!
-//! In: the handshake's flights and the smallest round trips on both sides of the tap. Out: network, server
+//! In: the handshake's flights and round trips on both sides of the tap. Out: network, server
 //! and client, which add up to the handshake as the client saw it.
 
 use std::time::Duration;
@@ -15,28 +15,32 @@ pub(super) struct Timed<'a> {
     pub(super) client: Side,
     /// Smallest round trip between the tap and each side, nanoseconds.
     pub(super) least: [Option<i64>; 2],
+    /// That of the opening.
+    pub(super) opening: [Option<i64>; 2],
     pub(super) flights: &'a [LiveFlight],
 }
 
 /// An answer that is faster than the smallest round trip by more than this was not an answer.
 const FASTER_NS: i64 = 200_000;
+/// An acknowledgment that takes longer than the smallest round trip by a 32nd, and by this much, was
+/// held back.
+const HELD_BACK_NS: i64 = 1_500_000;
 /// The opening's round trip is far from the smallest when it is longer by a quarter and by this much.
 const UNSTABLE: Duration = Duration::from_millis(1);
 
 /// Network, server and client of a handshake; `None` without round trips on both sides.
 pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<HandshakeTime> {
     let server = 1 - timed.client;
-    let (to_server, to_client) = (timed.least[server]?, timed.least[timed.client]?);
+    let (to_server, to_client) = (Path::of(server, timed)?, Path::of(timed.client, timed)?);
     let (mut network_ns, mut server_ns, mut client_ns, mut round_trips) = (0, 0, 0, 0);
     for pair in timed.flights.windows(2) {
         let [before, after] = pair else { continue };
         let waited = after.start.signed_since(before.end);
-        let by_server = usize::from(after.side) == server;
-        let (path, host) = if by_server {
+        let (path, host) = if usize::from(after.side) == server {
             round_trips += 1;
-            (to_server, &mut server_ns)
+            (to_server.behind(before, waited), &mut server_ns)
         } else {
-            (to_client, &mut client_ns)
+            (to_client.behind(before, waited), &mut client_ns)
         };
         if waited < path - FASTER_NS {
             doubts.add(Doubts::FASTER_THAN_PATH);
@@ -46,7 +50,7 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
     }
     for flight in timed.flights {
         let passing = flight.end.signed_since(flight.start).max(0);
-        if passing > (to_server + to_client) / 2 + FASTER_NS {
+        if passing > (to_server.least_ns + to_client.least_ns) / 2 + FASTER_NS {
             doubts.add(Doubts::SLOW_FLIGHT);
         }
         network_ns += passing;
@@ -54,7 +58,7 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
     // The client sent its first flight half a round trip before the tap saw it, and has the server's last
     // one half a round trip later.
     if timed.flights.last().is_some_and(|flight| usize::from(flight.side) == server) {
-        network_ns += to_client;
+        network_ns += to_client.typical_ns;
     }
     const SPOILS: Doubts = Doubts::LOSS_IN_HANDSHAKE
         .with(Doubts::ONE_SIDED)
@@ -74,9 +78,50 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
     })
 }
 
+/// Round trips between the tap and one side, as far as they were not held back by a timer.
+struct Path {
+    least_ns: i64,
+    allowed_ns: i64,
+    /// Of those allowed, the mean.
+    typical_ns: i64,
+}
+
+impl Path {
+    fn of(side: Side, timed: &Timed<'_>) -> Option<Self> {
+        let least_ns = timed.least[side]?;
+        let allowed_ns = least_ns + (least_ns / 32).max(HELD_BACK_NS);
+        let flights = timed.flights.iter().filter(|flight| usize::from(flight.side) != side);
+        let (sum, count) = flights
+            .filter_map(acknowledged_after)
+            .chain(timed.opening[side])
+            .filter(|ns| (least_ns..=allowed_ns).contains(ns))
+            .fold((0, 0), |(sum, count), ns| (sum + ns, count + 1));
+        let typical_ns = if count > 0 { sum / count } else { least_ns };
+        Some(Self { least_ns, allowed_ns, typical_ns })
+    }
+
+    /// The round trip of a flight that was answered after `waited_ns`: until it was acknowledged, where
+    /// that was at once; the mean of the others, where it was not.
+    fn behind(&self, flight: &LiveFlight, waited_ns: i64) -> i64 {
+        acknowledged_after(flight)
+            .filter(|ns| (self.least_ns..=self.allowed_ns).contains(ns))
+            .unwrap_or(self.typical_ns)
+            .min(waited_ns.max(self.least_ns))
+    }
+}
+
+fn acknowledged_after(flight: &LiveFlight) -> Option<i64> {
+    flight.acknowledged.map(|at| at.signed_since(flight.end))
+}
+
 /// Nanoseconds as a duration; zero when negative.
 pub(super) fn duration(ns: i64) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(0))
+}
+
+/// A duration as nanoseconds.
+pub(super) fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Whether the opening's round trip is far from the smallest seen.

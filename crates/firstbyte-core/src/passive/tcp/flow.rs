@@ -275,6 +275,9 @@ impl Flow {
         {
             self.halves[other].sample = None;
             self.round_trip(side, at.signed_since(sent));
+            if segment.payload.bytes == 0 {
+                self.session.acknowledged(other, sent, at);
+            }
         }
     }
 
@@ -311,7 +314,11 @@ impl Flow {
             self.doubts.add(Doubts::RECORDS_LOST);
         }
         let complete = tls.as_ref().is_some_and(|tls| tls.complete);
-        let timed = Timed { client, least: self.least, flights: self.session.flights() };
+        let mut opening = [None; 2];
+        opening[client] = round_trips.client_syn.map(timing::nanoseconds);
+        opening[server] = round_trips.server_syn.map(timing::nanoseconds);
+        let flights = self.session.flights();
+        let timed = Timed { client, least: self.least, opening, flights };
         let handshake_time =
             if complete { timing::handshake(&timed, &mut self.doubts) } else { None };
         let flights = self.flights(client);

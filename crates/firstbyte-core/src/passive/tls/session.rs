@@ -65,6 +65,8 @@ pub(crate) struct LiveFlight {
     pub(crate) bytes: u32,
     pub(crate) start: Time,
     pub(crate) end: Time,
+    /// When an acknowledgment of its end, without an answer in it, was at the tap.
+    pub(crate) acknowledged: Option<Time>,
 }
 
 impl LiveFlight {
@@ -166,6 +168,16 @@ impl Session {
 
     pub(crate) fn flights(&self) -> &[LiveFlight] {
         &self.flights
+    }
+
+    /// What `side` sent up to `sent` is acknowledged, by a segment that carries nothing else.
+    pub(crate) fn acknowledged(&mut self, side: Side, sent: Time, at: Time) {
+        if let Some(flight) = self.flights.last_mut()
+            && usize::from(flight.side) == side
+            && flight.end == sent
+        {
+            flight.acknowledged = Some(at);
+        }
     }
 
     /// A record begins; whether its payload is wanted.
@@ -311,6 +323,7 @@ impl Session {
                     bytes,
                     start: now.start,
                     end: at,
+                    acknowledged: None,
                 });
             }
         }
