@@ -157,6 +157,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
+const GTP_PORT: u16 = 2152;
 
 /// The packet in `frame`, which had `wire_bytes` on the wire.
 ///
@@ -485,6 +486,11 @@ impl<'a> Carried<'a> {
             let options = usize::from(rest.byte(0)? & 0x3f) * 4;
             return Ok(Opened::Tunnel(Next::Type(rest.u16(2)?, rest.behind(8 + options)?)));
         }
+        if ports[1] == GTP_PORT
+            && let Ok(inner) = gtp(rest)
+        {
+            return Ok(Opened::Tunnel(inner));
+        }
         Ok(Opened::Packet(self.packet(ports, Transport::Udp(rest.payload()))))
     }
 
@@ -514,6 +520,29 @@ fn gre(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
         }
         kind => Ok(Next::Type(kind, rest)),
     }
+}
+
+/// A packet of a mobile network's user plane (3GPP TS 29.281 §5.1).
+fn gtp(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
+    const VERSION_1: u8 = 0x30;
+    const USER_DATA: u8 = 0xff;
+    let flags = bytes.byte(0)?;
+    if flags & 0xf0 != VERSION_1 || bytes.byte(1)? != USER_DATA {
+        return Err(Unread::NotIp);
+    }
+    if flags & 0x07 == 0 {
+        return Ok(Next::Ip(bytes.behind(8)?));
+    }
+    let (mut rest, mut extension) = (bytes.behind(12)?, bytes.byte(11)?);
+    for _ in 0..DEEPEST {
+        if extension == 0 {
+            return Ok(Next::Ip(rest));
+        }
+        let length = usize::from(rest.byte(0)?).max(1) * 4;
+        extension = rest.byte(length - 1)?;
+        rest = rest.behind(length)?;
+    }
+    Err(Unread::Malformed)
 }
 
 /// The MSS option among a SYN's options (RFC 9293 §3.7.1).

@@ -157,6 +157,11 @@ impl Reader {
             self.mode = Mode::Records;
             return;
         }
+        if self.mode == Mode::AtStart && kind & 0x80 != 0 && major != 3 && self.header[2] == 4 {
+            session.sslv2_answer(side);
+            self.mode = Mode::NotTls;
+            return;
+        }
         if !is_header(kind, major, minor, length) {
             if self.mode == Mode::Records {
                 session.records_lost(side, place);

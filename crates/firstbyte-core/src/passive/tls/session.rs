@@ -278,6 +278,19 @@ impl Session {
         true
     }
 
+    /// A ServerHello of SSL 2.0, whose messages are not followed.
+    pub(crate) fn sslv2_answer(&mut self, side: Side) {
+        const SSL_2_0: u16 = 0x0002;
+        if let Some(seen) = &mut self.seen
+            && self.client == Some(1 - side)
+        {
+            seen.server_hello = true;
+            seen.version = Some(SSL_2_0);
+            self.over = true;
+            self.live = None;
+        }
+    }
+
     /// The record that began last in this direction is over.
     pub(crate) fn record_end(&mut self, side: Side, place: Place) {
         let now = self.now[side];
@@ -402,10 +415,12 @@ impl Session {
                     seen.certificates = message.certificates;
                 }
                 live.full = true;
+                self.full();
             }
             messages::SERVER_KEY_EXCHANGE => {
                 hello::server_key_exchange(message.body, seen);
                 live.full = true;
+                self.full();
             }
             messages::CERTIFICATE_REQUEST => seen.client_certificate_requested = true,
             messages::SERVER_HELLO_DONE | messages::CLIENT_KEY_EXCHANGE => {

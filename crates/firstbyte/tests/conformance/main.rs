@@ -1,0 +1,95 @@
+//! What firstbyte reads out of captures whose truth is known: `cargo test -p firstbyte --test conformance`.
+//!
+//! The captures are no part of the project: `FIRSTBYTE_CAPTURES` names their folder, or it is
+//! `../shared/captures` beside the checkout. Without them this suite says that it did not run.
+//! Disagreements are printed in tables; one that is not explained there fails.
+
+mod delay;
+mod mix;
+mod public;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use firstbyte::capture::{self, Ended};
+use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
+
+/// The folder with captures, or what to do.
+fn folder(name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("FIRSTBYTE_CAPTURES").map(PathBuf::from);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let beside = [root.join("../shared/captures"), root.join("../../shared/captures")];
+    let found = named.into_iter().chain(beside).map(|p| p.join(name)).find(|p| p.is_dir());
+    if found.is_none() {
+        println!("not run: no captures folder (set FIRSTBYTE_CAPTURES)");
+    }
+    found
+}
+
+/// All connections of a file, in order, and how it ended.
+fn read(path: &Path) -> Result<(Vec<Observed>, Hygiene, Ended), capture::CaptureFileError> {
+    let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
+    let mut all = Vec::new();
+    let mut emit = |observed: Observed| all.push(observed);
+    let ended = capture::read(path, &mut analyzer, &mut emit)?;
+    analyzer.finish(&mut emit);
+    all.sort_by_key(|observed| observed.number);
+    Ok((all, *analyzer.hygiene(), ended))
+}
+
+/// Rows of a table of tab-separated values without its heading.
+fn rows(path: &Path) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().skip(1);
+    lines.map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+/// Connections by the client's address and port, as text.
+fn by_client(all: &[Observed]) -> HashMap<String, Vec<&Observed>> {
+    let mut map: HashMap<String, Vec<&Observed>> = HashMap::new();
+    for observed in all {
+        map.entry(observed.client.socket_addr().to_string()).or_default().push(observed);
+    }
+    map
+}
+
+/// Whether it is known to be resumed, and is.
+fn resumed(observed: &Observed) -> Option<bool> {
+    use firstbyte_core::timeline::Handshake;
+    Some(observed.tls.as_ref()?.handshake? == Handshake::Resumed)
+}
+
+/// Disagreements: where, what, and why it is one that is known.
+#[derive(Default)]
+struct Table {
+    lines: Vec<(String, String, Option<&'static str>)>,
+    agreed: usize,
+}
+
+impl Table {
+    fn compare<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        place: &str,
+        ours: T,
+        theirs: T,
+        why: Option<&'static str>,
+    ) {
+        if ours == theirs {
+            self.agreed += 1;
+        } else {
+            let what = format!("ours {ours:?}, theirs {theirs:?}");
+            self.lines.push((place.to_owned(), what, why));
+        }
+    }
+
+    /// Prints the table; fails when something in it is not explained.
+    fn end(self, name: &str) {
+        println!("{name}: {} facts agree, {} disagree", self.agreed, self.lines.len());
+        for (place, what, why) in &self.lines {
+            println!("  {place}: {what}: {}", why.unwrap_or("NOT EXPLAINED"));
+        }
+        let unexplained = self.lines.iter().filter(|line| line.2.is_none()).count();
+        assert_eq!(unexplained, 0, "{name}: disagreements that are not explained");
+        assert!(self.agreed > 0, "{name}: nothing was compared");
+    }
+}
