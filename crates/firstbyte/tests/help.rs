@@ -20,6 +20,7 @@ fn help_is_as_reviewed() {
         ("demo", &["demo", "--help"]),
         ("predict", &["predict", "--help"]),
         ("report", &["report", "--help"]),
+        ("wire", &["wire", "--help"]),
         ("serve", &["serve", "--help"]),
         ("lab-export", &["lab", "export", "--help"]),
     ] {

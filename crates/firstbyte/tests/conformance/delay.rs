@@ -1,10 +1,11 @@
 //! The same connections at three places of a path with known delays.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use firstbyte_core::passive::{HandshakeTime, Observed};
 
-use super::{Table, by_client, folder, read, resumed, rows};
+use super::{Table, by_client, read, resumed, rows};
 
 /// What the links have of delay, a round trip of the whole path, ms.
 const PATH_MS: f64 = 46.0;
@@ -19,9 +20,8 @@ const TAPS: [(&str, &str); 3] = [
     ("server", "delay-clean.tap-server.pcap"),
 ];
 
-#[test]
-fn the_split_is_the_same_wherever_the_tap_is() {
-    let Some(own) = folder("own") else { return };
+pub(super) fn the_split_is_the_same_wherever_the_tap_is(root: &Path) {
+    let own = root.join("own");
     let truth = rows(&own.join("delay-clean.client-groundtruth.tsv"));
     let captures: Vec<Vec<Observed>> =
         TAPS.iter().map(|(_, file)| read(&own.join(file)).unwrap().0).collect();

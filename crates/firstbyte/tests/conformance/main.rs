@@ -4,6 +4,8 @@
 //! `../shared/captures` beside the checkout. Without them this suite says that it did not run.
 //! Disagreements are printed in tables; one that is not explained there fails.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test with a main of its own")]
+
 mod delay;
 mod mix;
 mod public;
@@ -14,16 +16,19 @@ use std::path::{Path, PathBuf};
 use firstbyte::capture::{self, Ended};
 use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
 
-/// The folder with captures, or what to do.
-fn folder(name: &str) -> Option<PathBuf> {
+fn main() {
     let named = std::env::var_os("FIRSTBYTE_CAPTURES").map(PathBuf::from);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let beside = [root.join("../shared/captures"), root.join("../../shared/captures")];
-    let found = named.into_iter().chain(beside).map(|p| p.join(name)).find(|p| p.is_dir());
-    if found.is_none() {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let beside = ["../shared/captures", "../../shared/captures"].map(|path| checkout.join(path));
+    let Some(root) = named.into_iter().chain(beside).find(|path| path.is_dir()) else {
         println!("not run: no captures folder (set FIRSTBYTE_CAPTURES)");
-    }
-    found
+        return;
+    };
+    println!("captures: {}", root.display());
+    mix::every_handshake_is_what_clients_and_server_logged(&root);
+    delay::the_split_is_the_same_wherever_the_tap_is(&root);
+    public::handshakes_are_those_that_tshark_finds(&root);
+    println!("conformance: every disagreement is explained");
 }
 
 /// All connections of a file, in order, and how it ended.

@@ -1,14 +1,14 @@
 //! A busy mix of connections, against what clients and server logged.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use firstbyte_core::passive::{Carrier, Ending, Observed, names};
 
-use super::{Table, by_client, folder, read, resumed, rows};
+use super::{Table, by_client, read, resumed, rows};
 
-#[test]
-fn every_handshake_is_what_clients_and_server_logged() {
-    let Some(own) = folder("own") else { return };
+pub(super) fn every_handshake_is_what_clients_and_server_logged(root: &Path) {
+    let own = root.join("own");
     let (all, hygiene, _) = read(&own.join("mix.pcap")).unwrap();
     assert!(all.iter().all(|observed| observed.carrier == Carrier::Tcp));
     let mut table = Table::default();
@@ -42,7 +42,7 @@ fn second_hello(observed: &Observed) -> bool {
 }
 
 /// The clients' own logs, for addresses that were used once.
-fn clients(own: &std::path::Path, all: &[Observed], table: &mut Table) {
+fn clients(own: &Path, all: &[Observed], table: &mut Table) {
     let map = by_client(all);
     for row in rows(&own.join("mix.client-groundtruth.tsv")) {
         let [kind, local, _, version, _, group, was_resumed, alpn, _, _, exchanges, error] =
@@ -86,7 +86,7 @@ fn clients(own: &std::path::Path, all: &[Observed], table: &mut Table) {
 }
 
 /// nginx's log: one row per request that ended before the cut.
-fn server(own: &std::path::Path, all: &[Observed], table: &mut Table) {
+fn server(own: &Path, all: &[Observed], table: &mut Table) {
     let map = by_client(all);
     let mut requests: HashMap<(String, String), Vec<Vec<String>>> = HashMap::new();
     for row in rows(&own.join("mix.server-groundtruth.tsv")) {

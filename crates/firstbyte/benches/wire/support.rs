@@ -1,0 +1,219 @@
+//! A capture made to measure with.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use firstbyte_core::passive::pcap::{Frame, LinkType};
+use firstbyte_core::passive::{Analyzer, Time};
+
+const SEGMENT: usize = 1448;
+/// Connections at once.
+const SIDE_BY_SIDE: usize = 64;
+const EXCHANGES: usize = 10;
+/// Records of a response, 16 kB each.
+const RECORDS: usize = 8;
+
+/// Makes packets.
+#[derive(Default)]
+pub(crate) struct Generator {
+    at_ns: i64,
+    made: u32,
+}
+
+/// A connection that is being made.
+struct Connection {
+    client: [u8; 6],
+    sent: [u32; 2],
+    identification: u16,
+}
+
+impl Generator {
+    /// Writes a capture of about so many bytes.
+    pub(crate) fn write(&mut self, path: &Path, bytes: u64) {
+        let mut out = BufWriter::new(File::create(path).unwrap());
+        out.write_all(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]).unwrap();
+        out.write_all(&[0; 8]).unwrap();
+        out.write_all(&[0, 0, 4, 0, 1, 0, 0, 0]).unwrap();
+        let mut written = 0;
+        let mut packet = |at_ns: i64, frame: &[u8]| {
+            let length = (frame.len() as u32).to_le_bytes();
+            out.write_all(&((at_ns / 1_000_000_000) as u32).to_le_bytes()).unwrap();
+            out.write_all(&((at_ns % 1_000_000_000 / 1000) as u32).to_le_bytes()).unwrap();
+            out.write_all(&length).unwrap();
+            out.write_all(&length).unwrap();
+            out.write_all(frame).unwrap();
+            written += 16 + frame.len() as u64;
+            written
+        };
+        loop {
+            let mut done = 0;
+            self.batch(SIDE_BY_SIDE, true, &mut |at, frame| done = packet(at, frame));
+            if done >= bytes {
+                break;
+            }
+        }
+        out.flush().unwrap();
+    }
+
+    /// So many connections, none of which is closed.
+    pub(crate) fn live(&mut self, connections: u32, analyzer: &mut Analyzer) {
+        self.batch(connections as usize, false, &mut |at, frame| {
+            let frame = Frame {
+                at: Some(Time::from_unix_ns(at)),
+                link: LinkType(1),
+                captured: frame,
+                wire_bytes: frame.len() as u32,
+            };
+            analyzer.frame(&frame, &mut |_| {});
+        });
+    }
+
+    fn batch(&mut self, many: usize, close: bool, packet: &mut dyn FnMut(i64, &[u8])) {
+        let mut connections: Vec<Connection> = (0..many).map(|_| self.connection()).collect();
+        let hello = client_hello();
+        let answer = server_flight();
+        let finished = [&record(20, 1)[..], &record(23, 53)].concat();
+        let mut each = |generator: &mut Self, step: &mut dyn FnMut(&mut Self, &mut Connection)| {
+            connections.iter_mut().for_each(|connection| step(generator, connection));
+        };
+        each(self, &mut |g, c| {
+            g.segment(c, 0, 0x02, &[], packet);
+            g.segment(c, 1, 0x12, &[], packet);
+            g.segment(c, 0, 0x10, &[], packet);
+        });
+        each(self, &mut |g, c| g.segment(c, 0, 0x18, &hello, packet));
+        each(self, &mut |g, c| g.data(c, 1, &answer, packet));
+        each(self, &mut |g, c| g.segment(c, 0, 0x18, &finished, packet));
+        let request = record(23, 400);
+        let response: Vec<u8> = (0..RECORDS).flat_map(|_| record(23, 16_401)).collect();
+        let short = record(23, 600);
+        for _ in 0..EXCHANGES {
+            each(self, &mut |g, c| g.segment(c, 0, 0x18, &request, packet));
+            each(self, &mut |g, c| g.data(c, 1, if close { &response } else { &short }, packet));
+        }
+        if close {
+            each(self, &mut |g, c| {
+                g.segment(c, 0, 0x11, &[], packet);
+                g.segment(c, 1, 0x11, &[], packet);
+            });
+        }
+    }
+
+    fn connection(&mut self) -> Connection {
+        self.made += 1;
+        let [_, a, b, c] = self.made.to_be_bytes();
+        Connection { client: [10, a, b, c, 0xc0, 0x00], sent: [1000, 2000], identification: 1 }
+    }
+
+    fn data(
+        &mut self,
+        connection: &mut Connection,
+        side: usize,
+        bytes: &[u8],
+        packet: &mut dyn FnMut(i64, &[u8]),
+    ) {
+        for (place, piece) in bytes.chunks(SEGMENT).enumerate() {
+            self.segment(connection, side, 0x10, piece, packet);
+            if place % 8 == 7 {
+                self.segment(connection, 1 - side, 0x10, &[], packet);
+            }
+        }
+    }
+
+    fn segment(
+        &mut self,
+        connection: &mut Connection,
+        side: usize,
+        flags: u8,
+        payload: &[u8],
+        packet: &mut dyn FnMut(i64, &[u8]),
+    ) {
+        self.at_ns += 1_200;
+        let server = [192, 0, 2, 1, 1, 187];
+        let ends =
+            if side == 0 { [connection.client, server] } else { [server, connection.client] };
+        connection.identification = connection.identification.wrapping_add(1).max(1);
+        let total = (52 + payload.len()) as u16;
+        let mut frame = Vec::with_capacity(66 + payload.len());
+        frame.extend([2; 12]);
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend(total.to_be_bytes());
+        frame.extend(connection.identification.to_be_bytes());
+        frame.extend([0x40, 0, 64, 6, 0, 0]);
+        frame.extend(&ends[0][..4]);
+        frame.extend(&ends[1][..4]);
+        frame.extend(&ends[0][4..]);
+        frame.extend(&ends[1][4..]);
+        frame.extend(connection.sent[side].to_be_bytes());
+        let acknowledged = if flags == 0x02 { 0 } else { connection.sent[1 - side] };
+        frame.extend(acknowledged.to_be_bytes());
+        frame.extend([0x80, flags, 1, 0, 0, 0, 0, 0, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1]);
+        frame.extend(payload);
+        let control = u32::from(flags & 0x03 != 0);
+        connection.sent[side] = connection.sent[side].wrapping_add(payload.len() as u32 + control);
+        packet(1_700_000_000_000_000_000 + self.at_ns, &frame);
+    }
+}
+
+fn record(kind: u8, length: usize) -> Vec<u8> {
+    let mut bytes = vec![kind, 3, 3];
+    bytes.extend((length as u16).to_be_bytes());
+    bytes.resize(5 + length, 0x5a);
+    bytes
+}
+
+fn handshake(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut message = vec![kind, 0];
+    message.extend((body.len() as u16).to_be_bytes());
+    message.extend(body);
+    let mut bytes = vec![22, 3, 3];
+    bytes.extend((message.len() as u16).to_be_bytes());
+    bytes.extend(message);
+    bytes
+}
+
+fn extension(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = kind.to_be_bytes().to_vec();
+    bytes.extend((value.len() as u16).to_be_bytes());
+    bytes.extend(value);
+    bytes
+}
+
+fn client_hello() -> Vec<u8> {
+    let mut name = vec![0, 19, 0, 0, 16];
+    name.extend(b"www.bench.example"[..16].iter());
+    let mut share = vec![0x00, 0x24, 0x00, 0x1d, 0x00, 0x20];
+    share.extend([7; 32]);
+    let extensions = [
+        extension(0, &name),
+        extension(43, &[4, 3, 4, 3, 3]),
+        extension(51, &share),
+        extension(16, &[0, 9, 8, b'h', b't', b't', b'p', b'/', b'1', b'.', b'1']),
+    ]
+    .concat();
+    let mut body = vec![3, 3];
+    body.extend([9; 32]);
+    body.push(32);
+    body.extend([8; 32]);
+    body.extend([0, 2, 0x13, 0x01, 1, 0]);
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    handshake(1, &body)
+}
+
+fn server_flight() -> Vec<u8> {
+    let mut share = vec![0x00, 0x1d, 0x00, 0x20];
+    share.extend([7; 32]);
+    let extensions = [extension(43, &[3, 4]), extension(51, &share)].concat();
+    let mut body = vec![3, 3];
+    body.extend([6; 32]);
+    body.push(32);
+    body.extend([8; 32]);
+    body.extend([0x13, 0x01, 0]);
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    let hello = handshake(2, &body);
+    [hello, record(20, 1), record(23, 32), record(23, 2500), record(23, 281), record(23, 53)]
+        .concat()
+}
