@@ -44,6 +44,10 @@ pub(in crate::cli) struct ExplainArgs {
           allow_negative_numbers = true)]
     pub server_log_ms: Option<f64>,
 
+    /// A capture (pcap, pcapng) of these connections, taken at either end while they were made
+    #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
+    pub capture: Option<PathBuf>,
+
     /// One JSON object instead of text
     #[arg(long, help_heading = "Output")]
     pub json: bool,

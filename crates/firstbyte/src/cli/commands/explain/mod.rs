@@ -1,5 +1,6 @@
 //! `firstbyte explain URL`: connects in several ways, and says where the time goes.
 
+mod captured;
 mod measure;
 mod savings;
 mod stored;
@@ -9,7 +10,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
-use firstbyte_core::explain::{Equation, Evidence, Kind, Span, WayKind, findings};
+use firstbyte_core::explain::{Equation, Evidence, Kind, Span, Way, WayKind, findings};
 use firstbyte_core::split::Split;
 
 use crate::cli::args::{ExplainArgs, RenderArgs};
@@ -28,7 +29,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
         Some(path) => stored::read(path)?,
         None => measure::measure(args)?,
     };
-    let Some(explanation) = explain(args, &measured) else {
+    let Some(explanation) = explain(args, &measured)? else {
         return Err(nothing(&measured));
     };
     if let Some(path) = &args.html {
@@ -60,9 +61,11 @@ struct Measured {
     interrupted: bool,
 }
 
-fn explain(args: &ExplainArgs, measured: &Measured) -> Option<Explanation> {
-    let subject = measured.evidence.subject()?;
-    let equation = Equation::of(subject.connections(), subject.first.as_ref())?;
+fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation>, Problem> {
+    let Some(subject) = measured.evidence.subject() else { return Ok(None) };
+    let Some(equation) = Equation::of(subject.connections(), subject.first.as_ref()) else {
+        return Ok(None);
+    };
     let ways = measured
         .evidence
         .ways
@@ -80,8 +83,8 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Option<Explanation> {
         .collect();
     let mut found = findings(&measured.evidence);
     savings::fill_in(&mut found, &measured.evidence);
-    let reconciled = witnesses(args, measured, &equation);
-    Some(Explanation {
+    let reconciled = witnesses(args, subject, &equation)?;
+    Ok(Some(Explanation {
         url: measured.url.clone(),
         date: measured.date.clone(),
         command: measured.command.clone(),
@@ -92,12 +95,15 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Option<Explanation> {
         equation,
         ways,
         reconciled,
-    })
+    }))
 }
 
 /// The server's time by other witnesses.
-fn witnesses(args: &ExplainArgs, measured: &Measured, equation: &Equation) -> Vec<Reconciled> {
-    let Some(subject) = measured.evidence.subject() else { return Vec::new() };
+fn witnesses(
+    args: &ExplainArgs,
+    subject: &Way,
+    equation: &Equation,
+) -> Result<Vec<Reconciled>, Problem> {
     let server = (Kind::Server, Some(Span::Request));
     let term = equation.terms.iter().find(|term| (term.kind, term.span) == server);
     let estimated = term.map_or(Duration::ZERO, |term| term.time);
@@ -109,13 +115,17 @@ fn witnesses(args: &ExplainArgs, measured: &Measured, equation: &Equation) -> Ve
         let said = Duration::from_secs_f64(ms / 1e3);
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
     }
+    if let Some(path) = &args.capture {
+        let (said, _) = captured::server_time(path, subject)?;
+        reconciled.push(reconcile(Witness::Capture, said, estimated, interval, uncertainty));
+    }
     let names = subject.connections().find_map(|c| server_timing(c).map(|(_, names)| names));
     let said = subject.median(|c| server_timing(c).map(|(said, _)| said));
     if let (Some(said), Some(names)) = (said, names) {
         let witness = Witness::ServerTiming(names);
         reconciled.push(reconcile(witness, said, estimated, interval, uncertainty));
     }
-    reconciled
+    Ok(reconciled)
 }
 
 /// Why there is nothing to explain.
