@@ -97,3 +97,34 @@ fn half_a_second_for_eight_milliseconds_is_six_round_trips() {
     assert!((160.0..170.0).contains(&saves), "a chain that fits saves {saves} ms");
     assert_eq!(explanation["server"][0]["witness"], "log");
 }
+
+/// What a capture says of the server's time, from either end and brought later.
+#[test]
+fn a_capture_from_either_end_is_a_witness() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (kept, captures) = (path("kept.run"), path("captures"));
+    let lab = ["lab", "run", "slow-server", "--capture", &captures, "--", PROGRAM];
+    let mut command = firstbyte(&lab);
+    command.args(["explain", "-n", "3", "--run", &kept, "https://www.slow-server.test/"]);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let from = |capture: &str| {
+        let capture = format!("{captures}/{capture}.pcapng");
+        run(&mut firstbyte(&["explain", "--json", "--from", &kept, "--capture", &capture]))
+    };
+    for end in ["client", "middle", "server-web"] {
+        let output = from(end);
+        assert!(output.status.success(), "{end}: {}", text(&output.stderr));
+        let explanation: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said = &explanation["server"][0];
+        assert_eq!(said["witness"], "capture");
+        let ms = said["said_ns"].as_f64().unwrap() / MS;
+        assert!((119.5..135.0).contains(&ms), "{end}: the server took {ms} ms");
+        assert_eq!(said["agrees"], true, "{end}: {said}");
+    }
+    let other = from("server-clean");
+    assert_eq!(other.status.code(), Some(26));
+    assert!(text(&other.stderr).contains("none of the 3 connections is in it"));
+}

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::explain::Way;
-use firstbyte_core::passive::{Analyzer, Limits, Observed};
+use firstbyte_core::passive::{Analyzer, Limits, Observed, Time};
 use firstbyte_core::stats::median;
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::timeline::{Connection, Mark};
 
 use crate::capture;
 use crate::cli::exit::{self, Problem};
@@ -21,9 +21,9 @@ pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), P
     let mut times: Vec<f64> = Vec::new();
     let mut found = 0;
     let mut emit = |observed: Observed| {
-        if way.connections().any(|connection| is_same(connection, &observed)) {
+        if let Some(connection) = way.connections().find(|c| is_same(c, &observed)) {
             found += 1;
-            times.extend(took(&observed).map(|time| time.as_nanos() as f64));
+            times.extend(took(connection, &observed).map(|time| time.as_nanos() as f64));
         }
     };
     let problem = |message: String| Problem::new(exit::READ, format!("--capture {message}"));
@@ -57,8 +57,26 @@ fn is_same(connection: &Connection, observed: &Observed) -> bool {
     local.port() == client.port() && remote == server
 }
 
-fn took(observed: &Observed) -> Option<Duration> {
-    let exchange = observed.exchanges.first.first()?;
-    let waited = exchange.response_start?.since(exchange.request_end);
-    waited.checked_sub(observed.round_trips.server_min.or(observed.round_trips.server_syn)?)
+/// What the server took at the tap. Which of the runs of bytes that the tap saw are request and response
+/// is known from the client, whose times are the tap's but for the way between the two. What a response
+/// begins with cannot be seen from outside (settings and tickets come first): its last byte can, and the
+/// client knows how long before that its first byte came.
+fn took(connection: &Connection, observed: &Observed) -> Option<Duration> {
+    let at = |mark| connection.marks.at(mark);
+    let begun = at(Mark::ConnectStart)?;
+    let syn = observed.opening[0]?;
+    let near = observed.round_trips.client_min.or(observed.round_trips.client_syn)?;
+    let far = observed.round_trips.server_min.or(observed.round_trips.server_syn)?;
+    let within = ((near + far) / 8).max(Duration::from_millis(2));
+    let asked = at(Mark::RequestEnd)?.since(begun);
+    let answered = at(Mark::ResponseEnd)?.since(begun).checked_sub(near)?;
+    let receiving = at(Mark::ResponseEnd)?.since(at(Mark::ResponseStart)?);
+    let closest = |wanted: Duration, seen: &mut dyn Iterator<Item = Time>| {
+        let off = |time: &Time| time.since(syn).abs_diff(wanted);
+        seen.min_by_key(off).filter(|time| off(time) <= within)
+    };
+    let exchanges = &observed.exchanges.first;
+    let request = closest(asked, &mut exchanges.iter().map(|e| e.request_end))?;
+    let response = closest(answered, &mut exchanges.iter().filter_map(|e| e.response_end))?;
+    response.since(request).checked_sub(receiving + far)
 }
