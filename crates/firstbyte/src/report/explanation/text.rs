@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness};
 use firstbyte_core::explain::{Equation, Finding, Kind, Span, Term, WayKind};
+use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
 use super::{Explanation, WayView};
 use crate::report::equation::apportion;
+use crate::report::sequence;
 use crate::report::style::{Ink, Style, wrap};
 use crate::report::units::{Scale, count};
 
@@ -23,6 +25,12 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
     if let Some(first) = first(&explanation.equation, scale, style) {
         lines.push(String::new());
         lines.extend(first);
+    }
+    if let Some(way) = explanation.subject() {
+        lines.push(String::new());
+        lines.push(style.paint(Ink::Faint, "the connection in the middle by total time"));
+        let diagram = sequence::diagram(&Sequence::of(&way.middle), style);
+        lines.extend(diagram.lines().map(str::to_owned));
     }
     lines.push(String::new());
     lines.extend(ways(explanation, scale, style));
