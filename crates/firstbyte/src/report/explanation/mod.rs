@@ -8,6 +8,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 mod text;
+mod whiteboard;
 
 use firstbyte_core::explain::reconcile::Reconciled;
 use firstbyte_core::explain::{Equation, Finding, WayKind};

@@ -131,3 +131,20 @@ fn the_page_loads_and_runs_nothing() {
     assert!(page.contains("Every way that was tried"));
     assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
 }
+
+/// Half a round trip a line: three columns with as many lines as halves of round trips.
+#[test]
+fn the_whiteboard_is_drawn_to_scale() {
+    let explanation = explanation();
+    let board = super::whiteboard::whiteboard(&explanation, &Style::default());
+    let find = |words: &str| board.iter().position(|line| line.contains(words)).unwrap();
+    // TCP, two round trips of TLS, and the request: four round trips, told in pairs of lines.
+    assert_eq!(find("ClientHello") - find("SYN ─"), 2);
+    assert!(board.last().unwrap().contains("81.1 ms"), "{board:?}");
+    for line in &board {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let mut without_tls = explanation;
+    without_tls.ways[0].middle = fixtures::plain_http().connection;
+    assert_eq!(super::whiteboard::whiteboard(&without_tls, &Style::default()), [""; 0]);
+}

@@ -8,7 +8,7 @@ use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
-use super::{Explanation, WayView};
+use super::{Explanation, WayView, whiteboard};
 use crate::report::equation::apportion;
 use crate::report::sequence;
 use crate::report::style::{Ink, Style, wrap};
@@ -25,6 +25,11 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
     if let Some(first) = first(&explanation.equation, scale, style) {
         lines.push(String::new());
         lines.extend(first);
+    }
+    let board = whiteboard::whiteboard(explanation, style);
+    if !board.is_empty() {
+        lines.push(String::new());
+        lines.extend(board);
     }
     if let Some(way) = explanation.subject() {
         lines.push(String::new());
