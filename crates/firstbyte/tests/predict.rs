@@ -71,7 +71,10 @@ fn an_audience_is_played_before_and_after() {
     let outcome = predict(&directory, &arguments);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("4,000 visitors: "), "{}", outcome.stdout);
-    let outcome = predict(&directory, &[&arguments[..], &["--json", "--svg", "charts"]].concat());
+    let outcome = predict(
+        &directory,
+        &[&arguments[..], &["--json", "--svg", "charts", "--html", "a.html"]].concat(),
+    );
     let record: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let median = |side: &str| record[side]["first_byte"]["percentiles_ns"][50].as_u64().unwrap();
     // Three in four are 20 ms away, and save that much.
@@ -80,6 +83,8 @@ fn an_audience_is_played_before_and_after() {
     assert_eq!(record["visitors"], 4000);
     let chart = std::fs::read_to_string(directory.path().join("charts/audience.svg")).unwrap();
     assert!(chart.contains("TLS 1.2 full, HTTP/2") && chart.contains("Total time"));
+    let page = std::fs::read_to_string(directory.path().join("a.html")).unwrap();
+    assert!(page.contains("4,000 visitors") && page.contains("<svg") && !page.contains("<script"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Setups for tests.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rcgen::{CertificateParams, CustomExtension, KeyPair, PKCS_ED25519};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::CertifiedKey;
 
@@ -11,9 +12,16 @@ use super::{Setup, certified};
 
 pub(super) const RTT: Duration = Duration::from_millis(80);
 
-/// One certificate of about so many bytes.
-pub(super) fn chain(bytes: usize) -> Arc<CertifiedKey> {
-    let key = KeyPair::generate().unwrap();
+/// One certificate of about so many bytes; always the same.
+fn chain(bytes: usize) -> Arc<CertifiedKey> {
+    static MADE: Mutex<BTreeMap<usize, Arc<CertifiedKey>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap();
+    Arc::clone(made.entry(bytes).or_insert_with(|| make_chain(bytes)))
+}
+
+fn make_chain(bytes: usize) -> Arc<CertifiedKey> {
+    // Unlike those of ECDSA, its signatures are all of one length: so are the flights.
+    let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     let mut params = CertificateParams::new(vec!["server.test".to_owned()]).unwrap();
     let bare = params.self_signed(&key).unwrap().der().len();
     if let Some(missing) = bytes.checked_sub(bare + 25).filter(|missing| *missing > 0) {

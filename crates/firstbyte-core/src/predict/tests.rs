@@ -156,7 +156,6 @@ mod audience {
             for (rtt, loss) in [(7, 0.0), (80, 0.0), (211, 0.0), (30, 0.05), (90, 0.02)] {
                 let rtt = Duration::from_millis(rtt);
                 let [fast, full] = both(&player, &way, rtt, loss, 3);
-                // Signatures are random, and some are a byte longer: nothing is sent later for it.
                 assert_eq!(fast, full, "{} {rtt:?} {loss}", way.label());
             }
         }

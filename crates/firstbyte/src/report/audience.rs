@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::chart;
 use super::style::{Ink, Style};
+use super::svg::escape;
 use super::units::{Scale, grouped};
 use crate::prediction::audience::{Played, mean, quantile};
 
@@ -74,6 +76,23 @@ fn figure(ns: f64, scale: Scale) -> String {
 fn signed(ns: f64, scale: Scale) -> String {
     let sign = if ns < 0.0 { "-" } else { "+" };
     format!("{sign}{}", figure(ns.abs(), scale))
+}
+
+/// A page with the chart and the table: it loads nothing and runs no script.
+pub fn page(played: &Played, labels: [&str; 2]) -> String {
+    let style = Style { color: false, width: 100, unicode: true };
+    let title = format!("{} → {}", escape(labels[0]), escape(labels[1]));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <style>body{{max-width:60rem;margin:auto;padding:1rem}}svg{{width:100%;height:auto}}\
+         pre{{overflow-x:auto}}</style>\n</head>\n<body>\n{}\n<pre>{}</pre>\n</body>\n</html>\n",
+        chart::audience(played, labels).svg(),
+        escape(&table(played, labels, &style)),
+    )
 }
 
 #[derive(Serialize)]

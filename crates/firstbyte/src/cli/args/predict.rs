@@ -73,6 +73,9 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = at_least_one,
           help_heading = "Audience")]
     pub connections: u32,
+    /// One page with the chart and the figures, which needs no network
+    #[arg(long, value_name = "FILE", help_heading = "Audience", requires = "population")]
+    pub html: Option<PathBuf>,
     /// The chart as SVG, into this directory
     #[arg(long, value_name = "DIR", help_heading = "Audience", requires = "population")]
     pub svg: Option<PathBuf>,

@@ -92,6 +92,9 @@ fn show(args: &PredictArgs, played: &Played, labels: [&str; 2]) -> Result<(), Pr
         })?;
         render::whole(&path, &picture)?;
     }
+    if let Some(path) = &args.html {
+        render::whole(path, audience::page(played, labels).as_bytes())?;
+    }
     let text = if args.json {
         let json = audience::json(played, labels);
         json.map_err(|e| Problem::output(&io::Error::other(e)))? + "\n"
