@@ -76,7 +76,7 @@ impl Player {
     /// none when the connection does not come about. The same seed gives the same losses.
     pub fn play(&self, rtt: Duration, loss: f64, seed: u64) -> Option<Outcome> {
         match &self.kind {
-            Kind::Table(table) => Some(table.play(rtt, loss, seed)),
+            Kind::Table(table) => table.play(rtt, loss, seed),
             Kind::Dialogue(dialogue) => {
                 let path = path(&self.setup.path, rtt, loss, seed);
                 let mut times = Times::of(dialogue);

@@ -227,3 +227,36 @@ mod audience {
         }
     }
 }
+
+/// The server's own answer fills quinn's window before the handshake is complete: when the first part of a
+/// ServerHello in two datagrams is lost then, nothing is left to send it again with.
+#[test]
+fn a_loss_that_a_server_never_repairs_is_a_visitor_who_does_not_get_through() {
+    let way = way(Tls::V1_3, Session::ZeroRtt, Http::V3);
+    let second = quic::Datagram { up: false, index: 1 };
+    let error = quic::play(&setup(3_000), &way, base(), Some(second)).err().unwrap();
+    assert!(matches!(error, PredictError::Quic { .. }), "{error}");
+    let ms = Duration::from_millis;
+    let range = Range { shortest: ms(70), longest: ms(90), loses: true };
+    let player = Player::new(&setup(3_000), &way, &range, base()).unwrap();
+    let gone = (0..1000).filter(|seed| player.play(RTT, 0.02, *seed).is_none()).count();
+    assert!((5..60).contains(&gone), "{gone} of 1,000 with 2 % lost");
+}
+
+#[test]
+fn uploads_go_beyond_what_early_data_may_hold() {
+    let mut setup = setup(2_000);
+    setup.exchange.upload_bytes = 100_000;
+    for way in Way::all() {
+        let connection = predicted(&setup, &way);
+        let sent: u64 = connection
+            .flights
+            .iter()
+            .filter(|flight| flight.direction == crate::timeline::Direction::Sent)
+            .map(crate::timeline::Flight::bytes)
+            .sum();
+        assert!(sent > 100_000, "{}: {sent}", way.label());
+        let [end, answer] = [Mark::RequestEnd, Mark::ResponseStart].map(|m| connection.marks.at(m));
+        assert!(end.unwrap() <= answer.unwrap(), "{}", way.label());
+    }
+}

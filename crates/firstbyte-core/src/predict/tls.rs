@@ -127,6 +127,8 @@ struct Talk<'a> {
     hello: Option<ClientHello>,
     had_tls12_session: bool,
     early: Option<EarlyData>,
+    /// Bytes of the request that went out early.
+    early_bytes: usize,
     /// Exchanges still to come after this one.
     exchanges_left: u32,
     request: Written,
@@ -171,6 +173,7 @@ impl<'a> Talk<'a> {
             hello: None,
             had_tls12_session,
             early: None,
+            early_bytes: 0,
             exchanges_left: u32::from(way.reuse == Reuse::Reused),
             request: http::request(way.http, &setup.exchange, true),
             asked: 0,
@@ -215,7 +218,8 @@ impl<'a> Talk<'a> {
             let Some(mut early) = self.client.early_data() else {
                 return Err(PredictError::Stalled { what: "no session that allows early data" });
             };
-            write_all(&mut early, &self.request.bytes)?;
+            // As much as the server's limit allows.
+            self.early_bytes = early.write(&self.request.bytes).map_err(internal)?;
             self.held_names.clone_from(&self.request.names);
         }
         self.collect()?;
@@ -412,7 +416,13 @@ impl<'a> Talk<'a> {
             let accepted = self.client.is_early_data_accepted();
             early.accepted = Some(accepted);
             if accepted {
+                let rest = &self.request.bytes[self.early_bytes..];
+                write_all(&mut self.client.writer(), rest)?;
                 self.collect()?;
+                if self.early_bytes < self.request.bytes.len() {
+                    let end = self.dialogue.client.bytes + self.held.len() as u64;
+                    self.dialogue.places.request_end = end;
+                }
                 self.release(after);
                 return Ok(());
             }

@@ -55,6 +55,11 @@ impl Problem {
         }
     }
 
+    /// What happened, without the hint.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) const fn code(&self) -> u8 {
         if self.broken_pipe { OK } else { self.code }
     }

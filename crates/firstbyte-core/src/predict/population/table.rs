@@ -36,8 +36,9 @@ struct Losses {
 struct Lane {
     /// When each leaves, in round trips.
     sent: Vec<f64>,
-    /// What it costs when the n-th group of `stride` datagrams loses one.
-    costs: Vec<Times>,
+    /// What it costs when the n-th group of `stride` datagrams loses one; none where that is never
+    /// repaired.
+    costs: Vec<Option<Times>>,
     stride: usize,
 }
 
@@ -66,26 +67,26 @@ impl Table {
         Ok(table)
     }
 
-    pub(super) fn play(&self, rtt: Duration, loss: f64, seed: u64) -> Outcome {
+    pub(super) fn play(&self, rtt: Duration, loss: f64, seed: u64) -> Option<Outcome> {
         let rtt = rtt.as_nanos() as f64;
         let mut times = between(&self.calm, rtt, |calm| calm.rtt, |calm| calm.times);
         if loss > 0.0 && !self.losses.is_empty() {
-            let extra = self.cost(rtt, loss, seed);
+            let extra = self.cost(rtt, loss, seed)?;
             times = [times[0] + extra[0], times[1] + extra[1]];
         }
         let duration = |ns: f64| Duration::from_nanos(ns.max(0.0).round() as u64);
-        Outcome { first_byte: duration(times[0]), total: duration(times[1]) }
+        Some(Outcome { first_byte: duration(times[0]), total: duration(times[1]) })
     }
 
     /// What a random draw of losses costs. Those of one round trip are repaired together: the dearest
     /// counts.
-    fn cost(&self, rtt: f64, loss: f64, seed: u64) -> Times {
+    fn cost(&self, rtt: f64, loss: f64, seed: u64) -> Option<Times> {
         let mut random = fastrand::Rng::with_seed(seed);
         let nearest = self
             .losses
             .iter()
             .min_by(|a, b| (a.rtt.ln() - rtt.ln()).abs().total_cmp(&(b.rtt.ln() - rtt.ln()).abs()));
-        let Some(nearest) = nearest else { return [0.0; 2] };
+        let nearest = nearest?;
         let mut lost: Vec<(f64, bool, usize)> = Vec::new();
         for (up, lane) in [(true, &nearest.up), (false, &nearest.down)] {
             let mut index = skip(&mut random, loss);
@@ -98,7 +99,9 @@ impl Table {
         let mut sum = [0.0; 2];
         let mut together: Option<(f64, Times)> = None;
         for (sent, up, index) in lost {
-            let cost = between(&self.losses, rtt, |l| l.rtt, |l| l.cost(up, index));
+            let here = nearest.cost(up, index)?;
+            let there = |losses: &Losses| losses.cost(up, index).unwrap_or(here);
+            let cost = between(&self.losses, rtt, |l| l.rtt, there);
             match &mut together {
                 Some((since, dearest)) if sent - *since < 1.0 => {
                     *dearest = [dearest[0].max(cost[0]), dearest[1].max(cost[1])];
@@ -110,35 +113,37 @@ impl Table {
             }
         }
         let last = together.map_or([0.0; 2], |(_, cost)| cost);
-        [sum[0] + last[0], sum[1] + last[1]]
+        Some([sum[0] + last[0], sum[1] + last[1]])
     }
 }
 
 impl Losses {
     fn new(setup: &Setup, way: &Way, rtt: Duration, base: Instant) -> Result<Self, PredictError> {
         let (calm, up, down) = played(setup, way, rtt, base, None)?;
-        let lane = |up: bool, sent: Vec<Nanos>| -> Result<Lane, PredictError> {
+        let lane = |up: bool, sent: Vec<Nanos>| {
             let stride = sent.len().div_ceil(LOST_ONE_BY_ONE).max(1);
-            let costs: Result<Vec<Times>, PredictError> = (0..sent.len())
+            let costs = (0..sent.len())
                 .step_by(stride)
                 .map(|index| {
                     // One from the middle of those it stands for.
                     let index = (index + stride / 2).min(sent.len() - 1);
-                    let (times, _, _) =
-                        played(setup, way, rtt, base, Some(Datagram { up, index }))?;
-                    Ok([times[0] - calm[0], times[1] - calm[1]])
+                    let lost = Some(Datagram { up, index });
+                    // The state machines came together without the loss: with it, they gave up.
+                    let (times, _, _) = played(setup, way, rtt, base, lost).ok()?;
+                    Some([times[0] - calm[0], times[1] - calm[1]])
                 })
                 .collect();
             let rtt = rtt.as_nanos() as f64;
             let sent = sent.into_iter().map(|at| at as f64 / rtt).collect();
-            Ok(Lane { sent, costs: costs?, stride })
+            Lane { sent, costs, stride }
         };
-        Ok(Self { rtt: rtt.as_nanos() as f64, up: lane(true, up)?, down: lane(false, down)? })
+        Ok(Self { rtt: rtt.as_nanos() as f64, up: lane(true, up), down: lane(false, down) })
     }
 
-    fn cost(&self, up: bool, index: usize) -> Times {
+    fn cost(&self, up: bool, index: usize) -> Option<Times> {
         let lane = if up { &self.up } else { &self.down };
-        lane.costs.get(index / lane.stride).copied().unwrap_or_default()
+        // At other round trips there may be a datagram more: losing that one costs nothing known.
+        lane.costs.get(index / lane.stride).copied().unwrap_or(Some([0.0; 2]))
     }
 }
 

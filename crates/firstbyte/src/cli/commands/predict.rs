@@ -30,8 +30,18 @@ pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
         return Ok(exit::OK);
     }
     let mut predicted = Vec::new();
+    let mut refused = None;
     for (_, way) in &ways.ways {
-        predicted.push(of_way(args, &setup, way)?);
+        match of_way(args, &setup, way) {
+            Ok(way) => predicted.push(way),
+            Err(why) => {
+                note(&format!("left out: {}: {}", way.label(), why.message()));
+                refused = Some(why);
+            }
+        }
+    }
+    if let (true, Some(why)) = (predicted.is_empty(), refused) {
+        return Err(why);
     }
     let style = terminal::style(args.color);
     let mut text = String::new();
