@@ -111,6 +111,10 @@ impl Reader {
                 }
             }
             Mode::Records | Mode::AtStart => {
+                // What began is known to have been there, to its end.
+                if self.left > 0 && !self.wanted {
+                    self.end(session, side, place);
+                }
                 session.records_lost(side, place);
                 self.lose();
             }

@@ -1,0 +1,98 @@
+//! What is cleared up before anything is read, and limits.
+
+use super::made::{ACK, Made, SYN, Talk, conversation13, read, read_with};
+use super::{Doubts, Ending, Limits, facts, only};
+
+#[test]
+fn copies_by_the_capture_are_removed() {
+    let packets = conversation13(false, 1_000).packets;
+    let copied: Vec<Made> = packets
+        .iter()
+        .flat_map(|packet| [packet.clone(), Made { at: packet.at + 20_000, ..packet.clone() }])
+        .collect();
+    let (all, hygiene) = read(&copied);
+    let plain = only(&packets);
+    assert_eq!(hygiene.duplicates, packets.len() as u64);
+    assert_eq!(all[0].received.retransmitted, 0);
+    assert_eq!(all[0].handshake_time, plain.handshake_time);
+    assert_eq!(all[0].exchanges, plain.exchanges);
+}
+
+#[test]
+fn what_is_sent_again_is_no_copy() {
+    let mut packets = conversation13(false, 1_000).packets;
+    let place = packets.iter().position(|p| p.frame.len() > 1_000).unwrap();
+    let mut again = packets[place].clone();
+    again.at += 500_000;
+    // Another identification.
+    again.frame[18] ^= 0x40;
+    packets.insert(place + 1, again);
+    let (all, hygiene) = read(&packets);
+    assert_eq!((hygiene.duplicates, all[0].received.retransmitted), (0, 1));
+    assert!(all[0].doubts.any(Doubts::LOSS_IN_HANDSHAKE));
+    assert!(!all[0].handshake_time.unwrap().confident);
+}
+
+#[test]
+fn a_port_used_again_is_a_new_connection() {
+    let mut packets = conversation13(false, 1_000).packets;
+    let end = packets.last().unwrap().at;
+    let mut second = conversation13(true, 1_000);
+    for packet in &mut second.packets {
+        packet.at += end;
+        // Another sequence number.
+        let client = packet.frame[26] == 10;
+        packet.frame[if client { 38 } else { 42 }] ^= 0x10;
+    }
+    packets.extend(second.packets);
+    let (all, hygiene) = read(&packets);
+    assert_eq!((all.len(), hygiene.port_reuses), (2, 1));
+    assert_eq!(facts(&all[0]).resumption.accepted, None);
+    assert!(facts(&all[1]).resumption.accepted.is_some());
+    assert_eq!(all[0].ending, Ending::Closed);
+}
+
+#[test]
+fn floods_of_syns_are_bounded() {
+    let limits = Limits { half_open: 100, connections: 1_000, ..Limits::default() };
+    let mut packets = conversation13(false, 1_000).packets;
+    let later = packets.split_off(8);
+    for port in 0..5_000 {
+        packets.extend(Talk::new(port, 5).send(0, SYN, &[]).packets.clone());
+    }
+    packets.extend(later);
+    let (all, hygiene) = read_with(limits, &packets);
+    assert!(hygiene.half_open_evicted >= 4_800, "{}", hygiene.half_open_evicted);
+    // The one that was under way is not among the victims.
+    assert!(all.iter().any(|o| o.exchanges.count == Some(2)));
+    assert!(all.len() <= 102);
+}
+
+#[test]
+fn too_many_connections_cost_the_most_idle() {
+    let limits = Limits { connections: 50, ..Limits::default() };
+    let mut packets = Vec::new();
+    for port in 0..200 {
+        packets.extend(Talk::new(port, 5).open().send(0, ACK, b"hello").packets.clone());
+    }
+    let (all, hygiene) = read_with(limits, &packets);
+    assert_eq!((all.len(), hygiene.evicted), (200, 150));
+    assert_eq!(all.iter().filter(|o| o.ending == Ending::Evicted).count(), 150);
+}
+
+#[test]
+fn hellos_cut_by_the_snap_length_are_read_as_far_as_they_go() {
+    let mut packets = conversation13(false, 60_000).packets;
+    for packet in &mut packets {
+        packet.frame.truncate(54 + 110);
+    }
+    let observed = only(&packets);
+    assert!(observed.doubts.any(Doubts::CUT));
+    let seen = facts(&observed);
+    // The name stands before the cut, the key shares behind it.
+    assert!(seen.client_hello && seen.server_hello);
+    assert_eq!(seen.sni.as_deref(), Some("shop.example"));
+    assert_eq!(seen.client_key_exchange_bytes, None);
+    assert_eq!(observed.exchanges.count, Some(2));
+    assert!(observed.exchanges.approximate);
+}
