@@ -58,8 +58,11 @@ fn section(big_endian: bool, unit: u8, offset_seconds: i64) -> Vec<u8> {
     .concat()
 }
 
-/// All frames: time, bytes, length on the wire; and what ended it.
-fn frames(bytes: &[u8], piece: usize) -> (Vec<(Option<i64>, Vec<u8>, u32)>, Option<CaptureError>) {
+/// Time, bytes, length on the wire.
+type Found = (Option<i64>, Vec<u8>, u32);
+
+/// All frames, and what ended them.
+fn frames(bytes: &[u8], piece: usize) -> (Vec<Found>, Option<CaptureError>) {
     let (mut reader, mut all) = (Reader::default(), Vec::new());
     let (mut begin, mut end) = (0, 0);
     loop {
