@@ -77,6 +77,11 @@ impl Audience {
         }
     }
 
+    /// The largest loss of any visitor.
+    pub fn most_loss(&self) -> f64 {
+        self.visitors.iter().map(|v| v.loss).fold(0.0, f64::max)
+    }
+
     /// Lines that count.
     pub fn lines(&self) -> usize {
         self.visitors.len()

@@ -5,8 +5,8 @@ mod setup;
 
 use std::io::{self, Write};
 
-use firstbyte_core::predict::{PredictError, Setup, Way, predict};
-use firstbyte_core::run::{Cell, Standing, Taken};
+use firstbyte_core::predict::{Http, PredictError, Setup, Way, predict};
+use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken};
 use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::cli::args::PredictArgs;
@@ -71,22 +71,53 @@ fn ways(vary: &[String]) -> Result<Ways, Problem> {
 fn of_way(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Predicted, Problem> {
     let mut calm = setup.clone();
     calm.path.lose(0.0);
-    let lossy = setup.path.up.loss > 0.0;
-    let lossy = lossy.then(|| {
-        let visitors = format!("rtt_ms\n{}\n", setup.path.rtt().as_secs_f64() * 1e3);
-        let audience = Audience::read(visitors.as_bytes(), setup.path.up.loss);
-        let audience = audience.map_err(|why| Problem::new(exit::USAGE, why))?;
-        let player = audience::player(setup, way, &audience.range())?;
-        let played = audience.play([&player, &player], args.samples, args.seed, threads());
-        let [first_byte, _] = played.first_byte;
-        let [total, _] = played.total;
-        Ok([first_byte, total])
+    let lossy = match (setup.path.up.loss > 0.0, way.http) {
+        (false, _) => None,
+        // A table of single losses is not enough where one visitor is asked for.
+        (true, Http::V3) => Some(by_state_machines(args, setup, way)?),
+        (true, _) => Some(by_packets(args, setup, way)?),
+    };
+    Ok(Predicted { label: way.label(), connection: connection(&calm, way)?, lossy })
+}
+
+/// First-byte times and totals, sorted, of as many connections as asked for.
+type Times = [Vec<u64>; 2];
+
+fn by_packets(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Times, Problem> {
+    let visitors = format!("rtt_ms\n{}\n", setup.path.rtt().as_secs_f64() * 1e3);
+    let audience = Audience::read(visitors.as_bytes(), setup.path.up.loss);
+    let audience = audience.map_err(|why| Problem::new(exit::USAGE, why))?;
+    let player = audience::player(setup, way, &audience.range())?;
+    let played = audience.play([&player, &player], args.samples, args.seed, threads());
+    let ([first_byte, _], [total, _]) = (played.first_byte, played.total);
+    Ok([first_byte, total])
+}
+
+/// Every connection by itself. Those that do not come about have no times.
+fn by_state_machines(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Times, Problem> {
+    let lanes = u32::try_from(threads()).unwrap_or(1);
+    let lane = |lane: u32| {
+        let seeds = (lane..args.samples).step_by(lanes as usize);
+        let metrics = seeds.filter_map(|number| {
+            let mut setup = setup.clone();
+            setup.path.seed = args.seed.wrapping_add(u64::from(number));
+            let metrics = Metrics::of(&connection(&setup, way).ok()?);
+            Some([metrics.get(Metric::Ttfb)?, metrics.get(Metric::Total)?])
+        });
+        metrics.collect::<Vec<[u64; 2]>>()
+    };
+    let played: Vec<[u64; 2]> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|n| scope.spawn(move || lane(n))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_default()).collect()
     });
-    Ok(Predicted {
-        label: way.label(),
-        connection: connection(&calm, way)?,
-        lossy: lossy.transpose()?,
-    })
+    if played.is_empty() {
+        return Err(Problem::new(exit::USAGE, "no connection came about"));
+    }
+    Ok([0, 1].map(|which| {
+        let mut times: Vec<u64> = played.iter().map(|times| times[which]).collect();
+        times.sort_unstable();
+        times
+    }))
 }
 
 fn threads() -> usize {

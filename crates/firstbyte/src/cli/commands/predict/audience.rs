@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use firstbyte_core::predict::{Player, Range, Setup, Way};
+use firstbyte_core::predict::{Http, Player, Range, Setup, Way};
 
 use super::{problem, setup, threads, ways};
 use crate::cli::args::PredictArgs;
@@ -16,6 +16,9 @@ use crate::prediction::audience::{Audience, Played};
 use crate::prediction::ways::Ways;
 use crate::report::chart;
 use crate::report::{audience, units};
+
+/// Up to this loss the tables of single losses stand for what happens over QUIC.
+const TABLES_HOLD: f64 = 0.03;
 
 pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
     let setup = setup::of(args)?;
@@ -32,6 +35,13 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
     };
     let text = fs::read(file).map_err(|e| unreadable(crate::probe::describe_io(&e)))?;
     let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
+    let quic = [before, after].iter().any(|way| way.http == Http::V3);
+    if quic && crowd.most_loss() > TABLES_HOLD {
+        terminal::note(&format!(
+            "warning: some visitors lose more than {} %: over QUIC they fare worse than is said",
+            TABLES_HOLD * 100.0
+        ));
+    }
     let begun = clock::timer_now();
     let [one, other] = players(&setup, [&before, &after], &crowd.range())?;
     let prepared = begun.elapsed();
