@@ -52,6 +52,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         })
         .collect();
     Figure {
+        folded: false,
         name: "phases",
         title: "Where the time goes, round by round".into(),
         note: note(digest, one_scale || grouping.groups.len() == 1),

@@ -14,6 +14,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
     let panels = grouping.groups.iter().filter_map(|g| panel(digest, grouping, g)).collect();
     let middles = || digest.cells.iter().filter_map(|s| s.middle);
     Figure {
+        folded: false,
         name: "medians",
         title: "Where the time of the median sample goes".into(),
         note: "One real sample a bar: the one in the middle by total time, of those that count. \

@@ -30,6 +30,7 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         .collect();
     let key = |verdict: Verdict, label| Key::symbol(verdict.symbol(), class(verdict), label);
     Figure {
+        folded: false,
         name: "differences",
         title: "How much it differs".into(),
         note: "Variant minus base, with 95 % intervals; left of the line is faster. The median is \

@@ -22,6 +22,8 @@ struct Palette {
     shorter: &'static str,
     longer: &'static str,
     phases: [&'static str; 7],
+    /// Of `Part::ALL`.
+    parts: [&'static str; 9],
     series: [&'static str; 8],
 }
 
@@ -34,6 +36,10 @@ const LIGHT: Palette = Palette {
     warm: "#f1f3f5",
     shorter: "#0072b2",
     longer: "#c04f00",
+    parts: [
+        "#999999", "#8cc8ee", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#d55e00",
+        "#d8dee4",
+    ],
     phases: ["#999999", "#56b4e9", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#8da0cb"],
     series: [
         "#0072b2", "#d55e00", "#009e73", "#b4528a", "#b37a00", "#3a9bd4", "#1b1f24", "#7a6a00",
@@ -49,6 +55,10 @@ const DARK: Palette = Palette {
     warm: "#161b22",
     shorter: "#56b4e9",
     longer: "#ff8f45",
+    parts: [
+        "#8a8f98", "#3b7ea6", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#d55e00",
+        "#30363d",
+    ],
     phases: ["#8a8f98", "#56b4e9", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#8da0cb"],
     series: [
         "#56b4e9", "#ff8f45", "#1fc79a", "#e39cc4", "#e6b04a", "#8fd0f5", "#e6edf3", "#f0e442",
@@ -110,7 +120,9 @@ fn shapes() -> String {
          .ci{stroke-width:2;fill:none}\n\
          .xm{stroke-width:1.6;fill:none}\n\
          .um{stroke-width:1.2}\n\
-         .ho{stroke-width:1.5;fill:none;stroke-dasharray:4 2}\n",
+         .ho{stroke-width:1.5;fill:none;stroke-dasharray:4 2}\n\
+         .aw{stroke-width:1.3;fill:none}.bu{stroke-width:.7;fill:none;stroke-opacity:.5}\n\
+         .bd{fill-opacity:.22}\n",
     );
     for i in 0..SERIES {
         let dash = match DASHES[i / 8] {
@@ -147,6 +159,15 @@ fn colours(p: &Palette) -> String {
         shorter = p.shorter,
         page = p.page,
     );
+    css += &format!(
+        ".aw,.bu{{stroke:{ink}}}.ah{{fill:{ink}}}.pg{{fill:{page}}}.bd{{fill:{transfer}}}\n",
+        ink = p.ink,
+        page = p.page,
+        transfer = p.parts[5],
+    );
+    for (i, color) in p.parts.iter().enumerate() {
+        css += &format!(".q{i}{{fill:{color}}}\n");
+    }
     for (i, color) in p.phases.iter().enumerate() {
         css += &format!(".p{i}{{fill:{color}}}\n");
     }

@@ -29,6 +29,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
         " Every step is a sample."
     };
     Figure {
+        folded: false,
         name: "distributions",
         title: "How often it takes how long".into(),
         note: format!(

@@ -18,6 +18,8 @@ pub struct Figure {
     pub note: String,
     pub(crate) keys: Vec<Key>,
     pub(crate) rows: Vec<Row>,
+    /// Whether a page shows a panel only when it is asked for.
+    pub(crate) folded: bool,
 }
 
 /// Panels that share a heading.

@@ -13,6 +13,7 @@ mod dress;
 mod ecdf;
 mod figure;
 mod png;
+mod sequence;
 #[cfg(test)]
 mod tests;
 mod waterfall;
@@ -21,6 +22,7 @@ mod ways;
 pub use audience::audience;
 pub use figure::{Figure, Panel};
 pub use png::PngError;
+pub use sequence::sequences;
 
 pub(crate) use dress::rules;
 pub(crate) use figure::Key;
@@ -48,6 +50,7 @@ pub(crate) fn draw(study: &Study<'_>, digest: &Digest, grouping: &Grouping) -> V
         ecdf::figure(digest, grouping),
         differences::figure(study, grouping),
         waterfall::figure(study, grouping),
+        sequence::figure(study, grouping),
     ];
     figures.into_iter().filter(|f| f.rows.iter().any(|r| !r.panels.is_empty())).collect()
 }

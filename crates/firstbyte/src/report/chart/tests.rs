@@ -1,7 +1,7 @@
 //! What every picture has to hold to, and the pictures to look at.
 
 use firstbyte_core::run::{Cell, Factor};
-use resvg::usvg::roxmltree::Document;
+use resvg::usvg::roxmltree::{Document, Node};
 
 use super::*;
 use crate::report::study::fixtures::{Made, made};
@@ -19,7 +19,10 @@ fn sizes() -> Vec<Made> {
 #[test]
 fn there_is_a_picture_for_every_question() {
     let names: Vec<&str> = drawn(&made(2, 1, 1, 30)).iter().map(|f| f.name).collect();
-    assert_eq!(names, ["phases", "medians", "distributions", "differences", "waterfalls"]);
+    assert_eq!(
+        names,
+        ["phases", "medians", "distributions", "differences", "waterfalls", "sequences"]
+    );
 }
 
 #[test]
@@ -41,6 +44,11 @@ fn sheets_are_xml_and_everything_is_named() {
     }
 }
 
+/// An attribute of `node`, or of the group that it is in.
+pub(super) fn looked_up<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.attribute(name).or_else(|| node.parent_element()?.attribute(name))
+}
+
 #[test]
 fn texts_stay_on_their_sheet() {
     for made in sizes() {
@@ -53,9 +61,9 @@ fn texts_stay_on_their_sheet() {
                     let y: f64 = text.attribute("y").unwrap().parse().unwrap();
                     let said = text.text().unwrap_or("");
                     let size =
-                        if text.attribute("class") == Some("pt") { TITLE * 1.13 } else { SMALL };
+                        if looked_up(text, "class") == Some("pt") { TITLE * 1.13 } else { SMALL };
                     let wide = crate::report::svg::width(said, size);
-                    let left = match text.attribute("text-anchor") {
+                    let left = match looked_up(text, "text-anchor") {
                         Some("end") => x - wide,
                         Some("middle") => x - wide / 2.0,
                         _ => x,

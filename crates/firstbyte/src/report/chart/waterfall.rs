@@ -78,6 +78,7 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         keys.push(Key::symbol("┊", "n", "round trips"));
     }
     Figure {
+        folded: false,
         name: "waterfalls",
         title: "The median sample, step by step".into(),
         note: "One real sample a panel: the one in the middle by total time. Panels under one \

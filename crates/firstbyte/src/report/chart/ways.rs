@@ -43,6 +43,7 @@ pub(crate) fn figure(ways: &[(&str, &Equation)]) -> Figure {
         keys.push(Key::area("b", "unexplained"));
     }
     Figure {
+        folded: false,
         name: "ways",
         title: "Every way that was tried".into(),
         note: "The typical connection of each way. Round trips are drawn one by one.".into(),

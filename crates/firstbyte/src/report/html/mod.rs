@@ -137,11 +137,14 @@ pub(super) fn draw(html: &mut String, figure: &Figure) {
             let _ = writeln!(html, "<h3>{}</h3>", escape(&row.heading));
         }
         for panel in &row.panels {
+            if figure.folded {
+                let _ = write!(html, "<details><summary>{}</summary>", escape(&panel.title));
+            }
             let _ = write!(html, "<figure>{}", panel.inline(&format!("{name}{number}")));
             if !panel.readout.is_empty() {
                 let _ = write!(html, "<p class=\"readout\">{}</p>", escape(&panel.readout));
             }
-            *html += "</figure>\n";
+            *html += if figure.folded { "</figure></details>\n" } else { "</figure>\n" };
             number += 1;
         }
         *html += "</div>\n";

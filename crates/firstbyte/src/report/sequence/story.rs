@@ -45,6 +45,9 @@ pub(crate) struct Wait {
     /// Times that the sender's congestion window was full.
     pub full_windows: usize,
     pub time: Duration,
+    /// Begin and end, at its place.
+    pub from: Offset,
+    pub to: Offset,
     /// Nothing came of it: the connection failed then.
     pub in_vain: bool,
     /// Half of a round trip whose other half is told elsewhere, under the name of both.
@@ -109,6 +112,15 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
 }
 
 impl Wait {
+    /// Waits of a smaller share of the total are not told: the equation has them.
+    const LEAST: f64 = 0.001;
+
+    /// Whether it is long enough to be told.
+    pub(crate) fn counts(&self, sequence: &Sequence, scale: Scale) -> bool {
+        let share = self.time.as_secs_f64() / sequence.total.as_secs_f64().max(1e-12);
+        scale.steps(self.time) > 0 && share >= Self::LEAST
+    }
+
     fn of(span: &Span) -> Self {
         let time = span.duration();
         Self {
@@ -116,6 +128,8 @@ impl Wait {
             place: span.place,
             full_windows: usize::from(span.is_full_window()),
             time,
+            from: span.start,
+            to: span.end,
             in_vain: false,
             told: false,
             both: time,
@@ -167,6 +181,11 @@ fn add(waits: &mut Vec<Wait>, wait: Wait) {
             earlier.time += wait.time;
             earlier.both += wait.time;
             earlier.full_windows += wait.full_windows;
+            if wait.place != Place::Client {
+                earlier.to = wait.to;
+            } else if wait.time > earlier.to.since(earlier.from) {
+                (earlier.from, earlier.to) = (wait.from, wait.to);
+            }
         }
         None => waits.push(wait),
     }

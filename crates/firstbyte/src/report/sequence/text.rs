@@ -82,9 +82,6 @@ struct Page<'a> {
 /// Rows for all waits together, beyond one for each.
 const HEIGHT: f64 = 12.0;
 
-/// Waits of a smaller share of the total are not told: the equation below has them.
-const LEAST: f64 = 0.001;
-
 impl<'a> Page<'a> {
     fn new(sequence: &'a Sequence, steps: &[Step<'_>], style: Style) -> Self {
         let far = steps.iter().filter_map(|step| match step {
@@ -214,10 +211,10 @@ impl<'a> Page<'a> {
 
     /// What was waited for: its name at the lifeline where it went on.
     fn wait(&self, wait: &Wait, rows: &mut Vec<Row>) {
-        let share = wait.time.as_secs_f64() / self.sequence.total.as_secs_f64().max(1e-12);
-        if self.scale.steps(wait.time) == 0 || share < LEAST {
+        if !wait.counts(self.sequence, self.scale) {
             return;
         }
+        let share = wait.time.as_secs_f64() / self.sequence.total.as_secs_f64().max(1e-12);
         let least = usize::from(!wait.told);
         let height = ((share * HEIGHT).round() as usize).max(least);
         let look = look_of(wait.part.name());

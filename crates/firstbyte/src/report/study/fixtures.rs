@@ -6,7 +6,7 @@ use firstbyte_core::compare::Role;
 use firstbyte_core::run::{Cell, Factor, Metric, Metrics, Row, Shortfall, Standing};
 use firstbyte_core::stats::{Interval, median, quantile};
 use firstbyte_core::timeline::{
-    Connection, Facts, Mark, Offset, QuicFacts, Stamp, TcpFacts, TlsFacts,
+    Chunk, Connection, Direction, Facts, Flight, Mark, Offset, QuicFacts, Stamp, TcpFacts, TlsFacts,
 };
 
 use super::{EffectView, Estimate, FailureView, Sentence, Study, SummaryView, Verdict};
@@ -179,34 +179,113 @@ fn row(
     }
 }
 
+/// One whose flights lie where its marks are.
+struct Walk {
+    now: f64,
+    connection: Connection,
+}
+
+impl Walk {
+    fn stamp(&self) -> Stamp {
+        Stamp::kernel(Offset::from_nanos((self.now * 1e6) as i64))
+    }
+
+    fn after(&mut self, ms: f64) -> &mut Self {
+        self.now += ms;
+        self
+    }
+
+    fn mark(&mut self, mark: Mark) -> &mut Self {
+        let stamp = self.stamp();
+        self.connection.marks.set(mark, stamp);
+        self
+    }
+
+    fn flight(&mut self, direction: Direction, bytes: u64, messages: &[&str]) -> &mut Self {
+        let chunks = vec![Chunk { stamp: self.stamp(), bytes, acknowledged: None }];
+        let messages = messages.iter().map(ToString::to_string).collect();
+        self.connection.flights.push(Flight { direction, chunks, messages });
+        self
+    }
+
+    /// `trips` exchanges of the handshake, in `trips` round trips and 2.4 ms.
+    fn handshake(&mut self, trips: f64, rtt: f64, quic: bool) {
+        let [asked, hello, done] = match (quic, trips > 1.0) {
+            (true, _) => [&["Initial"][..], &["Initial", "Handshake"], &[]],
+            (false, true) => [
+                &["ClientHello"][..],
+                &["ServerHello", "Certificate", "ServerKeyExchange", "ServerHelloDone"],
+                &["ChangeCipherSpec", "{Finished}"],
+            ],
+            (false, false) => [
+                &["ClientHello"][..],
+                &[
+                    "ServerHello",
+                    "ChangeCipherSpec",
+                    "{EncryptedExtensions}",
+                    "{Certificate}",
+                    "{CertificateVerify}",
+                    "{Finished}",
+                ],
+                &[],
+            ],
+        };
+        self.after(0.3).flight(Direction::Sent, 1_490, asked);
+        self.after(rtt + 1.2).flight(Direction::Received, 3_200, hello);
+        if trips > 1.0 {
+            let answer = ["ClientKeyExchange", "ChangeCipherSpec", "{Finished}"];
+            self.after(0.5).flight(Direction::Sent, 93, &answer);
+            self.after(rtt + 0.2).flight(Direction::Received, 120, done).after(0.2);
+        } else {
+            self.after(0.9);
+        }
+        self.mark(Mark::HandshakeComplete);
+    }
+}
+
+const TICKETS: [&str; 4] =
+    ["{NewSessionTicket}", "{NewSessionTicket}", "{SETTINGS}", "{WINDOW_UPDATE}"];
+
 fn connection(rtt: f64, way: Way) -> Connection {
-    let mut c = Connection { url: "https://edge.example/".into(), ..Connection::default() };
-    let mut now = 0.0;
-    let mut after = |ms: f64| {
-        now += ms;
-        Stamp::kernel(Offset::from_nanos((now * 1e6) as i64))
-    };
+    let url = "https://edge.example/".into();
+    let mut walk = Walk { now: 0.0, connection: Connection { url, ..Connection::default() } };
     let [tcp, tls, quic] = way.trips;
     let over_quic = tcp == 0.0;
-    c.marks.set(Mark::DomainLookupStart, after(0.05));
-    c.marks.set(Mark::DomainLookupEnd, after(1.4));
-    c.marks.set(Mark::ConnectStart, after(0.02));
+    walk.after(0.05).mark(Mark::DomainLookupStart).after(1.4).mark(Mark::DomainLookupEnd);
+    walk.after(0.02).mark(Mark::ConnectStart);
     if !over_quic {
-        c.marks.set(Mark::TcpConnected, after(rtt));
-        c.marks.set(Mark::SecureConnectionStart, after(0.0));
+        walk.after(rtt).mark(Mark::TcpConnected).mark(Mark::SecureConnectionStart);
     }
     if !way.early {
-        let handshake = (tls + quic) * rtt + 2.4;
-        c.marks.set(Mark::HandshakeComplete, after(handshake));
+        walk.handshake(tls + quic, rtt, over_quic);
     }
-    c.marks.set(Mark::RequestStart, after(0.08));
-    c.marks.set(Mark::RequestEnd, after(0.0));
+    walk.after(0.08).mark(Mark::RequestStart).mark(Mark::RequestEnd);
+    let request = match (over_quic, way.early) {
+        (true, true) => &["Initial", "0-RTT"][..],
+        (true, false) => &["Handshake", "1-RTT"],
+        (false, true) => &["ClientHello", "{HEADERS}"],
+        (false, false) => &[
+            "ChangeCipherSpec",
+            "{Finished}",
+            "{preface}",
+            "{SETTINGS}",
+            "{WINDOW_UPDATE}",
+            "{HEADERS}",
+        ],
+    };
+    walk.flight(Direction::Sent, 320, request);
     if way.early {
-        c.marks.set(Mark::HandshakeComplete, after(rtt + 2.4));
+        walk.after(rtt + 1.4).flight(Direction::Received, 260, &["ServerHello", "{Finished}"]);
+        walk.after(1.0).mark(Mark::HandshakeComplete).flight(Direction::Sent, 78, &["{Finished}"]);
+        walk.after(2.0);
+    } else {
+        walk.after(rtt + 0.3).flight(Direction::Received, 510, &TICKETS);
+        walk.after(3.7);
     }
-    c.marks.set(Mark::ResponseStart, after(if way.early { 2.0 } else { rtt + 4.0 }));
-    c.marks.set(Mark::ResponseEnd, after(0.8));
+    walk.mark(Mark::ResponseStart).flight(Direction::Received, 1_448, &["{HEADERS}", "{DATA}"]);
+    walk.after(0.8).mark(Mark::ResponseEnd).flight(Direction::Received, 2_410, &["{DATA}"]);
     let rtt = Some(Duration::from_nanos((rtt * 1e6) as u64));
+    let mut c = walk.connection;
     c.facts = Facts {
         tcp: (!over_quic).then(|| TcpFacts { syn_rtt: rtt, min_rtt: rtt, ..TcpFacts::default() }),
         quic: over_quic.then(|| QuicFacts { min_rtt: rtt, ..QuicFacts::default() }),
