@@ -17,6 +17,7 @@ mod predictions;
 mod processes;
 mod quic;
 mod round_trips;
+mod server_time;
 mod sessions;
 mod studies;
 mod support;

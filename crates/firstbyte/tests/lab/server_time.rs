@@ -1,0 +1,153 @@
+//! The estimate of the server's time, held against the truth: servers that take as long as they are told.
+//!
+//! `cargo test -p firstbyte --test lab -- --ignored --nocapture server_time` measures every cell and
+//! prints the table of docs/measurement.md; a few of the cells are held to their bars with every run.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use firstbyte_core::document::SampleRecord;
+
+use crate::support::{PROGRAM, Scene, alone, firstbyte, median, phase, run, samples, text};
+
+/// One server behind one link.
+struct Cell {
+    name: String,
+    /// Round trip, milliseconds.
+    rtt: u32,
+    /// What it takes before it answers, milliseconds.
+    think: u32,
+    /// What the link does to the server's packets, besides: keys of a scenario.
+    down: &'static str,
+    /// More about the server: keys of a scenario.
+    server: &'static str,
+    about: &'static str,
+}
+
+impl Cell {
+    fn quiet(rtt: u32, think: u32) -> Self {
+        Self::of("quiet", rtt, think, "", "")
+    }
+
+    fn of(
+        about: &'static str,
+        rtt: u32,
+        think: u32,
+        down: &'static str,
+        server: &'static str,
+    ) -> Self {
+        let letters: String = about.chars().filter(char::is_ascii_alphabetic).take(6).collect();
+        Self { name: format!("{letters}{rtt}-{think}"), rtt, think, down, server, about }
+    }
+
+    fn host(&self, number: usize) -> String {
+        let Self { name, rtt, think, down, server, .. } = self;
+        let half = f64::from(*rtt) / 2.0;
+        format!(
+            r#"
+[[host]]
+name = "{name}"
+role = "server"
+ipv4 = "198.51.100.{number}"
+names = ["{name}.test"]
+server = {{ kind = "builtin", page_bytes = 500, think_time = "{think}ms"{server} }}
+up = {{ delay = "{half}ms"{down} }}
+down = {{ delay = "{half}ms" }}
+"#
+        )
+    }
+}
+
+/// What was estimated in a cell, milliseconds.
+struct Estimated {
+    server: f64,
+    uncertainty: Option<f64>,
+}
+
+fn measure(cells: &[Cell], n: u32) -> Vec<Estimated> {
+    let hosts: Vec<String> = cells.iter().enumerate().map(|(i, cell)| cell.host(i + 1)).collect();
+    let scene = Scene::with_servers(&hosts.concat());
+    let mut script = String::new();
+    for cell in cells {
+        let _ = writeln!(script, "{PROGRAM} --json --tlsv1.3 -n {n} https://{}.test/", cell.name);
+    }
+    let mut command = firstbyte(&["lab", "run"]);
+    // With hundreds of milliseconds a visit the table takes its time.
+    command = {
+        let mut longer = std::process::Command::new("timeout");
+        longer.args(["--kill-after=5", "590", PROGRAM]).args(command.get_args().skip(3));
+        longer.env("LC_ALL", "C.UTF-8").stdin(std::process::Stdio::null());
+        longer
+    };
+    let output = run(command.arg(scene.file()).args(["--", "sh", "-c", &script]));
+    assert!(output.status.success(), "{:?}\n{}", output.status, text(&output.stderr));
+    let all = samples(&output.stdout);
+    let per_cell = |cell: &Cell| -> Vec<SampleRecord> {
+        let url = format!("https://{}.test/", cell.name);
+        all.iter().filter(|sample| sample.requested_url == url).cloned().collect()
+    };
+    cells.iter().map(|cell| estimated(&per_cell(cell), n)).collect()
+}
+
+fn estimated(samples: &[SampleRecord], n: u32) -> Estimated {
+    assert_eq!(samples.len(), n as usize);
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let server = median(samples, |s| phase(s, "wait").map_or(0, |wait| wait.parts.server_ns));
+    let uncertain: Vec<u64> =
+        samples.iter().filter_map(|s| s.connection.split.server_uncertainty_ns).collect();
+    let uncertainty = (!uncertain.is_empty()).then(|| ms(crate::support::middle(uncertain)));
+    Estimated { server: ms(server), uncertainty }
+}
+
+/// Half a millisecond, or 5 %.
+fn bar(think: u32) -> f64 {
+    (f64::from(think) * 0.05).max(0.5)
+}
+
+#[test]
+fn on_a_quiet_link_the_estimate_is_true() {
+    let _alone = alone();
+    let cells = [Cell::quiet(1, 0), Cell::quiet(1, 8), Cell::quiet(20, 8), Cell::quiet(80, 50)];
+    let estimates = measure(&cells, 11);
+    // What the server takes that is told to take no time is its own, and true as well.
+    let floor = estimates[0].server;
+    assert!(floor < 3.0, "a server takes {floor} ms without being told to");
+    for (cell, estimate) in cells.iter().zip(&estimates).skip(1) {
+        let error = estimate.server - f64::from(cell.think) - floor;
+        assert!(error.abs() <= bar(cell.think), "{}: off by {error} ms", cell.name);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: prints the table of docs/measurement.md"]
+fn table_of_estimated_and_true_server_times() {
+    let _alone = alone();
+    let quiet = |rtt: u32| [0, 2, 8, 50, 250].map(|think| Cell::quiet(rtt, think));
+    let mut cells: Vec<Cell> = [1, 5, 20, 80, 200].into_iter().flat_map(quiet).collect();
+    for think in [8, 50] {
+        cells.push(Cell::of("jitter of 1 ms", 20, think, r#", jitter = "1ms""#, ""));
+        cells.push(Cell::of("more jitter: 5 ms", 20, think, r#", jitter = "5ms""#, ""));
+        cells.push(Cell::of("loss of 1 %", 20, think, r#", loss = "1%""#, ""));
+        cells.push(Cell::of("nagle's delay", 20, think, "", ", nagle = true"));
+        cells.push(Cell::of("slow link, 8 Mbit/s", 20, think, r#", rate = "8mbit""#, ""));
+    }
+    let estimates = measure(&cells, 20);
+    let floor = estimates[0].server;
+    println!("the server's own time, told to take none: {floor:.2} ms");
+    println!("| path | round trip | think time | estimated | error | ± |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let mut worst: f64 = 0.0;
+    for (cell, estimate) in cells.iter().zip(&estimates) {
+        let error = estimate.server - f64::from(cell.think) - floor;
+        if cell.about == "quiet" {
+            worst = worst.max(error.abs() / bar(cell.think));
+        }
+        let uncertainty = estimate.uncertainty.map_or("–".into(), |u| format!("{u:.2}"));
+        println!(
+            "| {} | {} | {} | {:.2} | {error:+.2} | {uncertainty} |",
+            cell.about, cell.rtt, cell.think, estimate.server
+        );
+    }
+    println!("worst error on a quiet link, as a share of 0.5 ms or 5 %: {worst:.2}");
+    assert!(worst <= 1.0);
+}
