@@ -1,6 +1,6 @@
 //! Connections seen in captures, as text: what was cleared up first, then servers, then connections.
 //!
-//! Input: [`Observed`](firstbyte_core::passive::Observed) connections and
+//! Input: [`Observed`] connections and
 //! [`Hygiene`](firstbyte_core::passive::Hygiene). Output: text, or lines of JSON. Columns are defined in
 //! `docs/wire.md`.
 
