@@ -10,6 +10,7 @@ mod doubts;
 mod fragments;
 pub mod groups;
 pub mod layers;
+pub mod model;
 pub mod names;
 mod observed;
 pub mod pcap;

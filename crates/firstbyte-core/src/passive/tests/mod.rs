@@ -2,6 +2,7 @@
 
 mod hygiene;
 mod made;
+mod model;
 mod sessions;
 
 use std::time::Duration;

@@ -1,0 +1,206 @@
+//! What was seen of a connection as the one model, so that every view can show it.
+//!
+//! In: an [`Observed`]. Out: a [`Connection`] as the client saw it: what the client sent left half of the
+//! round trip between client and tap before the tap saw it, and what the server sent arrived half of it
+//! after. Only the first exchange is in it, as everywhere in the model. Nothing of it is stored.
+
+use std::time::Duration;
+
+use super::observed::{Ending, Exchange, Observed, TlsSeen};
+use super::{Carrier, Time, names};
+use crate::timeline::{
+    Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
+    Facts, Failure, Flight, Mark, Offset, PhaseName, Stamp, TcpFacts, TlsFacts,
+};
+
+/// A connection as its client saw it.
+pub fn connection(observed: &Observed) -> Connection {
+    let view = View::of(observed);
+    let mut connection = Connection {
+        started_unix_ns: u64::try_from(view.origin.unix_ns()).ok(),
+        facts: facts(observed),
+        ..Connection::default()
+    };
+    view.marks(&mut connection);
+    view.attempt(&mut connection);
+    view.flights(&mut connection);
+    connection.failure = view.failure();
+    connection
+}
+
+/// A capture as seen from the client.
+struct View<'a> {
+    observed: &'a Observed,
+    origin: Time,
+    /// Half the round trip between client and tap.
+    half: Duration,
+    clock: Clock,
+}
+
+impl<'a> View<'a> {
+    fn of(observed: &'a Observed) -> Self {
+        let half = observed.round_trips.client_min.unwrap_or_default() / 2;
+        let clock = if half.is_zero() { Clock::Kernel } else { Clock::KernelDerived };
+        let half_ns = i64::try_from(half.as_nanos()).unwrap_or(0);
+        let origin = Time::from_unix_ns(observed.started.unix_ns().saturating_sub(half_ns));
+        Self { observed, origin, half, clock }
+    }
+
+    /// When what the tap saw at `at` left the client, or arrived there.
+    fn stamp(&self, at: Time, direction: Direction) -> Stamp {
+        let seen = Offset::from_nanos(at.signed_since(self.origin));
+        let at = match direction {
+            Direction::Sent => seen - self.half,
+            Direction::Received => seen + self.half,
+        };
+        Stamp { at, clock: self.clock }
+    }
+
+    fn marks(&self, connection: &mut Connection) {
+        use Direction::{Received, Sent};
+        let observed = self.observed;
+        let mut set = |mark, at: Option<Time>, direction| {
+            if let Some(at) = at {
+                connection.marks.set(mark, self.stamp(at, direction));
+            }
+        };
+        let tcp = observed.carrier == Carrier::Tcp;
+        set(Mark::ConnectStart, observed.opening[0].filter(|_| tcp), Sent);
+        set(Mark::TcpConnected, observed.opening[1].filter(|_| tcp), Received);
+        let Some(tls) = &observed.tls else { return };
+        let begin = observed.opening[1].filter(|_| tcp);
+        set(Mark::SecureConnectionStart, begin, Received);
+        if tls.complete
+            && let Some(last) = observed.flights.last()
+        {
+            let direction = if last.by_client { Sent } else { Received };
+            set(Mark::HandshakeComplete, Some(last.end), direction);
+        }
+        if let Some(first) = self.first_exchange() {
+            set(Mark::RequestStart, Some(first.request_start), Sent);
+            set(Mark::RequestEnd, Some(first.request_end), Sent);
+            set(Mark::ResponseStart, first.response_start, Received);
+            set(Mark::ResponseEnd, first.response_end, Received);
+        }
+    }
+
+    fn first_exchange(&self) -> Option<&'a Exchange> {
+        self.observed.exchanges.first.first()
+    }
+
+    fn attempt(&self, connection: &mut Connection) {
+        let Some(start) = connection.marks.at(Mark::ConnectStart) else { return };
+        let end = connection.marks.at(Mark::TcpConnected);
+        let outcome = match self.observed.ending {
+            Ending::Refused => AttemptOutcome::Failed { error: "connection refused".into() },
+            Ending::Unanswered => AttemptOutcome::Failed { error: "no answer".into() },
+            _ => AttemptOutcome::Won,
+        };
+        let remote = self.observed.server.socket_addr();
+        connection.attempts.push(Attempt { remote, start, end, outcome });
+    }
+
+    fn flights(&self, connection: &mut Connection) {
+        for flight in &self.observed.flights {
+            let direction = if flight.by_client { Direction::Sent } else { Direction::Received };
+            let messages = flight.messages.iter().map(|name| (*name).to_owned()).collect();
+            let chunks = self.chunks(flight.start, flight.end, flight.bytes, direction);
+            connection.flights.push(Flight { direction, chunks, messages });
+        }
+        let Some(first) = self.first_exchange() else { return };
+        let early = self.observed.flights.first().is_some_and(|f| f.start == first.request_start);
+        if !early {
+            let chunks = self.chunks(
+                first.request_start,
+                first.request_end,
+                first.request_bytes,
+                Direction::Sent,
+            );
+            let messages = vec!["(request)".to_owned()];
+            connection.flights.push(Flight { direction: Direction::Sent, chunks, messages });
+        }
+        if let (Some(start), Some(end)) = (first.response_start, first.response_end) {
+            let chunks = self.chunks(start, end, first.response_bytes, Direction::Received);
+            let messages = vec!["(response)".to_owned()];
+            connection.flights.push(Flight { direction: Direction::Received, chunks, messages });
+        }
+        connection.flights.sort_by_key(Flight::first);
+    }
+
+    /// Only a flight's begin, its end and its length are kept: its bytes are counted at the end.
+    fn chunks(&self, start: Time, end: Time, bytes: u64, direction: Direction) -> Vec<Chunk> {
+        let chunk =
+            |at, bytes| Chunk { stamp: self.stamp(at, direction), bytes, acknowledged: None };
+        if start == end {
+            return vec![chunk(end, bytes)];
+        }
+        vec![chunk(start, 0), chunk(end, bytes)]
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        let observed = self.observed;
+        let remote = observed.server.socket_addr();
+        let complete = observed.tls.as_ref().is_some_and(|tls| tls.complete);
+        let alert = observed.tls.as_ref().and_then(|tls| tls.alert).filter(|a| !a.by_client);
+        let (phase, cause) = match observed.ending {
+            Ending::Refused => (PhaseName::Connect, Cause::Refused { remote }),
+            _ if !complete && alert.is_some() => {
+                let number = alert.and_then(|alert| alert.description);
+                let name = number.and_then(names::alert).unwrap_or("unknown");
+                (PhaseName::Tls, Cause::TlsAlert { alert: name.into() })
+            }
+            Ending::ResetByServer if observed.tls.is_some() && !complete => {
+                (PhaseName::Tls, Cause::ResetInHandshake)
+            }
+            Ending::Closed if observed.tls.is_some() && !complete => {
+                (PhaseName::Tls, Cause::ClosedInHandshake)
+            }
+            _ => return None,
+        };
+        let at = Some(self.stamp(observed.last, Direction::Received).at);
+        Some(Failure { phase, cause, at })
+    }
+}
+
+fn facts(observed: &Observed) -> Facts {
+    let trips = &observed.round_trips;
+    let syn_rtt = trips.server_syn.zip(trips.client_syn).map(|(server, client)| server + client);
+    let tcp = TcpFacts {
+        syn_rtt,
+        min_rtt: trips.path(),
+        retransmits: Some(observed.sent.retransmitted),
+        ..TcpFacts::default()
+    };
+    Facts {
+        remote: Some(observed.server.socket_addr()),
+        local: Some(observed.client.socket_addr()),
+        tcp: (observed.carrier == Carrier::Tcp).then_some(tcp),
+        tls: observed.tls.as_deref().map(tls_facts),
+        ..Facts::default()
+    }
+}
+
+fn tls_facts(tls: &TlsSeen) -> TlsFacts {
+    let early = tls.early_data.filter(|early| early.bytes > 0);
+    // Of all but the first only the lengths' sum is known.
+    let certificates = tls.certificates.filter(|seen| seen.count > 0).map(|seen| Certificate {
+        key: seen.key.map(|key| key.name()).unwrap_or_default(),
+        der_bytes: seen.chain_bytes,
+        ..Certificate::default()
+    });
+    TlsFacts {
+        version: tls.version.and_then(names::version).map(str::to_owned),
+        cipher_suite: tls.cipher_suite.map(names::cipher_suite),
+        group: tls.group.map(names::group),
+        handshake: tls.handshake,
+        session_offered: tls.resumption.offered,
+        early_data: early.map(|early| EarlyData {
+            bytes_before_server_hello: early.bytes,
+            accepted: early.accepted,
+        }),
+        alpn: tls.alpn.as_deref().map(str::to_owned),
+        certificates: certificates.into_iter().collect(),
+        verified: None,
+        tickets_received: tls.tickets.or(tls.tickets_inferred),
+    }
+}
