@@ -31,7 +31,7 @@ impl Default for Limits {
             half_open: 1 << 15,
             idle_ns: 300_000_000_000,
             held_bytes: 32 << 20,
-            exchanges: 16,
+            exchanges: 8,
             seed: 0x5851_f42d_4c95_7f2d,
         }
     }

@@ -40,6 +40,11 @@ impl Endpoint {
         (self.high, self.low, self.port)
     }
 
+    /// What [`Self::parts`] gave.
+    pub(super) const fn of_parts(high: u64, low: u64, port: u16) -> Self {
+        Self { high, low, port }
+    }
+
     /// As the standard library writes it.
     pub fn socket_addr(self) -> SocketAddr {
         let v6 = Ipv6Addr::from_bits(u128::from(self.high) << 64 | u128::from(self.low));

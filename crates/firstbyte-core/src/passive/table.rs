@@ -31,7 +31,16 @@ impl Key {
         let ((a, b, ap), (c, d, dp)) = (first.parts(), second.parts());
         (Self([a, b, c, d, u64::from(ap) << 16 | u64::from(dp)]), side)
     }
+
+    /// Both ends: side 0 and side 1.
+    pub(crate) const fn ends(&self) -> [Endpoint; 2] {
+        let [a, b, c, d, ports] = self.0;
+        [Endpoint::of_parts(a, b, (ports >> 16) as u16), Endpoint::of_parts(c, d, ports as u16)]
+    }
 }
+
+/// Entries in a block.
+const BLOCK: usize = 128;
 
 /// A place in the table; valid until its flow is removed.
 pub(crate) type Slot = u32;
@@ -47,7 +56,8 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     index: HashMap<Key, Slot, Seeded>,
-    entries: Vec<Option<Entry<T>>>,
+    /// In blocks, so that growing moves nothing.
+    blocks: Vec<Vec<Option<Entry<T>>>>,
     free: Vec<Slot>,
     hand: usize,
     /// The last one found: packets come in runs.
@@ -58,7 +68,7 @@ impl<T> Table<T> {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             index: HashMap::with_hasher(Seeded(seed)),
-            entries: Vec::new(),
+            blocks: Vec::new(),
             free: Vec::new(),
             hand: 0,
             recent: None,
@@ -83,38 +93,58 @@ impl<T> Table<T> {
 
     #[inline]
     pub(crate) fn touch(&mut self, slot: Slot, at: Time) -> Option<&mut T> {
-        let entry = self.entries.get_mut(slot as usize)?.as_mut()?;
+        let entry = self.entry(slot)?.as_mut()?;
         entry.last = at;
         Some(&mut entry.flow)
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
-        self.entries.get(slot as usize)?.as_ref().map(|entry| &entry.flow)
+        self.place(slot as usize)?.as_ref().map(|entry| &entry.flow)
     }
 
     pub(crate) fn insert(&mut self, key: Key, at: Time, flow: T) -> Slot {
         let entry = Some(Entry { key, last: at, flow });
         let slot = match self.free.pop() {
-            Some(slot) => {
-                self.entries[slot as usize] = entry;
-                slot
-            }
+            Some(slot) => slot,
             None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as Slot
+                if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
+                    self.blocks.push(Vec::with_capacity(BLOCK));
+                }
+                let slot = self.places();
+                if let Some(block) = self.blocks.last_mut() {
+                    block.push(None);
+                }
+                slot as Slot
             }
         };
+        if let Some(place) = self.entry(slot) {
+            *place = entry;
+        }
         self.index.insert(key, slot);
         self.recent = Some((key, slot));
         slot
     }
 
-    pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
-        let entry = self.entries.get_mut(slot as usize)?.take()?;
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<(Key, T)> {
+        let entry = self.entry(slot)?.take()?;
         self.index.remove(&entry.key);
         self.recent = None;
         self.free.push(slot);
-        Some(entry.flow)
+        Some((entry.key, entry.flow))
+    }
+
+    fn entry(&mut self, slot: Slot) -> Option<&mut Option<Entry<T>>> {
+        let place = slot as usize;
+        self.blocks.get_mut(place / BLOCK)?.get_mut(place % BLOCK)
+    }
+
+    fn place(&self, place: usize) -> Option<&Option<Entry<T>>> {
+        self.blocks.get(place / BLOCK)?.get(place % BLOCK)
+    }
+
+    /// Places that there are, free ones included.
+    fn places(&self) -> usize {
+        self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * BLOCK + last.len())
     }
 
     /// A flow that has been idle at `at` for longer than its limit, looked for in the next few places.
@@ -124,9 +154,10 @@ impl<T> Table<T> {
         limit_ns: impl Fn(&T) -> i64,
         places: usize,
     ) -> Option<Slot> {
-        for _ in 0..places.min(self.entries.len()) {
-            self.hand = (self.hand + 1) % self.entries.len();
-            if let Some(entry) = &self.entries[self.hand]
+        let all = self.places();
+        for _ in 0..places.min(all) {
+            self.hand = (self.hand + 1) % all;
+            if let Some(Some(entry)) = self.place(self.hand)
                 && at.signed_since(entry.last) > limit_ns(&entry.flow)
             {
                 return Some(self.hand as Slot);
@@ -139,12 +170,13 @@ impl<T> Table<T> {
     pub(crate) fn most_idle(&mut self, places: usize) -> Option<Slot> {
         let mut most: Option<(Time, usize)> = None;
         let mut looked = 0;
-        for _ in 0..self.entries.len() {
+        let all = self.places();
+        for _ in 0..all {
             if looked == places {
                 break;
             }
-            self.hand = (self.hand + 1) % self.entries.len();
-            if let Some(entry) = &self.entries[self.hand] {
+            self.hand = (self.hand + 1) % all;
+            if let Some(Some(entry)) = self.place(self.hand) {
                 looked += 1;
                 if most.is_none_or(|(last, _)| entry.last < last) {
                     most = Some((entry.last, self.hand));
@@ -155,11 +187,12 @@ impl<T> Table<T> {
     }
 
     /// All flows, in the order of their slots; the table is empty afterwards.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Key, T)> {
         self.index.clear();
         self.free.clear();
         self.recent = None;
-        std::mem::take(&mut self.entries).into_iter().flatten().map(|entry| entry.flow)
+        let all = std::mem::take(&mut self.blocks).into_iter().flatten().flatten();
+        all.map(|entry| (entry.key, entry.flow))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::copies::{Copies, signature};
 use super::half::Half;
-use crate::passive::layers::{Endpoint, Packet, Segment};
+use crate::passive::layers::{Packet, Segment};
 use crate::passive::observed::{Carrier, Ending, FlightSeen, Observed, Roles, RoundTrips};
-use crate::passive::table::Side;
+use crate::passive::table::{Key, Side};
 use crate::passive::timing::{self, Timed};
 use crate::passive::tls::{Place, Session, message_name};
 use crate::passive::{Doubts, Hygiene, Time};
@@ -22,7 +22,6 @@ pub(super) struct Flow {
     halves: [Half; 2],
     session: Session,
     copies: Copies,
-    ends: [Endpoint; 2],
     number: u64,
     began: Time,
     last: Time,
@@ -44,22 +43,11 @@ pub(super) struct Flow {
 const STEP_NS: i64 = 1_000_000_000;
 
 impl Flow {
-    pub(super) fn new(
-        number: u64,
-        at: Time,
-        packet: &Packet<'_>,
-        side: Side,
-        exchanges: usize,
-    ) -> Self {
-        let mut ends = [packet.source, packet.destination];
-        if side == 1 {
-            ends.swap(0, 1);
-        }
+    pub(super) fn new(number: u64, at: Time, side: Side, exchanges: usize) -> Self {
         Self {
             halves: Default::default(),
             session: Session::new(exchanges),
             copies: Copies::default(),
-            ends,
             number,
             began: at,
             last: at,
@@ -288,7 +276,8 @@ impl Flow {
     }
 
     /// The connection is over, for a reason of its own or as its packets say.
-    pub(super) fn end(mut self, ending: Option<Ending>) -> Observed {
+    pub(super) fn end(mut self, key: &Key, ending: Option<Ending>) -> Observed {
+        let ends = key.ends();
         self.settle();
         let hello = self.session.client();
         let (client, roles) = match (hello, self.opener) {
@@ -326,8 +315,8 @@ impl Flow {
         Observed {
             number: self.number,
             carrier: Carrier::Tcp,
-            client: self.ends[client],
-            server: self.ends[server],
+            client: ends[client],
+            server: ends[server],
             roles,
             started: self.began,
             last: self.last,

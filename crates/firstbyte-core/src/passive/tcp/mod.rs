@@ -82,7 +82,7 @@ impl Connections {
                 if segment.has(Segment::RST) {
                     return;
                 }
-                self.insert(key, at, packet, side, out)
+                self.insert(key, at, side, out)
             }
         };
         let Some(flow) = self.table.touch(slot, at) else { return };
@@ -104,21 +104,14 @@ impl Connections {
     /// The capture is over.
     pub(super) fn finish(&mut self, out: &mut Output<'_>) {
         self.half_open.clear();
-        let mut flows: Vec<Flow> = self.table.drain().collect();
-        flows.sort_unstable_by_key(Flow::number);
-        for flow in flows {
-            out.emit(flow.end(None));
+        let mut flows: Vec<(Key, Flow)> = self.table.drain().collect();
+        flows.sort_unstable_by_key(|(_, flow)| flow.number());
+        for (key, flow) in flows {
+            out.emit(flow.end(&key, None));
         }
     }
 
-    fn insert(
-        &mut self,
-        key: Key,
-        at: Time,
-        packet: &Packet<'_>,
-        side: usize,
-        out: &mut Output<'_>,
-    ) -> Slot {
+    fn insert(&mut self, key: Key, at: Time, side: usize, out: &mut Output<'_>) -> Slot {
         if self.table.len() >= self.limits.connections
             && let Some(idle) = self.table.most_idle(CANDIDATES)
         {
@@ -126,7 +119,7 @@ impl Connections {
             self.remove(idle, Some(Ending::Evicted), out);
         }
         let number = out.number();
-        let flow = Flow::new(number, at, packet, side, self.limits.exchanges);
+        let flow = Flow::new(number, at, side, self.limits.exchanges);
         let slot = self.table.insert(key, at, flow);
         self.half_open_count += 1;
         self.half_open.push_back((slot, number));
@@ -168,12 +161,12 @@ impl Connections {
     }
 
     fn remove(&mut self, slot: Slot, ending: Option<Ending>, out: &mut Output<'_>) {
-        if let Some(flow) = self.table.remove(slot) {
+        if let Some((key, flow)) = self.table.remove(slot) {
             if flow.is_half_open() {
                 self.half_open_count = self.half_open_count.saturating_sub(1);
             }
             self.held = self.held.saturating_sub(flow.held());
-            out.emit(flow.end(ending));
+            out.emit(flow.end(&key, ending));
         }
     }
 }

@@ -733,13 +733,13 @@ impl Session {
     }
 
     /// The exchanges, which are counted only behind a `complete` handshake.
-    pub(crate) fn exchanges(&mut self, complete: bool) -> observed::Exchanges {
-        let exchanges = &mut self.exchanges;
+    pub(crate) fn exchanges(&self, complete: bool) -> observed::Exchanges {
+        let exchanges = &self.exchanges;
         observed::Exchanges {
             count: complete.then_some(exchanges.count),
             answered: exchanges.answered,
             time: Duration::from_nanos(u64::try_from(exchanges.time_ns).unwrap_or(0)),
-            first: std::mem::take(&mut exchanges.kept),
+            first: exchanges.kept(),
             approximate: self.http2 || self.records_lost,
         }
     }
