@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::passive::{
-    CertificateKey, Exchange, FlightSeen, Observed, Time, TlsSeen, Traffic, names,
+    CertificateKey, Exchange, FlightSeen, Observed, QuicPackets, QuicSeen, Time, TlsSeen, Traffic,
+    names,
 };
 
 /// Name of the format.
@@ -36,6 +37,7 @@ pub struct ObservedRecord {
     pub rtt_client_min_ns: Option<u64>,
     pub tap_position: Option<f64>,
     pub tls: Option<TlsSeenRecord>,
+    pub quic: Option<QuicSeenRecord>,
     pub handshake_time: Option<HandshakeTimeRecord>,
     pub flights: Vec<FlightSeenRecord>,
     pub exchanges: ExchangesRecord,
@@ -92,6 +94,39 @@ pub struct TlsSeenRecord {
     pub alert: Option<String>,
     pub alert_by: Option<&'static str>,
     pub complete: bool,
+}
+
+/// What was seen of QUIC besides TLS.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct QuicSeenRecord {
+    pub version: Option<String>,
+    pub first_version: Option<String>,
+    pub version_negotiations: u32,
+    pub retries: u32,
+    pub token_bytes: Option<u32>,
+    pub sent: QuicPacketsRecord,
+    pub received: QuicPacketsRecord,
+    pub client_cid_bytes: Option<u8>,
+    pub server_cid_bytes: Option<u8>,
+    pub client_cid_changes: u32,
+    pub server_cid_changes: u32,
+    pub migrations: u32,
+    pub unvalidated_bytes: Option<u64>,
+    pub unvalidated_limit: Option<u64>,
+    pub limit_stall_ns: Option<u64>,
+    pub spin_rtt_ns: Option<u64>,
+}
+
+/// Packets of one direction, by their headers.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct QuicPacketsRecord {
+    pub initial: u32,
+    pub zero_rtt: u32,
+    pub handshake: u32,
+    pub one_rtt: u32,
+    pub coalesced_datagrams: u32,
 }
 
 /// Where the handshake's time went.
@@ -165,6 +200,7 @@ impl ObservedRecord {
             rtt_client_min_ns: trips.client_min.map(ns),
             tap_position: trips.tap_position(),
             tls: observed.tls.as_deref().map(TlsSeenRecord::of),
+            quic: observed.quic.as_deref().map(QuicSeenRecord::of),
             handshake_time: observed.handshake_time.map(|time| HandshakeTimeRecord {
                 total_ns: ns(time.total()),
                 network_ns: ns(time.network),
@@ -243,6 +279,41 @@ impl TlsSeenRecord {
             }),
             alert_by: tls.alert.map(|alert| if alert.by_client { "client" } else { "server" }),
             complete: tls.complete,
+        }
+    }
+}
+
+impl QuicSeenRecord {
+    fn of(quic: &QuicSeen) -> Self {
+        Self {
+            version: quic.version.map(names::quic_version),
+            first_version: quic.first_version.map(names::quic_version),
+            version_negotiations: quic.version_negotiations,
+            retries: quic.retries,
+            token_bytes: quic.token_bytes,
+            sent: QuicPacketsRecord::of(&quic.sent),
+            received: QuicPacketsRecord::of(&quic.received),
+            client_cid_bytes: quic.client_cid_bytes,
+            server_cid_bytes: quic.server_cid_bytes,
+            client_cid_changes: quic.client_cid_changes,
+            server_cid_changes: quic.server_cid_changes,
+            migrations: quic.migrations,
+            unvalidated_bytes: quic.unvalidated_bytes,
+            unvalidated_limit: quic.unvalidated_limit,
+            limit_stall_ns: quic.limit_stall.map(ns),
+            spin_rtt_ns: quic.spin_round_trip.map(ns),
+        }
+    }
+}
+
+impl QuicPacketsRecord {
+    const fn of(packets: &QuicPackets) -> Self {
+        Self {
+            initial: packets.initial,
+            zero_rtt: packets.zero_rtt,
+            handshake: packets.handshake,
+            one_rtt: packets.one_rtt,
+            coalesced_datagrams: packets.coalesced,
         }
     }
 }

@@ -84,7 +84,7 @@ impl Analyzer {
             numbers: 0,
             fragments: Fragments::default(),
             tcp: tcp::Connections::new(limits),
-            quic: quic::Connections::new(limits.seed),
+            quic: quic::Connections::new(limits),
             last: None,
         }
     }
@@ -96,7 +96,7 @@ impl Analyzer {
 
     /// Connections that are under way.
     pub fn live(&self) -> usize {
-        self.tcp.live()
+        self.tcp.live() + self.quic.live()
     }
 
     /// The next frame; `emit` is given every connection that ends with it.

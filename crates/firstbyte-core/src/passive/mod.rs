@@ -25,8 +25,8 @@ pub use analyzer::{Analyzer, Limits, Output};
 pub use doubts::{Doubts, Hygiene};
 pub use observed::{
     AlertSeen, Carrier, CertificateKey, CertificatesSeen, EarlyDataSeen, Ending, Exchange,
-    Exchanges, FlightSeen, HandshakeTime, Message, Observed, Resumption, Roles, RoundTrips,
-    TlsSeen, Traffic,
+    Exchanges, FlightSeen, HandshakeTime, Message, Observed, QuicPackets, QuicSeen, Resumption,
+    Roles, RoundTrips, TlsSeen, Traffic,
 };
 pub use time::Time;
 

@@ -497,12 +497,24 @@ const SUITES: &[(u16, &str)] = &[
     (0xd005, "TLS_ECDHE_PSK_WITH_AES_128_CCM_SHA256"),
 ];
 
+/// The name of a version of QUIC: `1`, `2`, `draft-29`, or its number.
+pub fn quic_version(number: u32) -> String {
+    match number {
+        1 => "1".into(),
+        0x6b33_43cf => "2".into(),
+        0xff00_0000..=0xff00_00ff => format!("draft-{}", number & 0xff),
+        other => format!("0x{other:08x}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_have_their_registered_names() {
+        assert_eq!(quic_version(0x6b33_43cf), "2");
+        assert_eq!(quic_version(0xff00_001d), "draft-29");
         assert_eq!(cipher_suite(0x1301), "TLS_AES_128_GCM_SHA256");
         assert_eq!(cipher_suite(0xc02b), "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256");
         assert_eq!(cipher_suite(0xfefe), "0xfefe");

@@ -347,6 +347,60 @@ pub struct FlightSeen {
     pub messages: Vec<Message>,
 }
 
+/// Packets of a direction of a QUIC connection, by their headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicPackets {
+    /// Initial.
+    pub initial: u32,
+    /// 0-RTT.
+    pub zero_rtt: u32,
+    /// Handshake.
+    pub handshake: u32,
+    /// 1-RTT.
+    pub one_rtt: u32,
+    /// Datagrams with more than one packet.
+    pub coalesced: u32,
+}
+
+/// What was seen of QUIC besides TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuicSeen {
+    /// The version, as its number: the last one that a packet had.
+    pub version: Option<u32>,
+    /// The version of the client's first packet, where it is another (Version Negotiation, RFC 9368).
+    pub first_version: Option<u32>,
+    /// Version Negotiation packets.
+    pub version_negotiations: u32,
+    /// Retry packets.
+    pub retries: u32,
+    /// Bytes of the token in the client's first Initial: of an earlier connection, no Retry's.
+    pub token_bytes: Option<u32>,
+    /// What the client sent.
+    pub sent: QuicPackets,
+    /// What the server sent.
+    pub received: QuicPackets,
+    /// Length of the connection IDs that the client chose; 0 when it uses none.
+    pub client_cid_bytes: Option<u8>,
+    /// Length of those that the server chose.
+    pub server_cid_bytes: Option<u8>,
+    /// Changes of the connection ID that packets to the client have, after the handshake.
+    pub client_cid_changes: u32,
+    /// Changes of the connection ID that packets to the server have, after the handshake.
+    pub server_cid_changes: u32,
+    /// Changes of an end's address with the connection ID kept. With a new one, which a client that
+    /// migrates on purpose takes, it cannot be known that it is the same connection.
+    pub migrations: u32,
+    /// Bytes of datagrams that the server sent before the client's address was validated (RFC 9000 §8.1);
+    /// absent when it was by a token.
+    pub unvalidated_bytes: Option<u64>,
+    /// Three times the bytes that the client had sent until then.
+    pub unvalidated_limit: Option<u64>,
+    /// For how long the server's flight stood still at that limit; absent when it did not.
+    pub limit_stall: Option<Duration>,
+    /// Smallest round trip by the spin bit; absent where that does not prove to be one.
+    pub spin_round_trip: Option<Duration>,
+}
+
 /// Everything that was seen of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
@@ -376,6 +430,8 @@ pub struct Observed {
     pub round_trips: RoundTrips,
     /// TLS; absent when none was seen.
     pub tls: Option<Box<TlsSeen>>,
+    /// QUIC; absent over TCP.
+    pub quic: Option<Box<QuicSeen>>,
     /// Where the handshake's time went; absent when it was not seen to its end.
     pub handshake_time: Option<HandshakeTime>,
     /// The flights of the handshake.

@@ -198,7 +198,7 @@ impl<T> Table<T> {
 
 /// A multiplying hash with a seed (as wyhash folds its products).
 #[derive(Clone, Copy, Debug)]
-struct Seeded(u64);
+pub(crate) struct Seeded(pub(crate) u64);
 
 impl BuildHasher for Seeded {
     type Hasher = Folding;
@@ -207,7 +207,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-struct Folding(u64);
+pub(crate) struct Folding(u64);
 
 impl Hasher for Folding {
     fn finish(&self) -> u64 {

@@ -326,6 +326,7 @@ impl Flow {
             received: self.halves[server].traffic,
             round_trips,
             tls,
+            quic: None,
             handshake_time,
             flights,
             exchanges,

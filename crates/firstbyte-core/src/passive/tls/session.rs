@@ -70,6 +70,19 @@ pub(crate) struct LiveFlight {
 }
 
 impl LiveFlight {
+    /// One of which only the times matter.
+    pub(crate) const fn bare(side: Side, start: Time, end: Time) -> Self {
+        Self {
+            side: side as u8,
+            count: 0,
+            codes: [0; NAMED],
+            bytes: 0,
+            start,
+            end,
+            acknowledged: None,
+        }
+    }
+
     pub(crate) fn codes(&self) -> &[u8] {
         &self.codes[..usize::from(self.count)]
     }

@@ -1,0 +1,91 @@
+//! The stream of one direction's CRYPTO frames in Initial packets (RFC 9000 §19.6).
+//!
+//! In: pieces in any order, over any number of packets, overlapping or not. Out: handshake messages once
+//! they are whole. What is held has an upper limit; what is beyond it is not kept.
+
+/// A hello is read up to here.
+const LONGEST: usize = 16 * 1024;
+/// Pieces apart from each other.
+const PIECES: usize = 128;
+const HEADER: usize = 4;
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    /// It brought something new.
+    New,
+    /// All of it was there.
+    Again,
+    /// It could not be held.
+    TooMuch,
+}
+
+/// One direction's stream.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    data: Vec<u8>,
+    /// What of `data` is there: from and to, in order, apart.
+    pieces: Vec<(u32, u32)>,
+    read: usize,
+}
+
+impl Stream {
+    /// Adds `bytes` at `offset`, unless that takes more than `room` bytes more.
+    pub(super) fn add(&mut self, offset: u64, bytes: &[u8], room: usize) -> Added {
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > LONGEST as u64 {
+            return Added::TooMuch;
+        }
+        let (from, to) = (offset as u32, end as u32);
+        if bytes.is_empty() || self.pieces.iter().any(|(a, b)| *a <= from && to <= *b) {
+            return Added::Again;
+        }
+        let (start, end) = (from as usize, to as usize);
+        if end > self.data.len() {
+            if end - self.data.len() > room {
+                return Added::TooMuch;
+            }
+            self.data.resize(end, 0);
+        }
+        // Those that touch the new one become one with it.
+        let first = self.pieces.partition_point(|(_, b)| *b < from);
+        let behind = self.pieces.partition_point(|(a, _)| *a <= to);
+        if first == behind && self.pieces.len() == PIECES {
+            return Added::TooMuch;
+        }
+        let joined = self.pieces[first..behind]
+            .iter()
+            .fold((from, to), |(from, to), (a, b)| (from.min(*a), to.max(*b)));
+        self.pieces.splice(first..behind, [joined]);
+        self.data[start..end].copy_from_slice(bytes);
+        Added::New
+    }
+
+    /// The next whole message: its type, its body.
+    pub(super) fn next(&mut self) -> Option<(u8, &[u8])> {
+        let whole = self.contiguous();
+        let rest = self.data.get(self.read..whole)?;
+        let [kind, a, b, c] = *rest.first_chunk::<HEADER>()?;
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        (rest.len() >= HEADER + length).then_some(())?;
+        let start = self.read + HEADER;
+        self.read = start + length;
+        Some((kind, self.data.get(start..self.read)?))
+    }
+
+    /// What there is of the message that is not whole: its type, its length, the beginning of its body.
+    pub(super) fn partial(&self) -> Option<(u8, u32, &[u8])> {
+        let rest = self.data.get(self.read..self.contiguous())?;
+        let [kind, a, b, c] = *rest.first_chunk::<HEADER>()?;
+        Some((kind, u32::from_be_bytes([0, a, b, c]), &rest[HEADER..]))
+    }
+
+    /// Bytes held.
+    pub(super) fn held(&self) -> usize {
+        self.data.len()
+    }
+
+    fn contiguous(&self) -> usize {
+        self.pieces.first().filter(|(from, _)| *from == 0).map_or(0, |(_, to)| *to as usize)
+    }
+}

@@ -1,0 +1,166 @@
+//! Requests and responses of a QUIC connection, by the sizes and directions of its packets
+//! (`docs/wire.md`, "QUIC").
+//!
+//! In: 0-RTT and 1-RTT packets. Out: runs of the client's followed by runs of the server's. Packets that
+//! only acknowledge are told by their size; what looks like a request is one only if the server's data
+//! could have been sent because of it. It is approximate: streams cannot be seen.
+
+use crate::passive::Time;
+use crate::passive::observed::{self, Exchange};
+use crate::passive::timing;
+
+/// An acknowledgment's frame, with a range or two, has fewer bytes; stream frames may be as short.
+const ACKNOWLEDGES: u32 = 14;
+/// With more there is no doubt.
+const SURELY_DATA: u32 = 40;
+/// Data that came by themselves are over after so long.
+const BURST_NS: i64 = 1_000_000;
+/// What a server sends by itself behind the handshake: tickets, tokens, the control stream.
+const BY_ITSELF: u64 = 2400;
+
+/// Bytes of frames in a packet of 1-RTT or 0-RTT: without tag and the shortest packet number.
+pub(super) const fn content(wire_bytes: u32, header: u32) -> u32 {
+    wire_bytes.saturating_sub(header + 1 + 16)
+}
+
+/// Whether a packet carries more than an acknowledgment.
+pub(super) const fn is_data(content: u32) -> bool {
+    content >= ACKNOWLEDGES
+}
+
+/// The exchanges of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Exchanges {
+    count: u32,
+    answered: u32,
+    time_ns: i64,
+    kept: Vec<Exchange>,
+    current: Option<Exchange>,
+    /// What may be a request: first packet, last packet, bytes.
+    perhaps: Option<(Time, Time, u64)>,
+    /// The response's largest packet so far.
+    largest: u32,
+    /// How many are kept one by one.
+    limit: usize,
+}
+
+impl Exchanges {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// A packet of the client's with `content` bytes of frames; `early` in 0-RTT, where nothing is
+    /// acknowledged.
+    pub(super) fn request(&mut self, at: Time, bytes: u32, content: u32, early: bool) {
+        if !early && content < ACKNOWLEDGES {
+            return;
+        }
+        let bytes = u64::from(bytes);
+        if let Some(current) = &mut self.current
+            && current.response_start.is_none()
+        {
+            current.request_end = at;
+            current.request_bytes += bytes;
+            return;
+        }
+        let (start, _, before) = self.perhaps.take().unwrap_or((at, at, 0));
+        if early || content >= SURELY_DATA {
+            // A window update long ago was no part of it.
+            let (start, before) =
+                if at.signed_since(start) > BURST_NS { (at, 0) } else { (start, before) };
+            self.begin(start, at, before + bytes);
+        } else {
+            self.perhaps = Some((at, at, bytes));
+        }
+    }
+
+    /// A packet of the server's; `path_ns` is the round trip between the tap and it.
+    pub(super) fn response(&mut self, at: Time, bytes: u32, content: u32, path_ns: Option<i64>) {
+        if content < ACKNOWLEDGES {
+            if let Some(current) = &mut self.current
+                && current.response_start.is_some()
+            {
+                current.response_bytes += u64::from(bytes);
+            }
+            return;
+        }
+        if let Some((start, end, request)) = self.perhaps {
+            let least = path_ns.map_or(0, |path| path - path / 16);
+            if at.signed_since(start) >= least && self.quiet_until(start) {
+                self.begin(start, end, request);
+                self.perhaps = None;
+            } else if self.current.is_some() {
+                self.perhaps = None;
+            }
+        }
+        let Some(current) = &mut self.current else { return };
+        if self.count == 1
+            && let Some(end) = current.response_end
+            && current.response_bytes < BY_ITSELF
+            && self.largest < 1000
+            && at.signed_since(end) > BURST_NS
+        {
+            // It came by itself, and what was asked for comes now.
+            current.response_start = None;
+            current.response_bytes = 0;
+        }
+        if current.response_start.is_none() {
+            self.largest = 0;
+        }
+        self.largest = self.largest.max(bytes);
+        current.response_start.get_or_insert(at);
+        current.response_end = Some(at);
+        current.response_bytes += u64::from(bytes);
+    }
+
+    /// The early request was not taken: it will be sent again.
+    pub(super) fn rejected(&mut self) {
+        if self.current.take().is_some() {
+            self.count -= 1;
+        }
+    }
+
+    /// No data of the server's since `start`.
+    fn quiet_until(&self, start: Time) -> bool {
+        self.current
+            .and_then(|current| current.response_end)
+            .is_none_or(|end| end.signed_since(start) <= 0)
+    }
+
+    fn begin(&mut self, start: Time, end: Time, bytes: u64) {
+        self.close();
+        self.count += 1;
+        self.current = Some(Exchange {
+            request_start: start,
+            request_end: end,
+            response_start: None,
+            response_end: None,
+            request_bytes: bytes,
+            response_bytes: 0,
+        });
+    }
+
+    fn close(&mut self) {
+        let Some(exchange) = self.current.take() else { return };
+        if let Some(end) = exchange.response_end {
+            self.answered += 1;
+            self.time_ns =
+                self.time_ns.saturating_add(end.signed_since(exchange.request_start).max(0));
+        }
+        if self.kept.len() < self.limit {
+            self.kept.push(exchange);
+        }
+    }
+
+    /// All of them; the count only where the handshake was seen to its end.
+    pub(super) fn end(mut self, complete: bool) -> observed::Exchanges {
+        self.close();
+        observed::Exchanges {
+            count: complete.then_some(self.count),
+            answered: self.answered,
+            time: timing::duration(self.time_ns),
+            first: self.kept,
+            approximate: true,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The latency spin bit (RFC 9000 §17.4, RFC 9312 §3.8.2): round trips that both ends let be seen.
+//!
+//! In: the bit of each packet of 1-RTT. Out: the smallest interval between its edges, if it proves to be a
+//! round trip. Ends may set the bit at random or leave it: then there is none.
+
+use std::time::Duration;
+
+use crate::passive::Time;
+use crate::passive::table::Side;
+
+/// Edges that must have been seen.
+const INTERVALS: u32 = 3;
+
+/// The bit's edges in both directions.
+#[derive(Debug, Default)]
+pub(super) struct Spin {
+    last: [Option<bool>; 2],
+    edge: [Option<Time>; 2],
+    intervals: [u32; 2],
+    least_ns: Option<i64>,
+}
+
+impl Spin {
+    /// A packet of 1-RTT from `side`.
+    pub(super) fn packet(&mut self, at: Time, side: Side, bit: bool) {
+        let last = self.last[side].replace(bit);
+        if last.is_none_or(|last| last == bit) {
+            return;
+        }
+        if let Some(before) = self.edge[side].replace(at) {
+            let ns = at.signed_since(before);
+            self.intervals[side] = self.intervals[side].saturating_add(1);
+            self.least_ns = Some(self.least_ns.map_or(ns, |least| least.min(ns)));
+        }
+    }
+
+    /// The smallest round trip, where the bit spins in both directions and never faster than `path`, the
+    /// smallest round trip of the handshake, allows, nor always slower by much.
+    pub(super) fn round_trip(&self, path: Option<Duration>) -> Option<Duration> {
+        let path = i64::try_from(path?.as_nanos()).ok()?;
+        let least = self.least_ns?;
+        let near = path - path / 5..=path + path / 2 + 5_000_000;
+        let spins = self.intervals.iter().all(|intervals| *intervals >= INTERVALS);
+        (spins && near.contains(&least)).then(|| super::super::timing::duration(least))
+    }
+}
