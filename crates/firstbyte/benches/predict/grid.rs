@@ -45,6 +45,8 @@ pub(crate) struct Compared {
     pub(crate) metric: Metric,
     /// Median.
     pub(crate) measured: Duration,
+    /// The fastest: what waited for a processor is slower.
+    pub(crate) fastest: Duration,
     pub(crate) predicted: Duration,
 }
 
@@ -193,6 +195,7 @@ impl Grid {
                     way: *way,
                     metric,
                     measured: Duration::from_nanos(*median),
+                    fastest: Duration::from_nanos(values.first().copied().unwrap_or(*median)),
                     predicted: Duration::from_nanos(predicted),
                 });
             }

@@ -83,16 +83,19 @@ fn report(compared: &[Compared], all: bool) {
         println!("\nworst, {}:\n", metric.name());
         let mut sorted = of_metric;
         sorted.sort_by(|a, b| b.badness().total_cmp(&a.badness()));
-        println!("| way | RTT ms | chain | response | measured ms | predicted ms | error ms |");
-        println!("|---|---:|---:|---:|---:|---:|---:|");
+        println!(
+            "| way | RTT ms | chain | response | measured ms | fastest | predicted ms | error ms |"
+        );
+        println!("|---|---:|---:|---:|---:|---:|---:|---:|");
         for case in sorted.iter().take(if all { usize::MAX } else { 15 }) {
             println!(
-                "| {} | {} | {} | {} | {:.2} | {:.2} | {:+.2} |",
+                "| {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {:+.2} |",
                 case.way.label(),
                 case.rtt.as_millis(),
                 case.chain,
                 case.response,
                 case.measured.as_secs_f64() * 1e3,
+                case.fastest.as_secs_f64() * 1e3,
                 case.predicted.as_secs_f64() * 1e3,
                 case.error_ms(),
             );

@@ -11,6 +11,7 @@ mod demo;
 mod explain;
 mod faults;
 mod flights;
+#[allow(dead_code, reason = "shared with the benchmark, which looks at medians")]
 #[path = "../../benches/predict/grid.rs"]
 mod grid;
 mod predictions;
