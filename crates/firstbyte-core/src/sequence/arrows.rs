@@ -33,7 +33,13 @@ pub(super) fn of(connection: &Connection, rtt: Option<Duration>, course: &Course
                     let (to_chunk, inside) = cut(from);
                     let chunks = &flight.chunks[from..to_chunk];
                     let last = to_chunk == flight.chunks.len();
-                    let count = if last { messages.len() } else { names_before(messages, inside) };
+                    let rest = flight.chunks.len() - to_chunk;
+                    let count = match (last, connection.facts.quic.is_some()) {
+                        (true, _) => messages.len(),
+                        // One packet a datagram, but where those of a handshake go together.
+                        (false, true) => messages.len().saturating_sub(rest),
+                        (false, false) => names_before(messages, inside),
+                    };
                     let (these, rest) = messages.split_at(count);
                     messages = rest;
                     from = to_chunk;
@@ -70,10 +76,12 @@ fn names_before(messages: &[String], inside: bool) -> usize {
     messages.iter().position(|name| begins_response(name)).unwrap_or(messages.len())
 }
 
-/// HEADERS (RFC 9113 §6.2), a status code where HTTP/1 has one.
-fn begins_response(name: &str) -> bool {
+/// Whether a response begins with the message `name`: HEADERS (RFC 9113 §6.2), or a status line (RFC
+/// 9112 §4) with or without its version.
+pub fn begins_response(name: &str) -> bool {
     let bare = name.trim_start_matches('{').trim_end_matches('}');
-    bare == "HEADERS" || (bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit()))
+    let status = bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit());
+    bare == "HEADERS" || bare.starts_with("HTTP/1.") || status
 }
 
 /// Whether there is nothing among `messages` that a handshake or a request is made of.

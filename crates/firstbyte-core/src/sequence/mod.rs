@@ -11,6 +11,8 @@ mod spans;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub use arrows::begins_response;
+
 use crate::split::{Part, Parts, Place, Split};
 use crate::timeline::{Connection, Direction, EarlyData, Failure, Lookup, Offset, PhaseName};
 

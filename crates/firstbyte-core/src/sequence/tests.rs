@@ -88,6 +88,24 @@ fn every_flight_has_an_arrow_and_the_far_side_is_half_a_round_trip_away() {
     );
 }
 
+/// What stands before the status line came before the response.
+#[test]
+fn tickets_before_an_http1_response_are_an_arrow_of_their_own() {
+    let mut c = tls13();
+    c.flights[3].messages =
+        ["NewSessionTicket", "HTTP/1.1 200 OK", "body"].map(String::from).into();
+    assert_eq!(names(&Sequence::of(&c))[5..], ["NewSessionTicket", "HTTP/1.1 200 OK body"]);
+}
+
+/// Packets have no messages: one a datagram, those of the handshake before them.
+#[test]
+fn packets_of_a_response_over_quic_are_its_datagrams() {
+    let mut c = tls13();
+    c.facts.quic = Some(QuicFacts::default());
+    c.flights[3].messages = ["Handshake", "1-RTT", "1-RTT", "1-RTT"].map(String::from).into();
+    assert_eq!(names(&Sequence::of(&c))[3..], ["Handshake 1-RTT", "1-RTT 1-RTT"]);
+}
+
 #[test]
 fn the_server_works_between_arrival_and_departure() {
     let sequence = Sequence::of(&tls13());

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::explain::{Finding, Kind};
+use firstbyte_core::explain::{Finding, Kind, WayKind};
+use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 
 use super::Explanation;
@@ -41,7 +42,26 @@ pub fn page(explanation: &Explanation) -> String {
 pub fn figures(explanation: &Explanation) -> Vec<Figure> {
     let ways: Vec<(&str, _)> =
         explanation.ways.iter().map(|way| (way.kind.name(), &way.equation)).collect();
-    vec![chart::ways(&ways)]
+    let mut figures = vec![chart::ways(&ways)];
+    figures.extend(side_by_side(explanation));
+    figures
+}
+
+/// The connection in the middle, beside what a ping would see of it and beside plain HTTP.
+fn side_by_side(explanation: &Explanation) -> Option<Figure> {
+    let subject = explanation.subject()?;
+    let drawn = Sequence::of(&subject.middle);
+    if drawn.arrows.is_empty() {
+        return None;
+    }
+    let plain = explanation.ways.iter().find(|way| way.kind == WayKind::Plain);
+    let plain = plain.map(|way| ("http", Sequence::of(&way.middle)));
+    let encrypted = subject.middle.facts.tls.is_some();
+    let name = if encrypted { "https" } else { "http" };
+    let ping = drawn.ping_like().map(|ping| ("like a ping", ping));
+    let columns: Vec<(&str, Sequence)> =
+        ping.into_iter().chain(plain.filter(|_| encrypted)).chain([(name, drawn)]).collect();
+    Some(chart::sequences("Message by message", &columns))
 }
 
 fn header(html: &mut String, explanation: &Explanation) {

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use firstbyte_core::sequence::{Arrow, ArrowKind, Burst, Sequence, Span};
+use firstbyte_core::sequence::{Arrow, ArrowKind, Burst, Sequence, Span, begins_response};
 use firstbyte_core::split::{Part, Place};
 use firstbyte_core::timeline::{Direction, Offset};
 
 use crate::report::flights::counted;
 use crate::report::style::Style;
-use crate::report::units::{Scale, bytes, count};
+use crate::report::units::{Scale, bytes, count, grouped};
 
 /// What happened next.
 #[derive(Clone, Debug)]
@@ -65,9 +65,7 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
     let mut early = sequence.early_data.is_some();
     for arrow in &sequence.arrows {
         if arrow.kind == ArrowKind::Meanwhile {
-            let at = sequence.arrows.iter().filter(|a| a.kind == ArrowKind::Response);
-            let at = at.map(|a| a.bursts.last().map_or(a.at(), Burst::at)).max();
-            legs.push((at.unwrap_or(arrow.at()), meanwhile(sequence, arrow, style)));
+            legs.push((Offset::ZERO + sequence.total, meanwhile(sequence, arrow, style)));
             continue;
         }
         let is_flight = arrow.kind == ArrowKind::Flight && arrow.direction == Direction::Sent;
@@ -214,18 +212,18 @@ fn told<'a>(
     let of = bursts.len();
     let leg = |index: usize| {
         let burst = &bursts[index];
-        let (mut words, amount) = match index {
+        let (words, mut amount) = match index {
             0 => (name(arrow, style), amount(sequence, arrow)),
             _ => (vec![format!("flight {} of {of}", index + 1)], burst.bytes.map(bytes)),
         };
         if let (true, 0, Some(early)) = (with_early_data, index, sequence.early_data) {
             let fate = match early.accepted {
-                Some(true) => ", accepted",
-                Some(false) => ", refused",
+                Some(true) => " (accepted)",
+                Some(false) => " (refused)",
                 None => "",
             };
-            let sent = bytes(early.bytes_before_server_hello);
-            words.push(format!("(early data: {sent}{fate})"));
+            let sent = grouped(early.bytes_before_server_hello);
+            amount = amount.map(|all| format!("{all}, of them {sent} early data{fate}"));
         }
         (burst.at(), Step::Leg(Leg { arrow, burst, words, amount }))
     };
@@ -243,11 +241,19 @@ fn told<'a>(
 
 /// What an arrow is called.
 fn name(arrow: &Arrow, style: &Style) -> Vec<String> {
-    let mut words = counted(&arrow.messages, style);
-    match arrow.kind {
-        ArrowKind::Response => words.insert(0, "response:".into()),
-        ArrowKind::Syn { retransmission: 1.. } => words.push("sent again".into()),
-        _ => {}
+    let begins = arrow.messages.iter().position(|name| begins_response(name)).unwrap_or(0);
+    let is_response = arrow.kind == ArrowKind::Response;
+    let (before, rest) = arrow.messages.split_at(if is_response { begins } else { 0 });
+    let mut words = counted(before, style);
+    if let Some(last) = words.last_mut() {
+        last.push(',');
+    }
+    if is_response {
+        words.push(if rest.is_empty() { "response".into() } else { "response:".into() });
+    }
+    words.extend(counted(rest, style));
+    if matches!(arrow.kind, ArrowKind::Syn { retransmission: 1.. }) {
+        words.push("sent again".into());
     }
     if let (Some(remote), Direction::Sent) = (arrow.remote, arrow.direction) {
         words.push(format!("to {remote}"));

@@ -21,7 +21,7 @@ fn tls12_to_sydney() {
 #[test]
 fn early_data_leaves_before_the_server_hello() {
     let text = drawn(&fixtures::zero_rtt());
-    assert!(text.contains("early data: 281 bytes, accepted"), "{text}");
+    assert!(text.contains("910 bytes, of them 281 early data (accepted)"), "{text}");
     insta::assert_snapshot!(text);
 }
 

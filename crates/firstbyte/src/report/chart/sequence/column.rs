@@ -112,6 +112,13 @@ impl<'a> Column<'a> {
             };
             Room { from: wait.from, to: wait.to, pixels }
         }));
+        // Where something left in the middle of the server's work, its name goes below that.
+        for wait in self.waits.iter().filter(|wait| wait.wait.place == Place::Server) {
+            let within = |a: &&Arrow<'_>| wait.from < a.server && a.server < wait.to;
+            if let Some(from) = self.arrows.iter().filter(within).map(|a| a.server).max() {
+                rooms.push(Room { from, to: wait.to, pixels: 32.0 });
+            }
+        }
         if let Some(last) = self.arrows.iter().map(|a| a.client.max(a.server)).max() {
             rooms.extend(self.more.iter().map(|(from, _)| Room {
                 from: *from,
@@ -161,12 +168,12 @@ impl<'a> Arrow<'a> {
         };
         let known = client.or(server).map_or(Offset::ZERO, |m| m.at);
         let at = |moment: Option<Moment>| moment.map_or(known, |m| m.at).as_nanos();
-        let mut lines = wrap(&leg.words.join(" "), SMALL, LABEL, 3);
+        let mut lines = wrap(&leg.words.join(" "), SMALL, LABEL, 5);
         if let Some(amount) = &leg.amount {
             let beside = lines.last().map(|last| format!("{last} · {amount}"));
             match beside.filter(|text| lines.len() == 1 && width(text, SMALL) <= LABEL) {
                 Some(text) => lines = vec![text],
-                None => lines.push(amount.clone()),
+                None => lines.extend(wrap(amount, SMALL, LABEL, 2)),
             }
         }
         let spread = i64::try_from(leg.burst.spread.as_nanos()).unwrap_or(0);

@@ -28,7 +28,8 @@ const HEIGHT: f64 = 500.0;
 pub fn sequences(title: &str, columns: &[(&str, Sequence)]) -> Figure {
     let shown: Vec<(&str, &Sequence)> = columns.iter().map(|(name, s)| (*name, s)).collect();
     let row = Row { heading: String::new(), panels: row(&shown) };
-    of(title.into(), NOTE.into(), shown.iter().map(|(_, s)| *s), vec![row])
+    let figure = of(title.into(), NOTE.into(), shown.iter().map(|(_, s)| *s), vec![row]);
+    Figure { folded: false, ..figure }
 }
 
 const NOTE: &str = "Time runs downwards. Times at the server are estimated: half a round trip away. \

@@ -3,9 +3,11 @@ use firstbyte_core::timeline::Sample;
 use resvg::usvg::roxmltree::Document;
 
 use super::*;
+use crate::report::Style;
 use crate::report::chart::tests::looked_up;
 use crate::report::fixtures as samples;
 use crate::report::sequence::fixtures;
+use crate::report::sequence::story::{Step, tell};
 use crate::report::svg::width;
 
 fn of(sample: &Sample) -> Sequence {
@@ -82,6 +84,24 @@ fn every_wait_that_counts_is_said() {
     assert!(said.iter().any(|s| s == "server 8.3 ms"), "{said:?}");
     assert!(said.iter().any(|s| s == "transfer 7.9 ms"), "{said:?}");
     assert!(said.iter().any(|s| s == "~290.3") && said.iter().any(|s| s == "339.1"), "{said:?}");
+}
+
+/// Whatever else leaves meanwhile, how long the server took is said.
+#[test]
+fn the_servers_time_finds_its_place() {
+    for sample in fixtures::all() {
+        let figure = alone(&sample);
+        let scale = Scale::for_largest(of(&sample).total);
+        let said: Vec<String> = figure.panels().flat_map(boxes).map(|(said, _)| said).collect();
+        for step in tell(&of(&sample), &Style::default()) {
+            let Step::Wait(wait) = step else { continue };
+            if wait.part != Part::Server || !wait.counts(&of(&sample), scale) {
+                continue;
+            }
+            let time = scale.time(wait.time, &Style::default());
+            assert!(said.iter().any(|s| s.ends_with(&time)), "{}: {time}: {said:?}", figure.title);
+        }
+    }
 }
 
 #[test]
