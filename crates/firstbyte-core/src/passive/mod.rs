@@ -6,6 +6,7 @@
 //! here reads a clock, guesses roles from ports, or panics over bytes.
 
 mod analyzer;
+pub mod diff;
 mod doubts;
 mod fragments;
 pub mod groups;

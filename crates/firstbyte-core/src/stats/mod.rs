@@ -14,6 +14,7 @@ mod rounds;
 #[cfg(test)]
 mod simulated;
 mod special;
+mod unpaired;
 
 pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
@@ -28,3 +29,4 @@ pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};
 pub use quantile::{median, quantile};
 pub use rounds::{FORESEEABLE_ROUNDS, Outlook, outlook, rounds_needed};
+pub use unpaired::{median_difference, share_difference};

@@ -1,0 +1,217 @@
+//! What changed between two sets of connections: named, with its interval, and what it costs.
+//!
+//! In: [`Side`]s of connections, in pairs. Out: [`Change`]s, those that cost most first. The thresholds and
+//! the costs' formulas are in `docs/wire.md`, "What changed"; the intervals in `docs/statistics.md`. It must
+//! not cry wolf: a change is named when its interval excludes zero after adjusting for all that was tested,
+//! and it is large enough to matter.
+
+mod cost;
+mod differences;
+mod seen;
+mod servers;
+#[cfg(test)]
+mod simulated;
+
+pub use cost::{Cost, FullAndShort};
+pub use seen::Side;
+pub use servers::{Pair, Servers};
+
+use super::observed::CertificateKey;
+use crate::stats::{ALPHA, Estimate, holm};
+
+/// Shares have to differ by this to matter.
+pub const LEAST_SHARE: f64 = 0.05;
+/// Shares of connections that fail have to differ by this.
+pub const LEAST_ERROR_SHARE: f64 = 0.01;
+/// Times have to differ by this share of the median before,
+pub const LEAST_TIME_SHARE: f64 = 0.10;
+/// and by this, seconds.
+pub const LEAST_TIME_SECONDS: f64 = 100e-6;
+
+/// What may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// Share of the handshakes that were short.
+    Resumption,
+    /// Share of the handshakes with this version.
+    Version(u16),
+    /// Share of the certificates seen with this key.
+    CertificateKey(CertificateKey),
+    /// Share of the key exchanges in this group.
+    Group(u16),
+    /// Share of the handshakes with a HelloRetryRequest.
+    HelloRetryRequest,
+    /// Round trip between tap and server.
+    ServerRoundTrip,
+    /// Round trip between tap and client.
+    ClientRoundTrip,
+    /// The server's time in full handshakes.
+    ServerTimeFull,
+    /// The server's time in short handshakes.
+    ServerTimeShort,
+    /// The server's time in exchanges.
+    ServerTimeExchange,
+    /// Share of the connections that were refused.
+    Refused,
+    /// Share of the connections that nothing answered.
+    Unanswered,
+    /// Share of the connections that were reset before the handshake was over.
+    Reset,
+    /// Share of the connections with an alert.
+    Alert,
+}
+
+impl What {
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resumption => "resumption",
+            Self::Version(_) => "version",
+            Self::CertificateKey(_) => "certificate-key",
+            Self::Group(_) => "group",
+            Self::HelloRetryRequest => "hello-retry-request",
+            Self::ServerRoundTrip => "server-round-trip",
+            Self::ClientRoundTrip => "client-round-trip",
+            Self::ServerTimeFull => "server-time-full",
+            Self::ServerTimeShort => "server-time-short",
+            Self::ServerTimeExchange => "server-time-exchange",
+            Self::Refused => "refused",
+            Self::Unanswered => "unanswered",
+            Self::Reset => "reset",
+            Self::Alert => "alert",
+        }
+    }
+
+    /// Whether it is a share, and not a time.
+    pub const fn is_share(self) -> bool {
+        !matches!(
+            self,
+            Self::ServerRoundTrip
+                | Self::ClientRoundTrip
+                | Self::ServerTimeFull
+                | Self::ServerTimeShort
+                | Self::ServerTimeExchange
+        )
+    }
+
+    /// Whether it is a way to fail.
+    pub const fn is_error(self) -> bool {
+        matches!(self, Self::Refused | Self::Unanswered | Self::Reset | Self::Alert)
+    }
+
+    /// Whether a difference is large enough to matter.
+    fn matters(self, before: f64, difference: f64) -> bool {
+        let size = difference.abs();
+        if self.is_error() {
+            size >= LEAST_ERROR_SHARE
+        } else if self.is_share() {
+            size >= LEAST_SHARE
+        } else {
+            size >= LEAST_TIME_SECONDS && size >= LEAST_TIME_SHARE * before
+        }
+    }
+}
+
+/// A share or a median on one side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The share, from 0 to 1, or the median, seconds.
+    pub value: f64,
+    /// Connections for which it holds; absent for medians.
+    pub count: Option<usize>,
+    /// Connections of which it is known.
+    pub of: usize,
+}
+
+/// Something that changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The pair it is of: its place among those compared.
+    pub pair: usize,
+    /// What changed.
+    pub what: What,
+    /// How it was.
+    pub before: Figure,
+    /// How it is.
+    pub after: Figure,
+    /// After less before.
+    pub difference: Estimate,
+    /// The p-value among all that was tested (Holm).
+    pub p_adjusted: f64,
+    /// What it costs; absent where that cannot be told in time.
+    pub cost: Option<Cost>,
+    /// Full and short handshakes of both sides, for a change of resumption.
+    pub handshakes: Option<FullAndShort>,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Those that cost most first. Ways to fail come before all others: a connection that fails costs
+    /// more than time. What has no cost in time comes last.
+    pub changes: Vec<Change>,
+    /// How many differences were tested.
+    pub tested: usize,
+    /// Of those, how many were too uncertain to tell, having fewer connections than an interval needs.
+    pub too_few: usize,
+}
+
+/// Compares the sides of all pairs.
+pub fn changes(pairs: &[Pair]) -> Changes {
+    let tests: Vec<Change> = pairs
+        .iter()
+        .enumerate()
+        .flat_map(|(index, pair)| differences::of(index, &pair.before, &pair.after))
+        .collect();
+    let (tests, few): (Vec<_>, Vec<_>) =
+        tests.into_iter().partition(|test| test.difference.p_value.is_some());
+    let p_values: Vec<f64> = tests.iter().filter_map(|test| test.difference.p_value).collect();
+    let tested = tests.len();
+    let significant: Vec<Change> = tests
+        .into_iter()
+        .zip(holm(&p_values))
+        .map(|(test, p_adjusted)| Change { p_adjusted, ..test })
+        .filter(|test| {
+            let certain = test.p_adjusted < ALPHA
+                && test.difference.interval.is_some_and(|interval| interval.excludes_zero());
+            certain && test.what.matters(test.before.value, test.difference.value)
+        })
+        .collect();
+    let mut named = one_a_kind(significant);
+    for change in &mut named {
+        let pair = &pairs[change.pair];
+        cost::add(change, &pair.before, &pair.after);
+    }
+    named.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
+    Changes { changes: named, tested, too_few: few.len() }
+}
+
+/// Of versions, keys and groups, the value whose share changed most: what the others lost or won is the
+/// same change.
+fn one_a_kind(changes: Vec<Change>) -> Vec<Change> {
+    let mut kept: Vec<Change> = Vec::new();
+    for change in changes {
+        let same = kept
+            .iter_mut()
+            .find(|other| other.pair == change.pair && other.what.name() == change.what.name());
+        match same {
+            None => kept.push(change),
+            Some(other) if change.difference.value.abs() > other.difference.value.abs() => {
+                *other = change;
+            }
+            Some(_) => {}
+        }
+    }
+    kept
+}
+
+/// Larger comes first: failures, then costs in time by size, savings after costs, then what has none.
+fn rank(change: &Change) -> (u8, f64) {
+    if change.what.is_error() && change.difference.value > 0.0 {
+        return (2, change.difference.value);
+    }
+    match &change.cost {
+        Some(cost) => (1, cost.per_second.unwrap_or(cost.per_connection)),
+        None => (0, change.difference.value.abs()),
+    }
+}

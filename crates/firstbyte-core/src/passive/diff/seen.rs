@@ -1,0 +1,135 @@
+//! What of a connection is compared: a few numbers each, so that long captures fit in memory.
+
+use std::time::Duration;
+
+use super::super::observed::{Carrier, CertificateKey, Ending, Observed};
+use super::super::{Roles, Time};
+use crate::timeline::Handshake;
+
+/// One connection, as far as it is compared.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) started: Time,
+    last: Time,
+    /// Whether the handshake was short; absent when it was not seen.
+    pub(super) resumed: Option<bool>,
+    pub(super) version: Option<u16>,
+    pub(super) group: Option<u16>,
+    pub(super) key: Option<CertificateKey>,
+    /// Absent without a ServerHello.
+    pub(super) hello_retry_request: Option<bool>,
+    pub(super) refused: bool,
+    pub(super) unanswered: bool,
+    pub(super) reset: bool,
+    pub(super) alert: bool,
+    /// Round trips between the tap and either side, seconds.
+    pub(super) server_rtt: Option<f64>,
+    pub(super) client_rtt: Option<f64>,
+    /// The handshake's time, and the server's part of it, seconds; absent where in doubt.
+    pub(super) handshake: Option<(f64, f64)>,
+    pub(super) round_trips: Option<u32>,
+    /// Mean time of the server over the exchanges that are kept, seconds.
+    pub(super) exchange_server: Option<f64>,
+    pub(super) answered: u32,
+}
+
+impl Seen {
+    /// Absent when it is not known which end is the server.
+    pub(super) fn of(observed: &Observed) -> Option<Self> {
+        if observed.roles == Roles::Unknown {
+            return None;
+        }
+        let tls = observed.tls.as_deref();
+        let complete = tls.is_some_and(|tls| tls.complete);
+        let reset = matches!(observed.ending, Ending::ResetByClient | Ending::ResetByServer);
+        let trips = &observed.round_trips;
+        let handshake = observed.handshake_time.filter(|time| time.confident);
+        // Acknowledgements of data wait in the client and the server; those of the opening do not.
+        let over_quic = observed.carrier == Carrier::Quic;
+        let rtt = |syn: Option<Duration>, least: Option<Duration>| {
+            syn.or(least.filter(|_| over_quic)).map(|rtt| rtt.as_secs_f64())
+        };
+        Some(Self {
+            started: observed.started,
+            last: observed.last,
+            resumed: tls.and_then(|tls| tls.handshake).map(|kind| kind == Handshake::Resumed),
+            version: tls.and_then(|tls| tls.version),
+            group: tls.and_then(|tls| tls.group),
+            key: tls.and_then(|tls| tls.certificates).and_then(|chain| chain.key),
+            hello_retry_request: tls
+                .filter(|tls| tls.server_hello || tls.hello_retry_request)
+                .map(|tls| tls.hello_retry_request),
+            refused: observed.ending == Ending::Refused,
+            unanswered: observed.ending == Ending::Unanswered,
+            reset: reset && !complete && tls.is_some(),
+            alert: tls.is_some_and(|tls| tls.alert.is_some()),
+            server_rtt: rtt(trips.server_syn, trips.server_min),
+            client_rtt: rtt(trips.client_syn, trips.client_min),
+            handshake: handshake
+                .map(|time| (time.total().as_secs_f64(), time.server.as_secs_f64())),
+            round_trips: handshake.map(|time| time.round_trips),
+            exchange_server: exchange_server(observed),
+            answered: observed.exchanges.answered,
+        })
+    }
+
+    /// Whether the handshake was short, and its time in doubt or not.
+    pub(super) fn timed(&self, resumed: bool) -> Option<(f64, f64)> {
+        self.handshake.filter(|_| self.resumed == Some(resumed))
+    }
+}
+
+/// Mean over the exchanges kept: from the request's last byte to the response's first, less the round
+/// trip between tap and server.
+fn exchange_server(observed: &Observed) -> Option<f64> {
+    if observed.exchanges.approximate {
+        return None;
+    }
+    let way = observed.round_trips.server_min?;
+    let times: Vec<f64> = observed
+        .exchanges
+        .first
+        .iter()
+        .filter_map(|exchange| Some(exchange.response_start?.since(exchange.request_end)))
+        .map(|waited| waited.saturating_sub(way).as_secs_f64())
+        .collect();
+    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+}
+
+/// Connections of one side of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    pub(super) seen: Vec<Seen>,
+}
+
+impl Side {
+    /// Adds a connection. One whose ends are not known to be client and server is left out.
+    pub fn add(&mut self, observed: &Observed) {
+        self.seen.extend(Seen::of(observed));
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.seen.extend_from_slice(&other.seen);
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// In the order in which they began.
+    pub(super) fn in_order(&self) -> Vec<&Seen> {
+        let mut seen: Vec<&Seen> = self.seen.iter().collect();
+        seen.sort_by_key(|seen| seen.started);
+        seen
+    }
+
+    /// Connections in a second, from the first packet to the last; absent within less than a second.
+    pub fn connections_per_second(&self) -> Option<f64> {
+        let first = self.seen.iter().map(|seen| seen.started).min()?;
+        let last = self.seen.iter().map(|seen| seen.last).max()?;
+        let span = last.since(first).as_secs_f64();
+        (span >= 1.0).then(|| self.seen.len() as f64 / span)
+    }
+}

@@ -1,0 +1,169 @@
+//! Connections by server, and which servers are held against which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::super::layers::Endpoint;
+use super::super::observed::{Carrier, Observed};
+use super::Side;
+
+/// Two sides to compare, and what they are called.
+#[derive(Clone, Debug, Default)]
+pub struct Pair {
+    /// What is compared: a server, or a group of them.
+    pub name: String,
+    /// What it is compared with, where that is not the same thing earlier.
+    pub against: Option<String>,
+    /// How it was, or what it should be like.
+    pub before: Side,
+    /// How it is.
+    pub after: Side,
+}
+
+/// Connections by server: an address and port. Names do not part them, as a connection that is refused asks
+/// for none.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    servers: BTreeMap<(Endpoint, bool), Server>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Server {
+    names: BTreeSet<Box<str>>,
+    side: Side,
+}
+
+impl Servers {
+    /// Adds a connection.
+    pub fn add(&mut self, observed: &Observed) {
+        let key = (observed.server, observed.carrier == Carrier::Quic);
+        let server = self.servers.entry(key).or_default();
+        server.side.add(observed);
+        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_ref());
+        if let Some(name) = sni
+            && !server.names.contains(name)
+        {
+            server.names.insert(name.clone());
+        }
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.servers.values().map(|server| server.side.connections()).sum()
+    }
+
+    /// Each server before and after; and those that are on one side only, before and after.
+    pub fn pairs(before: &Self, after: &Self) -> (Vec<Pair>, [Vec<String>; 2]) {
+        let mut pairs = Vec::new();
+        for (key, was) in &before.servers {
+            if let Some(is) = after.servers.get(key) {
+                let names = was.names.union(&is.names).cloned().collect();
+                pairs.push(Pair {
+                    name: label(*key, &names),
+                    against: None,
+                    before: was.side.clone(),
+                    after: is.side.clone(),
+                });
+            }
+        }
+        (pairs, [before.without(after), after.without(before)])
+    }
+
+    /// Each server against all others together.
+    pub fn each_against_others(&self) -> Vec<Pair> {
+        let pair = |(key, server): (&(Endpoint, bool), &Server)| {
+            let mut others = Side::default();
+            for (_, other) in self.servers.iter().filter(|(other, _)| *other != key) {
+                others.merge(&other.side);
+            }
+            Pair {
+                name: label(*key, &server.names),
+                against: Some("the others".to_owned()),
+                before: others,
+                after: server.side.clone(),
+            }
+        };
+        if self.servers.len() < 2 {
+            return Vec::new();
+        }
+        self.servers.iter().map(pair).collect()
+    }
+
+    /// The servers that one of `patterns` names.
+    pub fn group(&self, patterns: &[&str]) -> Side {
+        let mut side = Side::default();
+        for (key, server) in &self.servers {
+            if patterns.iter().any(|pattern| matches(pattern, key.0, &server.names)) {
+                side.merge(&server.side);
+            }
+        }
+        side
+    }
+
+    fn without(&self, other: &Self) -> Vec<String> {
+        self.servers
+            .iter()
+            .filter(|(key, _)| !other.servers.contains_key(key))
+            .map(|(key, server)| label(*key, &server.names))
+            .collect()
+    }
+}
+
+fn label((server, quic): (Endpoint, bool), names: &BTreeSet<Box<str>>) -> String {
+    let address = server.socket_addr();
+    let carrier = if quic { " over QUIC" } else { "" };
+    let mut names = names.iter();
+    match (names.next(), names.next()) {
+        (Some(name), None) => format!("{name} ({address}{carrier})"),
+        _ => format!("{address}{carrier}"),
+    }
+}
+
+/// Whether a pattern names a server: by a server name, in which `*` stands for any letters; by an address; by
+/// an address and port.
+fn matches(pattern: &str, server: Endpoint, names: &BTreeSet<Box<str>>) -> bool {
+    let address = server.socket_addr();
+    if pattern.parse::<IpAddr>().is_ok_and(|ip| ip == address.ip()) {
+        return true;
+    }
+    is_like(pattern, &address.to_string()) || names.iter().any(|name| is_like(pattern, name))
+}
+
+fn is_like(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_name_servers() {
+        let server = Endpoint::new("10.0.0.5".parse().unwrap(), 443);
+        let names = BTreeSet::from(["node4.nam.test".into()]);
+        for pattern in ["10.0.0.5", "10.0.0.5:443", "10.0.0.*", "node4.nam.test", "node*.test", "*"]
+        {
+            assert!(matches(pattern, server, &names), "{pattern}");
+        }
+        for pattern in ["10.0.0.50", "10.0.0", "node5*", "*.com", "node4", ""] {
+            assert!(!matches(pattern, server, &names), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn stars_stand_for_any_letters() {
+        assert!(is_like("a*b*c", "aXbYc") && is_like("a*", "a") && is_like("*a*", "bab"));
+        assert!(!is_like("a*b", "aXbY") && !is_like("ab*b", "ab"));
+    }
+}
