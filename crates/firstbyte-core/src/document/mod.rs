@@ -5,6 +5,7 @@
 //! Absent is `null`, never zero. Every field is described in `docs/formats.md`.
 
 mod connection;
+mod difference;
 mod interned;
 mod observed;
 pub mod run;
@@ -15,6 +16,9 @@ pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, EarlyDataRecord,
     FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, QuicRecord,
     SplitRecord, TcpRecord, TlsRecord,
+};
+pub use difference::{
+    ChangeRecord, DifferenceRecord, FigureRecord, WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
 pub use observed::{

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(super) use explain::ExplainArgs;
 pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
-pub(super) use wire::WireArgs;
+pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
 
 /// Where did the time before the first byte go?
 ///

@@ -1,5 +1,7 @@
 //! `firstbyte wire FILE…`: what captured packets show of TLS.
 
+pub(in crate::cli) mod diff;
+
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -7,12 +9,15 @@ use firstbyte_core::passive::groups::Groups;
 use firstbyte_core::passive::{Analyzer, Limits, Observed};
 
 use crate::capture::{self, Ended};
-use crate::cli::args::WireArgs;
+use crate::cli::args::{WireArgs, WireCommand};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
 use crate::report::wire;
 
 pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
+    if let Some(WireCommand::Diff(diff)) = &args.command {
+        return diff::run(diff);
+    }
     let mut analyzer = Analyzer::new(Limits { seed: seed(), ..Limits::default() });
     if args.json { lines(args, &mut analyzer) } else { tables(args, &mut analyzer) }
 }

@@ -5,6 +5,7 @@
 //! `docs/wire.md`.
 
 mod connections;
+mod diff;
 mod hygiene;
 mod servers;
 
@@ -15,6 +16,7 @@ use firstbyte_core::document::ObservedRecord;
 use firstbyte_core::passive::Observed;
 
 pub use connections::connections;
+pub use diff::diff;
 pub use hygiene::hygiene;
 pub use servers::servers;
 

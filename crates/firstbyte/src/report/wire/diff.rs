@@ -1,0 +1,246 @@
+//! What changed between captures: a table, and a sentence for each change.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use firstbyte_core::document::value_name;
+use firstbyte_core::passive::diff::{Change, Changes, Cost, Figure, Pair, What};
+
+use super::{count, fit, time};
+use crate::report::Style;
+use crate::report::style::wrap;
+
+/// What came of comparing `pairs`; servers on one side only are named.
+pub fn diff(changes: &Changes, pairs: &[Pair], only: [&[String]; 2], style: &Style) -> String {
+    let mut text = String::new();
+    for (servers, side) in only.into_iter().zip(["before", "after"]) {
+        if !servers.is_empty() {
+            let words: Vec<String> = servers
+                .iter()
+                .map(|server| style.safe(server))
+                .collect::<Vec<_>>()
+                .join(", ")
+                .split(' ')
+                .map(str::to_owned)
+                .collect();
+            push(&mut text, &wrap(&format!("only {side}: "), &words, style.columns()));
+        }
+    }
+    if changes.changes.is_empty() {
+        push(&mut text, &wrap("", &words(&nothing(changes, pairs)), style.columns()));
+        return text;
+    }
+    text.push_str(&table(changes, style));
+    for (number, change) in changes.changes.iter().enumerate() {
+        let first = format!("{:>2}  ", number + 1);
+        let sentence = style.safe(&sentence(change, &pairs[change.pair]));
+        text.push('\n');
+        push(&mut text, &wrap(&first, &words(&sentence), style.columns()));
+    }
+    text
+}
+
+fn nothing(changes: &Changes, pairs: &[Pair]) -> String {
+    let few = match changes.too_few {
+        0 => String::new(),
+        few => format!("; {} more have too few connections to tell", count(few as u64)),
+    };
+    match (pairs.len(), changes.tested) {
+        (0, _) => "nothing to compare: no server is on both sides".to_owned(),
+        (_, 0) => "no verdict: there are too few connections to tell (20 on each side at least)"
+            .to_owned(),
+        (servers, tested) => format!(
+            "no change: of {} differences tested over {}, none is both certain and large enough to matter{few}",
+            count(tested as u64),
+            if servers == 1 {
+                "one comparison".to_owned()
+            } else {
+                format!("{} comparisons", count(servers as u64))
+            },
+        ),
+    }
+}
+
+fn table(changes: &Changes, style: &Style) -> String {
+    let mut text = String::from(
+        " #  what                      before     after  95 % of change  a conn.   each s\n",
+    );
+    for (number, change) in changes.changes.iter().enumerate() {
+        let interval = change.difference.interval.map(|interval| {
+            let [low, high] = [interval.low, interval.high];
+            match change.what.is_share() {
+                true => format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high),
+                false => format!("{:+.1}..{:+.1} ms", 1e3 * low, 1e3 * high),
+            }
+        });
+        let cost = change.cost.as_ref();
+        let line = format!(
+            "{:>2}  {:<22} {:>9} {:>9}  {:>14} {:>8} {:>8}",
+            number + 1,
+            fit(&what(change.what), 22),
+            figure(change.what, &change.before),
+            figure(change.what, &change.after),
+            interval.unwrap_or_default(),
+            cost.map(|cost| signed(cost.per_connection)).unwrap_or_default(),
+            cost.and_then(|cost| cost.per_second).map(signed).unwrap_or_default(),
+        );
+        let _ = writeln!(text, "{}", style.safe(line.trim_end()));
+    }
+    text
+}
+
+/// "10.0.0.5:443: resumption fell from 81 % to 0 % (n 640 → 655); …"
+fn sentence(change: &Change, pair: &Pair) -> String {
+    let [was, is] = [&change.before, &change.after].map(|side| figure(change.what, side));
+    let n = format!("n {} → {}", count(change.before.of as u64), count(change.after.of as u64));
+    let mut text = match &pair.against {
+        Some(against) => {
+            let name = &pair.name;
+            format!("{name}, against {against}: {} {is} instead of {was} ({n})", what(change.what))
+        }
+        None => {
+            let verb = if change.difference.value < 0.0 { "fell" } else { "rose" };
+            format!("{}: {} {verb} from {was} to {is} ({n})", pair.name, what(change.what))
+        }
+    };
+    if let Some(both) = change.handshakes
+        && let Some(ratio) = both.ratio()
+    {
+        let _ = write!(
+            text,
+            "; a full handshake takes {ratio:.1} × as long as a short one ({}, n {}, against {}, n {})",
+            time(Duration::from_secs_f64(both.full)),
+            count(both.full_count as u64),
+            time(Duration::from_secs_f64(both.short)),
+            count(both.short_count as u64),
+        );
+    }
+    if let Some(cost) = &change.cost {
+        text.push_str(&costs(cost));
+    }
+    text
+}
+
+fn costs(cost: &Cost) -> String {
+    let size = |seconds: f64| time(Duration::from_secs_f64(seconds.abs()));
+    let verb = if cost.per_connection < 0.0 { "saves" } else { "costs" };
+    let each_second = cost.per_second.map(|seconds| format!(", {} each second", size(seconds)));
+    format!(
+        "; {verb} {} a connection{}",
+        size(cost.per_connection),
+        each_second.unwrap_or_default()
+    )
+}
+
+fn what(what: What) -> String {
+    match what {
+        What::Resumption => "resumption".into(),
+        What::HelloRetryRequest => "HelloRetryRequest".into(),
+        What::ServerRoundTrip => "round trip to server".into(),
+        What::ClientRoundTrip => "round trip to client".into(),
+        What::ServerTimeFull => "server, full handshake".into(),
+        What::ServerTimeShort => "server, short hshake".into(),
+        What::ServerTimeExchange => "server, exchange".into(),
+        What::Refused => "refused".into(),
+        What::Unanswered => "unanswered".into(),
+        What::Reset => "reset in handshake".into(),
+        What::Alert => "alerts".into(),
+        What::CertificateKey(_) => format!("key {}", value_name(what).unwrap_or_default()),
+        What::Version(_) | What::Group(_) => value_name(what).unwrap_or_default(),
+    }
+}
+
+fn figure(what: What, figure: &Figure) -> String {
+    match what.is_share() {
+        true if what.is_error() => format!("{:.1} %", 100.0 * figure.value),
+        true => format!("{:.0} %", 100.0 * figure.value),
+        false => time(Duration::from_secs_f64(figure.value)),
+    }
+}
+
+fn signed(seconds: f64) -> String {
+    let size = time(Duration::from_secs_f64(seconds.abs()));
+    if seconds < 0.0 { format!("-{size}") } else { size }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn push(text: &mut String, lines: &[String]) {
+    for line in lines {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::passive::diff::{FullAndShort, Side};
+    use firstbyte_core::stats::{Estimate, Interval};
+
+    use super::*;
+
+    fn estimate(value: f64, reach: f64) -> Estimate {
+        let interval = Some(Interval { low: value - reach, high: value + reach });
+        Estimate { value, interval, p_value: Some(0.001) }
+    }
+
+    fn found() -> (Changes, Vec<Pair>) {
+        let resumption = Change {
+            pair: 0,
+            what: What::Resumption,
+            before: Figure { value: 0.81, count: Some(518), of: 640 },
+            after: Figure { value: 0.0, count: Some(0), of: 655 },
+            difference: estimate(-0.81, 0.04),
+            p_adjusted: 1e-9,
+            cost: Some(Cost { per_connection: 0.0292, interval: None, per_second: Some(1.91) }),
+            handshakes: Some(FullAndShort {
+                full: 0.0412,
+                full_count: 777,
+                short: 0.0051,
+                short_count: 518,
+            }),
+        };
+        let server_time = Change {
+            pair: 1,
+            what: What::ServerTimeExchange,
+            before: Figure { value: 0.003, count: None, of: 640 },
+            after: Figure { value: 0.0021, count: None, of: 655 },
+            difference: estimate(-0.0009, 0.0002),
+            cost: Some(Cost { per_connection: -0.009, interval: None, per_second: None }),
+            handshakes: None,
+            ..resumption.clone()
+        };
+        let pair = |name: &str, against: Option<&str>| Pair {
+            name: name.into(),
+            against: against.map(str::to_owned),
+            before: Side::default(),
+            after: Side::default(),
+        };
+        let pairs = vec![pair("10.0.0.5:443", None), pair("b", Some("a"))];
+        (Changes { changes: vec![resumption, server_time], tested: 28, too_few: 0 }, pairs)
+    }
+
+    #[test]
+    fn a_change_is_a_line_and_a_sentence() {
+        let (changes, pairs) = found();
+        let only = ["old.test (10.0.0.9:443)".to_owned()];
+        let text = diff(&changes, &pairs, [&only, &[]], &Style::default());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("81 %       0 %") && text.contains("8.1 ×"), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn without_a_change_it_says_what_was_tested() {
+        let (_, pairs) = found();
+        let none = Changes { changes: Vec::new(), tested: 28, too_few: 3 };
+        let text = diff(&none, &pairs, [&[], &[]], &Style::default());
+        assert!(text.starts_with("no change: of 28 differences tested"), "{text}");
+        assert!(text.contains("3 more have too few"), "{text}");
+        let few = Changes { tested: 0, ..none };
+        assert!(diff(&few, &pairs, [&[], &[]], &Style::default()).starts_with("no verdict"));
+        assert!(diff(&few, &[], [&[], &[]], &Style::default()).starts_with("nothing to compare"));
+    }
+}
