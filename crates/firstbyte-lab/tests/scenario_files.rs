@@ -7,7 +7,7 @@ use std::time::Duration;
 use firstbyte_lab::scenario::Family;
 use firstbyte_lab::{Scenario, ServerChoice};
 
-const SHIPPED: &str = "govuk, codavel, pq, curl-length, nagle, syn-loss, big-chain, hrr, slow-dns, \
+const SHIPPED: &str = "govuk, codavel, pq, curl-length, nam, nagle, syn-loss, big-chain, hrr, slow-dns, \
     slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, accuracy, \
     quiet";
 

@@ -1,11 +1,12 @@
 //! The scenarios that come with the crate: name and file.
 
 /// Published measurements, then faults, then rulers.
-pub(super) const SHIPPED: [(&str, &str); 18] = [
+pub(super) const SHIPPED: [(&str, &str); 19] = [
     ("govuk", include_str!("../../scenarios/govuk.toml")),
     ("codavel", include_str!("../../scenarios/codavel.toml")),
     ("pq", include_str!("../../scenarios/pq.toml")),
     ("curl-length", include_str!("../../scenarios/curl-length.toml")),
+    ("nam", include_str!("../../scenarios/nam.toml")),
     ("nagle", include_str!("../../scenarios/nagle.toml")),
     ("syn-loss", include_str!("../../scenarios/syn-loss.toml")),
     ("big-chain", include_str!("../../scenarios/big-chain.toml")),

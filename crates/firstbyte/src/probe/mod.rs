@@ -113,6 +113,13 @@ impl NetProber {
         Ok(Self { options, resolver, tls, interrupted: Notify::new(), kept: RefCell::new(None) })
     }
 
+    /// Closes the connection that samples share, if one is open: the next sample opens another.
+    pub fn close(&self) {
+        if let Some(kept) = self.kept.take() {
+            kept.open.close();
+        }
+    }
+
     /// One connection with one exchange.
     async fn visit(
         &self,

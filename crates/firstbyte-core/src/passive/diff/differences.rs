@@ -1,14 +1,19 @@
 //! Everything that is tested of one pair: shares and medians, before and after.
 
+use std::collections::HashSet;
+
 use super::seen::{Seen, Side};
 use super::{Change, Figure, What};
 use crate::stats::{Estimate, median, median_difference, share_difference};
+
+/// Clients hardly ever come twice when fewer than one handshake in so many is of one that does.
+const HARDLY_ANY: usize = 5;
 
 /// All differences between `before` and `after`, whether they mean something or not.
 pub(super) fn of(pair: usize, before: &Side, after: &Side) -> Vec<Change> {
     let sides = [before.in_order(), after.in_order()];
     let mut tests = Tests { pair, sides, found: Vec::new() };
-    tests.share(What::Resumption, |seen| seen.resumed);
+    tests.resumption();
     tests.values(What::Version, |seen| seen.version);
     tests.values(What::CertificateKey, |seen| seen.key);
     tests.values(What::Group, |seen| seen.group);
@@ -38,12 +43,29 @@ impl Tests<'_> {
 
     fn share(&mut self, what: What, is: impl Fn(&Seen) -> Option<bool>) {
         let known = self.known(is);
+        self.share_of(what, &known[0], &known[1]);
+    }
+
+    fn share_of(&mut self, what: What, before: &[bool], after: &[bool]) {
         // What never was on either side cannot have changed: not a test.
-        if known.iter().flatten().any(|it| *it) && !known.iter().flatten().all(|it| *it) {
-            let [before, after] = &known;
-            let figures = [before, after].map(|side| share(side));
-            self.push(what, figures, share_difference(before, after));
+        let mut all = before.iter().chain(after);
+        if all.clone().any(|it| *it) && !all.all(|it| *it) {
+            self.push(what, [share(before), share(after)], share_difference(before, after));
         }
+    }
+
+    /// A client that comes for the first time has nothing to resume, and a capture begins with many of
+    /// these: of each client and version the first handshake is not counted, on both sides. Where hardly any
+    /// client comes twice, all are.
+    fn resumption(&mut self) {
+        let returning = self.sides.each_ref().map(|side| returning(side));
+        let handshakes = self.known(|seen| seen.resumed);
+        let hardly_any = returning
+            .iter()
+            .zip(&handshakes)
+            .all(|(some, all)| some.len() < all.len() / HARDLY_ANY);
+        let [before, after] = if hardly_any { handshakes } else { returning };
+        self.share_of(What::Resumption, &before, &after);
     }
 
     fn values<T: Copy + Eq>(&mut self, what: impl Fn(T) -> What, of: impl Fn(&Seen) -> Option<T>) {
@@ -81,6 +103,15 @@ impl Tests<'_> {
             });
         }
     }
+}
+
+/// Whether handshakes were short, without the first of each client and version.
+fn returning(side: &[&Seen]) -> Vec<bool> {
+    let mut met = HashSet::new();
+    side.iter()
+        .filter_map(|seen| Some((seen, seen.resumed?)))
+        .filter_map(|(seen, resumed)| (!met.insert((seen.client, seen.version))).then_some(resumed))
+        .collect()
 }
 
 fn share(values: &[bool]) -> Option<Figure> {

@@ -1,5 +1,6 @@
 //! What of a connection is compared: a few numbers each, so that long captures fit in memory.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::super::observed::{Carrier, CertificateKey, Ending, Observed};
@@ -11,6 +12,7 @@ use crate::timeline::Handshake;
 pub(super) struct Seen {
     pub(super) started: Time,
     last: Time,
+    pub(super) client: IpAddr,
     /// Whether the handshake was short; absent when it was not seen.
     pub(super) resumed: Option<bool>,
     pub(super) version: Option<u16>,
@@ -52,6 +54,7 @@ impl Seen {
         Some(Self {
             started: observed.started,
             last: observed.last,
+            client: observed.client.socket_addr().ip(),
             resumed: tls.and_then(|tls| tls.handshake).map(|kind| kind == Handshake::Resumed),
             version: tls.and_then(|tls| tls.version),
             group: tls.and_then(|tls| tls.group),

@@ -244,6 +244,31 @@ fn two_halves_of_steady_traffic_give_no_change() {
     }
 }
 
+/// The clients' first handshakes are full, and at the beginning of a capture most are the first.
+#[test]
+fn a_capture_that_begins_cold_gives_no_change() {
+    let wrong = (0..200)
+        .filter(|seed| {
+            let mut simulation = Simulation::new(*seed);
+            let mut met = std::collections::HashSet::new();
+            let [before, after] = [(); 2].map(|()| {
+                let mut side = Side::default();
+                for _ in 0..120 {
+                    let client = simulation.random.u8(1..40);
+                    let resumption = if met.insert(client) { 0.0 } else { 0.9 };
+                    let mut observed = simulation.one(&Truth { resumption, ..STEADY });
+                    observed.client = Endpoint::new([10, 1, 0, client].into(), 40_000);
+                    side.add(&observed);
+                }
+                side
+            });
+            let pair = Pair { name: "a".into(), against: None, before, after };
+            !changes(&[pair]).changes.is_empty()
+        })
+        .count();
+    assert!(wrong <= 10, "{wrong} of 200");
+}
+
 #[test]
 #[ignore = "prints the table of docs/statistics.md; run with --release"]
 fn false_positives_table() {

@@ -3,6 +3,7 @@
 mod expect;
 mod export;
 pub(in crate::cli) mod study;
+mod traffic;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -38,12 +38,16 @@ pub(in crate::cli) struct PlanFile {
 impl PlanFile {
     /// Reads a plan.
     pub(in crate::cli) fn read(path: &Path) -> Result<Self, Problem> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        Self::parse(&Self::text(path)?)
+            .map_err(|why| Problem::new(exit::USAGE, format!("--plan {}: {why}", path.display())))
+    }
+
+    /// The text in the file of a plan.
+    pub(in crate::cli) fn text(path: &Path) -> Result<String, Problem> {
+        std::fs::read_to_string(path).map_err(|error| {
+            let shown = path.display();
             Problem::new(exit::READ, format!("--plan {shown}: {}", describe_io(&error)))
-        })?;
-        Self::parse(&text)
-            .map_err(|why| Problem::new(exit::USAGE, format!("--plan {shown}: {why}")))
+        })
     }
 
     /// Reads the text of a plan.

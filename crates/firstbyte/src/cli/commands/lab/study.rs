@@ -6,6 +6,7 @@ use firstbyte_core::compare::Table;
 use firstbyte_lab::{Lab, LabOptions, run as run_lab};
 
 use super::expect::{Expectation, Outcome};
+use super::traffic;
 use crate::cli::args::StudyArgs;
 use crate::cli::commands::compare::{PlanFile, Study, measure};
 use crate::cli::exit::{self, Problem};
@@ -14,16 +15,22 @@ use crate::cli::{render, run_problem};
 use crate::runs::Run;
 
 /// The plans that come with firstbyte, by scenario.
-const PLANS: [(&str, &str); 4] = [
+const PLANS: [(&str, &str); 5] = [
     ("codavel", include_str!("../../../../studies/codavel.toml")),
     ("curl-length", include_str!("../../../../studies/curl-length.toml")),
     ("govuk", include_str!("../../../../studies/govuk.toml")),
+    ("nam", include_str!("../../../../studies/nam.toml")),
     ("pq", include_str!("../../../../studies/pq.toml")),
 ];
 
 pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
     let (scenario, options) = super::prepared(&args.lab)?;
-    let plan = plan(args, &scenario.name)?;
+    let (whence, source) = text_of_plan(args, &scenario.name)?;
+    let wrong = |why| Problem::new(exit::USAGE, format!("{whence}: {why}"));
+    if let Some(plan) = traffic::plan(&source).map_err(wrong)? {
+        return traffic::run(args, &plan, &scenario, options);
+    }
+    let plan = PlanFile::parse(&source).map_err(wrong)?;
     let expectations = Expectation::read(&plan.expect).map_err(|why| {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
@@ -74,9 +81,10 @@ pub(in crate::cli) fn with_issuer(words: &[String], lab: &Lab) -> Vec<String> {
     words
 }
 
-fn plan(args: &StudyArgs, scenario: &str) -> Result<PlanFile, Problem> {
+/// Where the plan is from, and its text.
+fn text_of_plan(args: &StudyArgs, scenario: &str) -> Result<(String, String), Problem> {
     if let Some(path) = &args.plan {
-        return PlanFile::read(path);
+        return Ok((format!("--plan {}", path.display()), PlanFile::text(path)?));
     }
     let shipped = PLANS.iter().find(|(name, _)| *name == scenario);
     let (_, text) = shipped.ok_or_else(|| {
@@ -84,8 +92,7 @@ fn plan(args: &StudyArgs, scenario: &str) -> Result<PlanFile, Problem> {
         Problem::new(exit::USAGE, format!("there is no study of {scenario}"))
             .hint(format!("there is one of {}; or give --plan FILE", names.join(", ")))
     })?;
-    PlanFile::parse(text)
-        .map_err(|why| Problem::new(exit::USAGE, format!("the plan of {scenario}: {why}")))
+    Ok((format!("the plan of {scenario}"), (*text).to_owned()))
 }
 
 fn words(args: &StudyArgs, plan: &PlanFile) -> Vec<String> {

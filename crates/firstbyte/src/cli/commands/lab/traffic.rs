@@ -1,0 +1,302 @@
+//! A study by capture: traffic to several servers, recorded, and groups of them held against each other.
+//!
+//! In: a plan with `[traffic]`. Out: what `wire diff` says of the client's capture, and whether what is
+//! expected came out. The fields are in `docs/plans.md`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use firstbyte_core::passive::diff::{Change, Changes, FullAndShort, Pair, changes};
+use firstbyte_lab::{Lab, LabOptions, Scenario};
+use serde::Deserialize;
+
+use super::study::{in_lab, with_issuer};
+use crate::cli::args::StudyArgs;
+use crate::cli::commands::compare::Study;
+use crate::cli::commands::probe::setup_problem;
+use crate::cli::commands::wire::diff::{held, servers};
+use crate::cli::exit::{self, Problem};
+use crate::cli::terminal::{self, note};
+use crate::probe::{NetProber, Prober, Target};
+use crate::report::wire;
+
+/// A plan, as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrafficPlan {
+    traffic: Traffic,
+    group: [Group; 2],
+    #[serde(default)]
+    expect: Vec<Expectation>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Traffic {
+    urls: Vec<String>,
+    /// Connections to each.
+    connections: u32,
+    /// Requests on each connection.
+    exchanges: u32,
+    /// Further flags, as for `compare`.
+    #[serde(default)]
+    flags: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    name: String,
+    servers: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expectation {
+    say: String,
+    /// The change that is to be named.
+    what: Option<String>,
+    /// It costs most.
+    #[serde(default)]
+    first: bool,
+    /// Bounds of shares.
+    before: Option<[String; 2]>,
+    after: Option<[String; 2]>,
+    full_to_short: Option<[f64; 2]>,
+    /// No other change is named.
+    nothing_but: Option<Vec<String>>,
+}
+
+/// The plan, where `text` is one by capture.
+pub(super) fn plan(text: &str) -> Result<Option<TrafficPlan>, String> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| trimmed(&error))?;
+    if !table.contains_key("traffic") {
+        return Ok(None);
+    }
+    let plan: TrafficPlan = toml::from_str(text).map_err(|error| trimmed(&error))?;
+    for expectation in &plan.expect {
+        for bounds in [&expectation.before, &expectation.after].into_iter().flatten() {
+            shares(bounds)?;
+        }
+        if expectation.what.is_none() && expectation.nothing_but.is_none() {
+            return Err(format!("`{}`: has neither what nor nothing_but", expectation.say));
+        }
+    }
+    Ok(Some(plan))
+}
+
+fn trimmed(error: &toml::de::Error) -> String {
+    error.to_string().trim_end().to_owned()
+}
+
+fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
+    let share = |text: &String| {
+        let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        percent.map(|p| p / 100.0).ok_or_else(|| format!("`{text}`: is no share, as \"95 %\" is"))
+    };
+    Ok([share(&bounds[0])?, share(&bounds[1])?])
+}
+
+/// Runs the study in a lab, and says what came out.
+pub(super) fn run(
+    args: &StudyArgs,
+    plan: &TrafficPlan,
+    scenario: &Scenario,
+    mut options: LabOptions,
+) -> Result<u8, Problem> {
+    let render = &args.render;
+    let files =
+        [&render.html, &render.svg, &render.png, &render.csv, &render.json, &render.parquet];
+    if args.run.is_some() || files.into_iter().chain([&render.har]).any(Option::is_some) {
+        return Err(Problem::new(
+            exit::USAGE,
+            format!("the study of {} makes a capture, and no run file or report", scenario.name),
+        )
+        .hint("keep the capture with --capture DIR, and read it with: firstbyte wire"));
+    }
+    let temporary = match options.capture {
+        Some(_) => None,
+        None => Some(Directory::new()?),
+    };
+    let directory = match &temporary {
+        Some(temporary) => temporary.0.clone(),
+        None => options.capture.clone().unwrap_or_default(),
+    };
+    options.capture = Some(directory.clone());
+    let connections = args.samples.unwrap_or(plan.traffic.connections);
+    let code = in_lab(scenario, &options, |lab| {
+        drive(&plan.traffic, connections, lab)?;
+        Ok(exit::OK)
+    })?;
+    if code != exit::OK {
+        return Ok(code);
+    }
+    judge(args, plan, &scenario.name, &directory.join("client.pcapng"))
+}
+
+/// A directory that goes when it is dropped.
+struct Directory(std::path::PathBuf);
+
+impl Directory {
+    fn new() -> Result<Self, Problem> {
+        let name = format!("firstbyte-study-{}-{:x}", std::process::id(), fastrand::u64(..));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)
+            .map_err(|error| Problem::new(exit::WRITE, format!("{}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // What is left of it is in the directory for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Connections to every URL in turn, in random order, with sessions offered wherever one was left.
+fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<(), Problem> {
+    let runtime = terminal::runtime()?;
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let probers: Vec<(NetProber, Target)> =
+            traffic.urls.iter().map(|url| prober(url, traffic, lab)).collect::<Result<_, _>>()?;
+        let mut order: Vec<usize> = (0..probers.len()).collect();
+        let mut random = fastrand::Rng::with_seed(lab.scenario().seed);
+        let mut failed = 0_u32;
+        for _ in 0..connections {
+            random.shuffle(&mut order);
+            for index in &order {
+                let (prober, target) = &probers[*index];
+                for _ in 0..traffic.exchanges {
+                    failed += u32::from(prober.probe(target).await.failure().is_some());
+                }
+                prober.close();
+            }
+        }
+        if failed > 0 {
+            note(&format!("warning: {failed} exchanges failed"));
+        }
+        Ok(())
+    })
+}
+
+/// What connects to `url`, with exchanges that share connections.
+fn prober(url: &str, traffic: &Traffic, lab: &Lab) -> Result<(NetProber, Target), Problem> {
+    let mut words = ["firstbyte", "compare", url].map(str::to_owned).to_vec();
+    words.extend(traffic.flags.iter().cloned());
+    words.extend(["--vary", "session=resumed"].map(str::to_owned));
+    let study = Study::of_words(&with_issuer(&words, lab))?;
+    let variant = study.matrix.variants.first().ok_or_else(|| {
+        Problem::new(exit::USAGE, format!("{url}: cannot be visited with the plan's flags"))
+    })?;
+    let mut options = variant.visit.options.clone();
+    options.reuse = true;
+    Ok((NetProber::new(options).map_err(setup_problem)?, variant.visit.target.clone()))
+}
+
+/// Says what the capture shows, and whether it is what is expected.
+fn judge(args: &StudyArgs, plan: &TrafficPlan, name: &str, capture: &Path) -> Result<u8, Problem> {
+    let mut code = Ok(exit::OK);
+    let seen = servers(capture, &mut code)?;
+    code?;
+    let [base, other] = plan.group.each_ref().map(|group| {
+        let servers: Vec<&str> = group.servers.iter().map(String::as_str).collect();
+        (group.name.as_str(), servers)
+    });
+    let pairs: [Pair; 1] = [held(&seen, base, other)?];
+    let found = changes(&pairs);
+    let style = terminal::style(args.render.color);
+    let mut text = wire::diff(&found, &pairs, [&[], &[]], &style);
+    let mut missed = 0;
+    text.push('\n');
+    for expectation in &plan.expect {
+        let came_true = expectation.holds(&found);
+        missed += usize::from(!came_true);
+        let sign = if came_true { style.glyph("✓", "ok") } else { style.glyph("✗", "NO") };
+        text.push_str(&format!("{sign} {}\n", expectation.say));
+    }
+    text.push_str(&match missed {
+        0 => format!("\nthe study of {name} came out as expected\n"),
+        missed => format!(
+            "\nthe study of {name} came out otherwise in {missed} of {}\n",
+            plan.expect.len()
+        ),
+    });
+    io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+    Ok(if missed == 0 { exit::OK } else { exit::CONDITION_MET })
+}
+
+impl Expectation {
+    fn holds(&self, found: &Changes) -> bool {
+        let known = |change: &Change| {
+            self.nothing_but
+                .as_ref()
+                .is_none_or(|but| but.iter().any(|it| it == change.what.name()))
+        };
+        let named = self.what.as_ref().is_none_or(|what| {
+            let mut ranked = found.changes.iter().enumerate();
+            ranked.any(|(rank, change)| {
+                change.what.name() == what && !(self.first && rank > 0) && self.fits(change)
+            })
+        });
+        named && found.changes.iter().all(known)
+    }
+
+    fn fits(&self, change: &Change) -> bool {
+        let within = |bounds: &Option<[String; 2]>, value: f64| {
+            let bounds = bounds.as_ref().and_then(|bounds| shares(bounds).ok());
+            bounds.is_none_or(|[low, high]| (low..=high).contains(&value))
+        };
+        let ratio = change.handshakes.as_ref().and_then(FullAndShort::ratio);
+        within(&self.before, change.before.value)
+            && within(&self.after, change.after.value)
+            && self
+                .full_to_short
+                .is_none_or(|[low, high]| ratio.is_some_and(|ratio| (low..=high).contains(&ratio)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::passive::diff::{Cost, Figure, What};
+    use firstbyte_core::stats::Estimate;
+
+    use super::*;
+
+    fn found(what: What, after: f64) -> Changes {
+        let change = Change {
+            pair: 0,
+            what,
+            before: Figure { value: 0.99, count: Some(99), of: 100 },
+            after: Figure { value: after, count: None, of: 100 },
+            difference: Estimate { value: after - 0.99, interval: None, p_value: None },
+            p_adjusted: 0.0,
+            cost: Some(Cost { per_connection: 0.002, interval: None, per_second: None }),
+            handshakes: Some(FullAndShort {
+                full: 0.004,
+                full_count: 100,
+                short: 0.001,
+                short_count: 100,
+            }),
+        };
+        Changes { changes: vec![change], tested: 1, too_few: 0 }
+    }
+
+    #[test]
+    fn the_shipped_study_is_held_against_what_is_named() {
+        let plan = plan(include_str!("../../../../studies/nam.toml")).unwrap().unwrap();
+        let holds = |found: &Changes| -> Vec<bool> {
+            plan.expect.iter().map(|expectation| expectation.holds(found)).collect()
+        };
+        assert_eq!(holds(&found(What::Resumption, 0.0)), [true, true, true]);
+        assert_eq!(holds(&found(What::Resumption, 0.5)), [false, true, true]);
+        assert_eq!(holds(&found(What::Refused, 0.5)), [false, false, false]);
+        assert_eq!(holds(&Changes::default()), [false, false, true]);
+    }
+
+    #[test]
+    fn a_plan_is_by_capture_when_it_has_traffic() {
+        assert!(plan(include_str!("../../../../studies/govuk.toml")).unwrap().is_none());
+        assert!(plan("[traffic]\nurls = []\n").unwrap_err().contains("connections"));
+    }
+}
