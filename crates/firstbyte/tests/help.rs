@@ -22,6 +22,7 @@ fn help_is_as_reviewed() {
         ("report", &["report", "--help"]),
         ("wire", &["wire", "--help"]),
         ("serve", &["serve", "--help"]),
+        ("wire-diff", &["wire", "diff", "--help"]),
         ("lab-export", &["lab", "export", "--help"]),
     ] {
         let outcome = firstbyte(directory.path(), arguments);

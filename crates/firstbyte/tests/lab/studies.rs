@@ -97,3 +97,43 @@ fn curl_length_takes_six_round_trips() {
     // The first attempt of each is measured, and apart.
     assert_eq!(run.rows.iter().filter(|row| row.warmup).count(), 4);
 }
+
+/// Two systems alike but for sessions: a capture of both names the one, and what that costs.
+#[test]
+fn nam_names_the_system_that_does_not_resume() {
+    let _alone = alone();
+    let scene = Scene::new("");
+    let captures = scene.path("captures");
+    let mut command = firstbyte(&["lab", "study", "nam", "-n", "40"]);
+    let output = run(command.arg("--capture").arg(&captures));
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("came out as expected"), "{shown}");
+
+    let mut command = firstbyte(&["wire", "diff", "--json"]);
+    let groups = ["a=node1*,node2*,node3*", "b=node4*,node5*,node6*"];
+    command.arg(captures.join("client.pcapng"));
+    let output = run(command.args(groups.iter().flat_map(|group| ["--group", group])));
+    let difference: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let changes = difference["changes"].as_array().unwrap();
+    let [change] = changes.as_slice() else { panic!("{changes:#?}") };
+    assert_eq!(
+        (change["server"].as_str(), change["what"].as_str()),
+        (Some("b"), Some("resumption"))
+    );
+    // Of each node's 40 connections the first cannot resume.
+    assert_eq!((&change["before"]["of"], &change["before"]["count"]), (&117.into(), &117.into()));
+    assert_eq!((&change["after"]["of"], &change["after"]["count"]), (&117.into(), &0.into()));
+    let number = |field: &str| change[field].as_f64().unwrap();
+    let saved = number("full_handshake_seconds") - number("short_handshake_seconds");
+    println!("  full : short {:.1}, {:.2} ms", number("full_to_short"), saved * 1e3);
+    // A round trip of 0.6 ms at least, and a signature.
+    assert!((0.0006..0.01).contains(&saved), "{change:#?}");
+    assert!((number("cost_per_connection_seconds") - saved).abs() < 1e-9, "{change:#?}");
+
+    // Halves of system a, alike: nothing.
+    let mut command = firstbyte(&["wire", "diff"]);
+    command.arg(captures.join("client.pcapng"));
+    let output = run(command.args(["--group", "one=node1*", "--group", "two=node2*,node3*"]));
+    assert!(text(&output.stdout).starts_with("no change"), "{}", text(&output.stdout));
+}

@@ -55,7 +55,7 @@ impl Tests<'_> {
     }
 
     /// A client that comes for the first time has nothing to resume, and a capture begins with many of
-    /// these: of each client and version the first handshake is not counted, on both sides. Where hardly any
+    /// these: of each client, server and version the first handshake is not counted, on both sides. Where hardly any
     /// client comes twice, all are.
     fn resumption(&mut self) {
         let returning = self.sides.each_ref().map(|side| returning(side));
@@ -105,12 +105,14 @@ impl Tests<'_> {
     }
 }
 
-/// Whether handshakes were short, without the first of each client and version.
+/// Whether handshakes were short, without the first of each client, server and version.
 fn returning(side: &[&Seen]) -> Vec<bool> {
     let mut met = HashSet::new();
     side.iter()
         .filter_map(|seen| Some((seen, seen.resumed?)))
-        .filter_map(|(seen, resumed)| (!met.insert((seen.client, seen.version))).then_some(resumed))
+        .filter_map(|(seen, resumed)| {
+            (!met.insert((seen.between, seen.version))).then_some(resumed)
+        })
         .collect()
 }
 

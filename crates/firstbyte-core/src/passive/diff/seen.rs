@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::super::layers::Endpoint;
 use super::super::observed::{Carrier, CertificateKey, Ending, Observed};
 use super::super::{Roles, Time};
 use crate::timeline::Handshake;
@@ -12,7 +13,8 @@ use crate::timeline::Handshake;
 pub(super) struct Seen {
     pub(super) started: Time,
     last: Time,
-    pub(super) client: IpAddr,
+    /// Whose connection it is, and to which server.
+    pub(super) between: (IpAddr, Endpoint),
     /// Whether the handshake was short; absent when it was not seen.
     pub(super) resumed: Option<bool>,
     pub(super) version: Option<u16>,
@@ -54,7 +56,7 @@ impl Seen {
         Some(Self {
             started: observed.started,
             last: observed.last,
-            client: observed.client.socket_addr().ip(),
+            between: (observed.client.socket_addr().ip(), observed.server),
             resumed: tls.and_then(|tls| tls.handshake).map(|kind| kind == Handshake::Resumed),
             version: tls.and_then(|tls| tls.version),
             group: tls.and_then(|tls| tls.group),

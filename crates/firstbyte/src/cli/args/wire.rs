@@ -86,7 +86,7 @@ const WIRE_DIFF_HELP: &str = "\
 Examples:
   firstbyte wire diff monday.pcapng tuesday.pcapng
   firstbyte wire diff --by server office.pcapng
-  firstbyte wire diff office.pcapng --group 'a=node1*,node2*' --group 'b=10.0.0.7'
+  firstbyte wire diff office.pcap --group 'a=node1*' --group 'b=10.0.0.7'
 
 What is tested, from when on it matters and what costs are: docs/wire.md, \"What
 changed\". JSON: docs/formats.md.";

@@ -96,11 +96,14 @@ fn sentence(change: &Change, pair: &Pair) -> String {
     let mut text = match &pair.against {
         Some(against) => {
             let name = &pair.name;
-            format!("{name}, against {against}: {} {is} instead of {was} ({n})", what(change.what))
+            format!(
+                "{name}, against {against}: {} {is} instead of {was} ({n})",
+                phrase(change.what)
+            )
         }
         None => {
             let verb = if change.difference.value < 0.0 { "fell" } else { "rose" };
-            format!("{}: {} {verb} from {was} to {is} ({n})", pair.name, what(change.what))
+            format!("{}: {} {verb} from {was} to {is} ({n})", pair.name, phrase(change.what))
         }
     };
     if let Some(both) = change.handshakes
@@ -122,7 +125,7 @@ fn sentence(change: &Change, pair: &Pair) -> String {
 }
 
 fn costs(cost: &Cost) -> String {
-    let size = |seconds: f64| time(Duration::from_secs_f64(seconds.abs()));
+    let size = |seconds: f64| span(seconds.abs());
     let verb = if cost.per_connection < 0.0 { "saves" } else { "costs" };
     let each_second = cost.per_second.map(|seconds| format!(", {} each second", size(seconds)));
     format!(
@@ -130,6 +133,31 @@ fn costs(cost: &Cost) -> String {
         size(cost.per_connection),
         each_second.unwrap_or_default()
     )
+}
+
+/// As a table has it, in words where it has to be short there.
+fn phrase(it: What) -> String {
+    match it {
+        What::ServerRoundTrip => "the round trip between tap and server".into(),
+        What::ClientRoundTrip => "the round trip between tap and client".into(),
+        What::ServerTimeFull => "the server's time in full handshakes".into(),
+        What::ServerTimeShort => "the server's time in short handshakes".into(),
+        What::ServerTimeExchange => "the server's time in exchanges".into(),
+        What::Refused => "connections refused".into(),
+        What::Unanswered => "connections that nothing answered".into(),
+        What::Reset => "connections reset before the handshake was over".into(),
+        What::Alert => "connections with an alert".into(),
+        _ => what(it),
+    }
+}
+
+/// A time that may be longer than those of connections.
+fn span(seconds: f64) -> String {
+    if seconds >= 0.9995 {
+        format!("{seconds:.2} s")
+    } else {
+        time(Duration::from_secs_f64(seconds))
+    }
 }
 
 fn what(what: What) -> String {
@@ -159,7 +187,7 @@ fn figure(what: What, figure: &Figure) -> String {
 }
 
 fn signed(seconds: f64) -> String {
-    let size = time(Duration::from_secs_f64(seconds.abs()));
+    let size = span(seconds.abs());
     if seconds < 0.0 { format!("-{size}") } else { size }
 }
 
