@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Phase;
+use super::bottleneck::{Bottleneck, Busy};
 use crate::timeline::{AttemptOutcome, Chunk, Connection, Direction, Mark, Offset, PhaseName};
 
 /// Nothing arrived in the middle of an answer.
@@ -24,6 +25,8 @@ pub(super) struct Exchange {
     pub is_wait: bool,
     /// From the departure of the last byte sent to the arrival of the first of the answer.
     pub waited: Duration,
+    /// How much of it the bottleneck was busy with the begin of the answer.
+    pub busy: Busy,
     /// From the first to the last byte of the answer.
     pub answering: Duration,
     /// Gaps within the answer.
@@ -33,7 +36,8 @@ pub(super) struct Exchange {
 impl Exchange {
     fn wait(start: Offset, end: Offset) -> Self {
         let waited = end.since(start);
-        Self { start, is_wait: true, waited, answering: Duration::ZERO, gaps: Vec::new() }
+        let (busy, answering, gaps) = (Busy::default(), Duration::ZERO, Vec::new());
+        Self { start, is_wait: true, waited, busy, answering, gaps }
     }
 
     /// Gaps that hold more than the path's jitter and the rate of the link.
@@ -104,14 +108,14 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn of(connection: &Connection, phase: Phase) -> Self {
+    pub(super) fn of(connection: &Connection, phase: Phase, bottleneck: &Bottleneck) -> Self {
         let mut walk = Self { phase, exchanges: Vec::new(), steps: Vec::new() };
         match phase.name {
             PhaseName::Resolve => walk.resolve(connection),
             PhaseName::Connect => walk.connect(connection),
-            PhaseName::Tls | PhaseName::Quic => walk.flights(connection),
+            PhaseName::Tls | PhaseName::Quic => walk.flights(connection, bottleneck),
             PhaseName::Send => walk.send(connection),
-            PhaseName::Wait => walk.wait(),
+            PhaseName::Wait => walk.wait(bottleneck),
             PhaseName::Receive => walk.receive(connection),
         }
         walk
@@ -152,7 +156,7 @@ impl Walk {
         }
     }
 
-    fn flights(&mut self, connection: &Connection) {
+    fn flights(&mut self, connection: &Connection, bottleneck: &Bottleneck) {
         let Phase { start, end, complete, .. } = self.phase;
         let mut cursor = start;
         let mut waiting = false;
@@ -173,6 +177,7 @@ impl Walk {
                         start: cursor,
                         is_wait: waiting,
                         waited: first.since(cursor),
+                        busy: bottleneck.busy(cursor, first),
                         answering: last.since(first),
                         gaps: gaps(&flight.chunks, mss(connection), first, last),
                     });
@@ -199,10 +204,11 @@ impl Walk {
         self.step(last, end, Step::Unanswered);
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self, bottleneck: &Bottleneck) {
         let Phase { start, end, complete, .. } = self.phase;
         if complete {
-            self.exchange(Exchange::wait(start, end));
+            let busy = bottleneck.busy(start, end);
+            self.exchange(Exchange { busy, ..Exchange::wait(start, end) });
         } else {
             self.step(start, end, Step::Unanswered);
         }
@@ -221,6 +227,7 @@ impl Walk {
             start,
             is_wait: false,
             waited: Duration::ZERO,
+            busy: Busy::default(),
             answering: end.since(start),
             gaps: gaps(chunks, mss(connection), start, end),
         });

@@ -3,6 +3,7 @@
 //! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds.
 //! The definitions are in `docs/measurement.md`; this module is their only implementation.
 
+mod bottleneck;
 mod exchange;
 mod phase;
 mod stretch;
@@ -13,8 +14,9 @@ pub use phase::{Phase, phases, total};
 pub use stretch::{Part, Place, Stretch};
 
 use crate::timeline::{Connection, Offset, PhaseName};
+use bottleneck::Bottleneck;
 use exchange::Walk;
-use stretch::Laid;
+use stretch::{Counted, Laid};
 
 /// The parts of a stretch of time. They add up to it exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub struct Parts {
     pub server: Duration,
     /// From the arrival of the last byte needed to the departure of the client's next flight.
     pub client: Duration,
-    /// Between the first and the last byte of a flight.
+    /// Between the first and the last byte of a flight; on a slow link, the first segment too.
     pub transfer: Duration,
     /// The sender stood still in the middle of a flight, for longer than acknowledgements take.
     pub pause: Duration,
@@ -98,6 +100,9 @@ pub struct PhaseSplit {
     pub stalls: u32,
     /// Its parts; they add up to its duration.
     pub parts: Parts,
+    /// How much of the server's share may be the transfer of the first segments of its answers: a
+    /// slow link is neither proven nor excluded.
+    pub doubt: Duration,
 }
 
 /// A connection's time, split.
@@ -125,8 +130,9 @@ impl Split {
     /// Splits `connection`, and says when what was: the stretches lie one behind the other without
     /// gaps, and those of one part are that part.
     pub fn in_order(connection: &Connection) -> (Self, Course) {
-        let walks: Vec<Walk> =
-            phases(connection).into_iter().map(|phase| Walk::of(connection, phase)).collect();
+        let bottleneck = Bottleneck::of(connection);
+        let walk = |phase| Walk::of(connection, phase, &bottleneck);
+        let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
         let rtt = round_trip_time(connection, &walks);
         let mut laid = Laid::default();
         let phases: Vec<PhaseSplit> =
@@ -151,9 +157,17 @@ impl Split {
         self.parts.sum()
     }
 
-    /// How far the server's share may be off, in either direction: one spread a round trip.
+    /// How far the server's share may be off, in either direction: one spread a round trip, and
+    /// what may be transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
-        self.rtt_spread.map(|spread| spread * self.round_trips)
+        let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
+        self.rtt_spread.map(|spread| spread * self.round_trips + doubt)
+    }
+
+    /// The same of the server's share of the wait for the response alone, which is one round trip.
+    pub fn response_uncertainty(&self) -> Option<Duration> {
+        let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
+        self.rtt_spread.map(|spread| spread + doubt)
     }
 }
 
@@ -224,10 +238,12 @@ fn split_phase(walk: &Walk, rtt: Option<Duration>, stretches: &mut Laid) -> Phas
     for stretch in &stretches.list[from..] {
         *parts.part(stretch.part) += stretch.duration();
     }
-    let (round_trips, stalls) = (counted.round_trips, counted.stalls);
-    PhaseSplit { phase: walk.phase, round_trips, stalls, parts }
+    let Counted { round_trips, stalls, doubt } = counted;
+    PhaseSplit { phase: walk.phase, round_trips, stalls, parts, doubt }
 }
 
+#[cfg(test)]
+mod paths;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]

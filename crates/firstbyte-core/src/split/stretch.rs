@@ -96,11 +96,12 @@ impl Stretch {
     }
 }
 
-/// Round trips of a phase, stalls among them.
+/// Round trips of a phase, stalls among them; how much of the server's share may be transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub round_trips: u32,
     pub stalls: u32,
+    pub doubt: Duration,
 }
 
 /// Stretches laid so far.
@@ -182,9 +183,14 @@ impl Layer<'_> {
         if exchange.is_wait && exchange.waited >= rtt {
             counted.round_trips += 1;
             let there = rtt / 2;
+            let beyond = exchange.waited - rtt;
+            let busy = exchange.busy.known.min(beyond);
+            counted.doubt += exchange.busy.possible.min(beyond);
             self.lay(there, Part::Network, Place::Path);
-            self.lay(exchange.waited - rtt, Part::Server, Place::Server);
+            self.lay(beyond - busy, Part::Server, Place::Server);
             self.lay(rtt - there, Part::Network, Place::Path);
+            // As the client saw it, like the rest of the answer's transfer.
+            self.lay(busy, Part::Transfer, Place::Server);
         } else {
             self.lay(exchange.waited, Part::Unexplained, Place::Path);
         }

@@ -108,8 +108,7 @@ fn witnesses(
     let term = equation.terms.iter().find(|term| (term.kind, term.span) == server);
     let estimated = term.map_or(Duration::ZERO, |term| term.time);
     let interval = term.and_then(|term| term.interval);
-    // Of the whole connection's round trips, the request is one.
-    let uncertainty = subject.median(|c| Split::of(c).rtt_spread);
+    let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
     let mut reconciled = Vec::new();
     if let Some(ms) = args.server_log_ms {
         let said = Duration::from_secs_f64(ms / 1e3);

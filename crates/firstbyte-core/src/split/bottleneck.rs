@@ -1,0 +1,193 @@
+//! The bottleneck's time per byte, from how the segments of one TCP connection followed each other.
+//!
+//! Input: the arrivals of a [`Connection`]. Output: how long the bottleneck was busy with an answer
+//! before its first byte was there, as far as that is proven, and as far as it cannot be excluded.
+//! A sender that paces must not be taken for a slow link. Definition: `docs/measurement.md`.
+
+use std::time::Duration;
+
+use crate::timeline::{Chunk, Clock, Connection, Direction, Mark, Offset};
+
+/// How much of a wait the bottleneck was busy with what was waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Busy {
+    /// Proven.
+    pub known: Duration,
+    /// Neither proven nor excluded.
+    pub possible: Duration,
+}
+
+/// What arrived at one instant: a segment, or several that the kernel merged.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: Offset,
+    /// On the TCP stream.
+    bytes: f64,
+    /// With headers.
+    wire: f64,
+}
+
+/// An arrival and the one before it.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    gap: f64,
+    earlier: f64,
+    later: f64,
+}
+
+impl Pair {
+    fn of(earlier: &Arrival, later: &Arrival) -> Self {
+        // Segments that were lost and sent again can be read after later ones: a gap below zero.
+        let gap = later.at.as_nanos().saturating_sub(earlier.at.as_nanos()) as f64;
+        Self { gap, earlier: earlier.wire, later: later.wire }
+    }
+
+    /// Nanoseconds per byte, if the later one crossed the bottleneck right behind the earlier.
+    fn ratio(&self) -> f64 {
+        self.gap / self.later
+    }
+
+    /// As it is behind a bottleneck that takes `per_byte`.
+    fn agrees(&self, per_byte: f64) -> bool {
+        let expected = per_byte * self.later;
+        (self.gap - expected).abs() <= expected * TOLERANCE + NOISE_NS
+    }
+
+    /// A sender that paces waits for as long as the *earlier* one is large, or for always the same
+    /// time; a bottleneck holds for as long as the *later* one is. Here the two differ.
+    fn discriminates(&self) -> bool {
+        (self.earlier - self.later).abs() >= 0.2 * self.earlier.max(self.later)
+    }
+}
+
+/// Arrivals looked at, at most: the handshake and the begin of the response.
+const ARRIVALS: usize = 256;
+/// IP, TCP and the time stamps' option.
+const HEADERS_V4: f64 = 52.0;
+const HEADERS_V6: f64 = 72.0;
+/// Differences between gaps and what the rate says.
+const TOLERANCE: f64 = 0.05;
+const NOISE_NS: f64 = 20_000.0;
+/// Below it a segment's time is no more than the noise of hosts and of interrupts.
+const SHORTEST_NS: f64 = 200_000.0;
+const FULL_SEGMENT: f64 = 1_500.0;
+/// Pairs that agree, at least.
+const PAIRS: usize = 3;
+/// Longer gaps are pauses of the sender and say nothing about the path.
+const PAUSE_NS: f64 = 5e6;
+
+/// The slowest link of the way from the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bottleneck {
+    arrivals: Vec<Arrival>,
+    /// Nanoseconds per byte, proven.
+    known: Option<f64>,
+    /// Nanoseconds per byte, at most.
+    bound: Option<f64>,
+}
+
+impl Bottleneck {
+    pub(super) fn of(connection: &Connection) -> Self {
+        // QUIC's round-trip time is that of full datagrams: it holds this time already.
+        if connection.facts.quic.is_some() || connection.facts.tcp.is_none() {
+            return Self::default();
+        }
+        let arrivals = arrivals(connection);
+        let pairs = |inside: &dyn Fn(Offset) -> bool| -> Vec<Pair> {
+            let pair = |w: &[Arrival]| Pair::of(&w[0], &w[1]);
+            arrivals.windows(2).filter(|w| inside(w[1].at)).map(pair).collect()
+        };
+        let known = proven(&pairs(&|_| true));
+        // Between the request and the response the server may have been at work.
+        let at = |mark| connection.marks.at(mark);
+        let asked = at(Mark::RequestEnd).unwrap_or(Offset::from_nanos(i64::MAX));
+        let answered = at(Mark::ResponseStart).unwrap_or(Offset::from_nanos(i64::MAX));
+        let ratios = pairs(&|at| at <= asked || at > answered)
+            .into_iter()
+            .filter(|pair| pair.gap < PAUSE_NS)
+            .map(|pair| pair.ratio().max(0.0));
+        let bound = ratios.min_by(f64::total_cmp);
+        Self { arrivals, known, bound }
+    }
+
+    /// How long it was busy with this connection's bytes just before what arrived at `end`, in a wait
+    /// that began at `start`.
+    pub(super) fn busy(&self, start: Offset, end: Offset) -> Busy {
+        let with = |per_byte| self.busy_with(per_byte, start, end);
+        match self.known {
+            Some(per_byte) => Busy { known: with(per_byte), possible: Duration::ZERO },
+            None => {
+                Busy { known: Duration::ZERO, possible: self.bound.map(with).unwrap_or_default() }
+            }
+        }
+    }
+
+    fn busy_with(&self, per_byte: f64, start: Offset, end: Offset) -> Duration {
+        let waited = self.arrivals.iter().filter(|a| a.at > start && a.at <= end);
+        let mut waited = waited.rev().copied().peekable();
+        let Some(mut first) = waited.next().filter(|last| last.at == end) else {
+            return Duration::ZERO;
+        };
+        // What came right before it was in its way.
+        while let Some(before) = waited.next_if(|before| {
+            let pair = Pair::of(before, &first);
+            pair.gap <= per_byte * pair.later * (1.0 + TOLERANCE)
+        }) {
+            first = before;
+        }
+        // The headers' time is in the round-trip time.
+        let own = Duration::from_nanos((per_byte * first.bytes).max(0.0) as u64);
+        end.since(first.at) + own
+    }
+}
+
+fn arrivals(connection: &Connection) -> Vec<Arrival> {
+    let remote = connection.facts.remote;
+    let headers = match remote {
+        Some(remote) if remote.is_ipv6() => HEADERS_V6,
+        _ => HEADERS_V4,
+    };
+    let mss = connection.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss).unwrap_or(1_448);
+    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    // A process reads late, and several segments at once.
+    let stamped = |chunk: &&Chunk| matches!(chunk.stamp.clock, Clock::Kernel | Clock::Simulated);
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    for chunk in received.flat_map(|f| &f.chunks).filter(stamped) {
+        let (bytes, full) = (chunk.bytes as f64, arrivals.len() == ARRIVALS);
+        match arrivals.last_mut() {
+            Some(last) if last.at == chunk.stamp.at => last.bytes += bytes,
+            _ if full => break,
+            _ => arrivals.push(Arrival { at: chunk.stamp.at, bytes, wire: 0.0 }),
+        }
+    }
+    for arrival in &mut arrivals {
+        let segments = (arrival.bytes / f64::from(mss.max(1))).ceil();
+        arrival.wire = arrival.bytes + segments * headers;
+    }
+    arrivals
+}
+
+/// The time per byte that at least [`PAIRS`] pairs agree on, one of which a pacing sender would not
+/// have made, and that hardly any pair is faster than: nothing overtakes a bottleneck.
+fn proven(pairs: &[Pair]) -> Option<f64> {
+    let mut ratios: Vec<f64> = pairs.iter().map(Pair::ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    let fastest = *ratios.first()?;
+    let candidates = ratios.iter().copied().filter(|ratio| ratio * FULL_SEGMENT >= SHORTEST_NS);
+    // Were it more than twice the fastest, that one would have overtaken.
+    for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest) {
+        let agreeing: Vec<&Pair> = pairs.iter().filter(|pair| pair.agrees(candidate)).collect();
+        if agreeing.len() < PAIRS || !agreeing.iter().any(|pair| pair.discriminates()) {
+            continue;
+        }
+        // Jitter makes gaps of all lengths; a bottleneck one of each size.
+        let near = ratios.iter().filter(|ratio| **ratio <= 2.0 * candidate).count();
+        if agreeing.len() * 4 < near * 3 {
+            continue;
+        }
+        let mut agreed: Vec<f64> = agreeing.iter().map(|pair| pair.ratio()).collect();
+        agreed.sort_by(f64::total_cmp);
+        return agreed.get(agreed.len() / 2).copied();
+    }
+    None
+}
