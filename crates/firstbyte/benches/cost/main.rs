@@ -3,7 +3,9 @@
 //! Everybody makes the same small GET to the same nginx on loopback, a connection each, in turn: blocks
 //! of firstbyte, bare rustls, curl, openssl and oha alternate, and medians over the blocks are printed.
 //!
-//!     cargo bench -p firstbyte --bench cost -- [--blocks N] [--connections N] [--oha PATH]
+//!     cargo bench -p firstbyte --bench cost -- [--blocks N] [--connections N] [--oha PATH] [--only NAME]
+//!
+//! `--only` leaves the others out, for a profile of one.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -120,6 +122,9 @@ fn measure() -> Result<(), String> {
             bare_rustls(&nginx, group, resumed)?,
         ];
         contenders.extend(others(&nginx, group, resumed));
+        if let Some(only) = argument("--only") {
+            contenders.retain(|contender| contender.name.starts_with(&only));
+        }
         for contender in &mut contenders {
             contender.block(connections.min(30))?;
             contender.costs.clear();
@@ -136,7 +141,7 @@ fn measure() -> Result<(), String> {
 
 fn show(title: &str, contenders: &[Contender<'_>]) {
     println!("\n{title}");
-    let own = &contenders[0];
+    let Some(own) = contenders.first() else { return };
     for contender in contenders {
         println!(
             "  {:<28} {:>8.0} {:>8.0}   firstbyte / it: {:.2} user, {:.2} user + system",

@@ -48,6 +48,7 @@ pub struct Recorder {
     sent: u64,
     received: u64,
     named: usize,
+    last_sent: Option<SendId>,
     /// What the kernel said about the connection when it was given up.
     pub tcp: Option<TcpFacts>,
 }
@@ -55,12 +56,22 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder whose offsets count from `timebase`.
     pub const fn new(timebase: Timebase) -> Self {
-        Self { timebase, events: Vec::new(), sent: 0, received: 0, named: 0, tcp: None }
+        Self {
+            timebase,
+            events: Vec::new(),
+            sent: 0,
+            received: 0,
+            named: 0,
+            last_sent: None,
+            tcp: None,
+        }
     }
 
     pub(super) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
         self.sent += bytes as u64;
-        SendId(self.push(Direction::Sent, bytes, self.sent, user, None))
+        let id = SendId(self.push(Direction::Sent, bytes, self.sent, user, None));
+        self.last_sent = Some(id);
+        id
     }
 
     pub(crate) fn received(&mut self, bytes: usize, user: Monotonic, kernel: Option<Realtime>) {
@@ -91,6 +102,7 @@ impl Recorder {
             let event = &mut self.events[at];
             event.bytes += bytes;
             (event.end, event.user, event.kernel) = (end, user, kernel);
+            event.acknowledged = None;
             return at;
         }
         self.events.push(Event {
@@ -117,6 +129,13 @@ impl Recorder {
             SentStamp::Departed { at, .. } => event.kernel = event.kernel.or(Some(at)),
             SentStamp::Acknowledged { at, .. } => event.acknowledged = Some(at),
         }
+    }
+
+    /// Whether the kernel has something left to report: of sends it speaks in their order, so that
+    /// nothing comes after the last one's acknowledgement.
+    pub(super) fn awaits_reports(&self) -> bool {
+        let last = self.last_sent.and_then(|id| self.events.get(id.0));
+        last.is_some_and(|e| e.kernel.is_none() || e.acknowledged.is_none())
     }
 
     /// Names a message in the bytes that were sent or received last.
@@ -152,6 +171,7 @@ impl Recorder {
         self.timebase = timebase;
         self.events.clear();
         self.named = 0;
+        self.last_sent = None;
     }
 
     /// When the last bytes received arrived.
@@ -239,6 +259,29 @@ mod tests {
         assert_eq!(flights.len(), 2);
         assert_eq!((flights[0].bytes(), flights[1].bytes()), (617, 1400));
         assert_eq!(flights[0].messages, ["ClientHello"]);
+    }
+
+    #[test]
+    fn reports_are_awaited_until_the_last_send_has_both() {
+        let mut recorder = Recorder::new(Timebase::start());
+        let at = Realtime::now();
+        assert!(!recorder.awaits_reports());
+        recorder.sent(100, Monotonic::now());
+        recorder.sent(100, Monotonic::now());
+        let reports = [
+            SentStamp::Departed { last_byte: 99, at },
+            SentStamp::Acknowledged { last_byte: 99, at },
+            SentStamp::Departed { last_byte: 199, at },
+        ];
+        for report in reports {
+            recorder.report(report);
+            assert!(recorder.awaits_reports(), "after {report:?}");
+        }
+        recorder.received(10, Monotonic::now(), None);
+        recorder.report(SentStamp::Acknowledged { last_byte: 199, at });
+        assert!(!recorder.awaits_reports());
+        recorder.sent(1, Monotonic::now());
+        assert!(recorder.awaits_reports());
     }
 
     #[test]

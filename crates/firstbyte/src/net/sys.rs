@@ -3,9 +3,9 @@
 //! Linux only; elsewhere the functions say that there is no stamp and no information.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{enable_stamps, receive, sent_stamp, tcp_info};
+pub(super) use linux::{enable_stamps, peek, receive, sent_stamp, tcp_info};
 #[cfg(not(target_os = "linux"))]
-pub(super) use other::{enable_stamps, receive, sent_stamp, tcp_info};
+pub(super) use other::{enable_stamps, peek, receive, sent_stamp, tcp_info};
 
 use std::time::Duration;
 
@@ -101,8 +101,24 @@ mod linux {
         fd: BorrowedFd<'_>,
         buffer: &mut [u8],
     ) -> io::Result<(usize, Option<Realtime>)> {
+        receive_stamped(fd, buffer, 0)
+    }
+
+    /// As [`receive`], but what is received stays to be received.
+    pub(crate) fn peek(
+        fd: BorrowedFd<'_>,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, Option<Realtime>)> {
+        receive_stamped(fd, buffer, libc::MSG_PEEK)
+    }
+
+    fn receive_stamped(
+        fd: BorrowedFd<'_>,
+        buffer: &mut [u8],
+        flags: libc::c_int,
+    ) -> io::Result<(usize, Option<Realtime>)> {
         let mut stamp = None;
-        let received = receive_message(fd, buffer, 0, |level, kind, data| {
+        let received = receive_message(fd, buffer, flags, |level, kind, data| {
             if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
                 stamp = software_stamp(data);
             }
@@ -230,6 +246,10 @@ mod other {
         buffer: &mut [u8],
     ) -> io::Result<(usize, Option<Realtime>)> {
         Ok((nix::unistd::read(fd.as_fd(), buffer)?, None))
+    }
+
+    pub(crate) fn peek(_: BorrowedFd<'_>, _: &mut [u8]) -> io::Result<(usize, Option<Realtime>)> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(crate) fn sent_stamp(_: BorrowedFd<'_>) -> Option<SentStamp> {

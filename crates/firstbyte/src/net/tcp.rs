@@ -18,7 +18,7 @@ use tokio::io::Interest;
 
 use super::recorder::{Recorder, SendId};
 use super::sys;
-use crate::clock::{Monotonic, Timebase};
+use crate::clock::{Monotonic, Realtime, Timebase};
 
 /// Where connections leave from (`--interface`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -175,16 +175,28 @@ impl TcpStream {
 
     /// Receives into `buffer`; 0 bytes is the end of the stream.
     ///
+    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well.
+    ///
     /// # Errors
     /// The kernel's.
-    pub fn poll_receive(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        limit: usize,
+    ) -> Poll<io::Result<usize>> {
+        let limit = limit.min(buffer.len());
         loop {
             ready!(self.io.poll_read_ready(cx))?;
-            match self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), buffer)) {
+            let (first, more) = buffer.split_at_mut(limit);
+            match self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), first)) {
                 Err(e) if is_transient(&e) => {}
                 result => {
-                    let (bytes, stamp) = result?;
+                    let (mut bytes, stamp) = result?;
                     let now = Monotonic::now();
+                    if bytes == limit {
+                        bytes += self.rest_of_segment(more, stamp);
+                    }
                     self.collect_sent_stamps();
                     if bytes > 0 {
                         self.notes().received(bytes, now, stamp);
@@ -192,6 +204,22 @@ impl TcpStream {
                     return Poll::Ready(Ok(bytes));
                 }
             }
+        }
+    }
+
+    /// Receives what came in the segment with this stamp; gives how much that was.
+    ///
+    /// A read has the stamp of the last segment from which it takes bytes: if looking at what comes
+    /// next gives the same stamp, all of it is of the same segment.
+    fn rest_of_segment(&self, buffer: &mut [u8], stamp: Option<Realtime>) -> usize {
+        if buffer.is_empty() || stamp.is_none() {
+            return 0;
+        }
+        match sys::peek(self.fd(), buffer) {
+            Ok((bytes, same)) if bytes > 0 && same == stamp => {
+                sys::receive(self.fd(), &mut buffer[..bytes]).map_or(0, |(taken, _)| taken)
+            }
+            _ => 0,
         }
     }
 
@@ -231,10 +259,11 @@ impl TcpStream {
 
     /// Takes over what the kernel has reported about sent bytes so far.
     fn collect_sent_stamps(&self) {
-        if self.stamping {
-            while let Some(stamp) = sys::sent_stamp(self.fd()) {
-                self.notes().report(stamp);
-            }
+        while self.stamping
+            && self.notes().awaits_reports()
+            && let Some(stamp) = sys::sent_stamp(self.fd())
+        {
+            self.notes().report(stamp);
         }
     }
 

@@ -437,8 +437,8 @@ impl Stream {
                 }
                 ready!(self.poll_fill(cx))?;
             } else {
-                let limit = self.read_limit().min(into.len());
-                let received = ready!(self.tcp.poll_receive(cx, &mut into[..limit]));
+                let limit = self.read_limit();
+                let received = ready!(self.tcp.poll_receive(cx, into, limit));
                 let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
                 self.note_plaintext(&into[..bytes]);
                 return Poll::Ready(Ok(bytes));
@@ -465,8 +465,8 @@ impl Stream {
             if std::mem::take(&mut self.grow) {
                 self.buffer.resize(self.buffer.len() * 2, 0);
             }
-            let limit = self.read_limit().min(self.buffer.len());
-            let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..limit]));
+            let limit = self.read_limit();
+            let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer, limit));
             let received = received.map_err(|e| self.note_io(e, "receive"))?;
             self.undigested = 0..received;
             self.grow = received == self.buffer.len() && received < BULK;

@@ -11,7 +11,6 @@ use rustls::pki_types::CertificateDer;
 
 use super::connection::{Connection, Lost};
 use super::refused;
-use crate::probe::tls::describe_certificate;
 
 /// How many times what it has received an unvalidated server may send (RFC 9000 §8.1).
 const AMPLIFICATION: u64 = 3;
@@ -83,11 +82,7 @@ impl Connection {
                 accepted: early.accepted,
             }),
             alpn: protocol.map(|p| String::from_utf8_lossy(&p).into_owned()),
-            certificates: if full {
-                chain.iter().map(describe_certificate).collect()
-            } else {
-                Vec::new()
-            },
+            certificates: if full { self.tls.certificates.describe(&chain) } else { Vec::new() },
             verified: shown.verified.filter(|_| full),
             ..TlsFacts::default()
         }

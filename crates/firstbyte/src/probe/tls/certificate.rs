@@ -1,13 +1,42 @@
 //! What a certificate says, in the words of the facts.
 
+use std::cell::RefCell;
+
 use firstbyte_core::timeline::Certificate;
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+/// At most this many descriptions are kept.
+const KEPT: usize = 32;
+
+/// Descriptions of certificates seen before: a server shows the same ones every time.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Certificates(RefCell<Vec<(CertificateDer<'static>, Certificate)>>);
+
+impl Certificates {
+    /// Describes each of `chain`.
+    pub(in crate::probe) fn describe(&self, chain: &[CertificateDer<'static>]) -> Vec<Certificate> {
+        chain.iter().map(|der| self.one(der)).collect()
+    }
+
+    fn one(&self, der: &CertificateDer<'static>) -> Certificate {
+        let mut kept = self.0.borrow_mut();
+        if let Some((_, known)) = kept.iter().find(|(known, _)| known == der) {
+            return known.clone();
+        }
+        let described = describe(der);
+        if kept.len() == KEPT {
+            kept.remove(0);
+        }
+        kept.push((der.clone(), described.clone()));
+        described
+    }
+}
+
 /// Describes `der`; a certificate that does not parse has its length only.
-pub(crate) fn describe(der: &CertificateDer<'static>) -> Certificate {
+fn describe(der: &CertificateDer<'static>) -> Certificate {
     let der_bytes = der.len() as u64;
     let Ok((_, parsed)) = X509Certificate::from_der(der) else {
         return Certificate { der_bytes, ..Certificate::default() };
@@ -30,5 +59,29 @@ fn key(info: &SubjectPublicKeyInfo<'_>) -> String {
             "1.3.101.113" => "Ed448".into(),
             oid => oid.to_owned(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_a_certificate_says_itself() {
+        let shown = |i: usize| {
+            let names = vec![format!("host{i}.example")];
+            let key = rcgen::KeyPair::generate().unwrap();
+            let params = rcgen::CertificateParams::new(names).unwrap();
+            params.self_signed(&key).unwrap().der().clone()
+        };
+        let chain: Vec<_> = (0..KEPT + 2).map(shown).collect();
+        let own: Vec<_> = chain.iter().map(describe).collect();
+        assert!(own.iter().all(|c| c.key == "ECDSA P-256" && c.not_after_unix.is_some()));
+        let certificates = Certificates::default();
+        for _ in 0..2 {
+            assert_eq!(certificates.describe(&chain), own);
+            assert_eq!(certificates.describe(&chain[KEPT..]), own[KEPT..]);
+        }
+        assert_eq!(certificates.0.borrow().len(), KEPT);
     }
 }

@@ -10,6 +10,7 @@ mod session;
 mod verifier;
 
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use firstbyte_core::timeline::{Handshake, SessionMechanism, TlsFacts};
@@ -21,9 +22,10 @@ use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 
-pub(super) use certificate::describe as describe_certificate;
 pub(super) use errors::cause;
 pub(super) use quic::QuicTls;
+
+use certificate::Certificates;
 use verifier::Verifier;
 
 use super::describe_io;
@@ -39,6 +41,7 @@ pub(super) struct Tls {
     roots: Option<Arc<WebPkiServerVerifier>>,
     insecure: bool,
     offered: Offered,
+    certificates: Rc<Certificates>,
     sessions: Arc<SessionStore>,
     /// What servers left to prove the client's address with (RFC 9000 §8.1.3); used where sessions
     /// are taken up again.
@@ -114,6 +117,7 @@ impl Tls {
             roots,
             insecure: options.insecure,
             offered,
+            certificates: Rc::default(),
             sessions,
             address_tokens: Arc::default(),
             shared_verifier,
@@ -133,6 +137,7 @@ impl Tls {
             spoken_before: self.sessions.protocol(&name),
             had_tls12_session,
             offered: self.offered.clone(),
+            certificates: Rc::clone(&self.certificates),
             name,
             sessions: self.shared_verifier.is_some().then(|| Arc::clone(&self.sessions)),
         })
@@ -185,6 +190,7 @@ pub(super) struct Session {
     pub connection: ClientConnection,
     verifier: Arc<Verifier>,
     pub offered: Offered,
+    certificates: Rc<Certificates>,
     name: ServerName<'static>,
     /// The protocol of the connection before, which early data speaks again.
     pub spoken_before: Option<Vec<u8>>,
@@ -249,7 +255,7 @@ impl Session {
             session_offered: None,
             early_data: None,
             alpn: connection.alpn_protocol().map(|p| String::from_utf8_lossy(p).into_owned()),
-            certificates: seen.chain.iter().map(describe_certificate).collect(),
+            certificates: self.certificates.describe(&seen.chain),
             verified: seen.verified,
             tickets_received: (connection.protocol_version() == Some(ProtocolVersion::TLSv1_3))
                 .then(|| connection.tls13_tickets_received()),

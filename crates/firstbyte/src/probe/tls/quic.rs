@@ -1,5 +1,6 @@
 //! TLS as QUIC carries it (RFC 9001): what a handshake is begun with, and what it showed.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use firstbyte_core::timeline::Cause;
@@ -8,9 +9,10 @@ use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, Error};
 
+use super::certificate::Certificates;
 use super::session::SessionStore;
 use super::verifier::{Seen, Verifier};
-use super::{Offered, Tls, describe_certificate, errors, server_name};
+use super::{Offered, Tls, errors, server_name};
 
 /// What one handshake over QUIC is begun with.
 #[derive(Clone)]
@@ -27,6 +29,7 @@ pub(in crate::probe) struct QuicTls {
     /// How many chains the verifier had seen before.
     verified_before: u64,
     offered: Offered,
+    pub certificates: Rc<Certificates>,
     name: ServerName<'static>,
     sessions: Arc<SessionStore>,
 }
@@ -51,6 +54,7 @@ impl Tls {
             verified_before: verifier.verified(),
             verifier,
             offered: self.offered.clone(),
+            certificates: Rc::clone(&self.certificates),
             name,
             sessions: Arc::clone(&self.sessions),
         })
@@ -73,10 +77,7 @@ impl QuicTls {
     pub(in crate::probe) fn certificate_cause(&self) -> Option<Cause> {
         let seen = self.shown();
         let error = Error::InvalidCertificate(seen.error?);
-        let chain = seen.chain;
-        Some(errors::cause(&error, &self.offered, || {
-            chain.iter().map(describe_certificate).collect()
-        }))
+        Some(errors::cause(&error, &self.offered, || self.certificates.describe(&seen.chain)))
     }
 
     /// The cause behind an alert from the server.
