@@ -125,6 +125,7 @@ impl Simulation {
                 client_min: Some(client_rtt),
             },
             tls: (!refused).then(|| Box::new(tls)),
+            quic: None,
             handshake_time: (!refused).then(|| HandshakeTime {
                 network: (server_rtt + client_rtt) * round_trips,
                 server,
