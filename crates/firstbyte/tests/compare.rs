@@ -395,6 +395,25 @@ fn until_stops_on_width_and_says_when_it_was_not_reached() {
 }
 
 #[test]
+fn rounds_that_cannot_be_meant_are_refused_with_what_to_do() {
+    let directory = Directory::new();
+    for (flags, says) in [
+        (["--max-samples", "9"], "there is no --until\nhint: -n 9 takes so many rounds"),
+        (["-n", "-1"], "'-1' for '--samples <N>'"),
+        (["--max-samples", "-1"], "'-1' for '--max-samples <N>'"),
+        (["--warmup", "-1"], "'-1' for '--warmup <N>'"),
+        (["--interval", "-1"], "--interval -1"),
+    ] {
+        let mut words = vec!["compare", "https://localhost:1/", "--vary", "tls=1.2,1.3"];
+        words.extend(flags);
+        let outcome = firstbyte(directory.path(), &words);
+        assert_eq!(outcome.code, 2, "{flags:?} {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{flags:?} {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("tip: to pass"), "{flags:?} {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn a_check_fails_when_the_interval_says_so() {
     let bench = Bench::new(|config| config.think_time = Duration::from_millis(5));
     let plan = format!(

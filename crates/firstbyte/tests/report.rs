@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 
 use support::files::Directory;
@@ -26,6 +28,26 @@ fn tables() -> Directory {
 fn report(directory: &Directory, arguments: &[&str]) -> Outcome {
     let arguments: Vec<&str> = ["report"].iter().chain(arguments).copied().collect();
     firstbyte(directory.path(), &arguments)
+}
+
+/// Every form that goes to standard output, more of it than a pipe holds.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let directory = Directory::new();
+    write_run(&directory.path().join("a.run"), 2, 400);
+    for form in ["--csv", "--json", "--har", "--parquet", "--html"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+            .args(["report", "a.run", form, "-"])
+            .current_dir(directory.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{form}");
+    }
 }
 
 #[test]

@@ -270,23 +270,28 @@ pub(super) struct CompareArgs {
     pub plan: Option<PathBuf>,
     /// Rounds that count; each visits every cell once
     #[arg(short = 'n', long, value_name = "N", default_value_t = 30, value_parser = at_least_one,
-          help_heading = "Experiment")]
+          help_heading = "Experiment", allow_negative_numbers = true)]
     pub samples: u32,
     /// Go on until the interval of every cell's median is this narrow, such as median±1% or
     /// ttfb.median±0.5% (+- will do for ±)
     #[arg(long, value_name = "WIDTH", help_heading = "Experiment")]
     pub until: Option<String>,
-    /// Rounds after which --until gives up
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one,
-          help_heading = "Experiment")]
-    pub max_samples: u32,
+    /// Rounds after which --until gives up [default: 1000]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Experiment",
+          allow_negative_numbers = true)]
+    pub max_samples: Option<u32>,
     /// Rounds measured first, shown apart and not pooled
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number,
-          help_heading = "Experiment")]
+          help_heading = "Experiment", allow_negative_numbers = true)]
     pub warmup: u32,
     /// Time from when one sample is due to when the next is; 0 is as fast as it goes [default:
     /// what a visit takes in the first round, and a tenth]
-    #[arg(long, value_name = "SECONDS", help_heading = "Experiment")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        help_heading = "Experiment",
+        allow_negative_numbers = true
+    )]
     pub interval: Option<String>,
     /// Visit a round's cells side by side: all of them, or those that differ in these axes
     #[arg(long, value_name = "AXIS,AXIS", num_args = 0..=1, require_equals = true,
@@ -527,7 +532,8 @@ pub(super) struct StudyArgs {
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Rounds that count [default: the plan's]
-    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one,
+          allow_negative_numbers = true)]
     pub samples: Option<u32>,
     /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
     #[arg(long, value_name = "FILE", help_heading = "Output")]

@@ -310,3 +310,46 @@ impl Drop for TcpStream {
         self.note_kernel();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// The stamp of the last of the first `bytes` that wait.
+    fn stamp_at(stream: &TcpStream, bytes: usize) -> Option<Realtime> {
+        sys::peek(stream.fd(), &mut vec![0; bytes]).unwrap().1
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_read_takes_its_segment_whole_and_nothing_of_the_next() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = listener.local_addr().unwrap();
+        let connected = connect(remote, &Bind::Any, Timebase::start()).await.unwrap();
+        let (mut peer, stream) = (listener.accept().unwrap().0, connected.stream);
+        peer.set_nodelay(true).unwrap();
+        // The kernel may merge segments that wait, but not all of these: they are too large.
+        let (segments, bytes) = (8, 30_000);
+        for n in 0..segments {
+            peer.write_all(&vec![n; bytes]).unwrap();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let total = usize::from(segments) * bytes;
+        let (mut taken, mut reads) = (0, 0);
+        let mut buffer = vec![0; total];
+        while taken < total {
+            let first = stamp_at(&stream, 1);
+            let same = |length: &usize| stamp_at(&stream, *length) == first;
+            let whole = (bytes..=total - taken).step_by(bytes).take_while(same).last().unwrap();
+            let read = std::future::poll_fn(|cx| stream.poll_receive(cx, &mut buffer, 5)).await;
+            assert_eq!(read.unwrap(), whole);
+            taken += whole;
+            reads += 1;
+            let arrival = stream.notes().last_arrival().unwrap().stamp;
+            assert_eq!(arrival.clock, Clock::Kernel);
+        }
+        assert!(reads > 1, "all segments were merged");
+    }
+}

@@ -104,7 +104,7 @@ impl<W: Write> CsvWriter<W> {
     /// Those of `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let mut out = csv::Writer::from_writer(out);
-        out.write_record(COLUMNS)?;
+        out.write_record(COLUMNS).map_err(failed)?;
         out.flush()?;
         Ok(Self { out })
     }
@@ -114,7 +114,7 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// Those of the sink.
     pub fn sample(&mut self, sample: &Sample) -> io::Result<()> {
-        self.out.write_record(row(sample))?;
+        self.out.write_record(row(sample)).map_err(failed)?;
         self.out.flush()
     }
 }
@@ -132,7 +132,8 @@ impl<W: Write> RunCsvWriter<W> {
     /// Those of `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
         let mut out = csv::Writer::from_writer(out);
-        out.write_record(columns_of_a_run(axes).chain(COLUMNS.map(String::from)))?;
+        let columns = columns_of_a_run(axes).chain(COLUMNS.map(String::from));
+        out.write_record(columns).map_err(failed)?;
         Ok(Self { out, axes: axes.to_vec() })
     }
 
@@ -151,8 +152,7 @@ impl<W: Write> RunCsvWriter<W> {
         }));
         fields.extend([standing.to_owned(), text(shortfall), time(Some(taken.lateness))]);
         fields.extend(row(&taken.sample));
-        self.out.write_record(fields)?;
-        Ok(())
+        self.out.write_record(fields).map_err(failed)
     }
 
     /// Writes what is left.
@@ -161,6 +161,14 @@ impl<W: Write> RunCsvWriter<W> {
     /// Those of the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// The sink's own error: what has become of it (a closed pipe) is no error in CSV.
+fn failed(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 

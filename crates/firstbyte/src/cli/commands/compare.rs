@@ -22,6 +22,9 @@ pub(in crate::cli) use measure::measure;
 pub(in crate::cli) use plan_file::PlanFile;
 use until::Until;
 
+/// Rounds after which `--until` gives up, unless told otherwise.
+const MAX_ROUNDS: u32 = 1_000;
+
 /// What will be compared, and how.
 #[derive(Debug)]
 pub(in crate::cli) struct Study {
@@ -98,7 +101,6 @@ impl Study {
             let short = word.strip_prefix('-').filter(|word| !word.starts_with('-'));
             word.starts_with("--samples") || short.is_some_and(|word| word.contains('n'))
         });
-        let most = typed.iter().any(|word| word.starts_with("--max-samples"));
         let plain = ["firstbyte", "compare", "--continue", "-"].map(str::to_owned);
         let plain = CompareArgs {
             resume: args.resume.clone(),
@@ -116,19 +118,19 @@ impl Study {
         self.args.resume = Some(file.to_owned());
         self.args.render.clone_from(&args.render);
         self.args.silent = args.silent;
-        match (&self.until, longer, most) {
+        match (&self.until, longer, args.max_samples) {
             (Some(_), true, _) => {
                 return Err(usage("-n: the run goes on until its intervals are narrow enough")
                     .hint("--max-samples N allows more rounds"));
             }
-            (None, _, true) => {
+            (None, _, Some(_)) => {
                 return Err(
                     usage("--max-samples: the run has a number of rounds").hint("-n N allows more")
                 );
             }
-            (None, true, _) => self.design.rounds = args.samples,
-            (Some(_), _, true) => self.design.rounds = args.max_samples,
-            (_, false, false) => {}
+            (None, true, None) => self.design.rounds = args.samples,
+            (Some(_), _, Some(most)) => self.design.rounds = most,
+            (_, false, None) => {}
         }
         self.args.samples = if longer { args.samples } else { self.args.samples };
         Ok(())
@@ -162,10 +164,23 @@ impl Study {
             return Err(usage(format!("{} cells are too many", matrix.variants.len())));
         }
         let until = args.until.as_deref().map(Until::read).transpose().map_err(usage)?;
+        let rounds = match (&until, args.max_samples) {
+            (Some(_), most) => most.unwrap_or(MAX_ROUNDS),
+            (None, None) => args.samples,
+            (None, Some(most)) => {
+                return Err(usage(
+                    "--max-samples is where --until gives up, and there is no --until",
+                )
+                .hint(format!(
+                    "-n {most} takes so many rounds; --until median±1% goes on until the \
+                         intervals are as narrow as that"
+                )));
+            }
+        };
         Ok(Self {
             design: Design {
                 warmup: args.warmup,
-                rounds: if until.is_some() { args.max_samples } else { args.samples },
+                rounds,
                 seed: args.seed,
                 interval: plan::interval(args.interval.as_deref())?,
                 lanes: lanes(args.concurrent.as_deref(), &axes, &matrix)?,
