@@ -9,6 +9,7 @@
 mod delay;
 mod mix;
 mod public;
+mod quic;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ fn main() {
     mix::every_handshake_is_what_clients_and_server_logged(&root);
     delay::the_split_is_the_same_wherever_the_tap_is(&root);
     public::handshakes_are_those_that_tshark_finds(&root);
+    quic::every_connection_is_what_its_client_logged(&root);
+    quic::handshakes_are_those_that_tshark_finds(&root);
     println!("conformance: every disagreement is explained");
 }
 

@@ -8,6 +8,7 @@
 use crate::passive::Time;
 use crate::passive::observed::{self, Exchange};
 use crate::passive::timing;
+use crate::passive::tls::Packed;
 
 /// An acknowledgment's frame, with a range or two, has fewer bytes; stream frames may be as short.
 const ACKNOWLEDGES: u32 = 14;
@@ -34,7 +35,7 @@ pub(super) struct Exchanges {
     count: u32,
     answered: u32,
     time_ns: i64,
-    kept: Vec<Exchange>,
+    kept: Vec<Packed>,
     current: Option<Exchange>,
     /// What may be a request: first packet, last packet, bytes.
     perhaps: Option<(Time, Time, u64)>,
@@ -140,6 +141,12 @@ impl Exchanges {
         });
     }
 
+    /// Bytes of what is kept.
+    #[cfg(test)]
+    pub(super) const fn takes(&self) -> usize {
+        self.kept.capacity() * size_of::<Packed>()
+    }
+
     fn close(&mut self) {
         let Some(exchange) = self.current.take() else { return };
         if let Some(end) = exchange.response_end {
@@ -148,7 +155,10 @@ impl Exchanges {
                 self.time_ns.saturating_add(end.signed_since(exchange.request_start).max(0));
         }
         if self.kept.len() < self.limit {
-            self.kept.push(exchange);
+            if self.kept.len() == self.kept.capacity() {
+                self.kept.reserve_exact(2);
+            }
+            self.kept.push(Packed::of(&exchange));
         }
     }
 
@@ -159,7 +169,7 @@ impl Exchanges {
             count: complete.then_some(self.count),
             answered: self.answered,
             time: timing::duration(self.time_ns),
-            first: self.kept,
+            first: self.kept.iter().map(Packed::unpacked).collect(),
             approximate: true,
         }
     }

@@ -30,7 +30,7 @@ impl Record {
 /// An exchange in 40 bytes: connections that are under way are many. Times behind the first, and bytes,
 /// have 48 bits: three days of nanoseconds, 281 TB.
 #[derive(Clone, Copy, Debug)]
-struct Packed {
+pub(crate) struct Packed {
     start: i64,
     /// Of the request's end, the response's start and end.
     after: [[u16; 3]; 3],
@@ -51,7 +51,7 @@ const fn unpack([a, b, c]: [u16; 3]) -> u64 {
 }
 
 impl Packed {
-    fn of(exchange: &Exchange) -> Self {
+    pub(crate) fn of(exchange: &Exchange) -> Self {
         let start = exchange.request_start;
         let since =
             |time: Time| u64::try_from(time.signed_since(start)).unwrap_or(0).min(ABSENT - 1);
@@ -68,7 +68,7 @@ impl Packed {
         }
     }
 
-    fn unpacked(&self) -> Exchange {
+    pub(crate) fn unpacked(&self) -> Exchange {
         let time = |after: [u16; 3]| match unpack(after) {
             ABSENT => None,
             ns => Some(Time::from_unix_ns(self.start.saturating_add(ns as i64))),

@@ -8,6 +8,7 @@ mod messages;
 mod records;
 mod session;
 
+pub(crate) use exchanges::Packed;
 pub(crate) use messages::name as message_name;
 pub(crate) use records::Reader;
 pub(crate) use session::{LiveFlight, Place, Session};
