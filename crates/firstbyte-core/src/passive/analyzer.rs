@@ -41,7 +41,7 @@ impl Default for Limits {
 pub struct Output<'a> {
     pub(super) hygiene: &'a mut Hygiene,
     pub(super) numbers: &'a mut u64,
-    pub(super) emit: &'a mut dyn FnMut(Observed),
+    emit: &'a mut dyn FnMut(Observed),
 }
 
 impl Output<'_> {

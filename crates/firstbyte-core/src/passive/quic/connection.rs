@@ -585,18 +585,6 @@ impl Connection {
         }
     }
 
-    /// Bytes that it takes once its handshake is over, all told.
-    #[cfg(test)]
-    pub(super) fn takes(&self) -> [usize; 5] {
-        let seen = self.seen.as_ref().map_or(0, |seen| {
-            let text = [&seen.sni, &seen.alpn_offered, &seen.alpn];
-            size_of::<TlsSeen>() + text.into_iter().flatten().map(|t| t.len()).sum::<usize>()
-        });
-        assert!(self.live.is_none());
-        let facts = size_of::<QuicSeen>();
-        [size_of::<Self>(), seen, facts, self.flights.takes(), self.exchanges.takes()]
-    }
-
     /// Lets go of what is held.
     pub(super) fn let_go(&mut self) {
         self.doubts.add(Doubts::TOO_MUCH_HELD);

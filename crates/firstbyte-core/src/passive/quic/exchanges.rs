@@ -141,12 +141,6 @@ impl Exchanges {
         });
     }
 
-    /// Bytes of what is kept.
-    #[cfg(test)]
-    pub(super) const fn takes(&self) -> usize {
-        self.kept.capacity() * size_of::<Packed>()
-    }
-
     fn close(&mut self) {
         let Some(exchange) = self.current.take() else { return };
         if let Some(end) = exchange.response_end {

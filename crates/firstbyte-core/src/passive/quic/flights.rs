@@ -93,12 +93,6 @@ impl Flights {
         self.0.last().map(|flight| (flight.start, flight.end))
     }
 
-    /// Bytes of them.
-    #[cfg(test)]
-    pub(super) const fn takes(&self) -> usize {
-        self.0.capacity() * size_of::<Flight>()
-    }
-
     /// Their times.
     pub(super) fn timed(&self) -> Vec<LiveFlight> {
         let bare = |flight: &Flight| LiveFlight::bare(flight.side.into(), flight.start, flight.end);

@@ -252,21 +252,6 @@ impl Connections {
         self.entries.get(slot as usize)?.as_ref()
     }
 
-    /// Bytes that connections take, with their places here.
-    #[cfg(test)]
-    fn takes(&self) -> Vec<[usize; 6]> {
-        let places = size_of::<Option<Entry>>()
-            + size_of::<(Key, Slot)>()
-            + 2 * size_of::<(Cid, (Slot, Side))>();
-        let entries = self.entries.iter().flatten();
-        entries
-            .map(|entry| {
-                let [a, b, c, d, e] = entry.connection.takes();
-                [a, b, c, d, e, places]
-            })
-            .collect()
-    }
-
     fn insert(&mut self, entry: Entry) -> Slot {
         let key = entry.key;
         let slot = match self.free.pop() {

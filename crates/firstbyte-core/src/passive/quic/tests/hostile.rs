@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::connections::{client_initial, conversation};
-use super::made::{Initial, MS, Made, PORT, Talk, crypto, read, short, under_way};
+use super::made::{Initial, Made, PORT, Talk, crypto, read};
 use crate::passive::{Doubts, Limits};
 
 fn few() -> ProptestConfig {
@@ -125,17 +125,4 @@ fn too_many_connections_cost_the_most_idle() {
         .collect();
     let (all, hygiene) = read(&made, limits);
     assert_eq!((all.len(), hygiene.evicted), (50, 40));
-}
-
-#[test]
-fn a_connection_after_its_handshake_takes_less_than_a_kilobyte() {
-    let mut talk = conversation();
-    // Ten exchanges in all.
-    for _ in 0..8 {
-        talk.after(100 * MS).client(short(&[3; 6], true, 90));
-        talk.after(16 * MS).server(short(&[2; 5], true, 500));
-    }
-    let takes = under_way(&talk.made).takes();
-    assert_eq!(takes.len(), 1);
-    assert!(takes[0].iter().sum::<usize>() <= 1024, "{takes:?}");
 }

@@ -1,14 +1,9 @@
 //! QUIC made by hand: Initials sealed, the rest of random bytes, in packets on an Ethernet.
 
-use std::net::IpAddr;
-
 use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::Version;
 
-use super::super::{Connections, Datagram};
-use crate::passive::analyzer::Output;
-use crate::passive::layers::{Endpoint, Payload};
 use crate::passive::pcap::{Frame, LinkType};
 use crate::passive::{Analyzer, Hygiene, Limits, Observed, Time};
 
@@ -169,24 +164,6 @@ impl Talk {
         assert_eq!(all.len(), 1, "{all:#?}");
         all.remove(0)
     }
-}
-
-/// What follows `made`, before the capture is over.
-pub(super) fn under_way(made: &[Made]) -> Connections {
-    let mut connections = Connections::new(Limits::default());
-    let (mut hygiene, mut numbers) = (Hygiene::default(), 0);
-    let mut emit = |_| {};
-    for made in made {
-        let ends = [([10, 0, 0, 1], made.port), ([192, 0, 2, 1], 443)]
-            .map(|(address, port)| Endpoint::new(IpAddr::from(address), port));
-        let [source, destination] = if made.by_client { ends } else { [ends[1], ends[0]] };
-        let bytes = made.payload.len() as u32;
-        let payload = Payload { captured: &made.payload, bytes };
-        let at = Time::from_unix_ns(made.at);
-        let mut out = Output { hygiene: &mut hygiene, numbers: &mut numbers, emit: &mut emit };
-        connections.datagram(&Datagram { at, source, destination, payload }, &mut out);
-    }
-    connections
 }
 
 /// All connections of what a tap saw.
