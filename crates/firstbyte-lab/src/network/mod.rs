@@ -28,6 +28,13 @@ pub(crate) const INTERFACE: &str = "eth0";
 /// reordering, window) for the next one to the same host.
 const NO_METRICS_SAVE: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 
+/// Memory for what a TCP connection receives, of the calling thread's network: least, at first, most.
+///
+/// The kernel counts the memory of packets, not their bytes. A lab's packets come one by one, each in
+/// memory of its own, and the kernel's 128 kB at first are a window of 48 kB: it would hold up every
+/// response of more. A network card's, merged (GRO), are not held up so.
+const RECEIVE_MEMORY: (&str, &str) = ("/proc/sys/net/ipv4/tcp_rmem", "4096 4194304 33554432");
+
 /// The namespaces of a lab, ready for use.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -105,6 +112,7 @@ fn configure(
     missing: &mut Missing,
 ) -> nix::Result<()> {
     missing.metrics_save |= fs::write(NO_METRICS_SAVE, "1").is_err();
+    missing.receive_memory |= fs::write(RECEIVE_MEMORY.0, RECEIVE_MEMORY.1).is_err();
     let mut netlink = Netlink::open()?;
     netlink.set_up(nix::net::if_::if_nametoindex("lo")?)?;
     netlink.set_up(interface)?;
@@ -162,6 +170,8 @@ struct Missing {
     cubic: bool,
     /// To keep nothing of a connection for the next one.
     metrics_save: bool,
+    /// To have room for what is received.
+    receive_memory: bool,
 }
 
 impl Missing {
@@ -173,7 +183,11 @@ impl Missing {
         let metrics = self.metrics_save.then(|| {
             format!("{NO_METRICS_SAVE} cannot be set: TCP connections may learn from earlier ones")
         });
-        cubic.into_iter().chain(metrics).collect()
+        let memory = self.receive_memory.then(|| {
+            let path = RECEIVE_MEMORY.0;
+            format!("{path} cannot be set: large responses may wait for the client's window")
+        });
+        cubic.into_iter().chain(metrics).chain(memory).collect()
     }
 }
 

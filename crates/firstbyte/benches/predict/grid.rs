@@ -97,35 +97,33 @@ impl Grid {
         }
     }
 
-    /// The commands that measure, for a shell: those of one server in turn and, on long paths, where
-    /// there is time for several at once, the servers side by side.
+    /// The commands that measure, for a shell: those of one server in turn, the servers side by side,
+    /// with so much time between samples that they hardly ever meet.
     fn script(&self, rtt: Duration, directory: &Path) -> String {
-        let side_by_side = rtt >= Duration::from_millis(20);
         let mut script = "set -e\n".to_owned();
         for index in 0..self.chains.len() {
             let commands: Vec<String> = self
                 .responses
                 .iter()
-                .map(|response| self.command(index, *response, directory))
+                .map(|response| self.command(rtt, index, *response, directory))
                 .collect();
-            script += &match side_by_side {
-                true => format!("({}) & lanes=\"$lanes $!\"\n", commands.join(" && ")),
-                false => commands.join("\n") + "\n",
-            };
+            script += &format!("({}) & lanes=\"$lanes $!\"\n", commands.join(" && "));
         }
         // Each is waited for by itself: its exit code counts.
         script += "for lane in $lanes; do wait $lane; done\n";
         script
     }
 
-    fn command(&self, index: usize, response: u64, directory: &Path) -> String {
+    fn command(&self, rtt: Duration, index: usize, response: u64, directory: &Path) -> String {
         let mut words = vec![
             PROGRAM.to_owned(),
             "compare".into(),
             format!("https://server{index}.test/bytes/{response}"),
         ];
-        // A round takes so long that connections which are kept alive come to rest between visits.
-        let flags = format!("-s -4 -n {} --warmup 1 --interval 0.05", self.samples);
+        // A round takes so long that connections which are kept alive come to rest between visits: the
+        // kernel halves an idle connection's window with every timeout that passes.
+        let interval = if rtt < Duration::from_millis(20) { 0.4 } else { 0.15 };
+        let flags = format!("-s -4 -n {} --warmup 1 --interval {interval}", self.samples);
         words.extend(flags.split(' ').map(str::to_owned));
         words.extend(["--resolve".into(), format!("'*:*:198.51.100.{}'", index + 1)]);
         for (number, way) in self.ways.iter().enumerate() {

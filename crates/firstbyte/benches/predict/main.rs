@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let grid = Grid {
         rtts: numbers("--rtt", &[5, 30, 80, 200]).map(Duration::from_millis).collect(),
         chains: numbers("--chain", &[0, 3_000, 6_000, 20_000]).map(|n| n as usize).collect(),
-        responses: numbers("--response", &[1_000, 20_000, 100_000, 1_000_000]).collect(),
+        responses: numbers("--response", &[1_000, 20_000, 80_000, 1_000_000]).collect(),
         ways: ways(),
         samples: numbers("--samples", &[5]).next().unwrap_or(5) as u32,
         congestion_control: argument("--congestion")

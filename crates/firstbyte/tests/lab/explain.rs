@@ -104,7 +104,7 @@ fn a_capture_from_either_end_is_a_witness() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (kept, captures) = (path("kept.run"), path("captures"));
+    let (kept, captures, pictures) = (path("kept.run"), path("captures"), path("pictures"));
     let lab = ["lab", "run", "slow-server", "--capture", &captures, "--", PROGRAM];
     let mut command = firstbyte(&lab);
     command.args(["explain", "-n", "3", "--run", &kept, "https://www.slow-server.test/"]);
@@ -112,7 +112,8 @@ fn a_capture_from_either_end_is_a_witness() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let from = |capture: &str| {
         let capture = format!("{captures}/{capture}.pcapng");
-        run(&mut firstbyte(&["explain", "--json", "--from", &kept, "--capture", &capture]))
+        let mut command = firstbyte(&["explain", "--json", "--from", &kept, "--svg", &pictures]);
+        run(command.args(["--capture", &capture]))
     };
     for end in ["client", "middle", "server-web"] {
         let output = from(end);
@@ -123,6 +124,10 @@ fn a_capture_from_either_end_is_a_witness() {
         let ms = said["said_ns"].as_f64().unwrap() / MS;
         assert!((119.5..135.0).contains(&ms), "{end}: the server took {ms} ms");
         assert_eq!(said["agrees"], true, "{end}: {said}");
+    }
+    for name in ["ways", "sequences"] {
+        let picture = std::fs::read_to_string(format!("{pictures}/{name}.svg")).unwrap();
+        assert!(picture.contains("<svg") && picture.contains("server"), "{name}");
     }
     let other = from("server-clean");
     assert_eq!(other.status.code(), Some(26));

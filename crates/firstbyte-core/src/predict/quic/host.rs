@@ -19,7 +19,8 @@ use crate::timeline::Direction;
 /// The control stream's type and SETTINGS (RFC 9114 §6.2.1, §7.2.4), and the types of QPACK's two.
 const CONTROL_STREAMS: [&[u8]; 3] = [&[0, 4, 6, 1, 0, 7, 0, 6, 0], &[2], &[3]];
 
-/// Timers of servers as quinn drives them (tokio's) go off at whole milliseconds.
+/// Timers of servers as quinn drives them (tokio's) are due at whole milliseconds, and slept for in whole
+/// milliseconds from whenever the sleep began.
 const TIMER_TICK: Nanos = 1_000_000;
 
 /// Bytes still to be written on a stream, which then ends.
@@ -248,6 +249,8 @@ pub(super) struct Server<'a> {
     resumes: bool,
     incoming: Option<Incoming>,
     pub(super) busy_until: Nanos,
+    /// When it last had nothing more to do.
+    asleep_since: Nanos,
     connection: Option<(ConnectionHandle, Connection)>,
     controls_open: bool,
     connected: bool,
@@ -268,6 +271,7 @@ impl<'a> Server<'a> {
             resumes: way.session != Session::Full,
             incoming: None,
             busy_until: 0,
+            asleep_since: 0,
             connection: None,
             controls_open: false,
             connected: false,
@@ -282,7 +286,13 @@ impl<'a> Server<'a> {
             return self.busy_until;
         }
         let timer = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
-        let timer = timer.map_or(Nanos::MAX, |at| since(base, at).next_multiple_of(TIMER_TICK));
+        let timer = timer.map_or(Nanos::MAX, |at| {
+            let due = since(base, at).next_multiple_of(TIMER_TICK);
+            if due <= self.asleep_since {
+                return self.asleep_since;
+            }
+            due + self.asleep_since % TIMER_TICK
+        });
         let answer = self.answers.front().map_or(Nanos::MAX, |(at, _)| *at);
         timer.min(answer)
     }
@@ -343,6 +353,7 @@ impl<'a> Server<'a> {
         }
         exchange_events(&mut self.endpoint, handle, &mut connection);
         self.connection = Some((handle, connection));
+        self.asleep_since = now;
     }
 
     fn take_events(&mut self, now: Nanos, connection: &mut Connection) {

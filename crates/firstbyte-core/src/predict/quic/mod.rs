@@ -35,8 +35,8 @@ const ADDRESS_TOKENS: u32 = 2;
 /// The client looks at every datagram by itself, and answers it, before it reads the next; a server is
 /// woken, and reads all there is. As seen in the lab: which acknowledgements a server takes in together
 /// decides whether its window grows.
-const CLIENT_DATAGRAM: Nanos = 50_000;
-const SERVER_WAKE: Nanos = 100_000;
+const CLIENT_DATAGRAM: Nanos = 18_000;
+const SERVER_WAKE: Nanos = 50_000;
 /// Longer than any prediction that is of use.
 const LIMIT: Nanos = 600_000_000_000;
 /// How long the connection that leaves the session is kept, for its tickets to come.

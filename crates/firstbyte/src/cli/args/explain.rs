@@ -54,6 +54,12 @@ pub(in crate::cli) struct ExplainArgs {
     /// The explanation as one page, which needs no network
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
+    /// Every picture as SVG: the ways beside each other, the sequence of messages
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub svg: Option<PathBuf>,
+    /// Every picture as PNG
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub png: Option<PathBuf>,
     /// Keep every sample in FILE, for `explain --from` and `report`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub run: Option<PathBuf>,

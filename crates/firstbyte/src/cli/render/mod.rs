@@ -11,7 +11,7 @@ use std::path::Path;
 use super::args::RenderArgs;
 use super::exit::{self, Problem};
 use super::{run_problem, terminal};
-use crate::report::study::Study;
+use crate::report::chart::Figure;
 use crate::report::{chart, html, study_table};
 use crate::runs::{Dataset, Run};
 use study::Material;
@@ -35,7 +35,9 @@ pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
         if let Some(path) = &args.html {
             export::whole(path, html::page(study).as_bytes())?;
         }
-        pictures(study, args)?;
+        if args.svg.is_some() || args.png.is_some() {
+            pictures(&chart::figures(study), args.svg.as_deref(), args.png.as_deref())?;
+        }
         if on_terminal {
             let text = study_table::table(study, &terminal::style(args.color));
             io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
@@ -44,18 +46,19 @@ pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
     })
 }
 
-/// Writes every chart into the directories that were asked for.
-fn pictures(study: &Study<'_>, args: &RenderArgs) -> Result<(), Problem> {
-    if args.svg.is_none() && args.png.is_none() {
-        return Ok(());
-    }
-    for figure in chart::figures(study) {
+/// Writes every figure into the directories that were asked for.
+pub(super) fn pictures(
+    figures: &[Figure],
+    svg: Option<&Path>,
+    png: Option<&Path>,
+) -> Result<(), Problem> {
+    for figure in figures {
         let file =
             |directory: &Path, ending: &str| directory.join(format!("{}.{ending}", figure.name));
-        if let Some(directory) = &args.svg {
+        if let Some(directory) = svg {
             export::whole(&file(directory, "svg"), figure.svg().as_bytes())?;
         }
-        if let Some(directory) = &args.png {
+        if let Some(directory) = png {
             let path = file(directory, "png");
             let picture = figure.png().map_err(|error| {
                 let message = format!("cannot write {}: {error}", path.display());

@@ -20,7 +20,12 @@ use crate::cli::terminal::{self, note};
 use crate::report::explanation::{self, Explanation};
 
 pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
-    let outputs = RenderArgs { html: args.html.clone(), ..RenderArgs::default() };
+    let outputs = RenderArgs {
+        html: args.html.clone(),
+        svg: args.svg.clone(),
+        png: args.png.clone(),
+        ..RenderArgs::default()
+    };
     for kept in args.run.iter().chain(&args.from) {
         render::check_run(&outputs, kept)?;
     }
@@ -34,6 +39,10 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
     };
     if let Some(path) = &args.html {
         render::whole(path, explanation::page(&explanation).as_bytes())?;
+    }
+    if args.svg.is_some() || args.png.is_some() {
+        let figures = explanation::figures(&explanation);
+        render::pictures(&figures, args.svg.as_deref(), args.png.as_deref())?;
     }
     let text = if args.json {
         explanation::json(&explanation)

@@ -92,16 +92,7 @@ pub(super) fn player(setup: &Setup, way: &Way, range: &Range) -> Result<Player, 
 
 fn show(args: &PredictArgs, played: &Played, labels: [&str; 2]) -> Result<(), Problem> {
     let figure = chart::audience(played, labels);
-    if let Some(directory) = &args.svg {
-        render::whole(&directory.join("audience.svg"), figure.svg().as_bytes())?;
-    }
-    if let Some(directory) = &args.png {
-        let path = directory.join("audience.png");
-        let picture = figure.png().map_err(|error| {
-            Problem::new(exit::WRITE, format!("cannot write {}: {error}", path.display()))
-        })?;
-        render::whole(&path, &picture)?;
-    }
+    render::pictures(&[figure], args.svg.as_deref(), args.png.as_deref())?;
     if let Some(path) = &args.html {
         render::whole(path, audience::page(played, labels).as_bytes())?;
     }
