@@ -2,7 +2,9 @@
 //!
 //! In: paths (`-` is standard input), plain or packed by gzip or zstd; what a file is, its first bytes
 //! say. Out: what [`Analyzer`] makes of the frames, in the files' order. The parsing is the core's; here
-//! are files and buffers. A file that ends or breaks in the middle is read up to there, and that is told.
+//! are files and buffers. One thread reads and unpacks, the caller's analyses. A file that ends or breaks in the middle is read up to there, and that is told.
+
+mod ahead;
 
 use std::fmt;
 use std::fs::File;
@@ -11,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_core::passive::pcap::{CaptureError, Read, Reader};
 use firstbyte_core::passive::{Analyzer, Observed};
+
+use ahead::{Ahead, Piece};
 
 /// How the reading of a file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +93,6 @@ fn reason(error: &io::Error) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Bytes read at once: within a core's own cache, so that what is skipped costs little.
-const PIECE: usize = 256 * 1024;
-
 /// Hands all frames of the file at `path` to `analyzer`, and what it gives out to `emit`.
 ///
 /// # Errors
@@ -103,7 +104,7 @@ pub fn read(
 ) -> Result<Ended, CaptureFileError> {
     let open = |error| CaptureFileError::Open { path: path.to_owned(), error };
     if path == Path::new("-") {
-        return unpacked(path, io::stdin().lock(), analyzer, emit);
+        return unpacked(path, io::stdin(), analyzer, emit);
     }
     let file = File::open(path).map_err(open)?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
@@ -115,7 +116,7 @@ pub fn read(
 /// Unpacks what is packed, as its first bytes say.
 fn unpacked(
     path: &Path,
-    mut source: impl io::Read,
+    mut source: impl io::Read + Send + 'static,
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(Observed),
 ) -> Result<Ended, CaptureFileError> {
@@ -128,33 +129,62 @@ fn unpacked(
     let packed_zstd = magic.starts_with(&ZSTD);
     let whole = io::Cursor::new(magic).chain(source);
     if packed_gzip {
-        frames(path, flate2::read::MultiGzDecoder::new(whole), analyzer, emit)
+        frames(path, flate2::read::MultiGzDecoder::new(whole), true, analyzer, emit)
     } else if packed_zstd {
         let decoder = zstd::Decoder::new(whole).map_err(read)?;
-        frames(path, decoder, analyzer, emit)
+        frames(path, decoder, true, analyzer, emit)
     } else {
-        frames(path, whole, analyzer, emit)
+        frames(path, whole, false, analyzer, emit)
     }
 }
 
 fn frames(
     path: &Path,
-    mut source: impl io::Read,
+    source: impl io::Read + Send + 'static,
+    packed: bool,
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(Observed),
 ) -> Result<Ended, CaptureFileError> {
+    let failed = |offset, error| CaptureFileError::Read { path: path.to_owned(), offset, error };
+    let ahead = Ahead::of(source, packed).map_err(|error| failed(0, error))?;
     let mut reader = Reader::default();
-    let mut buffer = vec![0; PIECE];
-    let (mut begin, mut end) = (0, 0);
+    // What reaches from one piece into the next.
+    let mut across: Vec<u8> = Vec::new();
+    let mut piece: Option<Piece> = None;
     loop {
-        let needed = loop {
-            match reader.read(&buffer[begin..end]) {
+        let offset = reader.offset() + across.len() as u64;
+        let next = ahead.next(piece.take()).map_err(|error| failed(offset, error))?;
+        let mut rest = next.bytes();
+        if rest.is_empty() {
+            return match (across.len(), reader.offset()) {
+                (0, 0) => Err(CaptureFileError::NotACapture { path: path.to_owned(), empty: true }),
+                (_, 0) => {
+                    Err(CaptureFileError::NotACapture { path: path.to_owned(), empty: false })
+                }
+                (0, _) => Ok(Ended::Whole),
+                (_, offset) => Ok(Ended::CutOff { offset }),
+            };
+        }
+        loop {
+            let from_across = !across.is_empty();
+            let input = if from_across { &across[..] } else { rest };
+            let used = match reader.read(input) {
                 Ok(Read::Frame { frame, bytes }) => {
                     analyzer.frame(&frame, emit);
-                    begin += bytes;
+                    bytes
                 }
-                Ok(Read::Skipped { bytes }) => begin += bytes,
-                Ok(Read::NeedMore { bytes }) => break bytes,
+                Ok(Read::Skipped { bytes }) => bytes,
+                Ok(Read::NeedMore { bytes }) => {
+                    // As much as is asked for and no more: the rest is read where it lies.
+                    let missing = bytes.saturating_sub(across.len()).min(rest.len());
+                    let (begin, behind) = rest.split_at(missing);
+                    across.extend_from_slice(begin);
+                    rest = behind;
+                    if missing == 0 {
+                        break;
+                    }
+                    continue;
+                }
                 Err(CaptureError::NotACapture) => {
                     return Err(CaptureFileError::NotACapture {
                         path: path.to_owned(),
@@ -164,33 +194,16 @@ fn frames(
                 Err(CaptureError::Malformed { offset, what }) => {
                     return Ok(Ended::Malformed { offset, what });
                 }
-            }
-        };
-        buffer.copy_within(begin..end, 0);
-        (begin, end) = (0, end - begin);
-        if buffer.len() < needed {
-            buffer.resize(needed.next_power_of_two(), 0);
-        }
-        // Enough for one more frame would do; as much as fits is faster.
-        let read = loop {
-            match source.read(&mut buffer[end..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other,
-            }
-        };
-        let offset = reader.offset() + end as u64;
-        let read =
-            read.map_err(|error| CaptureFileError::Read { path: path.to_owned(), offset, error })?;
-        if read == 0 {
-            return match (end, reader.offset()) {
-                (0, 0) => Err(CaptureFileError::NotACapture { path: path.to_owned(), empty: true }),
-                (_, 0) => {
-                    Err(CaptureFileError::NotACapture { path: path.to_owned(), empty: false })
-                }
-                (0, _) => Ok(Ended::Whole),
-                (_, offset) => Ok(Ended::CutOff { offset }),
             };
+            if from_across {
+                across.drain(..used);
+            } else {
+                rest = &rest[used..];
+            }
         }
-        end += read;
+        piece = Some(next);
     }
 }
+
+#[cfg(test)]
+mod tests;

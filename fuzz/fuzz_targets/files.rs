@@ -1,0 +1,51 @@
+//! Captures as files, packed or not, and the views of what is in them: lines of JSON, tables.
+
+#![no_main]
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use firstbyte::capture;
+use firstbyte::report::Style;
+use firstbyte::report::wire;
+use firstbyte_core::passive::Analyzer;
+use firstbyte_core::passive::groups::Groups;
+use firstbyte_fuzz::bounds::Bounds;
+use firstbyte_fuzz::packets::small;
+use libfuzzer_sys::fuzz_target;
+
+static FILE: LazyLock<PathBuf> =
+    LazyLock::new(|| std::env::temp_dir().join(format!("firstbyte-fuzz.{}", std::process::id())));
+
+fuzz_target!(|data: &[u8]| {
+    std::fs::File::create(&*FILE).and_then(|mut file| file.write_all(data)).expect("a file");
+    let bounds = Bounds::begin();
+    let mut analyzer = Analyzer::new(small());
+    let mut all = Vec::new();
+    let read = capture::read(&FILE, &mut analyzer, &mut |observed| all.push(observed));
+    analyzer.finish(&mut |observed| all.push(observed));
+    let unpacked = analyzer.hygiene().wire_bytes as usize;
+    if let Err(error) = read {
+        assert!(!error.to_string().is_empty());
+    }
+    let mut groups = Groups::default();
+    let mut lines = Vec::new();
+    for observed in &all {
+        groups.add(observed);
+        wire::line(observed, &mut lines).expect("memory");
+    }
+    let lines = String::from_utf8(lines).expect("JSON is UTF-8");
+    assert_eq!(lines.lines().count(), all.len());
+    for line in lines.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect("a line of JSON");
+    }
+    let style = Style::default();
+    let text = wire::hygiene(analyzer.hygiene())
+        + &wire::servers(&groups.summaries(), &style)
+        + &wire::connections(&all, &style);
+    let control = |c: char| c.is_control() && c != '\n';
+    assert!(!text.contains(control), "what a capture says reaches the terminal: {text:?}");
+    // A packed file may be many times as long unpacked; never more is held than a frame.
+    bounds.hold(data.len() + unpacked, 16 << 20);
+});
