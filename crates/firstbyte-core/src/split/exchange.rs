@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::Phase;
 use super::bottleneck::{Bottleneck, Busy};
-use crate::timeline::{AttemptOutcome, Chunk, Connection, Direction, Mark, Offset, PhaseName};
+use crate::timeline::{
+    AttemptOutcome, Chunk, Connection, Direction, Flight, Mark, Offset, PhaseName,
+};
+use crate::wire::quic::PacketKind;
 
 /// Nothing arrived in the middle of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,12 +163,15 @@ impl Walk {
         let Phase { start, end, complete, .. } = self.phase;
         let mut cursor = start;
         let mut waiting = false;
+        let mut retried = false;
         for flight in &connection.flights {
-            if flight.last() < start || flight.first() > end {
+            let chunks = heeded(flight, &mut retried);
+            let (Some(begin), Some(finish)) = (chunks.first(), chunks.last()) else { continue };
+            if finish.stamp.at < start || begin.stamp.at > end {
                 continue;
             }
-            let first = flight.first().max(cursor);
-            let last = flight.last().clamp(first, end.max(first));
+            let first = begin.stamp.at.max(cursor);
+            let last = finish.stamp.at.clamp(first, end.max(first));
             match flight.direction {
                 Direction::Sent => {
                     self.step(cursor, first, Step::Client);
@@ -179,7 +185,7 @@ impl Walk {
                         waited: first.since(cursor),
                         busy: bottleneck.busy(cursor, first),
                         answering: last.since(first),
-                        gaps: gaps(&flight.chunks, mss(connection), first, last),
+                        gaps: gaps(chunks, mss(connection), first, last),
                     });
                     waiting = false;
                 }
@@ -232,6 +238,20 @@ impl Walk {
             gaps: gaps(chunks, mss(connection), start, end),
         });
     }
+}
+
+/// What of a flight is of any effect: a client takes one Retry, and a ClientHello of two datagrams may
+/// be answered by two (RFC 9000 §17.2.5.2). The other one can come when the client has answered already.
+fn heeded<'a>(flight: &'a Flight, retried: &mut bool) -> &'a [Chunk] {
+    if flight.direction == Direction::Sent {
+        return &flight.chunks;
+    }
+    let begins_with =
+        flight.messages.iter().take_while(|name| *name == PacketKind::Retry.name()).count();
+    let ignored = if *retried { begins_with.min(flight.chunks.len()) } else { 0 };
+    *retried |= begins_with > 0;
+    // A Retry is a datagram by itself.
+    flight.chunks.get(ignored..).unwrap_or_default()
 }
 
 fn mss(connection: &Connection) -> u64 {
