@@ -4,6 +4,7 @@
 //! own. Within a version fields are only added, and a reader ignores those it does not know.
 //! Absent is `null`, never zero. Every field is described in `docs/formats.md`.
 
+mod capture;
 mod connection;
 mod difference;
 mod interned;
@@ -12,6 +13,7 @@ pub mod run;
 mod sample;
 pub mod stored;
 
+pub use capture::{CaptureRecord, WIRE_CAPTURE_FORMAT, WIRE_CAPTURE_VERSION};
 pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, EarlyDataRecord,
     FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, QuicRecord,

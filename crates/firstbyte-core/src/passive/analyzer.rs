@@ -1,7 +1,9 @@
 //! The passive half as one machine: frames in, connections out.
 
+use super::filter::Filter;
 use super::fragments::Fragments;
 use super::layers::{self, Packet, Transport, Unread};
+use super::losses::Losses;
 use super::pcap::Frame;
 use super::quic::{self, Datagram};
 use super::tcp;
@@ -41,6 +43,7 @@ impl Default for Limits {
 pub struct Output<'a> {
     pub(super) hygiene: &'a mut Hygiene,
     pub(super) numbers: &'a mut u64,
+    losses: &'a Losses,
     emit: &'a mut dyn FnMut(Observed),
 }
 
@@ -57,7 +60,8 @@ impl Output<'_> {
     }
 
     /// Gives out a connection.
-    pub fn emit(&mut self, observed: Observed) {
+    pub fn emit(&mut self, mut observed: Observed) {
+        self.losses.mark(&mut observed);
         (self.emit)(observed);
     }
 }
@@ -67,6 +71,8 @@ impl Output<'_> {
 pub struct Analyzer {
     hygiene: Hygiene,
     numbers: u64,
+    filter: Filter,
+    losses: Losses,
     fragments: Fragments,
     tcp: tcp::Connections,
     quic: quic::Connections,
@@ -82,11 +88,19 @@ impl Analyzer {
         Self {
             hygiene: Hygiene::default(),
             numbers: 0,
+            filter: Filter::default(),
+            losses: Losses::default(),
             fragments: Fragments::default(),
             tcp: tcp::Connections::new(limits),
             quic: quic::Connections::new(limits),
             last: None,
         }
+    }
+
+    /// Looks at what passes `filter`, and at nothing else.
+    #[must_use]
+    pub fn with_filter(self, filter: Filter) -> Self {
+        Self { filter, ..self }
     }
 
     /// What was removed and what could not be read, so far.
@@ -101,6 +115,9 @@ impl Analyzer {
 
     /// The next frame; `emit` is given every connection that ends with it.
     pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(Observed)) {
+        if !self.filter.passes(frame.link, frame.captured, frame.wire_bytes) {
+            return;
+        }
         let hygiene = &mut self.hygiene;
         hygiene.frames += 1;
         hygiene.wire_bytes += u64::from(frame.wire_bytes);
@@ -118,10 +135,27 @@ impl Analyzer {
         }
     }
 
+    /// Between these times so many frames were dropped by who captures, perhaps none: connections that
+    /// were under way are marked when they are given out.
+    pub fn dropped(&mut self, frames: u64, from: Time, to: Time) {
+        *self.hygiene.dropped.get_or_insert(0) += frames;
+        if frames > 0 {
+            self.losses.add(from, to);
+        }
+    }
+
+    /// Nothing older than `to` will come: gives out what has been silent for so long that it is over.
+    pub fn advance(&mut self, to: Time, emit: &mut dyn FnMut(Observed)) {
+        let (hygiene, numbers, losses) = (&mut self.hygiene, &mut self.numbers, &self.losses);
+        let mut out = Output { hygiene, numbers, losses, emit };
+        self.tcp.advance(to, &mut out);
+        self.quic.advance(to, &mut out);
+    }
+
     /// The capture is over: gives out all that is under way.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Observed)) {
-        let (hygiene, numbers) = (&mut self.hygiene, &mut self.numbers);
-        let mut out = Output { hygiene, numbers, emit };
+        let (hygiene, numbers, losses) = (&mut self.hygiene, &mut self.numbers, &self.losses);
+        let mut out = Output { hygiene, numbers, losses, emit };
         self.tcp.finish(&mut out);
         self.quic.finish(&mut out);
     }
@@ -143,14 +177,14 @@ impl Analyzer {
     }
 
     fn packet(&mut self, at: Time, packet: &Packet<'_>, emit: &mut dyn FnMut(Observed)) {
-        let (hygiene, numbers) = (&mut self.hygiene, &mut self.numbers);
+        let (hygiene, numbers, losses) = (&mut self.hygiene, &mut self.numbers, &self.losses);
         match packet.transport {
             Transport::Tcp(segment) => {
                 hygiene.tcp_packets += 1;
                 if (segment.payload.captured.len() as u64) < u64::from(segment.payload.bytes) {
                     hygiene.cut_payloads += 1;
                 }
-                let mut out = Output { hygiene, numbers, emit };
+                let mut out = Output { hygiene, numbers, losses, emit };
                 self.tcp.segment(at, packet, &segment, &mut out);
             }
             Transport::Udp(payload) => {
@@ -159,7 +193,7 @@ impl Analyzer {
                     hygiene.cut_payloads += 1;
                 }
                 let (source, destination) = (packet.source, packet.destination);
-                let mut out = Output { hygiene, numbers, emit };
+                let mut out = Output { hygiene, numbers, losses, emit };
                 self.quic.datagram(&Datagram { at, source, destination, payload }, &mut out);
             }
         }

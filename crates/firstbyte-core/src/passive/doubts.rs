@@ -41,6 +41,8 @@ doubts! {
     /// A flight of the handshake took longer to pass than half a round trip: its sender may have
     /// waited for something else.
     SLOW_FLIGHT = 12, "slow-flight";
+    /// Frames were dropped by who captured, while it was under way.
+    FRAMES_DROPPED = 13, "frames-dropped";
 }
 
 impl Doubts {
@@ -80,6 +82,8 @@ pub struct Hygiene {
     pub frames: u64,
     /// Bytes of frames on the wire.
     pub wire_bytes: u64,
+    /// Frames dropped by who captured; absent where that is not known.
+    pub dropped: Option<u64>,
     /// Time of the first frame, and of the last.
     pub span: Option<(super::Time, super::Time)>,
     /// Segments of TCP.

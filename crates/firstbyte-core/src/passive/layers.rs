@@ -4,9 +4,13 @@
 //! borrowed, through VLAN tags, MPLS labels and tunnels. Nothing is allocated; bytes that make no sense
 //! end in an [`Unread`], never in a panic. It must not reassemble: fragments are handed on as such.
 
+mod outer;
+
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::pcap::LinkType;
+
+pub(super) use outer::Outer;
 
 /// An address and a port; IPv4 as IPv4-mapped IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

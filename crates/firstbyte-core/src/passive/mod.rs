@@ -8,9 +8,11 @@
 mod analyzer;
 pub mod diff;
 mod doubts;
+pub mod filter;
 mod fragments;
 pub mod groups;
 pub mod layers;
+mod losses;
 pub mod model;
 pub mod names;
 mod observed;

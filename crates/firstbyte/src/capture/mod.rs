@@ -6,6 +6,8 @@
 
 mod ahead;
 
+pub mod live;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};

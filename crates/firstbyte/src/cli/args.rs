@@ -1,6 +1,7 @@
 //! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
 
 mod explain;
+mod live;
 mod predict;
 mod serve;
 mod wire;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use explain::ExplainArgs;
+pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};

@@ -51,6 +51,34 @@ impl Progress {
     }
 }
 
+/// A line about a live capture, on standard error, when that is a terminal.
+pub(super) struct Watching(ProgressBar);
+
+impl Watching {
+    pub(super) fn new() -> Self {
+        Self(ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()))
+            .styled("{elapsed_precise}  {msg}")
+    }
+
+    fn styled(self, template: &str) -> Self {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.0.set_style(style);
+        }
+        self
+    }
+
+    /// What there is by now.
+    pub(super) fn show(&self, message: String) {
+        self.0.set_message(message);
+        self.0.tick();
+    }
+
+    /// Clears the line away.
+    pub(super) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 fn milliseconds(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
 }

@@ -268,9 +268,14 @@ impl Connections {
         slot
     }
 
-    /// Makes room: what is idle goes, and with too many the most idle of a few.
-    fn sweep(&mut self, at: Time, out: &mut Output<'_>) {
-        for _ in 0..SWEPT.min(self.entries.len()) {
+    /// Gives out all that is idle at `at`.
+    pub(super) fn advance(&mut self, at: Time, out: &mut Output<'_>) {
+        self.end_idle(at, self.entries.len(), out);
+    }
+
+    /// Gives out what is idle among the next `places`.
+    fn end_idle(&mut self, at: Time, places: usize, out: &mut Output<'_>) {
+        for _ in 0..places.min(self.entries.len()) {
             self.hand = (self.hand + 1) % self.entries.len();
             let idle = self.entries[self.hand]
                 .as_ref()
@@ -280,6 +285,11 @@ impl Connections {
                 self.end(self.hand as Slot, Some(Ending::Idle), out);
             }
         }
+    }
+
+    /// Makes room: what is idle goes, and with too many the most idle of a few.
+    fn sweep(&mut self, at: Time, out: &mut Output<'_>) {
+        self.end_idle(at, SWEPT, out);
         if self.live() < self.limits.connections.max(1) {
             return;
         }

@@ -150,14 +150,24 @@ impl Connections {
         }
     }
 
+    /// Gives out all that is idle at `at`.
+    pub(super) fn advance(&mut self, at: Time, out: &mut Output<'_>) {
+        while self.sweep_some(at, usize::MAX, out) {}
+    }
+
     fn sweep(&mut self, at: Time, out: &mut Output<'_>) {
+        self.sweep_some(at, SWEPT, out);
+    }
+
+    /// Gives out the first of the next `places` that is idle; false where there is none.
+    fn sweep_some(&mut self, at: Time, places: usize, out: &mut Output<'_>) -> bool {
         let idle_ns = self.limits.idle_ns;
         let limit = |flow: &Flow| if flow.is_closed() { AFTER_CLOSE_NS } else { idle_ns };
-        if let Some(slot) = self.table.next_idle(at, limit, SWEPT) {
-            let closed = self.table.get(slot).is_some_and(Flow::is_closed);
-            out.hygiene.idle += u64::from(!closed);
-            self.remove(slot, (!closed).then_some(Ending::Idle), out);
-        }
+        let Some(slot) = self.table.next_idle(at, limit, places) else { return false };
+        let closed = self.table.get(slot).is_some_and(Flow::is_closed);
+        out.hygiene.idle += u64::from(!closed);
+        self.remove(slot, (!closed).then_some(Ending::Idle), out);
+        true
     }
 
     fn remove(&mut self, slot: Slot, ending: Option<Ending>, out: &mut Output<'_>) {

@@ -1,7 +1,7 @@
 //! What is cleared up before anything is read, and limits.
 
 use super::made::{ACK, Made, SYN, Talk, conversation13, read, read_with};
-use super::{Doubts, Ending, Limits, facts, only};
+use super::{Analyzer, Doubts, Ending, Limits, Time, facts, only};
 
 #[test]
 fn copies_by_the_capture_are_removed() {
@@ -95,4 +95,60 @@ fn hellos_cut_by_the_snap_length_are_read_as_far_as_they_go() {
     assert_eq!(seen.client_key_exchange_bytes, None);
     assert_eq!(observed.exchanges.count, Some(2));
     assert!(observed.exchanges.approximate);
+}
+
+#[test]
+fn what_a_filter_leaves_out_is_not_counted() {
+    let packets = conversation13(false, 1_000).packets;
+    let other = Talk::new(9, 5).open().packets.clone();
+    let filter = crate::passive::filter::Filter::new(&[], &[9]).unwrap();
+    let mut analyzer = Analyzer::new(Limits::default()).with_filter(filter);
+    let mut all = Vec::new();
+    for made in packets.iter().chain(&other) {
+        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed));
+    }
+    analyzer.finish(&mut |observed| all.push(observed));
+    assert_eq!((all.len(), analyzer.hygiene().frames), (1, 3));
+    assert_eq!(all[0].client.socket_addr().port(), 9);
+}
+
+#[test]
+fn connections_under_way_while_frames_were_dropped_are_marked() {
+    let first = conversation13(false, 1_000).packets;
+    let mut second = conversation13(false, 1_000).packets;
+    for packet in &mut second {
+        packet.at += 1_000_000_000;
+        let client = packet.frame[26] == 10;
+        packet.frame[if client { 34 } else { 36 }] ^= 0x10;
+    }
+    let mut analyzer = Analyzer::new(Limits::default());
+    let mut all = Vec::new();
+    let begun = Time::from_unix_ns(second[0].at);
+    for made in first.iter().chain(&second) {
+        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed));
+    }
+    analyzer.dropped(0, Time::from_unix_ns(first[0].at), begun);
+    assert_eq!(analyzer.hygiene().dropped, Some(0));
+    analyzer.dropped(3, begun, begun);
+    analyzer.finish(&mut |observed| all.push(observed));
+    assert_eq!(analyzer.hygiene().dropped, Some(3));
+    let marks: Vec<_> = all.iter().map(|o| o.doubts.any(Doubts::FRAMES_DROPPED)).collect();
+    assert_eq!(marks, [false, true]);
+    assert!(all[0].handshake_time.unwrap().confident && !all[1].handshake_time.unwrap().confident);
+}
+
+#[test]
+fn what_is_over_comes_out_without_another_packet() {
+    let packets = conversation13(false, 1_000).packets;
+    let mut analyzer = Analyzer::new(Limits::default());
+    let mut all = Vec::new();
+    for made in &packets {
+        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed));
+    }
+    let last = packets.last().unwrap().at;
+    analyzer.advance(Time::from_unix_ns(last + 9_000_000_000), &mut |o| all.push(o));
+    assert_eq!((all.len(), analyzer.live()), (0, 1));
+    analyzer.advance(Time::from_unix_ns(last + 11_000_000_000), &mut |o| all.push(o));
+    assert_eq!((all.len(), analyzer.live()), (1, 0));
+    assert_eq!((all[0].ending, analyzer.hygiene().idle), (Ending::Closed, 0));
 }

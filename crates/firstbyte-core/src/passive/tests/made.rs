@@ -11,6 +11,17 @@ pub(super) struct Made {
     pub(super) wire_bytes: u32,
 }
 
+impl Made {
+    pub(super) fn as_frame(&self) -> Frame<'_> {
+        Frame {
+            at: Some(Time::from_unix_ns(self.at)),
+            link: LinkType(1),
+            captured: &self.frame,
+            wire_bytes: self.wire_bytes,
+        }
+    }
+}
+
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 1], 40_000);
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 443);
 
@@ -215,13 +226,7 @@ pub(super) fn read_with(limits: Limits, packets: &[Made]) -> (Vec<Observed>, Hyg
     let mut all = Vec::new();
     let mut emit = |observed: Observed| all.push(observed);
     for made in packets {
-        let frame = Frame {
-            at: Some(Time::from_unix_ns(made.at)),
-            link: LinkType(1),
-            captured: &made.frame,
-            wire_bytes: made.wire_bytes,
-        };
-        analyzer.frame(&frame, &mut emit);
+        analyzer.frame(&made.as_frame(), &mut emit);
     }
     analyzer.finish(&mut emit);
     all.sort_by_key(|observed| observed.number);

@@ -1,15 +1,19 @@
 //! What `wire` can be told.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::ColorChoice;
+use super::live::{FilterArgs, LiveArgs, metrics_address, window};
 
 /// Read TLS handshakes, resumption and where time went out of captured traffic
 ///
 /// Nothing is decrypted. Files are pcap or pcapng, plain or packed by gzip or zstd; - is standard
-/// input. Several are read one after the other, as one capture.
+/// input. Several are read one after the other, as one capture. With -i packets are taken from an
+/// interface as they pass; Ctrl-C ends that and shows the results, a second one ends at once.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = WIRE_HELP, args_conflicts_with_subcommands = true)]
 #[command(subcommand_negates_reqs = true)]
@@ -18,8 +22,26 @@ pub(in crate::cli) struct WireArgs {
     pub command: Option<WireCommand>,
 
     /// Captures, in the order in which they were made
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(
+        required_unless_present = "interface",
+        conflicts_with = "interface",
+        value_name = "FILE"
+    )]
     pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub live: LiveArgs,
+    /// Capture for so long: 60s, 5min, 2h
+    #[arg(long = "for", value_name = "TIME", value_parser = window, requires = "interface",
+          help_heading = "Live capture (Linux)")]
+    pub window: Option<Duration>,
+    /// Serve Prometheus metrics there meanwhile, at /metrics; a port alone is on 127.0.0.1
+    #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address, requires = "interface",
+          help_heading = "Live capture (Linux)")]
+    pub metrics: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub filter: FilterArgs,
 
     /// One JSON object per connection (NDJSON)
     #[arg(long, help_heading = "Output")]
@@ -37,6 +59,8 @@ Examples:
   firstbyte wire office.pcapng                servers, verdicts, connections
   tcpdump -w - port 443 | firstbyte wire -    from a pipe
   firstbyte wire --json day-*.pcap.gz | jq .handshake_time.server_ns
+  firstbyte wire -i eth0 --port 443 --for 60s live, for a minute
+  firstbyte wire -i eth0 --metrics 9464 --json >> connections.ndjson
 
 A file that is called diff is ./diff. Columns are explained in docs/wire.md, JSON in docs/formats.md.";
 
@@ -53,11 +77,23 @@ pub(in crate::cli) enum WireCommand {
 #[command(after_help = WIRE_DIFF_HELP)]
 pub(in crate::cli) struct WireDiffArgs {
     /// Capture of how it was; with --by or --group, the only one
-    #[arg(value_name = "BEFORE")]
-    pub before: PathBuf,
-    /// Capture of how it is
-    #[arg(value_name = "AFTER", required_unless_present_any = ["by", "group"])]
+    #[arg(value_name = "BEFORE", required_unless_present = "interface")]
+    pub before: Option<PathBuf>,
+    /// Capture of how it is; with -i, the live capture
+    #[arg(value_name = "AFTER", required_unless_present_any = ["by", "group", "interface"],
+          conflicts_with = "interface")]
     pub after: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub live: LiveArgs,
+    /// Capture for so long: 60s, 5min, 2h. Given twice, without BEFORE: two live captures, one after
+    /// the other
+    #[arg(long = "for", value_name = "TIME", value_parser = window, requires = "interface",
+          help_heading = "Live capture (Linux)")]
+    pub windows: Vec<Duration>,
+
+    #[command(flatten)]
+    pub filter: FilterArgs,
 
     /// Each server of one capture against all the others
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["after", "group"])]
@@ -86,6 +122,8 @@ const WIRE_DIFF_HELP: &str = "\
 Examples:
   firstbyte wire diff monday.pcapng tuesday.pcapng
   firstbyte wire diff --by server office.pcapng
+  firstbyte wire diff monday.pcapng -i eth0 --for 60s     now against then
+  firstbyte wire diff -i eth0 --for 60s --for 60s         two minutes
   firstbyte wire diff office.pcap --group 'a=node1*' --group 'b=10.0.0.7'
 
 What is tested, from when on it matters and what costs are: docs/wire.md, \"What

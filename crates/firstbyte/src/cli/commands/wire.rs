@@ -1,7 +1,10 @@
 //! `firstbyte wire FILE…`: what captured packets show of TLS.
 
 pub(in crate::cli) mod diff;
+mod live;
+mod metrics;
 
+use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -9,7 +12,7 @@ use firstbyte_core::passive::groups::Groups;
 use firstbyte_core::passive::{Analyzer, Limits, Observed};
 
 use crate::capture::{self, Ended};
-use crate::cli::args::{WireArgs, WireCommand};
+use crate::cli::args::{FilterArgs, WireArgs, WireCommand};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
 use crate::report::wire;
@@ -18,8 +21,14 @@ pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
     if let Some(WireCommand::Diff(diff)) = &args.command {
         return diff::run(diff);
     }
-    let mut analyzer = Analyzer::new(Limits { seed: seed(), ..Limits::default() });
+    let mut analyzer = analyzer(&args.filter)?;
     if args.json { lines(args, &mut analyzer) } else { tables(args, &mut analyzer) }
+}
+
+/// An analyzer of the packets that `filter` lets pass.
+fn analyzer(filter: &FilterArgs) -> Result<Analyzer, Problem> {
+    let limits = Limits { seed: seed(), ..Limits::default() };
+    Ok(Analyzer::new(limits).with_filter(live::filter(filter)?))
 }
 
 /// Packets may be made to collide in hash tables by who knows the seed.
@@ -29,15 +38,27 @@ fn seed() -> u64 {
 
 fn lines(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut failed: Option<io::Error> = None;
+    let failed: RefCell<Option<io::Error>> = RefCell::new(None);
+    let interface = args.live.interface.as_deref();
+    let mut all = 0;
     let mut emit = |observed: Observed| {
+        let mut failed = failed.borrow_mut();
         if failed.is_none() {
-            failed = wire::line(&observed, &mut out).err();
+            all += 1;
+            *failed = wire::line(&observed, &mut out).err();
+        }
+        // Who reads along wants each when it is over.
+        if failed.is_none() && interface.is_some() {
+            *failed = out.flush().err();
         }
     };
-    let code = read(args, analyzer, &mut emit);
-    if let Some(error) = failed {
+    let code = read(args, analyzer, &mut emit, &|| failed.borrow().is_some());
+    if let Some(error) = failed.into_inner() {
         return Err(Problem::output(&error));
+    }
+    if let Some(interface) = interface {
+        wire::capture_line(interface, all, analyzer.hygiene(), &mut out)
+            .map_err(|e| Problem::output(&e))?;
     }
     out.flush().map_err(|e| Problem::output(&e))?;
     terminal::note(wire::hygiene(analyzer.hygiene()).trim_end());
@@ -48,11 +69,12 @@ fn tables(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
     let mut groups = Groups::default();
     let mut shown: Vec<Observed> = Vec::new();
     let mut all = 0;
-    let code = read(args, analyzer, &mut |observed| {
+    let mut emit = |observed: Observed| {
         groups.add(&observed);
         all += 1;
         keep_first(&mut shown, observed, args.connections);
-    });
+    };
+    let code = read(args, analyzer, &mut emit, &|| false);
     shown.sort_unstable_by_key(|observed| observed.number);
     let style = terminal::style(args.color);
     let mut text = wire::hygiene(analyzer.hygiene());
@@ -73,12 +95,17 @@ fn keep_first(kept: &mut Vec<Observed>, observed: Observed, most: usize) {
     }
 }
 
-/// Reads all files. What could be read is given out, whatever comes after.
+/// Reads all files, or the interface, which ends when `is_over`. What could be read is given out, whatever
+/// comes after.
 fn read(
     args: &WireArgs,
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(Observed),
+    is_over: &dyn Fn() -> bool,
 ) -> Result<u8, Problem> {
+    if args.live.interface.is_some() {
+        return live::read(args, analyzer, emit, is_over);
+    }
     let mut code = Ok(exit::OK);
     for path in &args.files {
         match capture::read(path, analyzer, emit) {

@@ -18,6 +18,10 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
         let _ = write!(text, ", {:.3} s", last.since(first).as_secs_f64());
     }
     text.push('\n');
+    if let Some(dropped) = hygiene.dropped {
+        let what = "frames were dropped: the capture did not keep up";
+        let _ = writeln!(text, "  {:>9}  {what}", count(dropped));
+    }
     let findings = [
         (hygiene.duplicates, "copies of packets made by the capture were removed"),
         (hygiene.port_reuses, "times a port was used again: a new connection each"),
@@ -41,4 +45,14 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
         let _ = writeln!(text, "  {:>9}  {what}", count(number));
     }
     text
+}
+
+/// A live capture so far, in a line.
+pub fn live_line(hygiene: &Hygiene, connections: u64, handshakes_per_second: f64) -> String {
+    format!(
+        "{} packets  {} connections  {handshakes_per_second:.0} handshakes/s  {} dropped",
+        count(hygiene.frames),
+        count(connections),
+        count(hygiene.dropped.unwrap_or(0))
+    )
 }

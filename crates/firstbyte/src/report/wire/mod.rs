@@ -7,17 +7,18 @@
 mod connections;
 mod diff;
 mod hygiene;
+pub mod metrics;
 mod servers;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstbyte_core::document::ObservedRecord;
-use firstbyte_core::passive::Observed;
+use firstbyte_core::document::{CaptureRecord, ObservedRecord};
+use firstbyte_core::passive::{Hygiene, Observed};
 
 pub use connections::connections;
 pub use diff::diff;
-pub use hygiene::hygiene;
+pub use hygiene::{hygiene, live_line};
 pub use servers::servers;
 
 /// Writes a connection as one line of JSON.
@@ -26,6 +27,20 @@ pub use servers::servers;
 /// Those of `out`.
 pub fn line(observed: &Observed, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &ObservedRecord::of(observed))?;
+    out.write_all(b"\n")
+}
+
+/// Writes what a live capture read and lost as one line of JSON.
+///
+/// # Errors
+/// Those of `out`.
+pub fn capture_line(
+    interface: &str,
+    connections: u64,
+    hygiene: &Hygiene,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &CaptureRecord::of(interface, connections, hygiene))?;
     out.write_all(b"\n")
 }
 

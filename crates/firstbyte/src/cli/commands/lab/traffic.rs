@@ -11,7 +11,7 @@ use firstbyte_lab::{Lab, LabOptions, Scenario};
 use serde::Deserialize;
 
 use super::study::{in_lab, with_issuer};
-use crate::cli::args::StudyArgs;
+use crate::cli::args::{FilterArgs, StudyArgs};
 use crate::cli::commands::compare::Study;
 use crate::cli::commands::probe::setup_problem;
 use crate::cli::commands::wire::diff::{held, servers};
@@ -197,7 +197,7 @@ fn prober(url: &str, traffic: &Traffic, lab: &Lab) -> Result<(NetProber, Target)
 /// Says what the capture shows, and whether it is what is expected.
 fn judge(args: &StudyArgs, plan: &TrafficPlan, name: &str, capture: &Path) -> Result<u8, Problem> {
     let mut code = Ok(exit::OK);
-    let seen = servers(capture, &mut code)?;
+    let seen = servers(capture, &FilterArgs::default(), &mut code)?;
     code?;
     let [base, other] = plan.group.each_ref().map(|group| {
         let servers: Vec<&str> = group.servers.iter().map(String::as_str).collect();

@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use firstbyte_core::document::DifferenceRecord;
+use firstbyte_core::passive::Observed;
 use firstbyte_core::passive::diff::{Pair, Servers, changes};
-use firstbyte_core::passive::{Analyzer, Limits};
 
+use super::live::{self, Control, Window};
 use crate::capture;
-use crate::cli::args::WireDiffArgs;
+use crate::capture::live::Live;
+use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
 use crate::report::wire;
@@ -23,10 +25,10 @@ struct Compared {
 pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
     let groups = groups(&args.group)?;
     let mut code = Ok(exit::OK);
-    let before = servers(&args.before, &mut code)?;
-    let compared = match (&args.after, groups) {
+    let (before, after) = sides(args, groups.is_some(), &mut code)?;
+    let compared = match (after, groups) {
         (Some(after), _) => {
-            let (pairs, only) = Servers::pairs(&before, &servers(after, &mut code)?);
+            let (pairs, only) = Servers::pairs(&before, &after);
             Compared { pairs, only }
         }
         (None, Some([base, other])) => {
@@ -50,6 +52,88 @@ pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
         out.write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
     }
     code
+}
+
+/// What is compared: captures, live or not; one only, where its servers are compared with each other.
+fn sides(
+    args: &WireDiffArgs,
+    grouped: bool,
+    code: &mut Result<u8, Problem>,
+) -> Result<(Servers, Option<Servers>), Problem> {
+    let one = args.by.is_some() || grouped;
+    let filter = &args.filter;
+    let Some(options) = live::options(&args.live, filter)? else {
+        let Some(before) = &args.before else {
+            return Err(Problem::new(exit::USAGE, "there is no capture to compare"));
+        };
+        let before = servers(before, filter, code)?;
+        let after = args.after.as_ref().map(|after| servers(after, filter, code)).transpose()?;
+        return Ok((before, after));
+    };
+    let many = args.windows.len();
+    let file = match (&args.before, one, many) {
+        (Some(_), true, _) => {
+            return Err(Problem::new(
+                exit::USAGE,
+                "with --by or --group, give a file or -i, not both",
+            ));
+        }
+        (Some(file), false, 0 | 1) => Some(file),
+        (None, true, 0 | 1) | (None, false, 2) => None,
+        (None, false, _) => {
+            let text = "two live captures need their lengths: give --for twice";
+            return Err(Problem::new(exit::USAGE, text)
+                .hint("or give a capture of how it was: firstbyte wire diff BEFORE -i IFACE"));
+        }
+        _ => return Err(Problem::new(exit::USAGE, "--for is given too often")),
+    };
+    let control = Control::start(None)?;
+    let before = match file {
+        None => None,
+        Some(file) => {
+            // That it cannot be captured is told before a file is read for long.
+            drop(Live::open(&options).map_err(|error| live::problem(&error, exit::USAGE))?);
+            Some(servers(file, filter, code)?)
+        }
+    };
+    let mut capture = live::open(&options)?;
+    let mut windows = args.windows.iter().copied().map(Some).chain([None]);
+    let mut next = |code: &mut Result<u8, Problem>| {
+        let window = Window { length: windows.next().flatten(), control: &control };
+        live_servers(args, &mut capture, &window, code)
+    };
+    match before {
+        Some(before) => Ok((before, Some(next(code)?))),
+        None if one => Ok((next(code)?, None)),
+        None => {
+            let before = next(code)?;
+            if control.is_asked() {
+                let text = "interrupted before there was anything to compare with";
+                return Err(Problem::new(exit::INTERRUPTED, text));
+            }
+            Ok((before, Some(next(code)?)))
+        }
+    }
+}
+
+/// The connections of a live capture, by server.
+fn live_servers(
+    args: &WireDiffArgs,
+    capture: &mut Live,
+    window: &Window<'_>,
+    code: &mut Result<u8, Problem>,
+) -> Result<Servers, Problem> {
+    let mut analyzer = super::analyzer(&args.filter)?;
+    let mut servers = Servers::default();
+    let mut emit = |observed: Observed| servers.add(&observed);
+    match live::follow(capture, &mut analyzer, window, &mut emit, &mut |_| true) {
+        Ok(exit::OK) => {}
+        Ok(interrupted) => *code = Ok(interrupted),
+        Err(problem) => *code = Err(problem),
+    }
+    let name = args.live.interface.as_deref().unwrap_or_default();
+    terminal::note(&format!("{name}\n{}", wire::hygiene(analyzer.hygiene()).trim_end()));
+    Ok(servers)
 }
 
 /// A group of servers: what it is called, and patterns.
@@ -105,9 +189,10 @@ pub(in crate::cli) fn held(
 /// The connections of a capture, by server. What could be read counts, whatever comes after; `code` tells.
 pub(in crate::cli) fn servers(
     path: &Path,
+    filter: &FilterArgs,
     code: &mut Result<u8, Problem>,
 ) -> Result<Servers, Problem> {
-    let mut analyzer = Analyzer::new(Limits { seed: super::seed(), ..Limits::default() });
+    let mut analyzer = super::analyzer(filter)?;
     let mut servers = Servers::default();
     let ended = capture::read(path, &mut analyzer, &mut |observed| servers.add(&observed))
         .map_err(|error| Problem::new(exit::READ, error.to_string()))?;

@@ -1,0 +1,38 @@
+//! When frames were dropped by who captured, and which connections that may have touched.
+
+use super::{Doubts, Observed, Time};
+
+/// Intervals that are kept apart; then the last one grows.
+const MOST: usize = 64;
+
+/// Times within which frames were dropped, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Losses(Vec<(Time, Time)>);
+
+impl Losses {
+    pub(super) fn add(&mut self, from: Time, to: Time) {
+        let full = self.0.len() >= MOST;
+        match self.0.last_mut() {
+            Some((_, end)) if full || *end >= from => *end = to.max(*end),
+            _ => self.0.push((from, to)),
+        }
+    }
+
+    /// Marks a connection that was under way meanwhile; if its handshake was, that is in doubt too.
+    pub(super) fn mark(&self, observed: &mut Observed) {
+        if !self.within(observed.started, observed.last) {
+            return;
+        }
+        observed.doubts.add(Doubts::FRAMES_DROPPED);
+        let end = observed.flights.last().map_or(observed.last, |flight| flight.end);
+        if let Some(time) = &mut observed.handshake_time
+            && self.within(observed.started, end)
+        {
+            time.confident = false;
+        }
+    }
+
+    fn within(&self, first: Time, last: Time) -> bool {
+        self.0.iter().any(|(from, to)| *from <= last && first <= *to)
+    }
+}

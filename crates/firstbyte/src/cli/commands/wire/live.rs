@@ -1,0 +1,228 @@
+//! Captures on an interface: when they end, what is told meanwhile.
+//!
+//! In: what the user asked for. Out: connections, as they are over. Ctrl-C ends a capture, so that results are
+//! shown; a second one ends the process. It must not hold up the reading of packets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use firstbyte_core::passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
+use firstbyte_core::passive::{Analyzer, Observed};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::metrics::Endpoint;
+use crate::capture::live::{Follower, Live, LiveError, Options};
+use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
+use crate::cli::exit::{self, Problem};
+use crate::cli::progress::Watching;
+use crate::cli::terminal::{self, note};
+use crate::clock::Monotonic;
+use crate::report::wire;
+
+/// How often the line on the terminal changes.
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+const MEBIBYTE: usize = 1 << 20;
+
+/// The packets that are asked for.
+pub(super) fn filter(args: &FilterArgs) -> Result<Filter, Problem> {
+    Filter::new(&args.hosts, &args.ports).ok_or_else(|| {
+        let most = format!("at most {MOST_HOSTS} --host and {MOST_PORTS} --port can be given");
+        Problem::new(exit::USAGE, most)
+    })
+}
+
+/// What is to be captured; absent without an interface.
+pub(super) fn options(args: &LiveArgs, filter: &FilterArgs) -> Result<Option<Options>, Problem> {
+    let Some(interface) = args.interface.clone() else { return Ok(None) };
+    Ok(Some(Options {
+        interface,
+        filter: self::filter(filter)?,
+        snaplen: args.snaplen,
+        buffer_bytes: args.buffer as usize * MEBIBYTE,
+        promiscuous: !args.no_promiscuous_mode,
+    }))
+}
+
+/// A capture that is ready, and says so.
+pub(super) fn open(options: &Options) -> Result<Live, Problem> {
+    let live = Live::open(options).map_err(|error| problem(&error, exit::USAGE))?;
+    note(&format!("capturing on {}; Ctrl-C ends it", live.describe()));
+    Ok(live)
+}
+
+pub(super) fn problem(error: &LiveError, code: u8) -> Problem {
+    let problem = Problem::new(code, error.to_string());
+    match error.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// Whether the user wants an end; signals are looked after by a thread, and so is who asks for metrics.
+pub(super) struct Control {
+    asked: Arc<AtomicBool>,
+}
+
+impl Control {
+    pub(super) fn start(metrics: Option<Endpoint>) -> Result<Self, Problem> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let shared = Arc::clone(&asked);
+        let (ready, is_ready) = mpsc::channel();
+        let run = move || {
+            let runtime = match terminal::runtime() {
+                Ok(runtime) => runtime,
+                Err(problem) => return drop(ready.send(Err(problem))),
+            };
+            runtime.block_on(async {
+                let signals = signal(SignalKind::interrupt())
+                    .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
+                let (interrupt, terminate) = match signals {
+                    Ok(signals) => signals,
+                    Err(error) => {
+                        let text = format!("could not watch for Ctrl-C: {error}");
+                        return drop(ready.send(Err(Problem::new(exit::USAGE, text))));
+                    }
+                };
+                if let Some(metrics) = metrics {
+                    tokio::spawn(metrics.serve());
+                }
+                let _ = ready.send(Ok(()));
+                watch(interrupt, terminate, &shared).await;
+            });
+        };
+        let failed = |e: &dyn std::fmt::Display| {
+            Problem::new(exit::USAGE, format!("could not start a thread: {e}"))
+        };
+        std::thread::Builder::new().name("control".into()).spawn(run).map_err(|e| failed(&e))?;
+        is_ready.recv().map_err(|e| failed(&e))??;
+        Ok(Self { asked })
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// The first signal asks for an end, the second is one.
+async fn watch(mut interrupt: Signal, mut terminate: Signal, asked: &AtomicBool) {
+    for _ in 0..2 {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(exit::INTERRUPTED));
+        }
+    }
+}
+
+/// Reads the interface of `args` until its time is over, `is_over`, or the user ends it.
+pub(super) fn read(
+    args: &WireArgs,
+    analyzer: &mut Analyzer,
+    emit: &mut dyn FnMut(Observed),
+    is_over: &dyn Fn() -> bool,
+) -> Result<u8, Problem> {
+    let Some(options) = options(&args.live, &args.filter)? else { return Ok(exit::OK) };
+    let metrics = args.metrics.map(Endpoint::bind).transpose()?;
+    if let Some(metrics) = &metrics {
+        note(&format!("metrics at http://{}/metrics", metrics.address()));
+    }
+    let shared = metrics.as_ref().map(Endpoint::metrics);
+    let control = Control::start(metrics)?;
+    let mut live = open(&options)?;
+    let mut emit = |observed: Observed| {
+        if let Some(metrics) = &shared {
+            metrics.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(&observed);
+        }
+        emit(observed);
+    };
+    let mut goes_on = |analyzer: &Analyzer| {
+        if let Some(metrics) = &shared {
+            let mut metrics = metrics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            metrics.update(*analyzer.hygiene(), analyzer.live());
+        }
+        !is_over()
+    };
+    let window = Window { length: args.window, control: &control };
+    follow(&mut live, analyzer, &window, &mut emit, &mut goes_on)
+}
+
+/// For how long a capture goes on.
+pub(super) struct Window<'a> {
+    /// Until the user ends it, where there is none.
+    pub(super) length: Option<Duration>,
+    pub(super) control: &'a Control,
+}
+
+/// Follows `live` to the end of `window`, and gives out what is still under way then. The exit code is that
+/// of an interruption where the user ended it before its time.
+pub(super) fn follow(
+    live: &mut Live,
+    analyzer: &mut Analyzer,
+    window: &Window<'_>,
+    emit: &mut dyn FnMut(Observed),
+    goes_on: &mut dyn FnMut(&Analyzer) -> bool,
+) -> Result<u8, Problem> {
+    let begun = Monotonic::now();
+    let mut watcher = Watcher {
+        emit,
+        goes_on,
+        window,
+        begun,
+        shown: begun,
+        watching: Watching::new(),
+        connections: 0,
+        handshakes: 0,
+        handshakes_shown: 0,
+    };
+    let result = live.follow(analyzer, &mut watcher);
+    watcher.watching.finish();
+    analyzer.finish(watcher.emit);
+    // What was seen before it broke off is shown as well.
+    result.map_err(|error| problem(&error, exit::READ))?;
+    let interrupted = window.length.is_some() && window.control.is_asked();
+    Ok(if interrupted { exit::INTERRUPTED } else { exit::OK })
+}
+
+/// Follows a capture for a command.
+struct Watcher<'a> {
+    emit: &'a mut dyn FnMut(Observed),
+    goes_on: &'a mut dyn FnMut(&Analyzer) -> bool,
+    window: &'a Window<'a>,
+    begun: Monotonic,
+    shown: Monotonic,
+    watching: Watching,
+    connections: u64,
+    handshakes: u64,
+    handshakes_shown: u64,
+}
+
+impl Follower for Watcher<'_> {
+    fn connection(&mut self, observed: Observed) {
+        self.connections += 1;
+        let handshake = observed.tls.as_ref().and_then(|tls| tls.handshake);
+        self.handshakes += u64::from(handshake.is_some());
+        (self.emit)(observed);
+    }
+
+    fn goes_on(&mut self, analyzer: &Analyzer) -> bool {
+        let now = Monotonic::now();
+        let since = now.since(self.shown);
+        if since >= SHOW_EVERY {
+            self.shown = now;
+            let handshakes = self.handshakes - self.handshakes_shown;
+            self.handshakes_shown = self.handshakes;
+            let rate = handshakes as f64 / since.as_secs_f64();
+            self.watching.show(wire::live_line(
+                analyzer.hygiene(),
+                self.connections + analyzer.live() as u64,
+                rate,
+            ));
+        }
+        let is_over = self.window.length.is_some_and(|length| now.since(self.begun) >= length);
+        !is_over && !self.window.control.is_asked() && (self.goes_on)(analyzer)
+    }
+}

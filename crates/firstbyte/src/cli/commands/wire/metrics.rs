@@ -1,0 +1,113 @@
+//! Metrics over HTTP/1.1, for who collects them: `GET /metrics` and nothing else.
+//!
+//! Few askers at once, few bytes of each, little time: whoever may connect must not be able to disturb the
+//! capture. By hand, as one request is all that a connection carries.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::cli::exit::{self, Problem};
+use crate::probe::describe_io;
+use crate::report::wire::metrics::Metrics;
+
+const AT_ONCE: usize = 8;
+const REQUEST_BYTES: usize = 8 * 1024;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where metrics are served.
+pub(super) struct Endpoint {
+    listener: TcpListener,
+    address: SocketAddr,
+    metrics: Arc<Mutex<Metrics>>,
+}
+
+impl Endpoint {
+    pub(super) fn bind(at: SocketAddr) -> Result<Self, Problem> {
+        let bound = TcpListener::bind(at).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        });
+        let (listener, address) = bound.map_err(|error| {
+            let why = describe_io(&error);
+            let problem = Problem::new(exit::USAGE, format!("cannot serve metrics at {at}: {why}"));
+            match error.kind() {
+                io::ErrorKind::AddrInUse => problem.hint("another program has that port"),
+                _ => problem,
+            }
+        })?;
+        Ok(Self { listener, address, metrics: Arc::default() })
+    }
+
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What is served; to be kept up to date.
+    pub(super) fn metrics(&self) -> Arc<Mutex<Metrics>> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Serves for ever.
+    pub(super) async fn serve(self) {
+        let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) else { return };
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of descriptors: others have to go first.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let metrics = Arc::clone(&self.metrics);
+            tokio::spawn(async move {
+                // An asker that goes away or dawdles is its own loss.
+                let _ = timeout(PATIENCE, answer(stream, &metrics)).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, metrics: &Mutex<Metrics>) -> io::Result<()> {
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let read = stream.read(&mut piece).await?;
+        if read == 0 || request.len() + read > REQUEST_BYTES {
+            return Ok(());
+        }
+        request.extend_from_slice(&piece[..read]);
+    }
+    let line = String::from_utf8_lossy(&request);
+    let line = line.lines().next().unwrap_or_default();
+    let mut words = line.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap_or_default();
+    let (status, kind, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => {
+            let text = metrics.lock().unwrap_or_else(PoisonError::into_inner).text();
+            ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text)
+        }
+        ("GET" | "HEAD", _) => {
+            ("404 Not Found", "text/plain; charset=utf-8", "metrics are at /metrics\n".into())
+        }
+        _ => ("405 Method Not Allowed\r\nallow: GET, HEAD", "text/plain", String::new()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    if method != "HEAD" {
+        stream.write_all(body.as_bytes()).await?;
+    }
+    stream.shutdown().await
+}
