@@ -14,6 +14,7 @@ mod flights;
 #[allow(dead_code, reason = "shared with the benchmark, which looks at medians")]
 #[path = "../../benches/predict/grid.rs"]
 mod grid;
+mod live;
 mod predictions;
 mod processes;
 mod quic;
