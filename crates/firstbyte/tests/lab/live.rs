@@ -142,3 +142,38 @@ fn windows_all_interfaces_and_loopback() {
     assert!(refused.starts_with("error: lo: not permitted to capture\nhint: "), "{refused}");
     assert!(refused.contains("CAP_NET_RAW"), "{refused}");
 }
+
+#[test]
+fn drops_are_counted_and_mark_the_connections_they_may_have_touched() {
+    let _alone = alone();
+    let scene = Scene::new(LINKS);
+    let script = format!(
+        r#"{AWAIT}
+        "$FIRSTBYTE" wire -i eth0 --port 443 --buffer 1 --json >live 2>notes &
+        live=$!
+        await notes capturing
+        "$FIRSTBYTE" --json -n 3 -4 https://server.test/ >/dev/null
+        sleep 1
+        kill -STOP $live
+        "$FIRSTBYTE" --json -n 20 -4 https://server.test/ >/dev/null
+        kill -CONT $live
+        sleep 1
+        kill -INT $live
+        wait $live"#
+    );
+    let (code, _, stderr) = in_lab(&scene, &script);
+    assert_eq!(code, 0, "{stderr}");
+    let (live, capture) = connections(&read(&scene, "live"));
+    let dropped = capture.unwrap()["dropped_frames"].as_u64().unwrap();
+    assert!(dropped > 100, "{dropped}");
+    assert!(read(&scene, "notes").contains("frames were dropped"));
+    let mut by_time: Vec<&Value> = live.values().collect();
+    by_time.sort_by_key(|connection| connection["started_unix_ns"].as_i64());
+    let marked = |connection: &Value| {
+        connection["doubts"].as_array().unwrap().iter().any(|doubt| doubt == "frames-dropped")
+    };
+    assert!(by_time.len() > 3, "{}", by_time.len());
+    assert!(by_time[..3].iter().all(|connection| !marked(connection)));
+    assert!(by_time[4..].iter().all(|connection| marked(connection)));
+    assert!(by_time.last().is_some_and(|connection| marked(connection)));
+}

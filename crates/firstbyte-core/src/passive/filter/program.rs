@@ -62,7 +62,6 @@ const TCP_AND_UDP: [u32; 2] = [6, 17];
 enum Label {
     Accept,
     Drop,
-    Tag(usize),
     V4,
     V4Header,
     V4Host,
@@ -145,21 +144,17 @@ impl Filter {
 
     /// To the IP header; X is where the type is.
     fn link(&self, begin: Begin, asm: &mut Assembler) {
-        match begin {
-            Begin::Ethernet => asm.put(LOAD_X, 12),
-            Begin::Cooked => {
-                asm.put(LOAD_X, 0);
-                asm.put(LOAD_HALF_AT, PROTOCOL);
-                asm.jump_if(IF_EQUAL, IPV4, Label::V4Header);
-                asm.jump_if(IF_EQUAL, IPV6, Label::V6Header);
-                // Behind the tag's identifier is the next type.
-                asm.put(LOAD_X, 2);
-                VLAN_TYPES.iter().for_each(|kind| asm.jump_if(IF_EQUAL, *kind, Label::Tag(0)));
-                asm.jump(Label::Drop);
-            }
+        if begin == Begin::Cooked {
+            asm.put(LOAD_X, 0);
+            asm.put(LOAD_HALF_AT, PROTOCOL);
+            asm.jump_if(IF_EQUAL, IPV4, Label::V4Header);
+            asm.jump_if(IF_EQUAL, IPV6, Label::V6Header);
+            // Kernels differ in where such a packet begins: at the tag or behind it.
+            VLAN_TYPES.iter().for_each(|kind| asm.jump_if(IF_EQUAL, *kind, Label::Accept));
+            return asm.jump(Label::Drop);
         }
+        asm.put(LOAD_X, 12);
         for tag in 0..=TAGS {
-            asm.here(Label::Tag(tag));
             asm.put(LOAD_HALF, 0);
             asm.jump_if(IF_EQUAL, IPV4, Label::V4);
             asm.jump_if(IF_EQUAL, IPV6, Label::V6);

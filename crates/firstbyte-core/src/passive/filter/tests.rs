@@ -206,7 +206,7 @@ proptest! {
         let protocol = u32::from(u16::from_be_bytes([frame[12], frame[13]]));
         let whole = run(&filter.program(Begin::Ethernet, 1), &frame, 0);
         let cooked = run(&filter.program(Begin::Cooked, 1), &frame[14..], protocol);
-        prop_assert!(whole == cooked || made.tags > 4);
+        prop_assert!(whole == cooked || made.tags > 0 && cooked != 0);
     }
 
     #[test]

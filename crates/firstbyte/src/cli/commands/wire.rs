@@ -56,6 +56,9 @@ fn lines(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
     if let Some(error) = failed.into_inner() {
         return Err(Problem::output(&error));
     }
+    if never_began(args, analyzer) {
+        return code;
+    }
     if let Some(interface) = interface {
         wire::capture_line(interface, all, analyzer.hygiene(), &mut out)
             .map_err(|e| Problem::output(&e))?;
@@ -75,6 +78,9 @@ fn tables(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
         keep_first(&mut shown, observed, args.connections);
     };
     let code = read(args, analyzer, &mut emit, &|| false);
+    if never_began(args, analyzer) {
+        return code;
+    }
     shown.sort_unstable_by_key(|observed| observed.number);
     let style = terminal::style(args.color);
     let mut text = wire::hygiene(analyzer.hygiene());
@@ -86,6 +92,11 @@ fn tables(args: &WireArgs, analyzer: &mut Analyzer) -> Result<u8, Problem> {
     }
     io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
     code
+}
+
+/// A live capture that could not be begun has no results, not even empty ones.
+const fn never_began(args: &WireArgs, analyzer: &Analyzer) -> bool {
+    args.live.interface.is_some() && analyzer.hygiene().dropped.is_none()
 }
 
 /// Keeps the `most` connections that began first.
