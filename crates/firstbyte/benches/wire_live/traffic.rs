@@ -1,42 +1,36 @@
-//! Many connections on loopback, opened at a fixed pace.
+//! Many connections to the lab's server, opened at a fixed pace.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use firstbyte::clock::Monotonic;
-use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
-use firstbyte_lab::ca::Ca;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 
-const NAME: &str = "bench.test";
+/// The server of the scenario `quiet`.
+const NAME: &str = "server.quiet.test";
+/// Where it is. Two addresses: the client's ports towards one would not do for a minute.
+const ADDRESSES: [&str; 2] = ["198.51.100.1:443", "[2001:db8:0:2::1]:443"];
 /// Above the bar, so that a pause can be made up for.
 const PER_SECOND: f64 = 900.0;
-/// Each visits an address of its own: the ports of one would not do for a minute.
-const VISITORS: u8 = 4;
+const VISITORS: usize = 4;
 
-pub(crate) struct Server {
-    _handle: Handle,
-    port: u16,
+/// Who opens connections.
+pub(crate) struct Visitors {
     roots: RootCertStore,
 }
 
-impl Server {
-    pub(crate) fn start(port: u16) -> Self {
-        let ca = Ca::new().unwrap();
-        let config = Config::new(ca.issue(&[NAME.to_owned()]).unwrap());
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
-        let listeners = Listeners { https: vec![listener], ..Listeners::default() };
-        let handle = spawn(config, listeners).unwrap();
+impl Visitors {
+    /// Such that trust the lab's servers.
+    pub(crate) fn new() -> Self {
         let mut roots = RootCertStore::empty();
-        let root = rustls::pki_types::CertificateDer::from_pem_slice(ca.root_pem().as_bytes());
-        roots.add(root.unwrap()).unwrap();
-        Self { _handle: handle, port, roots }
+        let found = rustls_native_certs::load_native_certs();
+        assert!(roots.add_parsable_certificates(found.certs).0 > 0);
+        Self { roots }
     }
 
     /// Opens so many connections, with an exchange each; how long that took, seconds.
@@ -46,12 +40,11 @@ impl Server {
             for visitor in 0..VISITORS {
                 scope.spawn(move || {
                     let configs = self.configs();
-                    let mine = (usize::from(visitor)..connections).step_by(VISITORS.into());
+                    let to: SocketAddr = ADDRESSES[visitor % ADDRESSES.len()].parse().unwrap();
+                    let mine = (visitor..connections).step_by(VISITORS);
                     for (turn, number) in mine.enumerate() {
                         let due = Duration::from_secs_f64(number as f64 / PER_SECOND);
                         thread::sleep(due.saturating_sub(Monotonic::now().since(begun)));
-                        let address = Ipv4Addr::new(127, 0, 0, 1 + visitor);
-                        let to = SocketAddr::from((address, self.port));
                         visit(to, &configs[turn % configs.len()]);
                     }
                 });
@@ -83,7 +76,9 @@ fn visit(to: SocketAddr, config: &Arc<ClientConfig>) {
     let mut tcp = TcpStream::connect(to).unwrap();
     tcp.set_nodelay(true).unwrap();
     let mut stream = Stream::new(&mut tls, &mut tcp);
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: server.quiet.test\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut response = Vec::new();
     stream.read_to_end(&mut response).unwrap();
     assert!(response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));

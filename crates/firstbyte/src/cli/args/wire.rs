@@ -59,7 +59,7 @@ Examples:
   firstbyte wire office.pcapng                servers, verdicts, connections
   tcpdump -w - port 443 | firstbyte wire -    from a pipe
   firstbyte wire --json day-*.pcap.gz | jq .handshake_time.server_ns
-  firstbyte wire -i eth0 --port 443 --for 60s live, for a minute
+  firstbyte wire -i eth0 --for 60s            live, for a minute
   firstbyte wire -i eth0 --metrics 9464 --json >> connections.ndjson
 
 A file that is called diff is ./diff. Columns are explained in docs/wire.md, JSON in docs/formats.md.";
@@ -84,6 +84,14 @@ pub(in crate::cli) struct WireDiffArgs {
           conflicts_with = "interface")]
     pub after: Option<PathBuf>,
 
+    /// Each server of one capture against all the others
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["after", "group"])]
+    pub by: Option<WireDiffBy>,
+    /// Servers of one capture that belong together, twice: what it should be like, and what is held
+    /// against that. A server is a name, in which * stands for any letters, an address, or ADDRESS:PORT
+    #[arg(long, value_name = "NAME=SERVER,…", conflicts_with = "after")]
+    pub group: Vec<String>,
+
     #[command(flatten)]
     pub live: LiveArgs,
     /// Capture for so long: 60s, 5min, 2h. Given twice, without BEFORE: two live captures, one after
@@ -94,14 +102,6 @@ pub(in crate::cli) struct WireDiffArgs {
 
     #[command(flatten)]
     pub filter: FilterArgs,
-
-    /// Each server of one capture against all the others
-    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["after", "group"])]
-    pub by: Option<WireDiffBy>,
-    /// Servers of one capture that belong together, twice: what it should be like, and what is held
-    /// against that. A server is a name, in which * stands for any letters, an address, or ADDRESS:PORT
-    #[arg(long, value_name = "NAME=SERVER,…", conflicts_with = "after")]
-    pub group: Vec<String>,
 
     /// One JSON object
     #[arg(long, help_heading = "Output")]
