@@ -169,11 +169,14 @@ fn drops_are_counted_and_mark_the_connections_they_may_have_touched() {
     assert!(read(&scene, "notes").contains("frames were dropped"));
     let mut by_time: Vec<&Value> = live.values().collect();
     by_time.sort_by_key(|connection| connection["started_unix_ns"].as_i64());
-    let marked = |connection: &Value| {
-        connection["doubts"].as_array().unwrap().iter().any(|doubt| doubt == "frames-dropped")
+    let has = |connection: &Value, name: &str| {
+        connection["doubts"].as_array().unwrap().iter().any(|doubt| doubt == name)
     };
+    let marked = |connection: &&Value| has(connection, "frames-dropped");
     assert!(by_time.len() > 3, "{}", by_time.len());
-    assert!(by_time[..3].iter().all(|connection| !marked(connection)));
-    assert!(by_time[4..].iter().all(|connection| marked(connection)));
-    assert!(by_time.last().is_some_and(|connection| marked(connection)));
+    assert!(!by_time[..3].iter().any(marked));
+    // The last of them may be seen to end after the gap, and not before it.
+    let known = |connection: &&Value| marked(connection) || has(connection, "mid-stream");
+    assert!(by_time[4..].iter().all(known));
+    assert!(by_time.iter().any(marked));
 }
