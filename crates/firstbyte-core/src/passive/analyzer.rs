@@ -77,6 +77,8 @@ pub struct Analyzer {
     tcp: tcp::Connections,
     quic: quic::Connections,
     last: Option<Time>,
+    /// The connection that the last frame belongs to.
+    latest: Option<u64>,
 }
 
 /// Frames this much older than the one before were reordered; older ones say that the clock was set.
@@ -94,6 +96,7 @@ impl Analyzer {
             tcp: tcp::Connections::new(limits),
             quic: quic::Connections::new(limits),
             last: None,
+            latest: None,
         }
     }
 
@@ -113,8 +116,20 @@ impl Analyzer {
         self.tcp.live() + self.quic.live()
     }
 
+    /// Connections seen so far, those that are not given out among them.
+    pub const fn connections(&self) -> u64 {
+        self.numbers
+    }
+
+    /// The number of the connection that the last frame belongs to, as far as it is known: a fragment
+    /// belongs to none until the last piece of its datagram is there.
+    pub const fn latest(&self) -> Option<u64> {
+        self.latest
+    }
+
     /// The next frame; `emit` is given every connection that ends with it.
     pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(Observed)) {
+        self.latest = None;
         if !self.filter.passes(frame.link, frame.captured, frame.wire_bytes) {
             return;
         }
@@ -186,6 +201,7 @@ impl Analyzer {
                 }
                 let mut out = Output { hygiene, numbers, losses, emit };
                 self.tcp.segment(at, packet, &segment, &mut out);
+                self.latest = self.tcp.latest();
             }
             Transport::Udp(payload) => {
                 hygiene.udp_packets += 1;
@@ -195,6 +211,7 @@ impl Analyzer {
                 let (source, destination) = (packet.source, packet.destination);
                 let mut out = Output { hygiene, numbers, losses, emit };
                 self.quic.datagram(&Datagram { at, source, destination, payload }, &mut out);
+                self.latest = self.quic.latest();
             }
         }
     }

@@ -2,16 +2,22 @@
 //!
 //! In: an [`Observed`]. Out: a [`Connection`] as the client saw it: what the client sent left half of the
 //! round trip between client and tap before the tap saw it, and what the server sent arrived half of it
-//! after. Only the first exchange is in it, as everywhere in the model. Nothing of it is stored.
+//! after. Only the first exchange is in it, as everywhere in the model. Nothing of it is stored. What is
+//! encrypted has no names: whatever it is taken for, it is [`ENCRYPTED_RECORDS`], or packets of QUIC.
 
 use std::time::Duration;
 
-use super::observed::{Ending, Exchange, Observed, TlsSeen};
+use super::observed::{Ending, Exchange, Message, Observed, QuicSeen, TlsSeen};
 use super::{Carrier, Time, names};
 use crate::timeline::{
     Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
-    Facts, Failure, Flight, Mark, Offset, PhaseName, Stamp, TcpFacts, TlsFacts,
+    Facts, Failure, Flight, Mark, Offset, PhaseName, QuicFacts, Stamp, TcpFacts, TlsFacts,
 };
+
+/// What stands for the messages of a flight that nobody on the path can read.
+pub const ENCRYPTED_RECORDS: &str = "encrypted records";
+/// The same over QUIC.
+pub const ENCRYPTED_PACKETS: &str = "encrypted packets";
 
 /// A connection as its client saw it.
 pub fn connection(observed: &Observed) -> Connection {
@@ -65,11 +71,14 @@ impl<'a> View<'a> {
             }
         };
         let tcp = observed.carrier == Carrier::Tcp;
-        set(Mark::ConnectStart, observed.opening[0].filter(|_| tcp), Sent);
+        set(Mark::ConnectStart, observed.opening[0], Sent);
         set(Mark::TcpConnected, observed.opening[1].filter(|_| tcp), Received);
         let Some(tls) = &observed.tls else { return };
-        let begin = observed.opening[1].filter(|_| tcp);
-        set(Mark::SecureConnectionStart, begin, Received);
+        // Over QUIC there is nothing to be open before.
+        match observed.carrier {
+            Carrier::Tcp => set(Mark::SecureConnectionStart, observed.opening[1], Received),
+            Carrier::Quic => set(Mark::SecureConnectionStart, observed.opening[0], Sent),
+        }
         if tls.complete
             && let Some(last) = observed.flights.last()
         {
@@ -103,7 +112,7 @@ impl<'a> View<'a> {
     fn flights(&self, connection: &mut Connection) {
         for flight in &self.observed.flights {
             let direction = if flight.by_client { Direction::Sent } else { Direction::Received };
-            let messages = flight.messages.iter().map(|name| (*name).to_owned()).collect();
+            let messages = self.named(&flight.messages);
             let chunks = self.chunks(flight.start, flight.end, flight.bytes, direction);
             connection.flights.push(Flight { direction, chunks, messages });
         }
@@ -121,10 +130,26 @@ impl<'a> View<'a> {
         }
         if let (Some(start), Some(end)) = (first.response_start, first.response_end) {
             let chunks = self.chunks(start, end, first.response_bytes, Direction::Received);
-            let messages = vec!["(response)".to_owned()];
+            let messages = Vec::new();
             connection.flights.push(Flight { direction: Direction::Received, chunks, messages });
         }
         connection.flights.sort_by_key(Flight::first);
+    }
+
+    /// What is in a flight; all that is encrypted under one name.
+    fn named(&self, messages: &[Message]) -> Vec<String> {
+        let encrypted = match self.observed.carrier {
+            Carrier::Tcp => ENCRYPTED_RECORDS,
+            Carrier::Quic => ENCRYPTED_PACKETS,
+        };
+        let mut names: Vec<String> = Vec::new();
+        for message in messages {
+            let name = if message.starts_with('{') { encrypted } else { message };
+            if name != encrypted || names.iter().all(|earlier| earlier != encrypted) {
+                names.push(name.to_owned());
+            }
+        }
+        names
     }
 
     /// Only a flight's begin, its end and its length are kept: its bytes are counted at the end.
@@ -175,8 +200,22 @@ fn facts(observed: &Observed) -> Facts {
         remote: Some(observed.server.socket_addr()),
         local: Some(observed.client.socket_addr()),
         tcp: (observed.carrier == Carrier::Tcp).then_some(tcp),
+        quic: observed.quic.as_deref().map(|quic| quic_facts(observed, quic)),
         tls: observed.tls.as_deref().map(tls_facts),
         ..Facts::default()
+    }
+}
+
+fn quic_facts(observed: &Observed, quic: &QuicSeen) -> QuicFacts {
+    QuicFacts {
+        version: quic.version.map(names::quic_version),
+        min_rtt: observed.round_trips.path(),
+        datagrams_sent: observed.sent.packets,
+        datagrams_received: observed.received.packets,
+        retry: quic.retries > 0,
+        bytes_before_validation: quic.unvalidated_bytes,
+        amplification_stall: quic.limit_stall,
+        ..QuicFacts::default()
     }
 }
 

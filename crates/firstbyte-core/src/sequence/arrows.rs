@@ -176,7 +176,8 @@ impl Drawing<'_> {
             arrived,
             spread: last.since(first),
             bytes: Some(chunks.iter().map(|chunk| chunk.bytes).sum()),
-            chunks: chunks.len(),
+            // One without bytes says only when the burst began.
+            chunks: chunks.iter().filter(|chunk| chunk.bytes > 0).count().max(1),
         }
     }
 }

@@ -260,7 +260,8 @@ fn mss(connection: &Connection) -> u64 {
     u64::from(mss.unwrap_or(536))
 }
 
-/// The gaps between those of `chunks` that lie within `from..=to`.
+/// The gaps between those of `chunks` that lie within `from..=to`. Behind a chunk without bytes there is none:
+/// it says when a run of bytes began, and what came when until its end is not known.
 fn gaps<'a>(
     chunks: impl IntoIterator<Item = &'a Chunk>,
     mss: u64,
@@ -269,18 +270,18 @@ fn gaps<'a>(
 ) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut arrived = 0;
-    let mut previous: Option<Offset> = None;
+    let mut previous: Option<&Chunk> = None;
     for chunk in chunks {
         let at = chunk.stamp.at;
         if at < from || at > to {
             continue;
         }
-        if let Some(previous) = previous {
-            let (length, after_segment) = (at.since(previous), arrived >= mss);
+        if let Some(previous) = previous.filter(|previous| previous.bytes > 0) {
+            let (length, after_segment) = (at.since(previous.stamp.at), arrived >= mss);
             gaps.push(Gap { length, end: at, after_segment });
         }
         arrived += chunk.bytes;
-        previous = Some(at);
+        previous = Some(chunk);
     }
     gaps
 }

@@ -5,6 +5,7 @@
 //! are files and buffers. One thread reads and unpacks, the caller's analyses. A file that ends or breaks in the middle is read up to there, and that is told.
 
 mod ahead;
+pub mod write;
 
 pub mod live;
 
@@ -13,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::pcap::{CaptureError, Read, Reader};
+use firstbyte_core::passive::pcap::{CaptureError, Frame, Read, Reader};
 use firstbyte_core::passive::{Analyzer, Observed};
 
 use ahead::{Ahead, Piece};
@@ -104,23 +105,30 @@ pub fn read(
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(Observed),
 ) -> Result<Ended, CaptureFileError> {
+    for_each(path, &mut |frame| analyzer.frame(frame, emit))
+}
+
+/// Hands all frames of the file at `path` to `each`.
+///
+/// # Errors
+/// The file cannot be opened or read, or is no capture.
+pub fn for_each(path: &Path, each: &mut impl FnMut(&Frame<'_>)) -> Result<Ended, CaptureFileError> {
     let open = |error| CaptureFileError::Open { path: path.to_owned(), error };
     if path == Path::new("-") {
-        return unpacked(path, io::stdin(), analyzer, emit);
+        return unpacked(path, io::stdin(), each);
     }
     let file = File::open(path).map_err(open)?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
     }
-    unpacked(path, file, analyzer, emit)
+    unpacked(path, file, each)
 }
 
 /// Unpacks what is packed, as its first bytes say.
 fn unpacked(
     path: &Path,
     mut source: impl io::Read + Send + 'static,
-    analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    each: &mut impl FnMut(&Frame<'_>),
 ) -> Result<Ended, CaptureFileError> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -131,12 +139,12 @@ fn unpacked(
     let packed_zstd = magic.starts_with(&ZSTD);
     let whole = io::Cursor::new(magic).chain(source);
     if packed_gzip {
-        frames(path, flate2::read::MultiGzDecoder::new(whole), true, analyzer, emit)
+        frames(path, flate2::read::MultiGzDecoder::new(whole), true, each)
     } else if packed_zstd {
         let decoder = zstd::Decoder::new(whole).map_err(read)?;
-        frames(path, decoder, true, analyzer, emit)
+        frames(path, decoder, true, each)
     } else {
-        frames(path, whole, false, analyzer, emit)
+        frames(path, whole, false, each)
     }
 }
 
@@ -144,8 +152,7 @@ fn frames(
     path: &Path,
     source: impl io::Read + Send + 'static,
     packed: bool,
-    analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    each: &mut impl FnMut(&Frame<'_>),
 ) -> Result<Ended, CaptureFileError> {
     let failed = |offset, error| CaptureFileError::Read { path: path.to_owned(), offset, error };
     let ahead = Ahead::of(source, packed).map_err(|error| failed(0, error))?;
@@ -172,7 +179,7 @@ fn frames(
             let input = if from_across { &across[..] } else { rest };
             let used = match reader.read(input) {
                 Ok(Read::Frame { frame, bytes }) => {
-                    analyzer.frame(&frame, emit);
+                    each(&frame);
                     bytes
                 }
                 Ok(Read::Skipped { bytes }) => bytes,

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::ahead::PIECE;
 use super::{CaptureFileError, Ended, frames, unpacked};
+use firstbyte_core::passive::pcap::Frame;
 
 /// A SYN from a port of its own, in an Ethernet frame of `bytes`.
 fn syn(port: u16, bytes: usize) -> Vec<u8> {
@@ -62,7 +63,10 @@ fn in_pieces(bytes: &[u8], piece: usize, packed: bool, fails: bool) -> Outcome {
         }
     }
     let source = Slow(bytes.to_vec(), 0, piece, fails);
-    outcome(|analyzer, emit| frames(Path::new("x.pcap"), source, packed, analyzer, emit))
+    outcome(|analyzer, emit| {
+        let mut each = |frame: &Frame<'_>| analyzer.frame(frame, emit);
+        frames(Path::new("x.pcap"), source, packed, &mut each)
+    })
 }
 
 proptest! {
@@ -112,7 +116,9 @@ fn packed_files_are_what_is_in_them() {
     let zstd = zstd::encode_all(&bytes[..], 1).unwrap();
     for packed in [gzip.finish().unwrap(), zstd] {
         let source = io::Cursor::new(packed);
-        let read = outcome(|analyzer, emit| unpacked(Path::new("x.gz"), source, analyzer, emit));
+        let read = outcome(|analyzer, emit| {
+            unpacked(Path::new("x.gz"), source, &mut |frame| analyzer.frame(frame, emit))
+        });
         assert_eq!(read, plain);
     }
 }

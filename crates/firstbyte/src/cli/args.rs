@@ -14,7 +14,7 @@ pub(super) use explain::ExplainArgs;
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
-pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
+pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs, WireSession};
 
 /// Where did the time before the first byte go?
 ///
@@ -64,7 +64,7 @@ pub(super) enum Command {
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
     Serve(Box<ServeArgs>),
-    Wire(WireArgs),
+    Wire(Box<WireArgs>),
 }
 
 /// Flags mean what they mean to curl.

@@ -14,7 +14,7 @@ mod simulated;
 
 pub use cost::{Cost, FullAndShort};
 pub use seen::Side;
-pub use servers::{Pair, Servers};
+pub use servers::{Pair, Servers, is_server};
 
 use super::observed::CertificateKey;
 use crate::stats::{ALPHA, Estimate, holm};

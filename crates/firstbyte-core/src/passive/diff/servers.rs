@@ -129,6 +129,12 @@ fn matches(pattern: &str, server: Endpoint, names: &BTreeSet<Box<str>>) -> bool 
     is_like(pattern, &address.to_string()) || names.iter().any(|name| is_like(pattern, name))
 }
 
+/// Whether a pattern names the server of `observed`, as in [`Servers::group`].
+pub fn is_server(pattern: &str, observed: &Observed) -> bool {
+    let sni = observed.tls.as_ref().and_then(|tls| tls.sni.clone());
+    matches(pattern, observed.server, &sni.into_iter().collect())
+}
+
 fn is_like(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

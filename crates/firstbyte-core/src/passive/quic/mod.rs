@@ -66,6 +66,8 @@ pub(super) struct Connections {
     held: usize,
     limits: Limits,
     scratch: Vec<u8>,
+    /// The connection that the last datagram belongs to.
+    latest: Option<u64>,
 }
 
 impl Connections {
@@ -80,6 +82,7 @@ impl Connections {
             held: 0,
             limits,
             scratch: Vec::new(),
+            latest: None,
         }
     }
 
@@ -87,8 +90,14 @@ impl Connections {
         self.entries.len() - self.free.len()
     }
 
+    /// The number of the connection that the last datagram belongs to.
+    pub(super) const fn latest(&self) -> Option<u64> {
+        self.latest
+    }
+
     /// The next datagram.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Output<'_>) {
+        self.latest = None;
         let bytes = datagram.payload.captured;
         let (key, side) = Key::of(datagram.source, datagram.destination);
         let first = packet::packets(datagram.payload).next();
@@ -220,6 +229,7 @@ impl Connections {
     fn deliver(&mut self, slot: Slot, side: Side, datagram: &Datagram<'_>, out: &mut Output<'_>) {
         let Some(Some(entry)) = self.entries.get_mut(slot as usize) else { return };
         let connection = &mut entry.connection;
+        self.latest = Some(connection.number);
         let before = connection.held();
         let room = self.limits.held_bytes.saturating_sub(self.held);
         let (at, payload) = (datagram.at, datagram.payload);

@@ -35,6 +35,8 @@ pub(super) struct Connections {
     half_open_count: usize,
     held: usize,
     packets: u64,
+    /// The connection that the last segment belongs to.
+    latest: Option<u64>,
 }
 
 impl Connections {
@@ -46,11 +48,17 @@ impl Connections {
             half_open_count: 0,
             held: 0,
             packets: 0,
+            latest: None,
         }
     }
 
     pub(super) fn live(&self) -> usize {
         self.table.len()
+    }
+
+    /// The number of the connection that the last segment belongs to.
+    pub(super) const fn latest(&self) -> Option<u64> {
+        self.latest
     }
 
     /// The next segment.
@@ -63,6 +71,7 @@ impl Connections {
         out: &mut Output<'_>,
     ) {
         self.packets += 1;
+        self.latest = None;
         if self.packets.is_multiple_of(SWEEP_EVERY) {
             self.sweep(at, out);
         }
@@ -86,6 +95,7 @@ impl Connections {
             }
         };
         let Some(flow) = self.table.touch(slot, at) else { return };
+        self.latest = Some(flow.number());
         let was_half_open = flow.is_half_open();
         let taken = flow.segment(at, side, packet, segment, out.hygiene);
         if was_half_open && !flow.is_half_open() {

@@ -2,7 +2,8 @@
 
 use super::made::conversation13;
 use super::{ms, only};
-use crate::passive::model::connection;
+use crate::passive::model::{ENCRYPTED_RECORDS, connection};
+use crate::sequence::{Arrow, Sequence};
 use crate::split::Split;
 use crate::timeline::{Handshake, Mark};
 
@@ -27,4 +28,19 @@ fn the_split_of_the_model_is_what_was_put_in() {
         split.parts.sum(),
         split.phases.iter().map(|p| p.phase.end.since(p.phase.start)).sum::<std::time::Duration>()
     );
+}
+
+/// What cannot be read has no name, and the diagram has every byte of the flights.
+#[test]
+fn what_is_encrypted_is_not_named() {
+    let observed = only(&conversation13(false, 1_400).packets);
+    let sequence = Sequence::of(&connection(&observed));
+    let names: Vec<String> = sequence.arrows.iter().map(|a| a.messages.join(", ")).collect();
+    assert!(names.iter().any(|name| name == "ClientHello"), "{names:?}");
+    assert!(names.iter().any(|name| name.contains(ENCRYPTED_RECORDS)), "{names:?}");
+    assert!(names.iter().all(|name| !name.contains('{')), "{names:?}");
+    let drawn: u64 = sequence.arrows.iter().filter_map(Arrow::bytes).sum();
+    let first = observed.exchanges.first[0];
+    let seen: u64 = observed.flights.iter().map(|flight| flight.bytes).sum();
+    assert_eq!(drawn, seen + first.request_bytes + first.response_bytes);
 }

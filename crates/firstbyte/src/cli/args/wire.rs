@@ -43,15 +43,87 @@ pub(in crate::cli) struct WireArgs {
     #[command(flatten)]
     pub filter: FilterArgs,
 
+    /// Show connection N, the number in the table's first column, as a sequence diagram, with all that
+    /// is known of it; with --html draw it there too, with --pcap-out write only its packets. Can be
+    /// given several times
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "interface",
+        help_heading = "Which connections"
+    )]
+    pub flow: Vec<u64>,
+    /// Only connections to this server: a name, in which * stands for any letters, an address, or
+    /// ADDRESS:PORT. Can be given several times
+    #[arg(
+        long,
+        value_name = "SERVER",
+        conflicts_with = "interface",
+        help_heading = "Which connections"
+    )]
+    pub server: Vec<String>,
+    /// Only connections whose handshake was so. Can be given several times
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        conflicts_with = "interface",
+        help_heading = "Which connections"
+    )]
+    pub session: Vec<WireSession>,
+
     /// One JSON object per connection (NDJSON)
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// One row per connection, as CSV
+    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// One row per connection, as Parquet
+    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    pub parquet: Option<PathBuf>,
+    /// One row per connection with TLS, as Zeek's ssl.log has them
+    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    pub zeek: Option<PathBuf>,
+    /// One page with findings, pictures, tables and diagrams, that loads nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// The diagrams of --flow as a picture
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "flow",
+        conflicts_with = "interface",
+        help_heading = "Output"
+    )]
+    pub svg: Option<PathBuf>,
+    /// The packets of the connections chosen, as pcapng; reads the files twice
+    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    pub pcap_out: Option<PathBuf>,
     /// Connections to show, the first of them; servers count all
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Output")]
     pub connections: usize,
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
+}
+
+/// What connections are chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum WireSession {
+    /// A full handshake, for whatever reason
+    Full,
+    /// A full handshake although a session was offered
+    Declined,
+    /// The server sent a HelloRetryRequest
+    Hrr,
+    /// A session was taken up, with early data or without
+    Resumed,
+    /// Early data was sent
+    EarlyData,
+    /// Refused, unanswered, reset in the handshake, or with an alert
+    Failed,
+    /// Neither full nor resumed as far as could be seen, and not failed
+    Unknown,
 }
 
 const WIRE_HELP: &str = "\
@@ -61,8 +133,12 @@ Examples:
   firstbyte wire --json day-*.pcap.gz | jq .handshake_time.server_ns
   firstbyte wire -i eth0 --for 60s            live, for a minute
   firstbyte wire -i eth0 --metrics 9464 --json >> connections.ndjson
+  firstbyte wire office.pcapng --flow 7       connection 7, message by message
+  firstbyte wire office.pcapng --html office.html
+  firstbyte wire office.pcapng --session failed --pcap-out failed.pcapng
 
-A file that is called diff is ./diff. Columns are explained in docs/wire.md, JSON in docs/formats.md.";
+An output's FILE is - for standard output. A file that is called diff is ./diff.
+Columns are explained in docs/wire.md, formats in docs/formats.md.";
 
 #[derive(Clone, Debug, Subcommand)]
 pub(in crate::cli) enum WireCommand {

@@ -1,8 +1,12 @@
 //! `firstbyte wire FILE…`: what captured packets show of TLS.
 
+mod choice;
 pub(in crate::cli) mod diff;
+mod files;
 mod live;
 mod metrics;
+mod outputs;
+mod packets;
 
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
@@ -20,6 +24,9 @@ use crate::report::wire;
 pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
     if let Some(WireCommand::Diff(diff)) = &args.command {
         return diff::run(diff);
+    }
+    if args.live.interface.is_none() {
+        return files::run(args);
     }
     let mut analyzer = analyzer(&args.filter)?;
     if args.json { lines(args, &mut analyzer) } else { tables(args, &mut analyzer) }

@@ -111,7 +111,8 @@ fn real(path: &Path) -> PathBuf {
     })
 }
 
-fn failed(path: &Path, error: &io::Error) -> Problem {
+/// Writing to `path` failed.
+pub(in crate::cli) fn failed(path: &Path, error: &io::Error) -> Problem {
     if is_stdout(path) {
         return Problem::output(error);
     }

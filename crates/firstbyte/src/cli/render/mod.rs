@@ -16,7 +16,7 @@ use crate::report::{chart, html, study_table};
 use crate::runs::{Dataset, Run};
 use study::Material;
 
-pub(super) use export::{check, check_apart, check_inputs, check_run, whole};
+pub(super) use export::{check, check_apart, check_inputs, check_run, failed, whole};
 
 /// Shows a run.
 pub(super) fn run(run: &Run, args: &RenderArgs) -> Result<(), Problem> {

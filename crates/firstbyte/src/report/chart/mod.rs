@@ -8,6 +8,7 @@ mod area;
 mod audience;
 mod axis;
 mod bars;
+pub(crate) mod captured;
 mod differences;
 mod dress;
 mod ecdf;

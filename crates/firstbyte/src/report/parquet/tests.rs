@@ -7,6 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
 use super::super::fixtures;
+use super::table::GROUP;
 use super::*;
 
 fn cell() -> Cell {

@@ -53,7 +53,7 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
     text
 }
 
-fn version(observed: &Observed) -> &'static str {
+pub(super) fn version(observed: &Observed) -> &'static str {
     let Some(tls) = &observed.tls else { return "no TLS" };
     match tls.version {
         Some(version) => match names::version(version).unwrap_or("unknown") {
@@ -65,7 +65,7 @@ fn version(observed: &Observed) -> &'static str {
 }
 
 /// How the handshake went, or the connection ended instead.
-fn session(observed: &Observed) -> &'static str {
+pub(super) fn session(observed: &Observed) -> &'static str {
     let tls = observed.tls.as_deref();
     match tls.and_then(|tls| tls.handshake) {
         Some(Handshake::Resumed) => {
@@ -87,7 +87,7 @@ fn session(observed: &Observed) -> &'static str {
 }
 
 /// `!` where something is in doubt, `A` for an alert, `R` for a reset.
-fn mark(observed: &Observed) -> String {
+pub(super) fn mark(observed: &Observed) -> String {
     use firstbyte_core::passive::Ending;
     let mut mark = String::new();
     if !observed.doubts.is_empty() {

@@ -1,14 +1,21 @@
-//! Connections seen in captures, as text: what was cleared up first, then servers, then connections.
+//! Connections seen in captures: what was cleared up first, then servers, then connections.
 //!
 //! Input: [`Observed`] connections and
-//! [`Hygiene`](firstbyte_core::passive::Hygiene). Output: text, or lines of JSON. Columns are defined in
+//! [`Hygiene`](firstbyte_core::passive::Hygiene). Output: text, rows of JSON, CSV, Parquet or Zeek's log, one
+//! connection in full, a page. Columns are defined in
 //! `docs/wire.md`.
 
+mod columns;
 mod connections;
+mod csv;
 mod diff;
+mod flow;
 mod hygiene;
 pub mod metrics;
+pub mod page;
+mod parquet;
 mod servers;
+mod zeek;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,9 +24,13 @@ use firstbyte_core::document::{CaptureRecord, ObservedRecord};
 use firstbyte_core::passive::{Hygiene, Observed};
 
 pub use connections::connections;
+pub use csv::CsvWriter;
 pub use diff::diff;
+pub use flow::{figure, flow};
 pub use hygiene::{hygiene, live_line};
+pub use parquet::ParquetWriter;
 pub use servers::servers;
+pub use zeek::ZeekWriter;
 
 /// Writes a connection as one line of JSON.
 ///

@@ -65,7 +65,7 @@ fn distribution(times: &Distribution) -> String {
 }
 
 /// What the figures mean.
-fn verdict(summary: &ServerSummary) -> Vec<String> {
+pub(super) fn verdict(summary: &ServerSummary) -> Vec<String> {
     let mut sentences = Vec::new();
     if let (Some(ratio), Some(full), Some(short)) =
         (summary.full_to_short(), summary.full, summary.short)

@@ -1,0 +1,36 @@
+//! Which connections are shown and written: by server, by what their session is, by number.
+
+use firstbyte_core::passive::Observed;
+use firstbyte_core::passive::diff::is_server;
+use firstbyte_core::passive::groups::is_error;
+use firstbyte_core::timeline::Handshake;
+
+use crate::cli::args::{WireArgs, WireSession};
+
+/// Whether `observed` is of the servers and sessions that were asked for; without such, all are.
+pub(super) fn is_chosen(args: &WireArgs, observed: &Observed) -> bool {
+    let of_server = args.server.iter().any(|pattern| is_server(pattern, observed));
+    let of_session = args.session.iter().any(|session| is_session(*session, observed));
+    (args.server.is_empty() || of_server) && (args.session.is_empty() || of_session)
+}
+
+/// Whether its packets are to be written: of those chosen, the flows that were named; all without.
+pub(super) fn is_written(args: &WireArgs, observed: &Observed) -> bool {
+    is_chosen(args, observed) && (args.flow.is_empty() || args.flow.contains(&observed.number))
+}
+
+fn is_session(session: WireSession, observed: &Observed) -> bool {
+    let tls = observed.tls.as_deref();
+    let handshake = tls.and_then(|tls| tls.handshake);
+    match session {
+        WireSession::Full => handshake.is_some_and(|kind| kind != Handshake::Resumed),
+        WireSession::Declined => tls.is_some_and(|tls| tls.resumption.declined),
+        WireSession::Hrr => tls.is_some_and(|tls| tls.hello_retry_request),
+        WireSession::Resumed => handshake == Some(Handshake::Resumed),
+        WireSession::EarlyData => {
+            tls.and_then(|tls| tls.early_data).is_some_and(|early| early.bytes > 0)
+        }
+        WireSession::Failed => is_error(observed),
+        WireSession::Unknown => handshake.is_none() && !is_error(observed),
+    }
+}

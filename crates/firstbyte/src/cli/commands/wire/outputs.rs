@@ -1,0 +1,128 @@
+//! Rows of connections, in the forms that were asked for, written as connections end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use firstbyte_core::passive::{Hygiene, Observed};
+
+use crate::cli::args::WireArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::render;
+use crate::report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
+
+const STDOUT: &str = "-";
+
+/// Files that are written, in the order in which they are named.
+fn files(args: &WireArgs) -> impl Iterator<Item = &Path> {
+    let json = args.json.then_some(Path::new(STDOUT));
+    let named = [&args.csv, &args.parquet, &args.zeek, &args.html, &args.svg, &args.pcap_out];
+    json.into_iter().chain(named.into_iter().filter_map(Option::as_deref))
+}
+
+/// Whether standard output is taken by one of them: then there are no tables.
+pub(super) fn use_stdout(args: &WireArgs) -> bool {
+    files(args).any(|path| path == Path::new(STDOUT))
+}
+
+/// Whether the files that were asked for can be written, and are no input: known before anything is read.
+pub(super) fn check(args: &WireArgs) -> Result<(), Problem> {
+    let mut seen: Vec<&Path> = Vec::new();
+    for path in files(args) {
+        let is_stdout = path == Path::new(STDOUT);
+        if seen.contains(&path) {
+            let what =
+                if is_stdout { "standard output".into() } else { path.display().to_string() };
+            return Err(Problem::new(exit::USAGE, format!("two outputs to {what}"))
+                .hint("give each a file of its own"));
+        }
+        seen.push(path);
+    }
+    for input in &args.files {
+        render::check_apart(files(args), input, "is read")?;
+    }
+    for path in seen.into_iter().filter(|path| *path != Path::new(STDOUT)) {
+        // Opened as it is: what is in it stays until there is something to write.
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|error| render::failed(path, &error))?;
+    }
+    Ok(())
+}
+
+type Sink = Box<dyn Write + Send>;
+
+enum Form {
+    Json(Sink),
+    Csv(Box<CsvWriter<Sink>>),
+    Parquet(Box<ParquetWriter<Sink>>),
+    Zeek(ZeekWriter<Sink>),
+}
+
+/// Rows on their way; the first failure ends them.
+pub(super) struct Rows<'a> {
+    forms: Vec<(&'a Path, Form)>,
+    failed: Option<Problem>,
+}
+
+impl<'a> Rows<'a> {
+    /// Opens what was asked for.
+    pub(super) fn open(args: &'a WireArgs) -> Result<Self, Problem> {
+        let stdout = args.json.then_some(Path::new(STDOUT));
+        let mut forms = Vec::new();
+        let mut add = |path: Option<&'a Path>, form: fn(Sink) -> io::Result<Form>| {
+            let Some(path) = path else { return Ok(()) };
+            let opened = sink(path).and_then(form);
+            forms.push((path, opened.map_err(|error| render::failed(path, &error))?));
+            Ok(())
+        };
+        add(stdout, |out| Ok(Form::Json(out)))?;
+        add(args.csv.as_deref(), |out| CsvWriter::new(out).map(|w| Form::Csv(Box::new(w))))?;
+        add(args.parquet.as_deref(), |out| {
+            ParquetWriter::new(out).map(|w| Form::Parquet(Box::new(w)))
+        })?;
+        add(args.zeek.as_deref(), |out| Ok(Form::Zeek(ZeekWriter::new(out))))?;
+        Ok(Self { forms, failed: None })
+    }
+
+    /// Adds a connection to all of them.
+    pub(super) fn add(&mut self, observed: &Observed) {
+        if self.failed.is_some() {
+            return;
+        }
+        for (path, form) in &mut self.forms {
+            let written = match form {
+                Form::Json(out) => wire::line(observed, out),
+                Form::Csv(out) => out.row(observed),
+                Form::Parquet(out) => out.row(observed),
+                Form::Zeek(out) => out.row(observed),
+            };
+            if let Err(error) = written {
+                self.failed = Some(render::failed(path, &error));
+                return;
+            }
+        }
+    }
+
+    /// Writes their ends.
+    pub(super) fn finish(self, hygiene: &Hygiene) -> Result<(), Problem> {
+        if let Some(problem) = self.failed {
+            return Err(problem);
+        }
+        self.forms.into_iter().try_for_each(|(path, form)| {
+            let finished = match form {
+                Form::Json(mut out) => out.flush(),
+                Form::Csv(out) => out.finish(),
+                Form::Parquet(out) => out.finish(),
+                Form::Zeek(out) => out.finish(hygiene),
+            };
+            finished.map_err(|error| render::failed(path, &error))
+        })
+    }
+}
+
+fn sink(path: &Path) -> io::Result<Sink> {
+    Ok(match path == Path::new(STDOUT) {
+        true => Box::new(BufWriter::new(io::stdout())),
+        false => Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?)),
+    })
+}

@@ -1,0 +1,564 @@
+//! `wire --html`: captured connections as one page that loads nothing and runs nothing.
+//!
+//! Input: what was gathered while connections were read. Output: HTML. What was cleared up comes first, then
+//! sentences, pictures, tables. Memory is a few words for each handshake; diagrams are of a bounded number.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use firstbyte_core::passive::groups::{Distribution, ServerSummary};
+use firstbyte_core::passive::model;
+use firstbyte_core::passive::{Hygiene, Observed};
+use firstbyte_core::sequence::Sequence;
+use firstbyte_core::timeline::Handshake;
+
+use super::connections::{mark, session, version};
+use super::servers::verdict;
+use super::{count, time};
+use crate::report::chart::captured::{self, Percentiles, Placed, ServerBars, Times};
+use crate::report::chart::{self, Figure};
+use crate::report::svg::escape;
+use crate::report::units::grouped;
+use crate::report::{dates, html};
+
+/// Servers with pictures, sentences, and rows.
+const DRAWN: usize = 12;
+const TOLD: usize = 8;
+const LISTED: usize = 200;
+/// Connections in the table.
+const ROWS: usize = 1_000;
+/// Diagrams of connections that were named.
+const NAMED: usize = 12;
+
+/// What a page is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// What the captures are called.
+    pub files: &'a [String],
+    /// What was cleared up.
+    pub hygiene: &'a Hygiene,
+    /// Those with most connections first.
+    pub servers: &'a [ServerSummary],
+    /// Times, and connections worth a diagram.
+    pub gathered: &'a Gathered,
+    /// The first connections, for the table.
+    pub shown: &'a [Observed],
+    /// How many there are.
+    pub all: usize,
+    /// Connections that are to be drawn.
+    pub flows: &'a [Observed],
+}
+
+/// Kinds of sessions that have lines of their own.
+const KINDS: [(&str, &str); 4] = [
+    ("full", "s1"),
+    ("full, session declined", "s11"),
+    ("resumed", "s0"),
+    ("resumed, early data", "s10"),
+];
+
+/// What the page needs of all connections.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    first_ns: Option<i64>,
+    /// When, short or not, how long.
+    handshakes: Vec<(i64, usize, u64)>,
+    exchanges: [Vec<u64>; 4],
+    /// Full handshakes and short ones, some of each.
+    some: [Sample; 2],
+    slowest: Option<Observed>,
+}
+
+/// Some of many: all up to a number, then every second, every fourth…
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    kept: Vec<Observed>,
+    met: usize,
+    every: usize,
+}
+
+impl Sample {
+    const MOST: usize = 512;
+
+    fn add(&mut self, observed: &Observed) {
+        if self.met.is_multiple_of(self.every.max(1)) {
+            self.kept.push(observed.clone());
+        }
+        self.met += 1;
+        if self.kept.len() == Self::MOST {
+            let mut place = 0;
+            self.kept.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.every = self.every.max(1) * 2;
+        }
+    }
+
+    /// The one in the middle by its handshake's time.
+    fn middle(&self) -> Option<&Observed> {
+        let mut sorted: Vec<&Observed> = self.kept.iter().collect();
+        sorted.sort_by_key(|observed| took(observed));
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+fn took(observed: &Observed) -> Duration {
+    observed.handshake_time.map(|time| time.total()).unwrap_or_default()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Which of [`KINDS`] a connection is.
+fn kind(observed: &Observed) -> Option<usize> {
+    let tls = observed.tls.as_deref()?;
+    Some(match tls.handshake? {
+        Handshake::Resumed => {
+            let early = tls.early_data.is_some_and(|early| early.bytes > 0);
+            if early { 3 } else { 2 }
+        }
+        _ => usize::from(tls.resumption.declined),
+    })
+}
+
+impl Gathered {
+    /// Adds a connection.
+    pub fn add(&mut self, observed: &Observed) {
+        let started = observed.started.unix_ns();
+        self.first_ns = Some(self.first_ns.map_or(started, |first| first.min(started)));
+        let Some(kind) = kind(observed) else { return };
+        let exchanges = observed.exchanges.first.iter();
+        self.exchanges[kind].extend(exchanges.filter_map(|exchange| {
+            Some(nanoseconds(exchange.response_end?.since(exchange.request_start)))
+        }));
+        let Some(split) = observed.handshake_time.filter(|split| split.confident) else { return };
+        self.handshakes.push((started, kind, nanoseconds(split.total())));
+        self.some[usize::from(kind >= 2)].add(observed);
+        if self.slowest.as_ref().is_none_or(|slowest| took(slowest) < took(observed)) {
+            self.slowest = Some(observed.clone());
+        }
+    }
+
+    fn placed(&self) -> Vec<Placed> {
+        let first = self.first_ns.unwrap_or(0);
+        let placed = |(at, kind, took): &(i64, usize, u64)| {
+            (u64::try_from(at - first).unwrap_or(0), *kind >= 2, *took)
+        };
+        self.handshakes.iter().map(placed).collect()
+    }
+
+    fn times(&self) -> [Vec<Times>; 2] {
+        let mut handshakes: [Vec<u64>; 4] = Default::default();
+        self.handshakes.iter().for_each(|(_, kind, took)| handshakes[*kind].push(*took));
+        [handshakes, self.exchanges.clone()].map(|kinds| {
+            let named = kinds.into_iter().zip(KINDS).map(|(mut sorted, (name, class))| {
+                sorted.sort_unstable();
+                Times { name, class, sorted }
+            });
+            named.collect()
+        })
+    }
+}
+
+/// The page.
+pub fn page(page: &Page<'_>) -> String {
+    let mut html = String::with_capacity(1 << 18);
+    let title = format!("TLS in {}", page.files.join(", "));
+    html::begin(&mut html, &title, None);
+    header(&mut html, page, &title);
+    hygiene(&mut html, page.hygiene);
+    findings(&mut html, page.servers);
+    let figures = figures(page);
+    contents(&mut html, &figures);
+    figures.iter().for_each(|figure| html::draw(&mut html, figure));
+    servers(&mut html, page.servers);
+    connections(&mut html, page);
+    html += "</main>\n</body>\n</html>\n";
+    html
+}
+
+fn header(html: &mut String, page: &Page<'_>, title: &str) {
+    let mut words = Vec::new();
+    if let Some((first, last)) = page.hygiene.span {
+        words.extend(u64::try_from(first.unix_ns()).ok().and_then(dates::minute));
+        words.push(format!("{:.3} s", last.since(first).as_secs_f64()));
+    }
+    for (n, noun) in [(page.all, "connection"), (page.servers.len(), "server")] {
+        let plural = if n == 1 { "" } else { "s" };
+        words.push(format!("{} {noun}{plural}", grouped(n as u64)));
+    }
+    let _ = write!(
+        html,
+        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the findings</a>\n<header>\n<h1>{}</h1>\n\
+         <p class=\"sub\">{}</p>\n</header>\n<main id=\"main\" tabindex=\"-1\">\n",
+        escape(title),
+        escape(&words.join(" · "))
+    );
+}
+
+fn hygiene(html: &mut String, hygiene: &Hygiene) {
+    let text = super::hygiene(hygiene);
+    let mut lines = text.lines();
+    *html += "<section aria-labelledby=\"hygiene-h\">\n<h2 id=\"hygiene-h\">What was read</h2>\n";
+    let _ = writeln!(html, "<p>{}.</p>", escape(lines.next().unwrap_or_default()));
+    let findings: Vec<&str> = lines.map(str::trim).collect();
+    if findings.is_empty() {
+        *html += "<p class=\"note\">Nothing had to be removed or left out.</p>\n";
+    } else {
+        *html += "<ul>\n";
+        for finding in findings {
+            let words: Vec<&str> = finding.split_whitespace().collect();
+            let _ = writeln!(html, "<li>{}</li>", escape(&words.join(" ")));
+        }
+        *html += "</ul>\n";
+    }
+    *html += "</section>\n";
+}
+
+fn name(summary: &ServerSummary) -> String {
+    let address = summary.key.server.socket_addr().to_string();
+    let quic = if summary.key.carrier.name() == "quic" { ", QUIC" } else { "" };
+    match summary.key.sni.as_deref() {
+        Some(sni) => format!("{sni} ({address}{quic})"),
+        None => format!("{address}{quic}"),
+    }
+}
+
+fn findings(html: &mut String, servers: &[ServerSummary]) {
+    *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\">Findings</h2>\n";
+    let told: Vec<(&ServerSummary, Vec<String>)> = servers
+        .iter()
+        .map(|summary| {
+            let mut sentences = verdict(summary);
+            if summary.counts.errors > 0 {
+                let (errors, all) = (summary.counts.errors, summary.counts.connections);
+                sentences.push(format!("{} of {} connections failed", count(errors), count(all)));
+            }
+            (summary, sentences)
+        })
+        .filter(|(_, sentences)| !sentences.is_empty())
+        .collect();
+    if told.is_empty() {
+        *html += "<p>No server has handshakes enough to say anything.</p>\n";
+    }
+    *html += "<ul class=\"found\">\n";
+    for (summary, sentences) in told.iter().take(TOLD) {
+        let bad = summary.counts.declined > 0 || summary.counts.errors > 0;
+        let (class, symbol) = if bad { ("slower", "!") } else { ("plain", "·") };
+        let _ = writeln!(
+            html,
+            "<li class=\"{class}\"><span class=\"mark\" aria-hidden=\"true\">{symbol}</span> \
+             <strong>{}</strong>: {}.</li>",
+            escape(&name(summary)),
+            escape(&sentences.join("; "))
+        );
+    }
+    *html += "</ul>\n";
+    left_out(html, told.len(), TOLD, "servers are in the table");
+    *html += "</section>\n";
+}
+
+/// Says how many of `all` go beyond `most`.
+fn left_out(html: &mut String, all: usize, most: usize, what: &str) {
+    if all > most {
+        let more = grouped((all - most) as u64);
+        let _ = writeln!(html, "<p class=\"note\">{more} more {what}.</p>");
+    }
+}
+
+fn figures(page: &Page<'_>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let with_times: Vec<&ServerSummary> =
+        page.servers.iter().filter(|s| s.full.is_some() || s.short.is_some()).collect();
+    if !with_times.is_empty() {
+        let bars: Vec<ServerBars> = with_times
+            .iter()
+            .take(DRAWN)
+            .map(|summary| ServerBars {
+                name: name(summary),
+                full: summary.full.map(percentiles),
+                short: summary.short.map(percentiles),
+            })
+            .collect();
+        let note = match with_times.len().saturating_sub(DRAWN) {
+            0 => String::new(),
+            more => format!(" The {DRAWN} with most connections; {more} more are in the table."),
+        };
+        figures.push(captured::servers(&bars, &note));
+    }
+    let [handshakes, exchanges] = page.gathered.times();
+    if [&handshakes, &exchanges].into_iter().flatten().any(|times| !times.sorted.is_empty()) {
+        figures.push(captured::distributions(&handshakes, &exchanges));
+    }
+    let placed = page.gathered.placed();
+    if !placed.is_empty() {
+        figures.push(captured::over_time(&placed));
+    }
+    figures.extend(diagrams(page));
+    figures
+}
+
+fn percentiles(times: Distribution) -> Percentiles {
+    let ns = [times.p50_seconds, times.p90_seconds, times.p99_seconds].map(|s| s * 1e9);
+    (ns, times.count as u64)
+}
+
+fn diagrams(page: &Page<'_>) -> Option<Figure> {
+    let gathered = page.gathered;
+    let mut chosen: Vec<(String, &Observed)> = Vec::new();
+    for (what, observed) in [
+        ("the median full handshake", gathered.some[0].middle()),
+        ("the median short handshake", gathered.some[1].middle()),
+        ("the slowest handshake", gathered.slowest.as_ref()),
+    ] {
+        if let Some(observed) = observed {
+            match chosen.iter_mut().find(|(_, other)| other.number == observed.number) {
+                Some((name, _)) => *name = format!("{name}, {what}"),
+                None => chosen.push((what.to_owned(), observed)),
+            }
+        }
+    }
+    for flow in page.flows.iter().take(NAMED) {
+        if chosen.iter().all(|(_, other)| other.number != flow.number) {
+            chosen.push(("chosen".to_owned(), flow));
+        }
+    }
+    let drawn: Vec<Figure> = chosen
+        .iter()
+        .map(|(what, observed)| (what, observed, Sequence::of(&model::connection(observed))))
+        .filter(|(.., drawn)| !drawn.arrows.is_empty())
+        .map(|(what, observed, drawn)| {
+            let title = format!("Connection {}: {what}", super::flow::label(observed));
+            chart::sequences("", &[(title.as_str(), drawn)])
+        })
+        .collect();
+    let note = match page.flows.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("{more} more connections that were asked for are not drawn."),
+    };
+    (!drawn.is_empty()).then(|| captured::diagrams(drawn, &note))
+}
+
+fn contents(html: &mut String, figures: &[Figure]) {
+    *html += "<nav aria-label=\"On this page\"><ul>\n";
+    for figure in figures {
+        let (id, title) = (figure.name, escape(&figure.title));
+        let _ = writeln!(html, "<li><a href=\"#{id}\">{title}</a></li>");
+    }
+    *html += "<li><a href=\"#server-table\">Servers</a></li>\n\
+              <li><a href=\"#connections\">Connections</a></li>\n</ul></nav>\n";
+}
+
+/// Begins a section that holds a table with these columns.
+fn table(html: &mut String, id: &str, title: &str, note: &str, columns: &[&str]) {
+    let _ = write!(
+        html,
+        "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n\
+         <p class=\"note\">{note}</p>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" \
+         aria-labelledby=\"{id}-h\"><table>\n<caption class=\"vh\">{title}</caption>\n<thead><tr>"
+    );
+    for column in columns {
+        let _ = write!(html, "<th scope=\"col\">{column}</th>");
+    }
+    *html += "</tr></thead>\n<tbody>\n";
+}
+
+const TABLE_END: &str = "</tbody></table></div>\n";
+
+fn servers(html: &mut String, summaries: &[ServerSummary]) {
+    let columns = [
+        "server",
+        "connections",
+        "full",
+        "resumed",
+        "declined",
+        "HRR",
+        "errors",
+        "full p50",
+        "p90",
+        "p99",
+        "short p50",
+        "p90",
+        "p99",
+        "full : short",
+        "exchange p50",
+        "a second",
+    ];
+    let note = "Counts are of all connections, times of handshakes of which nothing is in doubt.";
+    table(html, "server-table", "Servers", note, &columns);
+    for summary in summaries.iter().take(LISTED) {
+        let counts = &summary.counts;
+        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(&name(summary)));
+        for n in [
+            counts.connections,
+            counts.full,
+            counts.resumed,
+            counts.declined,
+            counts.hello_retry_requests,
+            counts.errors,
+        ] {
+            let _ = write!(html, "<td>{}</td>", count(n));
+        }
+        let seconds = |s: f64| time(Duration::from_secs_f64(s));
+        for times in [summary.full, summary.short] {
+            for of in [
+                (|t: Distribution| t.p50_seconds) as fn(Distribution) -> f64,
+                |t| t.p90_seconds,
+                |t| t.p99_seconds,
+            ] {
+                cell(html, times.map(|times| seconds(of(times))));
+            }
+        }
+        cell(html, summary.full_to_short().map(|ratio| format!("{ratio:.1}")));
+        cell(html, summary.exchange.map(|times| seconds(times.p50_seconds)));
+        cell(html, summary.handshakes_per_second().map(|rate| format!("{rate:.1}")));
+        *html += "</tr>\n";
+    }
+    *html += TABLE_END;
+    left_out(html, summaries.len(), LISTED, "servers are left out");
+    *html += "</section>\n";
+}
+
+/// A cell; a dash where nothing is known.
+fn cell(html: &mut String, text: Option<String>) {
+    let _ = match text {
+        Some(text) => write!(html, "<td>{}</td>", escape(&text)),
+        None => write!(html, "<td class=\"no\">–</td>"),
+    };
+}
+
+fn connections(html: &mut String, page: &Page<'_>) {
+    let columns = [
+        "#",
+        "server",
+        "client",
+        "version",
+        "session",
+        "round trip",
+        "handshake",
+        "network",
+        "server",
+        "client",
+        "exchanges",
+        "mark",
+    ];
+    let shown = page.shown.len().min(ROWS);
+    let note = match page.all - shown {
+        0 => format!("All {}.", grouped(page.all as u64)),
+        left => format!(
+            "The first {} of {}; {} are left out.",
+            grouped(shown as u64),
+            grouped(page.all as u64),
+            grouped(left as u64)
+        ),
+    };
+    let note = format!("{note} ! in doubt, A alert, R reset; ~ approximate.");
+    table(html, "connections", "Connections", &note, &columns);
+    for observed in &page.shown[..shown] {
+        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
+        let server = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
+        let _ = write!(
+            html,
+            "<tr><td>{}</td><td class=\"t\">{}</td><td>{}</td>",
+            observed.number,
+            escape(&server),
+            observed.client.socket_addr()
+        );
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        cell(html, text(version(observed)));
+        cell(html, text(session(observed)));
+        cell(html, observed.round_trips.path().map(time));
+        let split = observed.handshake_time;
+        cell(html, split.map(|split| time(split.total())));
+        cell(html, split.map(|split| time(split.network)));
+        cell(html, split.map(|split| time(split.server)));
+        cell(html, split.map(|split| time(split.client)));
+        let about = if observed.exchanges.approximate { "~" } else { "" };
+        cell(html, observed.exchanges.count.map(|n| format!("{about}{n}")));
+        let doubts: Vec<&str> = observed.doubts.names().collect();
+        let _ = writeln!(
+            html,
+            "<td title=\"{}\">{}</td></tr>",
+            escape(&doubts.join(", ")),
+            escape(&mark(observed))
+        );
+    }
+    *html += TABLE_END;
+    *html += "</section>\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use firstbyte_core::passive::groups::Groups;
+    use firstbyte_core::passive::{Analyzer, Limits};
+
+    use super::*;
+
+    /// The page of the lab's small capture, with every connection `times` times.
+    fn made(times: u64) -> String {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng");
+        let mut analyzer = Analyzer::new(Limits::default());
+        let mut all: Vec<Observed> = Vec::new();
+        crate::capture::read(&file, &mut analyzer, &mut |observed| all.push(observed)).unwrap();
+        analyzer.finish(&mut |observed| all.push(observed));
+        let (mut gathered, mut groups) = (Gathered::default(), Groups::default());
+        let many: Vec<Observed> =
+            all.iter().cycle().take(all.len() * times as usize).cloned().collect();
+        for observed in &many {
+            gathered.add(observed);
+            groups.add(observed);
+        }
+        page(&Page {
+            files: &["<nam>.pcapng".to_owned()],
+            hygiene: analyzer.hygiene(),
+            servers: &groups.summaries(),
+            gathered: &gathered,
+            shown: &many,
+            all: many.len(),
+            flows: &all[..1],
+        })
+    }
+
+    #[test]
+    fn it_is_well_formed_loads_nothing_and_runs_nothing() {
+        let page = made(1);
+        let xml = page.replace("<!DOCTYPE html>", "");
+        let document = resvg::usvg::roxmltree::Document::parse(&xml).unwrap();
+        let mut ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+        for node in document.descendants() {
+            for id in node.attribute("aria-labelledby").unwrap_or("").split_whitespace() {
+                assert!(ids.binary_search(&id).is_ok(), "{id}");
+            }
+        }
+        let without_namespace = page.replace("http://www.w3.org/2000/svg", "");
+        for load in ["http://", "https://", "src=", "@import", "url(", "<link", "<img", "<script"] {
+            assert!(!without_namespace.contains(load), "{load}");
+        }
+        assert!(page.contains("default-src 'none'") && page.contains("&lt;nam&gt;"));
+    }
+
+    #[test]
+    fn it_says_what_the_tables_say() {
+        let page = made(1);
+        for part in ["What was read", "the median short handshake", "encrypted records"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(page.contains("takes up every session") || page.contains("no client offers"));
+        assert!(page.contains("All 3."));
+    }
+
+    #[test]
+    fn ten_thousand_connections_are_under_a_megabyte() {
+        let page = made(3_334);
+        assert!(page.len() < 1_000_000, "{}", page.len());
+        assert!(page.contains("The first 1,000 of 10,002; 9,002 are left out."));
+    }
+}

@@ -1,0 +1,212 @@
+//! `wire --zeek`: connections with TLS as Zeek's `ssl.log` has them, for `zeek-cut` and what else reads it.
+//!
+//! Names of versions, ciphers and curves are Zeek's (`base/protocols/ssl/consts`). What is not known is `-`.
+//! Times are the capture's, `#open` and `#close` too.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use firstbyte_core::passive::{Hygiene, Observed, Time, TlsSeen, names};
+use firstbyte_core::timeline::Handshake;
+
+use crate::report::dates;
+
+const FIELDS: [(&str, &str); 14] = [
+    ("ts", "time"),
+    ("uid", "string"),
+    ("id.orig_h", "addr"),
+    ("id.orig_p", "port"),
+    ("id.resp_h", "addr"),
+    ("id.resp_p", "port"),
+    ("version", "string"),
+    ("cipher", "string"),
+    ("curve", "string"),
+    ("server_name", "string"),
+    ("resumed", "bool"),
+    ("last_alert", "string"),
+    ("next_protocol", "string"),
+    ("established", "bool"),
+];
+
+/// Writes connections as a Zeek log.
+pub struct ZeekWriter<W: Write> {
+    out: W,
+    begun: bool,
+}
+
+impl<W: Write> ZeekWriter<W> {
+    /// Nothing is written before the first row: its time is the log's.
+    pub const fn new(out: W) -> Self {
+        Self { out, begun: false }
+    }
+
+    /// Adds a connection; one without TLS is none of this log's.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
+        let Some(tls) = observed.tls.as_deref() else { return Ok(()) };
+        self.begin(observed.started)?;
+        let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
+        let ns = observed.started.unix_ns();
+        let flag = |flag: bool| if flag { "T" } else { "F" }.to_owned();
+        let fields = [
+            Some(format!(
+                "{}.{:06}",
+                ns.div_euclid(1_000_000_000),
+                ns.rem_euclid(1_000_000_000) / 1_000
+            )),
+            Some(uid(observed)),
+            Some(client.ip().to_string()),
+            Some(client.port().to_string()),
+            Some(server.ip().to_string()),
+            Some(server.port().to_string()),
+            tls.version.map(version),
+            tls.cipher_suite.map(|number| named(number, &names::cipher_suite(number))),
+            tls.group.map(curve),
+            tls.sni.as_deref().map(text),
+            tls.handshake.map(|handshake| flag(handshake == Handshake::Resumed)),
+            alert(tls),
+            tls.alpn.as_deref().map(text),
+            Some(flag(tls.complete)),
+        ];
+        let line: Vec<String> =
+            fields.into_iter().map(|f| f.unwrap_or_else(|| "-".into())).collect();
+        writeln!(self.out, "{}", line.join("\t"))
+    }
+
+    /// Writes the end; the capture's last time is the log's.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn finish(mut self, hygiene: &Hygiene) -> io::Result<()> {
+        let (first, last) = hygiene.span.unwrap_or_default();
+        self.begin(first)?;
+        writeln!(self.out, "#close\t{}", moment(last))?;
+        self.out.flush()
+    }
+
+    fn begin(&mut self, open: Time) -> io::Result<()> {
+        if self.begun {
+            return Ok(());
+        }
+        self.begun = true;
+        let column = |of: fn(&(&'static str, &'static str)) -> &'static str| {
+            FIELDS.iter().map(of).collect::<Vec<_>>().join("\t")
+        };
+        write!(
+            self.out,
+            "#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n#path\tssl\n\
+             #open\t{}\n#fields\t{}\n#types\t{}\n",
+            moment(open),
+            column(|field| field.0),
+            column(|field| field.1),
+        )
+    }
+}
+
+/// The identifier of a connection: a hash of its first packet's time and of its ends, so that another
+/// reading of the same packets gives the same.
+fn uid(observed: &Observed) -> String {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
+    let of =
+        format!("{} {} {client} {server}", observed.started.unix_ns(), observed.carrier.name());
+    // FNV-1a of 128 bits.
+    let mut hash = of.bytes().fold(OFFSET, |h, byte| (h ^ u128::from(byte)).wrapping_mul(PRIME));
+    let mut uid = String::from("C");
+    for _ in 0..17 {
+        uid.push(char::from(DIGITS[(hash % 62) as usize]));
+        hash /= 62;
+    }
+    uid
+}
+
+fn version(number: u16) -> String {
+    match number {
+        0x0002 => "SSLv2".into(),
+        0x0300 => "SSLv3".into(),
+        0x0301 => "TLSv10".into(),
+        0x0302 => "TLSv11".into(),
+        0x0303 => "TLSv12".into(),
+        0x0304 => "TLSv13".into(),
+        // Zeek's own arithmetic, so that drafts have the numbers they have there.
+        draft if draft / 0xff == 0x7f => format!("TLSv13-draft{}", draft % 0x7f),
+        other => format!("unknown-{other}"),
+    }
+}
+
+/// `name`, or what Zeek calls a number without one.
+fn named(number: u16, name: &str) -> String {
+    if name.starts_with("0x") { format!("unknown-{number}") } else { name.to_owned() }
+}
+
+fn curve(number: u16) -> String {
+    match number {
+        0x001d => "x25519".into(),
+        0x001e => "x448".into(),
+        other => named(other, &names::group(other)),
+    }
+}
+
+fn alert(tls: &TlsSeen) -> Option<String> {
+    let number = tls.alert?.description?;
+    Some(names::alert(number).map_or_else(|| format!("unknown-{number}"), str::to_owned))
+}
+
+/// `text` as it stands in a field: what would end it, and what is not printable, as `\xHH`.
+fn text(text: &str) -> String {
+    match text {
+        "" => return "(empty)".into(),
+        "-" => return "\\x2d".into(),
+        "(empty)" => return "\\x28empty)".into(),
+        _ => {}
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() || super::super::style::is_direction_control(c) => {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    let _ = write!(out, "\\x{byte:02x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As Zeek writes when a log was opened.
+fn moment(at: Time) -> String {
+    let Some(t) = dates::utc(i128::from(at.unix_ns())) else { return "-".into() };
+    let (hour, minute, second) = t.to_hms();
+    let (year, month, day) = (t.year(), u8::from(t.month()), t.day());
+    format!("{year:04}-{month:02}-{day:02}-{hour:02}-{minute:02}-{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_zeek_s() {
+        assert_eq!(
+            [0x0303, 0x0304, 0x7f17, 0x1234].map(version),
+            ["TLSv12", "TLSv13", "TLSv13-draft23", "unknown-4660"]
+        );
+        assert_eq!(
+            [0x17, 0x1d, 0x11ec, 0x9999].map(curve),
+            ["secp256r1", "x25519", "X25519MLKEM768", "unknown-39321"]
+        );
+    }
+
+    #[test]
+    fn nothing_gets_out_of_its_field() {
+        assert_eq!(text("a\tb\nc\\x"), "a\\x09b\\x0ac\\\\x");
+        assert_eq!(["-", "", "(empty)"].map(text), ["\\x2d", "(empty)", "\\x28empty)"]);
+    }
+}

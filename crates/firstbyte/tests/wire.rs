@@ -1,0 +1,146 @@
+//! `firstbyte wire` on a capture of the lab's: what its outputs have to say, and agree on.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use support::files::Directory;
+use support::run::{Outcome, firstbyte};
+
+fn capture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng")
+}
+
+fn wire(directory: &Directory, arguments: &[&str]) -> Outcome {
+    let capture = capture().display().to_string();
+    let all: Vec<&str> = ["wire", &capture].iter().chain(arguments).copied().collect();
+    let outcome = firstbyte(directory.path(), &all);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    outcome
+}
+
+#[test]
+fn a_connection_is_shown_in_full() {
+    let outcome = wire(&Directory::new(), &["--flow", "3"]);
+    for seen in ["resumed · offered ticket", "ClientHello", "encrypted records", "10 exchanges"] {
+        assert!(outcome.stdout.contains(seen), "{seen}\n{}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains("{Finished}") && !outcome.stdout.contains("pause"));
+    let widest = outcome.stdout.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?}");
+    insta::assert_snapshot!("wire-flow", outcome.stdout);
+}
+
+#[test]
+fn rows_are_the_same_in_every_form() {
+    let directory = Directory::new();
+    let files = ["--csv", "rows.csv", "--parquet", "rows.parquet", "--zeek", "ssl.log"];
+    wire(&directory, &files);
+    let csv: Vec<Vec<String>> = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_path(directory.path().join("rows.csv"))
+        .unwrap()
+        .into_records()
+        .map(|record| record.unwrap().iter().map(str::to_owned).collect())
+        .collect();
+    assert_eq!(csv.len(), 4);
+    let column = |name: &str| csv[0].iter().position(|column| *column == name).unwrap();
+    // What TLS 1.2 does not have, and QUIC's, is empty.
+    for name in ["tls_early_data_bytes", "quic_version", "quic_retries", "tls_alert", "doubts"] {
+        assert!(csv[1..].iter().all(|row| row[column(name)].is_empty()), "{name}");
+    }
+    let sessions: Vec<&str> = csv[1..].iter().map(|row| row[column("session")].as_str()).collect();
+    assert_eq!(sessions, ["full", "full", "resumed"]);
+
+    let file = fs::File::open(directory.path().join("rows.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 3);
+    for (row, fields) in rows.iter().zip(&csv[1..]) {
+        for ((name, value), (heading, field)) in
+            row.get_column_iter().zip(csv[0].iter().zip(fields))
+        {
+            assert_eq!(name.trim_end_matches("_ns"), heading.trim_end_matches("_us"));
+            let value = value.to_string();
+            assert_eq!(value == "null", field.is_empty(), "{name}: {value} and {field}");
+            if name.ends_with("_ns") && !field.is_empty() {
+                let micros: f64 = field.parse().unwrap();
+                assert!((value.parse::<f64>().unwrap() - micros * 1e3).abs() < 0.5, "{name}");
+            }
+        }
+    }
+
+    let log = fs::read_to_string(directory.path().join("ssl.log")).unwrap();
+    let lines: Vec<Vec<&str>> = log.lines().map(|line| line.split('\t').collect()).collect();
+    let fields = lines.iter().find(|line| line[0] == "#fields").unwrap();
+    let types = lines.iter().find(|line| line[0] == "#types").unwrap();
+    assert_eq!(fields.len(), types.len());
+    let place = |name: &str| fields.iter().position(|field| *field == name).unwrap() - 1;
+    let rows: Vec<&Vec<&str>> = lines.iter().filter(|line| !line[0].starts_with('#')).collect();
+    assert_eq!(rows.len(), 3);
+    for row in &rows {
+        assert_eq!((row.len() + 1, row[place("version")]), (fields.len(), "TLSv12"));
+        assert_eq!((row[place("last_alert")], row[place("established")]), ("-", "T"));
+    }
+    // A session that is taken up up to TLS 1.2 needs no key exchange.
+    let curves: Vec<&str> = rows.iter().map(|row| row[place("curve")]).collect();
+    assert_eq!(curves, ["x25519", "x25519", "-"]);
+    let resumed: Vec<&str> = rows.iter().map(|row| row[place("resumed")]).collect();
+    assert_eq!(resumed, ["F", "F", "T"]);
+    // Another reading has the same identifiers.
+    let again = wire(&directory, &["--zeek", "-"]).stdout;
+    assert_eq!(again, log);
+}
+
+#[test]
+fn packets_that_are_written_give_the_same_figures() {
+    let directory = Directory::new();
+    for chosen in [&["--session", "resumed"] as &[&str], &["--flow", "2"], &["--server", "node1*"]]
+    {
+        let before = [chosen, &["--pcap-out", "part.pcapng", "--json"]].concat();
+        let before = wire(&directory, &before).stdout;
+        let after = firstbyte(directory.path(), &["wire", "part.pcapng", "--json"]).stdout;
+        let without_number = |text: &str| -> Vec<serde_json::Value> {
+            let lines = text.lines().map(|line| {
+                let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+                value.as_object_mut().unwrap().remove("number");
+                value
+            });
+            lines.collect()
+        };
+        let (before, after) = (without_number(&before), without_number(&after));
+        assert!(!after.is_empty());
+        match chosen[0] {
+            // The rows are of all connections, the packets of the one.
+            "--flow" => assert!(after.len() == 1 && before.contains(&after[0]), "{after:#?}"),
+            _ => assert_eq!(before, after),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said_before_anything_is_read() {
+    let directory = Directory::new();
+    fs::copy(capture(), directory.path().join("in.pcapng")).unwrap();
+    for (arguments, code, message) in [
+        (
+            &["wire", "-", "--pcap-out", "out"] as &[&str],
+            2,
+            "--pcap-out reads twice, and standard input",
+        ),
+        (&["wire", "in.pcapng", "--csv", "in.pcapng"], 2, "is read and cannot be written as well"),
+        (&["wire", "in.pcapng", "--csv", "-", "--zeek", "-"], 2, "two outputs to standard output"),
+        (&["wire", "in.pcapng", "--flow", "9"], 2, "--flow 9: there are 3 connections"),
+        (&["wire", "in.pcapng", "--csv", "no/where"], 23, "cannot write no/where"),
+    ] {
+        let outcome = firstbyte(directory.path(), arguments);
+        assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{arguments:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "");
+    }
+    assert_eq!(fs::read(directory.path().join("in.pcapng")).unwrap(), fs::read(capture()).unwrap());
+}
