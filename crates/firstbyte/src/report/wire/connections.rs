@@ -44,7 +44,7 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
         if names >= 10 {
             let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
             let name = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
-            let _ = write!(text, " {}", fit(&name, names));
+            let _ = write!(text, " {}", fit(&style.safe(&name), names));
         }
         let trimmed = text.trim_end().len();
         text.truncate(trimmed);

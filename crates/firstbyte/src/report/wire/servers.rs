@@ -12,7 +12,8 @@ use crate::report::Style;
 pub fn servers(summaries: &[ServerSummary], style: &Style) -> String {
     let mut text = String::new();
     for summary in summaries {
-        let name = summary.key.sni.as_deref().unwrap_or("(no server name)");
+        // Anyone can write anything into a ClientHello.
+        let name = style.safe(summary.key.sni.as_deref().unwrap_or("(no server name)"));
         let address = summary.key.server.socket_addr();
         let carrier = summary.key.carrier.name();
         let _ =
