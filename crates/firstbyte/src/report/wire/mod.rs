@@ -1,7 +1,7 @@
 //! Connections seen in captures: what was cleared up first, then servers, then connections.
 //!
 //! Input: [`Observed`] connections and
-//! [`Hygiene`](firstbyte_core::passive::Hygiene). Output: text, rows of JSON, CSV, Parquet or Zeek's log, one
+//! [`Hygiene`]. Output: text, rows of JSON, CSV, Parquet or Zeek's log, one
 //! connection in full, a page. Columns are defined in
 //! `docs/wire.md`.
 
