@@ -31,6 +31,7 @@ const SYN_TIMEOUT: Nanos = 1_000_000_000;
 const LINEAR_SYNS: u32 = 4;
 /// `tcp_syn_retries` of Linux.
 const SYN_RETRIES: u32 = 6;
+const NO_SYN_ARRIVED: &str = "every SYN was lost";
 /// Longer than any prediction that is of use.
 const LIMIT: Nanos = 600_000_000_000;
 
@@ -142,7 +143,7 @@ impl<O: Observer> Flow<'_, O> {
                 timeout *= 2;
             }
         }
-        Err(PredictError::Stalled { what: "every SYN was lost" })
+        Err(PredictError::Stalled { what: NO_SYN_ARRIVED })
     }
 
     fn run(

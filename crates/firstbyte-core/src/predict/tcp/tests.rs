@@ -49,12 +49,16 @@ fn question(bytes: u64) -> Dialogue {
 }
 
 fn played(bytes: u64, change: impl FnOnce(&mut Setup)) -> Arrivals {
+    tried(bytes, change).unwrap()
+}
+
+fn tried(bytes: u64, change: impl FnOnce(&mut Setup)) -> Result<Arrivals, PredictError> {
     let mut setup = setup(1_000);
     setup.path = Path::with_rtt(Duration::from_millis(100));
     change(&mut setup);
     let mut arrivals = Arrivals::default();
-    play(&question(bytes), &setup, &setup.path.clone(), &mut arrivals).unwrap();
-    arrivals
+    play(&question(bytes), &setup, &setup.path.clone(), &mut arrivals)?;
+    Ok(arrivals)
 }
 
 /// Slow start by the book: 10, 20, 40 segments a round trip.
@@ -126,12 +130,16 @@ proptest! {
         control in prop::sample::select(CongestionControl::ALL.to_vec()),
         rate in prop::option::of(500_000u64..100_000_000),
     ) {
-        let arrivals = played(bytes, |setup| {
+        let arrivals = tried(bytes, |setup| {
             setup.path.lose(loss);
             setup.path.seed = seed;
             setup.path.down.rate = rate;
             setup.server.congestion_control = control;
         });
+        // Of connections over the lossiest paths one in a few hundred does not come about.
+        let unconnected = matches!(arrivals, Err(PredictError::Stalled { what: NO_SYN_ARRIVED }));
+        prop_assume!(!unconnected);
+        let arrivals = arrivals.unwrap();
         let mut next = 0;
         let mut time = 0;
         for (at, start, end) in &arrivals.ranges {
