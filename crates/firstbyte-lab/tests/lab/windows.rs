@@ -94,6 +94,12 @@ pub(crate) fn congestion_control() {
             assert_eq!(name.to_string_lossy().trim_end_matches('\0'), expected);
             let kept = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_no_metrics_save").unwrap();
             assert_eq!(kept, "1\n");
+            // A window that holds what a response of a megabyte has in flight.
+            let room = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
+            for room in [room(), on_host(lab, "server", room)] {
+                let at_first = room.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
+                assert!(at_first >= 4 << 20, "{room}");
+            }
         });
     }
 }

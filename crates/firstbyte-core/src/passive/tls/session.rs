@@ -4,14 +4,16 @@
 //! exchanges. Resumption is proven by the ServerHello's pre_shared_key (TLS 1.3) or by the abbreviated flow
 //! (up to TLS 1.2), never by an echoed session ID.
 
+mod encrypted;
+
 use std::time::Duration;
 
-use super::exchanges::{self, Exchanges, Record};
-use super::handshake::{Live, end_of_early_data_length, finished_length};
+use super::exchanges::{Exchanges, Record};
+use super::handshake::Live;
 use super::hello;
 use super::messages::{self, Message};
 use crate::passive::Time;
-use crate::passive::observed::{self, AlertSeen, EarlyDataSeen, TlsSeen};
+use crate::passive::observed::{self, AlertSeen, TlsSeen};
 use crate::passive::table::Side;
 use crate::timeline::{Handshake, SessionMechanism};
 
@@ -552,126 +554,6 @@ impl Session {
         }
     }
 
-    fn application_data(&mut self, side: Side, record: &Record) {
-        let client = self.client == Some(side);
-        let (Some(live), Some(seen)) = (&mut self.live, &self.seen) else { return };
-        match live.tls13 {
-            Some(false) => {
-                // False start (RFC 7918): the client does not wait for the server's Finished.
-                self.data(side, record);
-            }
-            _ if client => {
-                let before_answer = match record.acked {
-                    Some(acked) => acked == 0,
-                    None => live.server_hello.is_none(),
-                };
-                if live.offer.early_data && before_answer {
-                    self.early_data(side, record);
-                } else if live.server_hello.is_some() {
-                    self.client_flight(side, record);
-                } else if live.lost[1 - side] {
-                    self.finish(false);
-                }
-            }
-            Some(true) => {
-                let length = finished_length(seen.cipher_suite);
-                live.server_records += 1;
-                if live.server_finished {
-                    let early = live.early_bytes > 0 && self.exchanges.under_way();
-                    let kind = self.kind();
-                    let unasked = Record { acked: None, ..*record };
-                    self.exchanges.response(if early { &unasked } else { record }, kind);
-                    return;
-                }
-                let ends = record.length == length && live.server_records > 1;
-                live.server_finished = ends;
-                let code = match live.server_records {
-                    1 => messages::ENCRYPTED_EXTENSIONS,
-                    _ if ends => messages::ENCRYPTED_FINISHED,
-                    _ => messages::ENCRYPTED,
-                };
-                if live.odd.is_empty() {
-                    self.fly(side, record.end, Some(code));
-                } else {
-                    self.settle_odd(side);
-                    self.data(side, record);
-                }
-            }
-            None => {}
-        }
-    }
-
-    fn early_data(&mut self, side: Side, record: &Record) {
-        let Some(live) = &mut self.live else { return };
-        let first = live.early_bytes == 0;
-        live.early_bytes += u64::from(record.length) + 5;
-        let bytes = live.early_bytes;
-        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut()) {
-            early.bytes = bytes;
-        }
-        if first {
-            self.name(side, messages::EARLY_DATA);
-        }
-        let refused = self.seen.as_ref().and_then(|s| s.early_data).and_then(|e| e.accepted);
-        if refused != Some(false) {
-            let kind = Kind13::of(self.http2);
-            self.exchanges.request(record, kind, self.limit);
-        }
-    }
-
-    /// The client's records behind the server's flight, up to its Finished.
-    fn client_flight(&mut self, side: Side, record: &Record) {
-        let suite = self.seen.as_ref().and_then(|seen| seen.cipher_suite);
-        let Some(live) = &mut self.live else { return };
-        if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
-            live.end_of_early_data = true;
-            self.fly(side, record.end, Some(messages::END_OF_EARLY_DATA));
-        } else if record.length == finished_length(suite) {
-            live.odd.clear();
-            self.fly(side, record.end, Some(messages::ENCRYPTED_FINISHED));
-            self.finish_tls13();
-        } else if live.odd.len() < 4 {
-            // A certificate, or everything in one record.
-            if live.odd.is_empty() {
-                self.fly(side, record.end, Some(messages::ENCRYPTED));
-            }
-            if let Some(live) = &mut self.live {
-                live.odd.push(*record);
-            }
-        } else {
-            self.settle_odd(side);
-            self.data(side, record);
-        }
-    }
-
-    /// No record as long as a Finished came: the first must have held it, the others are requests.
-    fn settle_odd(&mut self, server: Side) {
-        let odd = self.live.as_mut().map(|live| std::mem::take(&mut live.odd)).unwrap_or_default();
-        self.finish_tls13();
-        let client = self.client.unwrap_or(1 - server);
-        for record in odd.iter().skip(1) {
-            self.data(client, record);
-        }
-    }
-
-    fn finish_tls13(&mut self) {
-        let Some(live) = &mut self.live else { return };
-        live.finished = [true; 2];
-        let sent = live.early_bytes > 0;
-        let ended = live.end_of_early_data;
-        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut())
-            && early.accepted.is_none()
-            && sent
-        {
-            // Only data that is taken has an end (RFC 8446 §4.5).
-            *early = EarlyDataSeen { accepted: Some(ended), inferred: true, ..*early };
-            if !ended {
-                self.exchanges.rejected();
-            }
-        }
-        self.finish(true);
-    }
-
     /// The handshake is over: with both Finished messages, or given up.
     fn finish(&mut self, complete: bool) {
         self.over = true;
@@ -679,15 +561,6 @@ impl Session {
         self.flights.shrink_to_fit();
         if let Some(seen) = &mut self.seen {
             seen.complete = complete;
-        }
-    }
-
-    fn data(&mut self, side: Side, record: &Record) {
-        let kind = self.kind();
-        match self.client {
-            Some(client) if client == side => self.exchanges.request(record, kind, self.limit),
-            Some(_) => self.exchanges.response(record, kind),
-            None => {}
         }
     }
 
@@ -706,10 +579,6 @@ impl Session {
             let by_client = self.client == Some(side);
             seen.alert = Some(AlertSeen { by_client, description, at });
         }
-    }
-
-    const fn kind(&self) -> exchanges::Kind {
-        exchanges::Kind { tls13: self.tls13, http2: self.http2 }
     }
 
     fn may_be_http2(&mut self) {
@@ -755,14 +624,5 @@ impl Session {
             first: exchanges.kept(),
             approximate: self.http2 || self.records_lost,
         }
-    }
-}
-
-struct Kind13;
-
-impl Kind13 {
-    /// Early data is of TLS 1.3 whatever the server will say.
-    const fn of(http2: bool) -> exchanges::Kind {
-        exchanges::Kind { tls13: true, http2 }
     }
 }
