@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Phase;
 use super::bottleneck::{Bottleneck, Busy};
+use super::{KERNEL_PATH, Known, Phase};
 use crate::timeline::{
     AttemptOutcome, Chunk, Connection, Direction, Flight, Mark, Offset, PhaseName,
 };
-use crate::wire::quic::PacketKind;
+use crate::wire::quic::{ACKNOWLEDGMENT, PacketKind};
 
 /// Nothing arrived in the middle of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +111,17 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn of(connection: &Connection, phase: Phase, bottleneck: &Bottleneck) -> Self {
+    pub(super) fn of(
+        connection: &Connection,
+        phase: Phase,
+        bottleneck: &Bottleneck,
+        known: Option<Known>,
+    ) -> Self {
         let mut walk = Self { phase, exchanges: Vec::new(), steps: Vec::new() };
         match phase.name {
             PhaseName::Resolve => walk.resolve(connection),
             PhaseName::Connect => walk.connect(connection),
-            PhaseName::Tls | PhaseName::Quic => walk.flights(connection, bottleneck),
+            PhaseName::Tls | PhaseName::Quic => walk.flights(connection, bottleneck, known),
             PhaseName::Send => walk.send(connection),
             PhaseName::Wait => walk.wait(bottleneck),
             PhaseName::Receive => walk.receive(connection),
@@ -159,41 +164,70 @@ impl Walk {
         }
     }
 
-    fn flights(&mut self, connection: &Connection, bottleneck: &Bottleneck) {
+    fn flights(&mut self, connection: &Connection, bottleneck: &Bottleneck, known: Option<Known>) {
         let Phase { start, end, complete, .. } = self.phase;
         let mut cursor = start;
-        let mut waiting = false;
-        let mut retried = false;
+        let mut departures = Departures::new(connection, known);
+        let mut answer: Option<Answer> = None;
+        let mut heeds = Heeds::default();
         for flight in &connection.flights {
-            let chunks = heeded(flight, &mut retried);
+            let chunks = heeds.of(flight);
             let (Some(begin), Some(finish)) = (chunks.first(), chunks.last()) else { continue };
             if finish.stamp.at < start || begin.stamp.at > end {
                 continue;
             }
+            if flight.direction == Direction::Sent {
+                departures.add(chunks, start, end);
+                continue;
+            }
             let first = begin.stamp.at.max(cursor);
             let last = finish.stamp.at.clamp(first, end.max(first));
-            match flight.direction {
-                Direction::Sent => {
-                    self.step(cursor, first, Step::Client);
-                    self.step(first, last, Step::Sending);
-                    waiting = true;
-                }
-                Direction::Received => {
-                    self.exchange(Exchange {
-                        start: cursor,
-                        is_wait: waiting,
-                        waited: first.since(cursor),
-                        busy: bottleneck.busy(cursor, first),
-                        answering: last.since(first),
-                        gaps: gaps(chunks, mss(connection), first, last),
+            match departures.caused(first, cursor) {
+                Some(asked) => {
+                    if let Some(answer) = answer.take() {
+                        self.exchange(answer.exchange(bottleneck, connection));
+                    }
+                    self.step(cursor, asked.first, Step::Client);
+                    self.step(asked.first, asked.last, Step::Sending);
+                    answer = Some(Answer {
+                        start: asked.last,
+                        is_wait: true,
+                        first,
+                        last,
+                        chunks: chunks.iter().collect(),
                     });
-                    waiting = false;
                 }
+                // Too soon for an answer to what left last: data that was on its way goes on.
+                None => match &mut answer {
+                    Some(answer) => {
+                        answer.last = last;
+                        answer.chunks.extend(chunks);
+                    }
+                    None => {
+                        answer = Some(Answer {
+                            start: cursor,
+                            is_wait: false,
+                            first,
+                            last,
+                            chunks: chunks.iter().collect(),
+                        });
+                    }
+                },
             }
             cursor = last;
         }
-        let rest = if waiting && !complete { Step::Unanswered } else { Step::Client };
-        self.step(cursor, end, rest);
+        if let Some(answer) = answer {
+            self.exchange(answer.exchange(bottleneck, connection));
+        }
+        match departures.left(cursor) {
+            Some(asked) => {
+                self.step(cursor, asked.first, Step::Client);
+                self.step(asked.first, asked.last, Step::Sending);
+                let rest = if complete { Step::Client } else { Step::Unanswered };
+                self.step(asked.last, end, rest);
+            }
+            None => self.step(cursor, end, Step::Client),
+        }
     }
 
     fn send(&mut self, connection: &Connection) {
@@ -240,18 +274,126 @@ impl Walk {
     }
 }
 
-/// What of a flight is of any effect: a client takes one Retry, and a ClientHello of two datagrams may
-/// be answered by two (RFC 9000 §17.2.5.2). The other one can come when the client has answered already.
-fn heeded<'a>(flight: &'a Flight, retried: &mut bool) -> &'a [Chunk] {
-    if flight.direction == Direction::Sent {
-        return &flight.chunks;
+/// What of the flights is of any effect.
+#[derive(Debug, Default)]
+struct Heeds {
+    retried: bool,
+}
+
+impl Heeds {
+    /// The datagrams that a received flight begins with and that answer nothing are left out.
+    ///
+    /// A client takes one Retry, and a ClientHello of two datagrams may be answered by two (RFC 9000
+    /// §17.2.5.2); the other one can come when the client has answered already. A server may
+    /// acknowledge the begin of a ClientHello whose rest is still on its way, or that it has yet to
+    /// work on: nothing goes on from that.
+    fn of<'a>(&mut self, flight: &'a Flight) -> &'a [Chunk] {
+        if flight.direction == Direction::Sent {
+            return &flight.chunks;
+        }
+        let mut ignored = 0;
+        // Each of the two is a datagram by itself.
+        for name in &flight.messages {
+            if *name == PacketKind::Retry.name() {
+                if !std::mem::replace(&mut self.retried, true) {
+                    break;
+                }
+            } else if *name != ACKNOWLEDGMENT {
+                break;
+            }
+            ignored += 1;
+        }
+        flight.chunks.get(ignored..).unwrap_or_default()
     }
-    let begins_with =
-        flight.messages.iter().take_while(|name| *name == PacketKind::Retry.name()).count();
-    let ignored = if *retried { begins_with.min(flight.chunks.len()) } else { 0 };
-    *retried |= begins_with > 0;
-    // A Retry is a datagram by itself.
-    flight.chunks.get(ignored..).unwrap_or_default()
+}
+
+/// What left and was not answered yet.
+#[derive(Debug)]
+struct Departures {
+    at: Vec<Offset>,
+    known: Option<Known>,
+    /// Packets that acknowledge are among them: the first that can be answered was.
+    packets: bool,
+}
+
+/// From the first to the last departure that is answered.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    first: Offset,
+    last: Offset,
+}
+
+impl Departures {
+    fn new(connection: &Connection, known: Option<Known>) -> Self {
+        Self { at: Vec::new(), known, packets: connection.facts.quic.is_some() }
+    }
+
+    fn add(&mut self, chunks: &[Chunk], from: Offset, to: Offset) {
+        for chunk in chunks {
+            let latest = self.at.last().copied().unwrap_or(from);
+            self.at.push(chunk.stamp.at.clamp(latest, to.max(latest)));
+        }
+    }
+
+    /// Takes what can have caused what arrived at `answer`: it left a round trip before, or earlier.
+    /// What left before `from` and was waited for with something else is no part of it.
+    ///
+    /// A stream's receiver needs the last byte of what it answers. Of datagrams any one may have been
+    /// enough, such as the first of several acknowledgments that a server waits for.
+    fn caused(&mut self, answer: Offset, from: Offset) -> Option<Asked> {
+        self.at.retain(|left| *left >= from);
+        let before = |wait: Duration| self.at.partition_point(|left| *left + wait <= answer);
+        let causes = match self.known {
+            None => before(Duration::ZERO),
+            Some(known) if self.packets => {
+                let surely = before(known.most.saturating_sub(KERNEL_PATH));
+                if surely > 0 { surely } else { before(known.least).min(1) }
+            }
+            Some(known) => before(known.least),
+        };
+        let mut asked = self.at.drain(..causes);
+        let first = asked.next()?;
+        Some(Asked { first, last: asked.next_back().unwrap_or(first) })
+    }
+
+    /// What left after `from`.
+    fn left(&self, from: Offset) -> Option<Asked> {
+        let first = self.at.iter().find(|left| **left >= from)?;
+        Some(Asked { first: *first, last: *self.at.last()? })
+    }
+}
+
+/// What arrived in answer to something, or without.
+#[derive(Debug)]
+struct Answer<'a> {
+    /// When the wait for it began.
+    start: Offset,
+    is_wait: bool,
+    first: Offset,
+    last: Offset,
+    chunks: Vec<&'a Chunk>,
+}
+
+impl Answer<'_> {
+    fn exchange(self, bottleneck: &Bottleneck, connection: &Connection) -> Exchange {
+        let Self { start, is_wait, first, last, chunks } = self;
+        Exchange {
+            start,
+            is_wait,
+            waited: first.since(start),
+            busy: bottleneck.busy(start, first),
+            answering: last.since(first),
+            gaps: gaps(chunks, mss(connection), first, last),
+        }
+    }
+}
+
+/// From the SYN that was answered to its answer.
+pub(super) fn connected_after(connection: &Connection) -> Option<Duration> {
+    let connected = connection.marks.at(Mark::TcpConnected)?;
+    let winner = connection.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won);
+    let begun = winner.map(|a| a.start).or_else(|| connection.marks.at(Mark::ConnectStart))?;
+    Some(connected.since(begun.min(connected)))
 }
 
 fn mss(connection: &Connection) -> u64 {

@@ -131,9 +131,10 @@ impl Split {
     /// gaps, and those of one part are that part.
     pub fn in_order(connection: &Connection) -> (Self, Course) {
         let bottleneck = Bottleneck::of(connection);
-        let walk = |phase| Walk::of(connection, phase, &bottleneck);
+        let known = Known::of(connection);
+        let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
         let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
-        let rtt = round_trip_time(connection, &walks);
+        let rtt = round_trip_time(known, &walks);
         let mut laid = Laid::default();
         let phases: Vec<PhaseSplit> =
             walks.iter().map(|walk| split_phase(walk, rtt, &mut laid)).collect();
@@ -183,32 +184,39 @@ pub struct Course {
 /// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);
 
-/// The smallest round trip seen: the SYN's, the kernel's minimum, or a whole exchange.
-fn round_trip_time(connection: &Connection, walks: &[Walk]) -> Option<Duration> {
-    let tcp = connection.facts.tcp.as_ref();
-    let quic = connection.facts.quic.as_ref().and_then(|q| q.min_rtt);
-    let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min()).or(quic);
-    let connect = walks
-        .iter()
-        .filter(|w| w.phase.name == PhaseName::Connect && w.phase.complete)
-        .flat_map(|w| &w.exchanges)
-        .map(|e| e.waited)
-        .min();
-    let floor = kernel.or(connect)?;
-    // An answer that began before the request had ended waited less than a round trip and says
-    // nothing about the path. The kernel's minimum leaves little room below it (its own way to the
-    // device); the SYN's round trip alone may have been slow, and half of it separates the two.
-    let plausible = match tcp.and_then(|t| t.min_rtt).or(quic) {
-        Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)).max(min / 2),
-        None => floor / 2,
-    };
-    walks
-        .iter()
-        .flat_map(|w| &w.exchanges)
-        .map(|e| e.waited)
-        .filter(|waited| *waited >= plausible)
-        .chain([floor])
-        .min()
+/// What is known of the round-trip time before the flights are looked at.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// It is no longer than this: the SYN's, or the stack's minimum.
+    most: Duration,
+    /// It is no shorter than this: what comes sooner after a departure is no answer to it.
+    least: Duration,
+}
+
+impl Known {
+    fn of(connection: &Connection) -> Option<Self> {
+        let tcp = connection.facts.tcp.as_ref();
+        let quic = connection.facts.quic.as_ref().and_then(|q| q.min_rtt);
+        let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min()).or(quic);
+        let most = kernel.or_else(|| exchange::connected_after(connection))?;
+        let least = match tcp.and_then(|t| t.min_rtt) {
+            // The kernel's minimum leaves little room below it (its own way to the device).
+            Some(min) => (min * 9 / 10).min(min.saturating_sub(KERNEL_PATH)).max(min / 2),
+            // A QUIC stack has few samples, and reads its own clock: each may have been slow.
+            None if quic.is_some() => most * 3 / 4,
+            // So may the SYN's round trip alone; half of it separates an answer from data that was
+            // on its way already.
+            None => most / 2,
+        };
+        Some(Self { most, least })
+    }
+}
+
+/// The smallest round trip seen: one that was known, or a whole exchange.
+fn round_trip_time(known: Option<Known>, walks: &[Walk]) -> Option<Duration> {
+    let Known { most, least } = known?;
+    let waits = walks.iter().flat_map(|walk| &walk.exchanges).map(|exchange| exchange.waited);
+    waits.filter(|waited| *waited >= least).chain([most]).min()
 }
 
 /// The largest round trip that no server or delayed acknowledgement can have prolonged, above `rtt`.
@@ -242,6 +250,8 @@ fn split_phase(walk: &Walk, rtt: Option<Duration>, stretches: &mut Laid) -> Phas
     PhaseSplit { phase: walk.phase, round_trips, stalls, parts, doubt }
 }
 
+#[cfg(test)]
+mod datagrams;
 #[cfg(test)]
 mod paths;
 #[cfg(test)]

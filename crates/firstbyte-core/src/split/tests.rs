@@ -48,39 +48,6 @@ fn ms(n: f64) -> Duration {
     Duration::from_nanos((n * 1e6) as u64)
 }
 
-/// A ClientHello of two datagrams, each answered by a Retry; the second one comes when the client has
-/// answered the first.
-#[test]
-fn a_second_retry_answers_nothing() {
-    let mut c = Connection::default();
-    let named = |direction, chunks: &[(i64, u64)], messages: &[&str]| Flight {
-        messages: messages.iter().map(|name| (*name).to_owned()).collect(),
-        ..flight(direction, chunks)
-    };
-    let (again, done) = (RTT + 100_000, 2 * RTT + 900_000);
-    c.marks.set(Mark::ConnectStart, at(0));
-    c.marks.set(Mark::SecureConnectionStart, at(0));
-    c.marks.set(Mark::HandshakeComplete, at(done));
-    c.flights = vec![
-        named(Direction::Sent, &[(0, 1_200), (40_000, 1_200)], &["Initial", "Initial"]),
-        named(Direction::Received, &[(RTT, 120)], &["Retry"]),
-        named(Direction::Sent, &[(again, 1_200), (again + 40_000, 1_200)], &["Initial", "Initial"]),
-        named(
-            Direction::Received,
-            &[(RTT + 3_000_000, 120), (2 * RTT + 600_000, 1_200)],
-            &["Retry", "Initial", "Handshake"],
-        ),
-        named(Direction::Sent, &[(done, 300)], &["Handshake"]),
-    ];
-    let rtt = Some(Duration::from_nanos(RTT as u64));
-    c.facts.quic = Some(QuicFacts { retry: true, min_rtt: rtt, ..QuicFacts::default() });
-    let split = Split::of(&c);
-    let quic = split.phase(PhaseName::Quic).unwrap();
-    assert_eq!(quic.round_trips, 2, "{quic:?}");
-    assert_eq!(quic.parts.pause, Duration::ZERO);
-    assert!(quic.parts.unexplained < ms(0.1), "{quic:?}");
-}
-
 #[test]
 fn tls13_is_one_round_trip_and_the_rest_is_server_and_client() {
     let hello = 2_010_000 + RTT + 300_000;

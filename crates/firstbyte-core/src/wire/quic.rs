@@ -34,6 +34,21 @@ impl PacketKind {
     }
 }
 
+/// The name in flights of a datagram that only acknowledges.
+pub const ACKNOWLEDGMENT: &str = "(acknowledgment)";
+/// The least that a datagram with an Initial packet is filled up to, from a server one that is to be
+/// acknowledged (RFC 9000 §14.1).
+pub const SMALLEST_INITIAL: usize = 1_200;
+
+/// Whether `datagram` only acknowledges Initial packets, coming from a server: one that held more of
+/// the handshake would be filled up to [`SMALLEST_INITIAL`].
+pub fn only_acknowledges(datagram: &[u8]) -> bool {
+    let mut kinds = packets(datagram).map(|packet| packet.kind).peekable();
+    datagram.len() < SMALLEST_INITIAL
+        && kinds.peek().is_some()
+        && kinds.all(|kind| kind == PacketKind::Initial)
+}
+
 /// A packet in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {

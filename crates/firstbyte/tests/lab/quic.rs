@@ -2,7 +2,7 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, Scene, alone, median};
+use crate::support::{RTT_V4, Scene, alone, fastest};
 
 /// Three visits to a server with these settings, over IPv4.
 fn visits(server: &str) -> Vec<SampleRecord> {
@@ -22,7 +22,7 @@ fn first_byte(samples: &[SampleRecord]) -> u64 {
         let at = |mark: &str| sample.connection.marks[mark].at_ns;
         u64::try_from(at("response_start") - at("domain_lookup_end")).unwrap()
     };
-    u64::try_from(median(samples, after_lookup).as_nanos()).unwrap()
+    u64::try_from(fastest(samples, after_lookup).as_nanos()).unwrap()
 }
 
 /// Counted with less than a round trip of slack.
@@ -60,8 +60,9 @@ fn a_chain_over_three_times_the_clients_bytes_stalls_the_server() {
     assert_round_trips(&samples, 3);
     for sample in &samples {
         let quic = sample.connection.quic.as_ref().unwrap();
-        // Two datagrams of 1,200 bytes carry a post-quantum ClientHello.
-        assert!((6_000..=7_200).contains(&quic.bytes_before_validation.unwrap()), "{quic:?}");
+        // Two datagrams of 1,200 bytes carry a post-quantum ClientHello. The server begins another
+        // datagram while there is any room left: it has acknowledged the first one if the second was late.
+        assert!((6_000..8_400).contains(&quic.bytes_before_validation.unwrap()), "{quic:?}");
         let stall = quic.amplification_stall_ns.unwrap();
         assert!(stall >= u64::try_from(RTT_V4.as_nanos()).unwrap() / 2, "{stall}");
     }

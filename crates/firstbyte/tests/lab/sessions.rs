@@ -8,7 +8,7 @@ use firstbyte::runs::Run;
 use firstbyte_core::run::{Metric, Row, Standing};
 use firstbyte_lab::access_log::Entry;
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, middle, run, text};
+use crate::support::{PROGRAM, Scene, alone, firstbyte, least, run, text};
 
 const ROUNDS: usize = 12;
 const WARMUP: usize = 1;
@@ -112,7 +112,7 @@ impl Measured {
                 let at = |metric| row.metrics.get(metric).unwrap_or_default();
                 at(Metric::Ttfb) - at(Metric::Resolve)
             };
-            middle(rows.filter(|row| !row.warmup).map(after_lookup).collect())
+            least(rows.filter(|row| !row.warmup).map(after_lookup))
         };
         let times: Vec<Duration> = (0..ways.len()).map(first_byte).collect();
         println!("  {:?}", ways.iter().zip(&times).collect::<Vec<_>>());

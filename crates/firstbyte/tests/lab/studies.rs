@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use firstbyte::runs::Run;
 use firstbyte_core::run::{Metric, Row, Standing};
+use firstbyte_core::stats::{FEWEST_ROUNDS, paired_effect};
 
-use crate::support::{Scene, alone, firstbyte, middle, run, text};
+use crate::support::{Scene, alone, firstbyte, run, text};
 
 const RTT: Duration = Duration::from_millis(112);
-const ROUNDS: usize = 5;
+const ROUNDS: usize = FEWEST_ROUNDS;
 
 /// The published example: early data saves a page one round trip of 112 ms.
 ///
@@ -41,7 +42,8 @@ fn codavel_saves_a_round_trip() {
     let run = Run::read(&file).unwrap();
     assert!(run.rows.iter().all(|row| row.standing == Standing::Proven), "{:?}", run.rows);
     let cells = run.header.cells();
-    let total = |session: &str| {
+    // By round, in milliseconds.
+    let totals = |session: &str| {
         let has = |cell: &firstbyte_core::run::Cell, axis: &str, value: &str| {
             cell.factors.iter().any(|factor| factor.axis == axis && factor.value == value)
         };
@@ -50,12 +52,15 @@ fn codavel_saves_a_round_trip() {
         let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
         let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();
         assert_eq!(times.len(), ROUNDS);
-        middle(times)
+        times.into_iter().map(|ns| ns as f64 / 1e6).collect::<Vec<_>>()
     };
-    let (resumed, early) = (total("resumed"), total("0rtt"));
-    println!("  resumed {resumed:?}, 0-RTT {early:?}, exit code {code:?}");
-    let saved = resumed.saturating_sub(early);
-    assert!(saved.abs_diff(RTT) < Duration::from_millis(8), "{resumed:?} - {early:?}");
+    let (resumed, early) = (totals("resumed"), totals("0rtt"));
+    let saved = paired_effect(&early, &resumed, 1).unwrap().difference;
+    println!("  saved {saved:?} ms, exit code {code:?}");
+    // How wide the interval is, is the machine's; that it holds the truth is the program's.
+    let (interval, rtt) = (saved.interval.unwrap(), RTT.as_secs_f64() * 1e3);
+    let holds = interval.low <= rtt + 8.0 && interval.high >= rtt - 8.0;
+    assert!(holds, "{saved:?}: {early:?} {resumed:?}");
     for host in ["blog", "before"] {
         assert!(logs.join(format!("server-{host}.log")).is_file());
     }
@@ -67,7 +72,7 @@ fn curl_length_takes_six_round_trips() {
     let _alone = alone();
     let scene = Scene::new("");
     let file = scene.path("curl-length.run");
-    let mut command = firstbyte(&["lab", "study", "curl-length", "-n", &ROUNDS.to_string()]);
+    let mut command = firstbyte(&["lab", "study", "curl-length", "-n", "5"]);
     let output = run(command.arg("--run").arg(&file));
     let shown = text(&output.stdout);
     let run = Run::read(&file).unwrap();
@@ -80,8 +85,9 @@ fn curl_length_takes_six_round_trips() {
         let cell = cells.iter().position(of_site).unwrap();
         let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
         let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();
-        assert_eq!(times.len(), ROUNDS);
-        middle(times)
+        assert_eq!(times.len(), 5);
+        // What else the machine has to do only adds.
+        Duration::from_nanos(times.into_iter().min().unwrap())
     };
     for (site, least_ms, most_ms) in [
         ("far HTTP", 172, 182),

@@ -37,7 +37,7 @@ impl Message {
             Self::ServerHello => "ServerHello",
             Self::Encrypted => "{…}",
             Self::Finished => "{Finished}",
-            Self::Acknowledgment => "(acknowledgment)",
+            Self::Acknowledgment => crate::wire::quic::ACKNOWLEDGMENT,
             Self::Close => "CONNECTION_CLOSE",
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use firstbyte_core::timeline::{Cause, Direction, Mark};
-use firstbyte_core::wire::quic::{PacketKind, packets};
+use firstbyte_core::wire::quic::{ACKNOWLEDGMENT, PacketKind, only_acknowledges, packets};
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig,
     Event, StreamEvent, StreamId, TransportConfig, VarInt,
@@ -283,10 +283,14 @@ impl Connection {
         let datagram = &self.buffer[..bytes];
         self.wire.received += 1;
         let recorder = self.socket.recorder();
-        for packet in packets(datagram) {
-            recorder.borrow_mut().name_message(Direction::Received, packet.kind.name());
-            self.wire.retry |= packet.kind == PacketKind::Retry;
+        if only_acknowledges(datagram) {
+            recorder.borrow_mut().name_message(Direction::Received, ACKNOWLEDGMENT);
+        } else {
+            for packet in packets(datagram) {
+                recorder.borrow_mut().name_message(Direction::Received, packet.kind.name());
+            }
         }
+        self.wire.retry |= packets(datagram).any(|packet| packet.kind == PacketKind::Retry);
         let data = BytesMut::from(datagram);
         let mut answer = Vec::new();
         let event = self.endpoint.handle(now(), self.remote, None, None, data, &mut answer);

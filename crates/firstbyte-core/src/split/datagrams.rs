@@ -1,0 +1,118 @@
+//! QUIC handshakes whose datagrams do not come one behind the other: which of them answers what.
+
+use std::time::Duration;
+
+use super::{PhaseSplit, Split};
+use crate::timeline::*;
+
+const RTT: i64 = 80_000_000;
+const MS: i64 = 1_000_000;
+
+/// When, and how large.
+type Datagram = (i64, u64);
+
+fn flight(direction: Direction, datagrams: &[Datagram], messages: &[&str]) -> Flight {
+    let chunk = |(ns, bytes): &Datagram| Chunk {
+        stamp: Stamp::kernel(Offset::from_nanos(*ns)),
+        bytes: *bytes,
+        acknowledged: None,
+    };
+    Flight {
+        direction,
+        chunks: datagrams.iter().map(chunk).collect(),
+        messages: messages.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+fn sent(datagrams: &[Datagram], messages: &[&str]) -> Flight {
+    flight(Direction::Sent, datagrams, messages)
+}
+
+fn received(datagrams: &[Datagram], messages: &[&str]) -> Flight {
+    flight(Direction::Received, datagrams, messages)
+}
+
+/// The handshake of these flights, complete when the last of them left.
+fn handshake(flights: Vec<Flight>) -> PhaseSplit {
+    let mut c = Connection::default();
+    let at = |ns| Stamp::kernel(Offset::from_nanos(ns));
+    c.marks.set(Mark::ConnectStart, at(0));
+    c.marks.set(Mark::SecureConnectionStart, at(0));
+    let done = flights.last().unwrap().last();
+    c.marks.set(Mark::HandshakeComplete, at(done.as_nanos()));
+    c.flights = flights;
+    let min_rtt = Some(Duration::from_nanos(RTT as u64));
+    c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
+    *Split::of(&c).phase(PhaseName::Quic).unwrap()
+}
+
+fn ms(n: i64) -> Duration {
+    Duration::from_nanos((n * MS) as u64)
+}
+
+const HELLO: [&str; 2] = ["Initial", "Initial"];
+
+/// A ClientHello of two datagrams, each answered by a Retry; the second one comes when the client has
+/// answered the first.
+#[test]
+fn a_second_retry_answers_nothing() {
+    let again = RTT + MS;
+    let quic = handshake(vec![
+        sent(&[(0, 1_200), (0, 1_200)], &HELLO),
+        received(&[(RTT, 120)], &["Retry"]),
+        sent(&[(again, 1_200), (again, 1_200)], &HELLO),
+        received(
+            &[(RTT + 3 * MS, 120), (again + RTT + 2 * MS, 1_200)],
+            &["Retry", "Initial", "Handshake"],
+        ),
+        sent(&[(again + RTT + 3 * MS, 300)], &["Handshake"]),
+    ]);
+    assert_eq!(quic.round_trips, 2, "{quic:?}");
+    assert_eq!((quic.parts.server, quic.parts.client), (ms(2), ms(2)), "{quic:?}");
+}
+
+/// The second datagram of the ClientHello was late; the Retry answers the first.
+#[test]
+fn a_retry_answers_the_datagram_that_it_can_have_seen() {
+    let again = RTT + MS;
+    let quic = handshake(vec![
+        sent(&[(0, 1_200), (5 * MS, 1_200)], &HELLO),
+        received(&[(RTT, 120)], &["Retry"]),
+        sent(&[(again, 1_200), (again, 1_200)], &HELLO),
+        received(&[(again + RTT, 1_200)], &["Initial", "Handshake"]),
+        sent(&[(again + RTT, 300)], &["Handshake"]),
+    ]);
+    assert_eq!((quic.round_trips, quic.parts.network), (2, ms(160)), "{quic:?}");
+    assert_eq!(quic.parts.client, ms(1), "{quic:?}");
+}
+
+/// A server that acknowledges at once and then fetches its certificate is at work meanwhile.
+#[test]
+fn an_acknowledgment_is_no_answer() {
+    let answer = RTT + 50 * MS;
+    let quic = handshake(vec![
+        sent(&[(0, 1_200)], &["Initial"]),
+        received(
+            &[(RTT, 48), (answer, 1_200), (answer, 1_200)],
+            &["(acknowledgment)", "Initial", "Handshake", "Handshake"],
+        ),
+        sent(&[(answer, 300)], &["Handshake"]),
+    ]);
+    assert_eq!(quic.round_trips, 1, "{quic:?}");
+    assert_eq!((quic.parts.network, quic.parts.server), (ms(80), ms(50)), "{quic:?}");
+}
+
+/// The client acknowledges the first datagram before the others arrive.
+#[test]
+fn what_comes_too_soon_for_an_answer_was_on_its_way() {
+    let quic = handshake(vec![
+        sent(&[(0, 1_200)], &["Initial"]),
+        received(&[(RTT, 1_200)], &["Initial"]),
+        sent(&[(RTT + MS, 1_200)], &["Initial"]),
+        received(&[(RTT + 3 * MS, 1_200), (RTT + 3 * MS, 900)], &["Handshake"]),
+        sent(&[(RTT + 4 * MS, 300)], &["Handshake"]),
+    ]);
+    assert_eq!(quic.round_trips, 1, "{quic:?}");
+    assert_eq!((quic.parts.transfer, quic.parts.client), (ms(3), ms(1)), "{quic:?}");
+    assert_eq!(quic.parts.unexplained, Duration::ZERO);
+}
