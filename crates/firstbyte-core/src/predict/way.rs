@@ -1,6 +1,7 @@
 //! The ways to make a connection that predictions compare.
 
 use super::{Group, PredictError};
+use crate::timeline::{Connection, Handshake, TlsFacts};
 
 /// The protection of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +70,32 @@ impl Default for Way {
 }
 
 impl Way {
+    /// The way that `connection` took, with the client's groups. Absent where its facts do not say.
+    pub fn of(connection: &Connection) -> Option<Self> {
+        let facts = &connection.facts;
+        let tls = match facts.tls.as_ref().map(|tls| tls.version.as_deref()) {
+            None => Tls::None,
+            Some(Some("TLSv1.3")) => Tls::V1_3,
+            Some(Some("TLSv1.2")) => Tls::V1_2,
+            Some(_) => return None,
+        };
+        let http = match facts.http.as_ref()?.version.as_deref()? {
+            "3" => Http::V3,
+            "2" => Http::V2,
+            "1.1" | "1.0" => Http::V1_1,
+            _ => return None,
+        };
+        let early = |tls: &TlsFacts| tls.early_data.is_some_and(|e| e.accepted == Some(true));
+        let session = match facts.tls.as_ref() {
+            Some(tls) if early(tls) => Session::ZeroRtt,
+            Some(tls) if tls.handshake == Some(Handshake::Resumed) => Session::Resumed,
+            _ => Session::Full,
+        };
+        let reuse = if facts.reused { Reuse::Reused } else { Reuse::New };
+        let way = Self { tls, session, http, group: None, reuse };
+        way.check().is_ok().then_some(way)
+    }
+
     /// Every way that can be taken, with the client's groups.
     pub fn all() -> Vec<Self> {
         let mut ways = Vec::new();

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use firstbyte::prediction::hosts::{Handshakes, calibrate};
+use firstbyte::prediction::setup::Measured;
 use firstbyte::runs::Run;
 use firstbyte_core::predict::{
     CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
@@ -69,6 +71,7 @@ impl Grid {
     /// # Errors
     /// What went wrong, in words.
     pub(crate) fn compare(&self) -> Result<Vec<Compared>, String> {
+        let hosts = self.hosts()?;
         let mut all = Vec::new();
         for rtt in &self.rtts {
             let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -76,11 +79,23 @@ impl Grid {
             for (index, chain) in self.chains.iter().enumerate() {
                 for response in &self.responses {
                     let file = run_file(directory.path(), index, *response);
-                    all.extend(self.hold_against(*rtt, *chain, *response, &file)?);
+                    all.extend(self.hold_against(*rtt, *chain, *response, &hosts, &file)?);
                 }
             }
         }
         Ok(all)
+    }
+
+    /// What this machine takes for handshakes: measured as `predict --from RUN` does, over a path, with a
+    /// chain and a response that the grid has not.
+    fn hosts(&self) -> Result<Vec<Handshakes>, String> {
+        let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let (rtt, response) = (Duration::from_millis(15), 3_000);
+        let calibration =
+            Self { chains: vec![2_000], responses: vec![response], samples: 11, ..self.clone() };
+        calibration.measure(rtt, directory.path())?;
+        let run = Run::read(&run_file(directory.path(), 0, response)).map_err(|e| e.to_string())?;
+        Ok(Measured::of(&run)?.handshakes)
     }
 
     /// Has `firstbyte compare` measure all that has this round trip.
@@ -165,6 +180,7 @@ impl Grid {
         rtt: Duration,
         chain: usize,
         response: u64,
+        hosts: &[Handshakes],
         file: &Path,
     ) -> Result<Vec<Compared>, String> {
         let run = Run::read(file).map_err(|e| e.to_string())?;
@@ -172,6 +188,7 @@ impl Grid {
         setup.server.congestion_control = self.congestion_control;
         setup.server.initial_window = self.initial_window;
         setup.exchange = Exchange { response_bytes: response, ..Exchange::default() };
+        calibrate(&mut setup, hosts);
         let mut compared = Vec::new();
         for (number, way) in self.ways.iter().enumerate() {
             let samples = samples_of(&run, number);

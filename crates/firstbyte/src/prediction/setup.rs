@@ -12,6 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
+use super::hosts::{Handshakes, handshakes};
+use super::middle;
 use crate::runs::Run;
 
 /// A leaf and an intermediate of so many bytes together, with their key: made now, for nobody.
@@ -46,6 +48,8 @@ pub struct Measured {
     pub response_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,
+    /// What hosts took of the handshakes of all ways.
+    pub handshakes: Vec<Handshakes>,
 }
 
 impl Measured {
@@ -85,12 +89,7 @@ impl Measured {
             chain_bytes: anywhere(&|c| c.facts.tls.as_ref()?.certificate_chain_bytes()),
             response_bytes: anywhere(&|c| c.facts.http.as_ref()?.body_bytes),
             upload_bytes: anywhere(&|c| c.facts.http.as_ref()?.upload_bytes),
+            handshakes: handshakes(connections.iter().map(|(_, connection)| connection)),
         })
     }
-}
-
-fn middle(values: impl Iterator<Item = Duration>) -> Option<Duration> {
-    let mut values: Vec<Duration> = values.collect();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
 }

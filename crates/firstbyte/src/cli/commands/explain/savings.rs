@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::explain::{Change, Evidence, Finding};
-use firstbyte_core::predict::{Group, Http, Session, Setup, Tls, Way, certified, predict};
+use firstbyte_core::predict::{Group, Reuse, Session, Setup, Tls, Way, certified, predict};
 use firstbyte_core::split::{Parts, Split, total};
 use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
 use firstbyte_lab::ca::{Ca, LeafOptions};
@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use crate::clock::timer_now;
+use crate::prediction::hosts::{calibrate, handshakes};
 
 /// A chain that fits any server's first flight: leaf and intermediate with ECDSA keys.
 const SMALL_CHAIN: usize = 2_500;
@@ -58,8 +59,6 @@ impl Model {
         let chain = tls.and_then(TlsFacts::certificate_chain_bytes).unwrap_or(0);
         let mut setup = Setup::new(rtt, chain_of(chain as usize)?);
         setup.client.resolver_time = Some(part(PhaseName::Resolve, |p| p.resolver));
-        setup.client.finish_time.full = part(PhaseName::Tls, |p| p.client);
-        setup.server.hello_time.full = part(PhaseName::Tls, |p| p.server);
         setup.server.think_time = part(PhaseName::Wait, |p| p.server);
         if let Some(segments) = initial_window(middle, rtt) {
             setup.server.initial_window = segments;
@@ -67,23 +66,15 @@ impl Model {
         let http = facts.http.as_ref()?;
         setup.exchange.response_bytes = http.body_bytes.unwrap_or(0);
         setup.exchange.response_head_bytes = http.header_bytes.unwrap_or(200);
-        let version = match tls.and_then(|tls| tls.version.as_deref()) {
-            Some("TLSv1.3") => Tls::V1_3,
-            Some(_) => Tls::V1_2,
-            None => Tls::None,
-        };
-        let mut way = Way { tls: version, ..Way::default() };
-        way.http = match http.version.as_deref() {
-            Some("3") => Http::V3,
-            Some("2") if version != Tls::None => Http::V2,
-            _ => Http::V1_1,
-        };
+        // As it is, but for the session: what a repeated visit saves is one of the questions.
+        let way = Way { session: Session::Full, reuse: Reuse::New, ..Way::of(middle)? };
         let retried = tls.and_then(|tls| tls.handshake)
             == Some(firstbyte_core::timeline::Handshake::FullWithHelloRetryRequest);
         if retried {
             let group = tls.and_then(|tls| tls.group.as_deref()).and_then(Group::named)?;
             setup.server.groups = vec![group];
         }
+        calibrate(&mut setup, &handshakes(subject.connections()));
         let predicted = predict(&setup, &way, timer_now().into_std()).ok()?;
         let (predicted, measured) = (total(&predicted), subject.total()?);
         // What has a name of its own is not the model's to predict.

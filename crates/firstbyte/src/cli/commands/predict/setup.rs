@@ -9,6 +9,7 @@ use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::plan::quantities::{bytes, rate, share, time};
 use crate::cli::run_problem;
+use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
 use crate::runs::Run;
 
@@ -69,6 +70,7 @@ pub(super) fn of(args: &PredictArgs) -> Result<Setup, Problem> {
     if !measured.url.is_empty() {
         setup.exchange.url = measured.url;
     }
+    calibrate(&mut setup, &measured.handshakes);
     Ok(setup)
 }
 
