@@ -91,8 +91,13 @@ impl Grid {
     fn hosts(&self) -> Result<Vec<Handshakes>, String> {
         let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
         let (rtt, response) = (Duration::from_millis(15), 3_000);
-        let calibration =
-            Self { chains: vec![2_000], responses: vec![response], samples: 11, ..self.clone() };
+        let calibration = Self {
+            chains: vec![2_000],
+            responses: vec![response],
+            ways: Way::all().into_iter().filter(|way| way.reuse == Reuse::New).collect(),
+            samples: 11,
+            ..self.clone()
+        };
         calibration.measure(rtt, directory.path())?;
         let run = Run::read(&run_file(directory.path(), 0, response)).map_err(|e| e.to_string())?;
         Ok(Measured::of(&run)?.handshakes)
@@ -137,7 +142,11 @@ impl Grid {
         ];
         // A round takes so long that connections which are kept alive come to rest between visits: the
         // kernel halves an idle connection's window with every timeout that passes.
-        let interval = if rtt < Duration::from_millis(20) { 0.4 } else { 0.15 };
+        let interval = match rtt.as_millis() {
+            0..20 => 0.4,
+            20..150 => 0.15,
+            _ => 0.25,
+        };
         let flags = format!("-s -4 -n {} --warmup 1 --interval {interval}", self.samples);
         words.extend(flags.split(' ').map(str::to_owned));
         words.extend(["--resolve".into(), format!("'*:*:198.51.100.{}'", index + 1)]);

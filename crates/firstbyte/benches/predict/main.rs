@@ -4,7 +4,7 @@
 //! `predict`, with the worst cases. The table goes into `docs/prediction.md`.
 //!
 //!     cargo bench -p firstbyte --bench predict -- [--samples N] [--rtt MS,MS] [--chain BYTES,…]
-//!         [--response BYTES,…] [--congestion cubic|bbr|reno] [--window N] [--all]
+//!         [--response BYTES,…] [--way PART-OF-ITS-NAME] [--congestion cubic|bbr|reno] [--window N] [--all]
 //!     cargo bench -p firstbyte --bench predict -- --audience
 #![allow(
     clippy::print_stdout,
@@ -60,7 +60,8 @@ fn main() -> ExitCode {
 /// it visits other cells, so that the server believes in a long round trip.
 fn ways() -> Vec<Way> {
     let reused = |way: &Way| way.http == Http::V3 && way.reuse == Reuse::Reused;
-    Way::all().into_iter().filter(|way| !reused(way)).collect()
+    let named = argument("--way").unwrap_or_default();
+    Way::all().into_iter().filter(|way| !reused(way) && way.label().contains(&named)).collect()
 }
 
 fn argument(name: &str) -> Option<String> {
