@@ -393,7 +393,7 @@ impl<'a> Talk<'a> {
             self.collect()?;
             // A ChangeCipherSpec alone has time until what it goes before.
             if self.held != CHANGE_CIPHER_SPEC {
-                self.release(Duration::ZERO);
+                self.release(self.work_before(false));
             }
         }
         if settings && !self.client.is_handshaking() {
@@ -408,10 +408,20 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
+    /// The client's work before it sends, with its handshake complete by then or not. In a full handshake
+    /// TLS 1.2 checks certificates and makes keys before its key exchange, and TLS 1.3 at the end.
+    fn work_before(&self, complete: bool) -> Duration {
+        let resumed = self.client.handshake_kind() == Some(HandshakeKind::Resumed);
+        let tls12 = self.client.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        match complete == (resumed || !tls12) {
+            true => self.setup.client.finish_time.of(resumed),
+            false => Duration::ZERO,
+        }
+    }
+
     /// The client's handshake is complete.
     fn finish(&mut self, end: u64) -> Result<(), PredictError> {
-        let resumed = self.client.handshake_kind() == Some(HandshakeKind::Resumed);
-        let after = self.setup.client.finish_time.of(resumed);
+        let after = self.work_before(true);
         if let Some(early) = &mut self.early {
             let accepted = self.client.is_early_data_accepted();
             early.accepted = Some(accepted);

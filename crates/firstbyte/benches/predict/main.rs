@@ -19,7 +19,7 @@ mod grid;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use firstbyte_core::predict::{CongestionControl, Http, Reuse, Way};
+use firstbyte_core::predict::{CongestionControl, Way};
 use firstbyte_core::run::Metric;
 use grid::{Compared, Grid};
 
@@ -56,12 +56,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// All but HTTP/3 on a connection that is kept alive: `compare` does not acknowledge anything on it while
-/// it visits other cells, so that the server believes in a long round trip.
 fn ways() -> Vec<Way> {
-    let reused = |way: &Way| way.http == Http::V3 && way.reuse == Reuse::Reused;
     let named = argument("--way").unwrap_or_default();
-    Way::all().into_iter().filter(|way| !reused(way) && way.label().contains(&named)).collect()
+    Way::all().into_iter().filter(|way| way.label().contains(&named)).collect()
 }
 
 fn argument(name: &str) -> Option<String> {

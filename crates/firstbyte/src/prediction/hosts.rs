@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firstbyte_core::predict::{HandshakeTime, Reuse, Session, Setup, Way, predict};
+use firstbyte_core::predict::{HandshakeTime, Http, Reuse, Session, Setup, Way, predict};
 use firstbyte_core::split::{Parts, Split};
 use firstbyte_core::timeline::{Connection, PhaseName};
 
@@ -21,9 +21,11 @@ pub struct Handshakes {
     pub server: Duration,
     /// The client's part.
     pub client: Duration,
+    /// The whole of it, with the network's.
+    pub whole: Duration,
 }
 
-/// Sorts `connections` by their ways. One without a handshake of its own, or with early data, whose
+/// Sorts `connections` over one path by their ways. One without a handshake of its own, or with early data, whose
 /// handshake goes on behind the request, says nothing of this.
 pub fn handshakes<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> Vec<Handshakes> {
     let mut by_way: HashMap<Way, Vec<Parts>> = HashMap::new();
@@ -39,12 +41,9 @@ pub fn handshakes<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> 
     let mut found: Vec<Handshakes> = by_way
         .into_iter()
         .filter_map(|(way, parts)| {
-            let server = middle(parts.iter().map(|parts| parts.server))?;
-            Some(Handshakes {
-                way,
-                server,
-                client: middle(parts.iter().map(|parts| parts.client))?,
-            })
+            let of = |part: fn(&Parts) -> Duration| middle(parts.iter().map(part));
+            let (server, client) = (of(|parts| parts.server)?, of(|parts| parts.client)?);
+            Some(Handshakes { way, server, client, whole: of(Parts::sum)? })
         })
         .collect();
     found.sort_by_key(|handshakes| handshakes.way.label());
@@ -59,42 +58,61 @@ fn handshake(connection: &Connection) -> Option<Parts> {
 
 /// Moves the times of `setup`'s hosts by what measured handshakes took more, or less, than predicted
 /// ones: the median over ways, for full handshakes and for resumed ones. What no way showed stays.
+///
+/// Over TCP the kernel's round-trip time holds nothing of the hosts, and the parts are theirs. A QUIC
+/// stack's holds what both take to read a datagram: what whole handshakes differ by then is taken to be the
+/// client's before its first packet.
 pub fn calibrate(setup: &mut Setup, measured: &[Handshakes]) {
-    // Losses and rates are the path's.
+    let (quic, tcp): (Vec<Handshakes>, Vec<Handshakes>) =
+        measured.iter().partition(|handshakes| handshakes.way.http == Http::V3);
+    let hosts = if tcp.is_empty() { &quic } else { &tcp };
+    for session in [Session::Full, Session::Resumed] {
+        let of_session = |pairs: Vec<(Handshakes, Parts)>| -> Vec<(Handshakes, Parts)> {
+            pairs.into_iter().filter(|(seen, _)| seen.way.session == session).collect()
+        };
+        let pairs = of_session(predicted(setup, hosts));
+        if let Some(more) = beyond(&pairs, |seen, expected| (seen.server, expected.server)) {
+            shift(of(&mut setup.server.hello_time, session), more);
+        }
+        if let Some(more) = beyond(&pairs, |seen, expected| (seen.client, expected.client)) {
+            shift(of(&mut setup.client.finish_time, session), more);
+        }
+    }
+    let pairs = predicted(setup, &quic);
+    if let Some(more) = beyond(&pairs, |seen, expected| (seen.whole, expected.sum())) {
+        shift(&mut setup.client.key_share_time, more);
+    }
+}
+
+/// What the same handshakes are predicted to take over the path without losses and limits of its rate.
+fn predicted(setup: &Setup, measured: &[Handshakes]) -> Vec<(Handshakes, Parts)> {
     let mut quiet = setup.clone();
     quiet.path.lose(0.0);
     (quiet.path.up.rate, quiet.path.down.rate) = (None, None);
     let base = timer_now().into_std();
-    let predicted = |way: &Way| handshake(&predict(&quiet, way, base).ok()?);
-    for session in [Session::Full, Session::Resumed] {
-        let pairs: Vec<(Handshakes, Parts)> = measured
-            .iter()
-            .filter(|handshakes| handshakes.way.session == session)
-            .filter_map(|handshakes| Some((*handshakes, predicted(&handshakes.way)?)))
-            .collect();
-        let server = pairs.iter().map(|(seen, expected)| beyond(seen.server, expected.server));
-        if let Some(more) = median(server.collect()) {
-            shift(&mut setup.server.hello_time, session, more);
-        }
-        let client = pairs.iter().map(|(seen, expected)| beyond(seen.client, expected.client));
-        if let Some(more) = median(client.collect()) {
-            shift(&mut setup.client.finish_time, session, more);
-        }
-    }
+    let parts = |way: &Way| handshake(&predict(&quiet, way, base).ok()?);
+    measured.iter().filter_map(|seen| Some((*seen, parts(&seen.way)?))).collect()
 }
 
-/// Seconds, below zero where it was faster.
-fn beyond(seen: Duration, expected: Duration) -> f64 {
-    seen.as_secs_f64() - expected.as_secs_f64()
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The median of what was seen beyond what was expected, seconds; below zero where it was faster.
+fn beyond(
+    pairs: &[(Handshakes, Parts)],
+    of: impl Fn(&Handshakes, &Parts) -> (Duration, Duration),
+) -> Option<f64> {
+    let difference = |(seen, expected): &(Handshakes, Parts)| {
+        let (seen, expected) = of(seen, expected);
+        seen.as_secs_f64() - expected.as_secs_f64()
+    };
+    let mut values: Vec<f64> = pairs.iter().map(difference).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-fn shift(time: &mut HandshakeTime, session: Session, more: f64) {
-    let time = if session == Session::Full { &mut time.full } else { &mut time.resumed };
+fn of(time: &mut HandshakeTime, session: Session) -> &mut Duration {
+    if session == Session::Full { &mut time.full } else { &mut time.resumed }
+}
+
+fn shift(time: &mut Duration, more: f64) {
     *time = Duration::from_secs_f64((time.as_secs_f64() + more).max(0.0));
 }
 
@@ -105,12 +123,13 @@ mod tests {
 
     const MICRO: Duration = Duration::from_micros(1);
 
-    /// Connections over another path, to hosts that take other times: from these the times are found.
+    /// Connections to hosts that take other times: from these the times are found.
     #[test]
     fn the_times_of_measured_hosts_are_found() {
-        let full = |rtt_ms| Setup::new(Duration::from_millis(rtt_ms), chain(2_000).unwrap());
-        let mut real = full(70);
+        let setup = || Setup::new(Duration::from_millis(70), chain(2_000).unwrap());
+        let mut real = setup();
         real.server.hello_time = HandshakeTime { full: MICRO * 2_500, resumed: MICRO * 100 };
+        real.client.key_share_time = MICRO * 800;
         real.client.finish_time = HandshakeTime { full: MICRO * 200, resumed: MICRO * 900 };
         let base = timer_now().into_std();
         let ways: Vec<Way> = Way::all().into_iter().filter(|way| way.reuse == Reuse::New).collect();
@@ -119,7 +138,7 @@ mod tests {
         for (way, connection) in ways.iter().zip(&connections) {
             assert_eq!(Way::of(connection).as_ref(), Some(way));
         }
-        let mut setup = full(20);
+        let mut setup = setup();
         calibrate(&mut setup, &handshakes(&connections));
         let close = |found: Duration, real: Duration| {
             assert!(found.abs_diff(real) <= 50 * MICRO, "{found:?} for {real:?}");
@@ -128,6 +147,7 @@ mod tests {
         close(setup.server.hello_time.resumed, real.server.hello_time.resumed);
         close(setup.client.finish_time.full, real.client.finish_time.full);
         close(setup.client.finish_time.resumed, real.client.finish_time.resumed);
+        close(setup.client.key_share_time, real.client.key_share_time);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Measured {
     pub response_bytes: Option<u64>,
     /// Bytes of the request's body.
     pub upload_bytes: Option<u64>,
-    /// What hosts took of the handshakes of all ways.
+    /// What hosts took of the handshakes of all ways to the same address.
     pub handshakes: Vec<Handshakes>,
 }
 
@@ -71,6 +71,11 @@ impl Measured {
         };
         let of_first =
             || connections.iter().filter(|(cell, _)| *cell == first_cell).map(|(_, c)| c);
+        let remote = of_first().find_map(|c| c.facts.remote).map(|remote| remote.ip());
+        let of_same_path = || {
+            let all = connections.iter().map(|(_, connection)| connection);
+            all.filter(move |c| c.facts.remote.map(|other| other.ip()) == remote)
+        };
         let anywhere = |get: &dyn Fn(&Connection) -> Option<u64>| {
             of_first().find_map(get).or_else(|| connections.iter().find_map(|(_, c)| get(c)))
         };
@@ -89,7 +94,7 @@ impl Measured {
             chain_bytes: anywhere(&|c| c.facts.tls.as_ref()?.certificate_chain_bytes()),
             response_bytes: anywhere(&|c| c.facts.http.as_ref()?.body_bytes),
             upload_bytes: anywhere(&|c| c.facts.http.as_ref()?.upload_bytes),
-            handshakes: handshakes(connections.iter().map(|(_, connection)| connection)),
+            handshakes: handshakes(of_same_path()),
         })
     }
 }

@@ -21,6 +21,29 @@ use super::target::Target;
 pub(super) struct Open {
     connection: SharedConnection,
     h3: Option<(H3<Streams, Bytes>, SendRequest<Streams, Bytes>)>,
+    /// Between two exchanges.
+    resting: Option<Resting>,
+}
+
+/// A connection that has nothing to do but to acknowledge what comes. With nobody to do that, the server
+/// would send again what it had sent, and come to believe in a long round trip. Ends when dropped.
+struct Resting(tokio::task::JoinHandle<()>);
+
+impl Resting {
+    fn of(connection: &SharedConnection) -> Self {
+        let connection = SharedConnection::clone(connection);
+        Self(tokio::task::spawn_local(poll_fn(move |cx| {
+            let mut connection = connection.borrow_mut();
+            while connection.step(cx) {}
+            if connection.is_alive() { Poll::Pending } else { Poll::Ready(()) }
+        })))
+    }
+}
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 enum Problem {
@@ -39,7 +62,7 @@ impl From<StreamError> for Problem {
 
 impl Open {
     pub(super) fn new(connection: SharedConnection) -> Self {
-        Self { connection, h3: None }
+        Self { connection, h3: None, resting: None }
     }
 
     /// Sends the request and receives the response to its end.
@@ -50,6 +73,7 @@ impl Open {
         body: &mut Body,
         seen: &Shared,
     ) -> Result<(), Cause> {
+        self.resting = None;
         seen.borrow_mut().phase = PhaseName::Send;
         if self.h3.is_some() {
             self.connection.borrow_mut().observe(seen);
@@ -176,8 +200,14 @@ impl Open {
         .await
     }
 
+    /// Lets it be until the next exchange.
+    pub(super) fn rest(&mut self) {
+        self.resting = Some(Resting::of(&self.connection));
+    }
+
     /// Whether another exchange can follow.
     pub(super) async fn is_usable(&mut self) -> bool {
+        self.resting = None;
         let connection = &self.connection;
         poll_fn(|cx| {
             while connection.borrow_mut().step(cx) {}

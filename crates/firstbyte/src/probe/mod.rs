@@ -196,7 +196,7 @@ impl NetProber {
             After::Keep => {
                 open.note_kernel();
                 let first = seen.borrow().connection.clone();
-                self.kept.replace(Some(Kept { open, first }));
+                self.keep(Kept { open, first });
             }
         }
         result
@@ -213,8 +213,13 @@ impl NetProber {
         Open::note_reuse(seen, &kept.first);
         self.exchange(&mut kept.open, target, http, seen).await?;
         kept.open.note_kernel();
-        self.kept.replace(Some(kept));
+        self.keep(kept);
         Ok(())
+    }
+
+    fn keep(&self, mut kept: Kept) {
+        kept.open.rest();
+        self.kept.replace(Some(kept));
     }
 
     async fn exchange(
@@ -337,7 +342,7 @@ impl Prober for NetProber {
             if let Some(mut kept) = kept
                 && kept.open.is_usable().await
             {
-                self.kept.replace(Some(kept));
+                self.keep(kept);
                 return Ok(());
             }
             After::Keep

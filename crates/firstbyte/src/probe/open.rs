@@ -39,6 +39,14 @@ impl Open {
         }
     }
 
+    /// Lets it be until the next exchange. Over TCP the kernel does what is to be done meanwhile.
+    pub(super) fn rest(&mut self) {
+        match self {
+            Self::Tcp(_) => {}
+            Self::Quic(open) => open.rest(),
+        }
+    }
+
     /// Waits until the server has left a session for another connection.
     pub(super) async fn await_session(&self) -> Result<(), Cause> {
         match self {
