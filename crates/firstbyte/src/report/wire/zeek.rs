@@ -46,7 +46,7 @@ impl<W: Write> ZeekWriter<W> {
     /// Those of the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         let Some(tls) = observed.tls.as_deref() else { return Ok(()) };
-        self.begin(observed.started)?;
+        self.begin(Some(observed.started))?;
         let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
         let ns = observed.started.unix_ns();
         let flag = |flag: bool| if flag { "T" } else { "F" }.to_owned();
@@ -75,18 +75,25 @@ impl<W: Write> ZeekWriter<W> {
         writeln!(self.out, "{}", line.join("\t"))
     }
 
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Writes the end; the capture's last time is the log's.
     ///
     /// # Errors
     /// Those of the sink.
     pub fn finish(mut self, hygiene: &Hygiene) -> io::Result<()> {
-        let (first, last) = hygiene.span.unwrap_or_default();
-        self.begin(first)?;
-        writeln!(self.out, "#close\t{}", moment(last))?;
+        self.begin(hygiene.span.map(|(first, _)| first))?;
+        writeln!(self.out, "#close\t{}", moment(hygiene.span.map(|(_, last)| last)))?;
         self.out.flush()
     }
 
-    fn begin(&mut self, open: Time) -> io::Result<()> {
+    fn begin(&mut self, open: Option<Time>) -> io::Result<()> {
         if self.begun {
             return Ok(());
         }
@@ -180,9 +187,9 @@ fn text(text: &str) -> String {
     out
 }
 
-/// As Zeek writes when a log was opened.
-fn moment(at: Time) -> String {
-    let Some(t) = dates::utc(i128::from(at.unix_ns())) else { return "-".into() };
+/// As Zeek writes when a log was opened; without a packet there is no time.
+fn moment(at: Option<Time>) -> String {
+    let Some(t) = at.and_then(|at| dates::utc(i128::from(at.unix_ns()))) else { return "-".into() };
     let (hour, minute, second) = t.to_hms();
     let (year, month, day) = (t.year(), u8::from(t.month()), t.day());
     format!("{year:04}-{month:02}-{day:02}-{hour:02}-{minute:02}-{second:02}")
@@ -208,5 +215,41 @@ mod tests {
     fn nothing_gets_out_of_its_field() {
         assert_eq!(text("a\tb\nc\\x"), "a\\x09b\\x0ac\\\\x");
         assert_eq!(["-", "", "(empty)"].map(text), ["\\x2d", "(empty)", "\\x28empty)"]);
+    }
+
+    /// What Zeek's readers do: `\\` is a backslash, `\xHH` a byte.
+    fn unescaped(field: &str) -> String {
+        let mut bytes = Vec::new();
+        let mut rest = field.as_bytes();
+        while let Some((first, after)) = rest.split_first() {
+            rest = after;
+            match (first, after) {
+                (b'\\', [b'\\', after @ ..]) => {
+                    bytes.push(b'\\');
+                    rest = after;
+                }
+                (b'\\', [b'x', high, low, after @ ..]) => {
+                    let digits = [*high, *low];
+                    let digits = std::str::from_utf8(&digits).unwrap();
+                    bytes.push(u8::from_str_radix(digits, 16).unwrap());
+                    rest = after;
+                }
+                _ => bytes.push(*first),
+            }
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_field_is_read_as_what_was_written(given in r"(-|\(empty\)|\PC|[\x00-\x7f\\x0-9-])*") {
+            let field = text(&given);
+            let is_reserved = matches!(field.as_str(), "-" | "");
+            proptest::prop_assert!(!is_reserved && !field.contains(['\t', '\n', '\r']));
+            match field.as_str() {
+                "(empty)" => proptest::prop_assert_eq!(given, ""),
+                _ => proptest::prop_assert_eq!(unescaped(&field), given),
+            }
+        }
     }
 }

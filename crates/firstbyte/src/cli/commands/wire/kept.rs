@@ -1,81 +1,56 @@
-//! `firstbyte wire FILE…`: files read to their end, and everything that is written of them.
+//! What is kept of connections until all have been read: tables, diagrams, the page.
+//!
+//! Memory is bounded, however many there are: servers and times by their own limits, connections by
+//! `--connections` and `--flow`.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 use firstbyte_core::passive::groups::Groups;
-use firstbyte_core::passive::{Analyzer, Limits, Observed};
+use firstbyte_core::passive::{Analyzer, Observed};
 
-use super::{choice, live, outputs, packets};
-use crate::capture;
+use super::{choice, outputs};
 use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::render;
 use crate::cli::terminal;
+use crate::report::style::wrap;
 use crate::report::wire::{self, page};
 
-pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
-    packets::check(args)?;
-    outputs::check(args)?;
-    // The second reading for packets has to see what the first one saw.
-    let limits = Limits { seed: super::seed(), ..Limits::default() };
-    let analyzer = || Ok(Analyzer::new(limits).with_filter(live::filter(&args.filter)?));
-    let mut first = analyzer()?;
-    let mut rows = outputs::Rows::open(args)?;
-    let mut kept = Kept::new(args);
-    let mut emit = |observed: Observed| {
-        if choice::is_chosen(args, &observed) {
-            rows.add(&observed);
-            kept.add(observed);
-        }
-    };
-    let code = super::read(args, &mut first, &mut emit, &|| false);
-    rows.finish(first.hygiene())?;
-    kept.check_flows(first.connections())?;
-    kept.show(&first)?;
-    kept.draw(&first)?;
-    if let Some(path) = &args.pcap_out {
-        let written = packets::write(args, analyzer()?, &kept.written, path)?;
-        let connections = kept.written.len();
-        terminal::note(&format!("wrote {written} packets of {connections} connections"));
-    }
-    code
-}
-
 /// What is kept of connections until all have been read.
-struct Kept<'a> {
+pub(super) struct Kept<'a> {
     args: &'a WireArgs,
     groups: Groups,
     /// The first of them.
     shown: Vec<Observed>,
     all: usize,
     flows: Vec<Observed>,
-    page: Option<page::Gathered>,
-    /// Whose packets are to be written.
-    written: HashSet<u64>,
+    page: Option<wire::Gathered>,
+    /// Whose packets are to be read again and written.
+    pub(super) written: HashSet<u64>,
 }
 
 impl<'a> Kept<'a> {
-    fn new(args: &'a WireArgs) -> Self {
+    pub(super) fn new(args: &'a WireArgs) -> Self {
         Self {
             args,
             groups: Groups::default(),
             shown: Vec::new(),
             all: 0,
             flows: Vec::new(),
-            page: args.html.is_some().then(page::Gathered::default),
+            page: args.html.is_some().then(wire::Gathered::default),
             written: HashSet::new(),
         }
     }
 
-    fn add(&mut self, observed: Observed) {
+    pub(super) fn add(&mut self, observed: Observed) {
         self.all += 1;
         self.groups.add(&observed);
         if let Some(page) = &mut self.page {
             page.add(&observed);
         }
-        if self.args.pcap_out.is_some() && choice::is_written(self.args, &observed) {
+        let is_read_again = self.args.pcap_out.is_some() && !self.args.files.is_empty();
+        if is_read_again && choice::is_written(self.args, &observed) {
             self.written.insert(observed.number);
         }
         if self.args.flow.contains(&observed.number) {
@@ -94,18 +69,22 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Puts what is kept in order; every connection that was named has to be there.
-    fn check_flows(&mut self, connections: u64) -> Result<(), Problem> {
+    /// Puts what is kept in order: to be done when all have been added.
+    pub(super) fn sort(&mut self) {
         self.shown.sort_unstable_by_key(|observed| observed.number);
         self.shown.truncate(self.args.connections);
         self.flows.sort_unstable_by_key(|observed| observed.number);
+    }
+
+    /// Whether every connection that was named is there, of so many.
+    pub(super) fn check_flows(&self, connections: u64) -> Result<(), Problem> {
         let is_there = |number: &&u64| self.flows.iter().any(|flow| flow.number == **number);
         match self.args.flow.iter().find(|number| !is_there(number)) {
             None => Ok(()),
             Some(number) if *number > connections || *number == 0 => {
                 let message = format!("--flow {number}: there are {connections} connections");
                 Err(Problem::new(exit::USAGE, message)
-                    .hint("their numbers are in the first column of: firstbyte wire FILE"))
+                    .hint("their numbers are in the first column of what firstbyte wire shows without --flow"))
             }
             Some(number) => {
                 let message = format!("--flow {number}: is not among the connections chosen");
@@ -116,7 +95,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Writes text to standard output, where nothing else goes there.
-    fn show(&self, analyzer: &Analyzer) -> Result<(), Problem> {
+    pub(super) fn show(&self, analyzer: &Analyzer) -> Result<(), Problem> {
         let hygiene = wire::hygiene(analyzer.hygiene());
         if outputs::use_stdout(self.args) {
             terminal::note(hygiene.trim_end());
@@ -126,6 +105,11 @@ impl<'a> Kept<'a> {
         let text = if self.args.flow.is_empty() {
             let mut text = format!("{hygiene}\n");
             text.push_str(&wire::servers(&self.groups.summaries(), &style));
+            for sentence in wire::left_out(self.groups.left_out()) {
+                let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
+                let lines = wrap("", &words, style.columns());
+                lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            }
             text.push_str(&wire::connections(&self.shown, &style));
             if self.all > self.shown.len() {
                 let (first, all) = (self.shown.len(), self.all);
@@ -141,19 +125,17 @@ impl<'a> Kept<'a> {
         io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
     }
 
-    /// Writes the picture and the page.
-    fn draw(&self, analyzer: &Analyzer) -> Result<(), Problem> {
+    /// Writes the picture, and the page of captures that are called so.
+    pub(super) fn draw(&self, analyzer: &Analyzer, names: &[String]) -> Result<(), Problem> {
         if let Some(path) = &self.args.svg {
             render::whole(path, wire::figure(&self.flows).svg().as_bytes())?;
         }
         if let (Some(path), Some(gathered)) = (&self.args.html, &self.page) {
-            // Where a file lies is nobody's business whom the page is shown.
-            let name = |path: &PathBuf| capture::name(path.file_name().map_or(path, Path::new));
-            let names: Vec<String> = self.args.files.iter().map(name).collect();
             let page = page::page(&page::Page {
-                files: &names,
+                files: names,
                 hygiene: analyzer.hygiene(),
                 servers: &self.groups.summaries(),
+                left_out: self.groups.left_out(),
                 gathered,
                 shown: &self.shown,
                 all: self.all,
