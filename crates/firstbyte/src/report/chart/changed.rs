@@ -27,7 +27,7 @@ pub(crate) fn figure(panels: Vec<Panel>, note: &str) -> Figure {
         note: format!(
             "Times: the share of connections that was over within a time, drawn through the quantiles at \
              every percent; further left is faster. Shares: how many of the connections of which it is known. \
-             Below each the 95 % interval of the change.{note}"
+             Below each the 95 % interval of the change (pp: percentage points).{note}"
         ),
         keys: vec![
             Key::area(BEFORE, "before, or what it is held against"),
@@ -137,9 +137,8 @@ mod tests {
             of: [640, 655],
             values: vec![(What::Version(0x0303), [518, 0]), (What::Version(0x0304), [122, 655])],
         };
-        let panel = panel("1. TLS 1.2", sides(), &spread, "−85 to −77 points").unwrap();
-        for part in ["80.9 % (518 of 640)", "0.0 % (0 of 655)", "TLS 1.3", "−85 to −77 points"]
-        {
+        let panel = panel("1. TLS 1.2", sides(), &spread, "−85 to −77 pp").unwrap();
+        for part in ["80.9 % (518 of 640)", "0.0 % (0 of 655)", "TLS 1.3", "−85 to −77 pp"] {
             assert!(panel.body.contains(part), "{part}\n{}", panel.body);
         }
         let times = Spread::Times([vec![0.001, 0.002, 0.003], vec![0.004, 0.005]]);

@@ -336,8 +336,8 @@ pub(super) fn cell(html: &mut String, text: Option<String>) {
 /// The same, of words.
 fn words(html: &mut String, text: Option<String>) {
     let _ = match text {
-        Some(text) => write!(html, "<td class=\"l\">{}</td>", escape(&text)),
-        None => write!(html, "<td class=\"l no\">–</td>"),
+        Some(text) => write!(html, "<td class=\"tl\">{}</td>", escape(&text)),
+        None => write!(html, "<td class=\"tl no\">–</td>"),
     };
 }
 
@@ -373,7 +373,7 @@ fn connections(html: &mut String, page: &Page<'_>) {
         let server = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
         let _ = write!(
             html,
-            "<tr><td>{}</td><td class=\"t\">{}</td><td class=\"l\">{}</td>",
+            "<tr><td>{}</td><td class=\"t\">{}</td><td class=\"tl\">{}</td>",
             observed.number,
             escape(&server),
             observed.client.socket_addr()

@@ -211,14 +211,23 @@ fn interval(change: &Change) -> Option<String> {
     let interval = change.difference.interval?;
     let [low, high] = [interval.low, interval.high];
     Some(match change.what.is_share() {
-        true => format!("{:+.1} to {:+.1} points", 100.0 * low, 100.0 * high).replace('-', "−"),
-        false => format!("{} to {}", plus(low), plus(high)),
+        true => format!("{:+.1} to {:+.1} pp", 100.0 * low, 100.0 * high).replace('-', "−"),
+        false => range(low, high),
     })
 }
 
 fn plus(seconds: f64) -> String {
     let size = time(Duration::from_secs_f64(seconds.abs()));
     if seconds < 0.0 { format!("−{size}") } else { format!("+{size}") }
+}
+
+/// From one to the other, the unit once where it is the same.
+fn range(low: f64, high: f64) -> String {
+    let [low, high] = [plus(low), plus(high)];
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
 }
 
 fn of(figure: &Seen) -> String {
@@ -240,14 +249,14 @@ fn changes(html: &mut String, page: &Page<'_>) {
         "n",
         "95 % of the change",
         "p",
-        "a connection",
+        "cost a connection",
         "95 %",
-        "each second",
+        "cost each second",
     ];
     let note = "Those that cost most first; a connection that fails costs more than time. Shares with the \
-                connections of which they hold, times as medians; n are connections of which it is known. \
-                Costs are averages over all connections after; a cost with − is a saving. p is adjusted for all \
-                that was tested.";
+                connections of which they hold, times as medians; n are connections of which it is known, \
+                pp percentage points. Costs are averages over all connections after; a cost with − is a \
+                saving. p is adjusted for all that was tested.";
     table(html, ["changes", "Changes", note], &columns, 3);
     for (number, change) in page.changes.changes.iter().enumerate() {
         let (_, name) = sides(&page.pairs[change.pair]);
@@ -268,7 +277,7 @@ fn changes(html: &mut String, page: &Page<'_>) {
         let cost = change.cost.as_ref();
         cell(html, cost.map(|cost| signed(cost.per_connection).replace('-', "−")));
         let ends = cost.and_then(|cost| cost.interval);
-        cell(html, ends.map(|ends| format!("{} to {}", plus(ends.low), plus(ends.high))));
+        cell(html, ends.map(|ends| range(ends.low, ends.high)));
         let each = cost.and_then(|cost| cost.per_second);
         cell(html, each.map(|seconds| signed(seconds).replace('-', "−")));
         *html += "</tr>\n";
@@ -346,7 +355,7 @@ mod tests {
         for part in [
             "resumption fell from 81 % to 0 % (n 640 → 655)",
             "518 of 640",
-            "−85.0 to −77.0 points",
+            "−85.0 to −77.0 pp",
             "<td>29.2 ms</td>",
             "<td>−9.00 ms</td>",
             "&lt; 0.001",
