@@ -176,3 +176,37 @@ fn named(kinds: impl Iterator<Item = (Vec<u64>, u64)>) -> Vec<Times> {
     });
     named.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use firstbyte_core::passive::{Analyzer, Limits};
+
+    use super::*;
+
+    #[test]
+    fn handshakes_beyond_the_limit_are_sampled_and_counted() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng");
+        let mut analyzer = Analyzer::new(Limits::default());
+        let mut all: Vec<Observed> = Vec::new();
+        crate::capture::read(&file, &mut analyzer, &mut |observed| all.push(observed)).unwrap();
+        analyzer.finish(&mut |observed| all.push(observed));
+        all.iter_mut().for_each(|observed| observed.exchanges.first.clear());
+        let mut gathered = Gathered::default();
+        const MANY: usize = 600_000;
+        all.iter().cycle().take(MANY).for_each(|observed| gathered.add(observed));
+        let [handshakes, exchanges] = gathered.times();
+        assert_eq!(gathered.one_in(), 2);
+        // Of three handshakes two are full; a half of each is kept, within five standard errors.
+        let kept: Vec<usize> = handshakes.iter().map(|kind| kind.sorted.len()).collect();
+        let counts: Vec<u64> = handshakes.iter().map(|kind| kind.count).collect();
+        assert_eq!(counts, [400_000, 0, 200_000, 0]);
+        assert!(kept[0].abs_diff(200_000) < 1_600 && kept[2].abs_diff(100_000) < 1_200, "{kept:?}");
+        assert_eq!(gathered.placed().len(), kept.iter().sum::<usize>());
+        assert!(exchanges.iter().all(|kind| kind.count == 0));
+        let drawn =
+            crate::report::chart::captured::over_time(&gathered.placed(), gathered.one_in());
+        assert!(drawn.note.contains("One in 2 is drawn"), "{}", drawn.note);
+    }
+}

@@ -119,3 +119,16 @@ pub fn left_out(left_out: LeftOut) -> Vec<String> {
     }
     sentences
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        assert!(left_out(LeftOut::default()).is_empty());
+        let told = left_out(LeftOut { connections: 1_234, times: Some((1_000, 2_500)) });
+        assert!(told[0].starts_with("1,234 connections are of servers that are left out"));
+        assert_eq!(told[1], "percentiles are of 1,000 times out of 2,500, taken at random");
+    }
+}
