@@ -109,7 +109,8 @@ fn windows_all_interfaces_and_loopback() {
         any=$!
         "$FIRSTBYTE" wire -i lo --port 9464 --for 4s >lo 2>lo.notes &
         lo=$!
-        "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json >diff 2>diff.notes &
+        "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json --html diff.html --csv diff.csv \
+            >diff 2>diff.notes &
         diff=$!
         await any.notes capturing
         await lo.notes capturing
@@ -134,6 +135,8 @@ fn windows_all_interfaces_and_loopback() {
     assert!(lo.contains("refused"), "{lo}");
     let diff: Value = serde_json::from_str(&read(&scene, "diff")).unwrap();
     assert_eq!(diff["format"], "firstbyte/wire-diff");
+    assert!(read(&scene, "diff.html").contains("<title>What changed on eth0</title>"));
+    assert!(read(&scene, "diff.csv").starts_with("server,against,what,"));
     assert_eq!(read(&scene, "diff.notes").matches("frames were dropped").count(), 2);
     let nowhere = read(&scene, "nowhere");
     let expected = "error: nowhere: there is no such interface\nhint: there are: lo, eth0, and any";

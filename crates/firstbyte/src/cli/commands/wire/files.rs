@@ -10,7 +10,7 @@ use crate::capture;
 use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
-use crate::report::units::grouped;
+use crate::report::units::count;
 
 pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     packets::check(args)?;
@@ -37,8 +37,8 @@ pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     kept.draw(&first, &names)?;
     if let Some(path) = &args.pcap_out {
         let written = packets::write(args, analyzer()?, &kept.written, path)?;
-        let connections = grouped(kept.written.len() as u64);
-        terminal::note(&format!("wrote {} packets of {connections} connections", grouped(written)));
+        let connections = count(kept.written.len() as u64, "connection");
+        terminal::note(&format!("wrote {} of {connections}", count(written, "packet")));
     }
     code
 }

@@ -11,11 +11,11 @@ use firstbyte_core::passive::diff::{Change, Changes, Figure as Seen, Pair};
 
 use super::{figure as shown, nothing, phrase, sentence, signed};
 use crate::report::chart::{Figure, changed};
-use crate::report::html;
 use crate::report::svg::escape;
 use crate::report::units::grouped;
 use crate::report::wire::page::{TABLE_END, cell, findings_read, table};
 use crate::report::wire::time;
+use crate::report::{dates, html};
 
 /// Changes with a picture; comparisons with a row.
 const DRAWN: usize = 24;
@@ -52,6 +52,7 @@ pub fn page(page: &Page<'_>) -> String {
     let names: Vec<&str> = page.read.iter().map(|read| read.name.as_str()).collect();
     let title = match names.as_slice() {
         [one] => format!("What differs within {one}"),
+        [one, other] if one == other => format!("What changed on {one}"),
         names => format!("What changed from {}", names.join(" to ")),
     };
     html::begin(&mut html, &title, None);
@@ -69,7 +70,10 @@ pub fn page(page: &Page<'_>) -> String {
     html +=
         "<section id=\"read\" aria-labelledby=\"read-h\">\n<h2 id=\"read-h\">What was read</h2>\n";
     for read in page.read {
-        let _ = writeln!(html, "<h3>{}</h3>", escape(&read.name));
+        let begin = read.hygiene.span.and_then(|(first, _)| u64::try_from(first.unix_ns()).ok());
+        let begin = begin.and_then(dates::minute).map(|begin| format!(" · {begin}"));
+        let name = format!("{}{}", read.name, begin.unwrap_or_default());
+        let _ = writeln!(html, "<h3>{}</h3>", escape(&name));
         findings_read(&mut html, &read.hygiene);
         if read.left_out > 0 {
             let n = grouped(read.left_out);

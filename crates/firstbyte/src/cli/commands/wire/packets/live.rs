@@ -16,7 +16,7 @@ use crate::cli::args::WireArgs;
 use crate::cli::commands::wire::choice;
 use crate::cli::exit::Problem;
 use crate::cli::render;
-use crate::report::units::grouped;
+use crate::report::units::{count, grouped};
 
 /// Packets on their way to `--pcap-out`; the first failure ends them.
 pub(in super::super) struct LivePackets<'a> {
@@ -94,9 +94,9 @@ impl<'a> LivePackets<'a> {
             .and_then(|()| out.finish().map(drop))
             .map_err(|error| render::failed(self.path, &error))?;
         let mut told = format!(
-            "wrote {} packets of {} connections",
-            grouped(written),
-            grouped(connections - left_out)
+            "wrote {} of {}",
+            count(written, "packet"),
+            count(connections - left_out, "connection")
         );
         if left_out > 0 {
             told.push_str(&format!(
