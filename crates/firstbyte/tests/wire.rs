@@ -122,6 +122,85 @@ fn packets_that_are_written_give_the_same_figures() {
     }
 }
 
+/// As a reader of Zeek's logs takes them: separators and types are the header's.
+#[test]
+fn zeek_s_log_says_how_it_is_to_be_read() {
+    let log = wire(&Directory::new(), &["--zeek", "-"]).stdout;
+    let (header, rows): (Vec<&str>, Vec<&str>) =
+        log.lines().partition(|line| line.starts_with('#'));
+    let names: Vec<&str> =
+        header.iter().map(|line| line.split(['\t', ' ']).next().unwrap()).collect();
+    let expected = [
+        "#separator",
+        "#set_separator",
+        "#empty_field",
+        "#unset_field",
+        "#path",
+        "#open",
+        "#fields",
+        "#types",
+        "#close",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(header[0], "#separator \\x09");
+    let values = |name: &str| -> Vec<&str> {
+        let line = header.iter().find(|line| line.starts_with(name)).unwrap();
+        line.split('\t').skip(1).collect()
+    };
+    assert_eq!(values("#set_separator"), [","]);
+    assert_eq!((values("#empty_field"), values("#unset_field")), (vec!["(empty)"], vec!["-"]));
+    assert_eq!(values("#path"), ["ssl"]);
+    for moment in [values("#open"), values("#close")] {
+        let parts: Vec<&str> = moment[0].split('-').collect();
+        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        assert_eq!(lengths, [4, 2, 2, 2, 2, 2], "{moment:?}");
+        assert!(parts.iter().all(|part| part.parse::<u32>().is_ok()), "{moment:?}");
+    }
+    let types = values("#types");
+    assert_eq!(values("#fields").len(), types.len());
+    assert!(log.ends_with('\n') && !rows.is_empty());
+    for row in rows {
+        let fields: Vec<&str> = row.split('\t').collect();
+        assert_eq!(fields.len(), types.len());
+        for (field, kind) in fields.into_iter().zip(&types) {
+            let is_right = match *kind {
+                _ if field == "-" => true,
+                "time" => field.split_once('.').is_some_and(|(s, us)| {
+                    us.len() == 6 && s.parse::<u64>().is_ok() && us.parse::<u32>().is_ok()
+                }),
+                "addr" => field.parse::<std::net::IpAddr>().is_ok(),
+                "port" => field.parse::<u16>().is_ok(),
+                "bool" => matches!(field, "T" | "F"),
+                "string" => !field.is_empty(),
+                other => panic!("{other}"),
+            };
+            assert!(is_right, "{kind}: {field}");
+        }
+    }
+}
+
+#[test]
+fn differences_are_written_as_they_were_asked_for() {
+    let directory = Directory::new();
+    let file = capture().display().to_string();
+    let diff = |more: &[&str]| {
+        let all = [&["wire", "diff", "--by", "server", &file], more].concat();
+        firstbyte(directory.path(), &all)
+    };
+    let outcome = diff(&["--csv", "-", "--html", "changed.html"]);
+    assert_eq!((outcome.code, outcome.stdout.lines().count()), (0, 1), "{}", outcome.stdout);
+    assert!(outcome.stdout.starts_with("server,against,what,"), "{}", outcome.stdout);
+    let page = fs::read_to_string(directory.path().join("changed.html")).unwrap();
+    assert!(page.contains("No verdict: there are too few connections to tell"), "{page}");
+    assert!(page.contains("What differs within input.pcapng") && !page.contains(&file));
+    let outcome = diff(&["--csv", "-", "--json"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
+    assert!(outcome.stderr.contains("two outputs to standard output"), "{}", outcome.stderr);
+    let outcome = diff(&["--html", &file]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("is read and cannot be written as well"), "{}", outcome.stderr);
+}
+
 #[test]
 fn what_cannot_be_done_is_said_before_anything_is_read() {
     let directory = Directory::new();

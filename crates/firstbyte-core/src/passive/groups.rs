@@ -2,13 +2,16 @@
 //!
 //! In: [`Observed`] connections, in any order. Out: one [`ServerSummary`] per address, port and server
 //! name. The definitions are in `docs/wire.md`, "Servers". It must not pool what is doubtful: times come from
-//! handshakes without doubts alone, counts from all.
+//! handshakes without doubts alone, counts from all. Memory is bounded ([`GroupLimits`]): what does not fit is
+//! counted.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::layers::Endpoint;
 use super::observed::{Carrier, Ending, Observed};
+use super::sampled::Sampled;
 use super::{Roles, Time};
 use crate::stats::quantile;
 use crate::timeline::Handshake;
@@ -30,11 +33,44 @@ struct Server {
     first: Time,
     last: Time,
     counts: Counts,
-    /// Handshakes' times, nanoseconds.
-    full_ns: Vec<u64>,
-    short_ns: Vec<u64>,
-    /// Exchanges' times, nanoseconds.
-    exchange_ns: Vec<u64>,
+    /// Times of full handshakes, of short ones, of exchanges.
+    times: [Times; 3],
+}
+
+const FULL: usize = 0;
+const SHORT: usize = 1;
+const EXCHANGE: usize = 2;
+
+/// Times of a kind, nanoseconds: a sample, and the sum of all.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    sampled: Sampled<u64>,
+    sum_ns: u64,
+}
+
+/// Upper limits of what is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupLimits {
+    /// Servers. Where there are more, the half with the fewest connections goes.
+    pub servers: usize,
+    /// Times, over all servers. Where there are more, those of which a server has most are halved, at random.
+    pub times: usize,
+}
+
+impl Default for GroupLimits {
+    /// 16,384 servers, and 16 MiB of times.
+    fn default() -> Self {
+        Self { servers: 1 << 14, times: 1 << 21 }
+    }
+}
+
+/// What was beyond the limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Connections of servers that went.
+    pub connections: u64,
+    /// Times that are kept, of so many; absent where all are.
+    pub times: Option<(u64, u64)>,
 }
 
 /// How many connections are what.
@@ -69,8 +105,8 @@ pub struct Counts {
 /// Times of a kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distribution {
-    /// How many.
-    pub count: usize,
+    /// How many there were.
+    pub count: u64,
     /// Median, seconds.
     pub p50_seconds: f64,
     /// 90th percentile, seconds.
@@ -82,15 +118,17 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    fn of(times_ns: &[u64]) -> Option<Self> {
-        let mut sorted: Vec<f64> = times_ns.iter().map(|ns| *ns as f64 / 1e9).collect();
+    fn of(times: &Times) -> Option<Self> {
+        let kept = times.sampled.kept().iter();
+        let mut sorted: Vec<f64> = kept.map(|ns| *ns as f64 / 1e9).collect();
         sorted.sort_by(f64::total_cmp);
+        let count = times.sampled.met();
         Some(Self {
-            count: sorted.len(),
+            count,
             p50_seconds: quantile(&sorted, 0.5)?,
             p90_seconds: quantile(&sorted, 0.9)?,
             p99_seconds: quantile(&sorted, 0.99)?,
-            mean_seconds: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            mean_seconds: times.sum_ns as f64 / 1e9 / count as f64,
         })
     }
 }
@@ -141,12 +179,35 @@ fn ratio(above: f64, below: f64) -> Option<f64> {
 }
 
 /// Connections by server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Groups {
+    limits: GroupLimits,
     servers: HashMap<ServerKey, Server>,
+    /// Times kept, over all servers.
+    times: usize,
+    left_out: u64,
+    random: fastrand::Rng,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self::new(GroupLimits::default())
+    }
 }
 
 impl Groups {
+    /// None yet.
+    pub fn new(limits: GroupLimits) -> Self {
+        Self {
+            limits,
+            servers: HashMap::new(),
+            times: 0,
+            left_out: 0,
+            // The same connections give the same figures.
+            random: fastrand::Rng::with_seed(0x5eed),
+        }
+    }
+
     /// Adds a connection. One whose ends are not known to be client and server belongs to none.
     pub fn add(&mut self, observed: &Observed) {
         if observed.roles == Roles::Unknown {
@@ -154,17 +215,56 @@ impl Groups {
         }
         let sni = observed.tls.as_ref().and_then(|tls| tls.sni.clone());
         let key = ServerKey { carrier: observed.carrier, server: observed.server, sni };
-        self.servers
-            .entry(key)
-            .or_insert_with(|| Server {
-                first: observed.started,
-                last: observed.last,
-                counts: Counts::default(),
-                full_ns: Vec::new(),
-                short_ns: Vec::new(),
-                exchange_ns: Vec::new(),
-            })
-            .add(observed);
+        if self.servers.len() >= self.limits.servers && !self.servers.contains_key(&key) {
+            self.forget_the_smallest();
+        }
+        let server = self.servers.entry(key).or_insert_with(|| Server {
+            first: observed.started,
+            last: observed.last,
+            counts: Counts::default(),
+            times: Default::default(),
+        });
+        self.times += server.add(observed, &mut self.random);
+        while self.times > self.limits.times {
+            self.halve_the_longest();
+        }
+    }
+
+    /// What was beyond the limits.
+    pub fn left_out(&self) -> LeftOut {
+        let met: u64 = self.all_times().map(|times| times.sampled.met()).sum();
+        let kept = self.times as u64;
+        LeftOut { connections: self.left_out, times: (kept < met).then_some((kept, met)) }
+    }
+
+    fn all_times(&self) -> impl Iterator<Item = &Times> {
+        self.servers.values().flat_map(|server| &server.times)
+    }
+
+    fn forget_the_smallest(&mut self) {
+        let mut sizes: Vec<(u64, Time)> =
+            self.servers.values().map(|server| (server.counts.connections, server.last)).collect();
+        sizes.sort_unstable_by_key(|size| Reverse(*size));
+        let Some(largest_to_go) = sizes.get(self.limits.servers / 2).copied() else { return };
+        let (times, left_out) = (&mut self.times, &mut self.left_out);
+        self.servers.retain(|_, server| {
+            let goes = (server.counts.connections, server.last) <= largest_to_go;
+            if goes {
+                *times -=
+                    server.times.iter().map(|times| times.sampled.kept().len()).sum::<usize>();
+                *left_out += server.counts.connections;
+            }
+            !goes
+        });
+    }
+
+    /// Servers with few times keep theirs.
+    fn halve_the_longest(&mut self) {
+        let longest = self.all_times().map(|times| times.sampled.kept().len()).max().unwrap_or(0);
+        let lists = self.servers.values_mut().flat_map(|server| &mut server.times);
+        for times in lists.filter(|times| times.sampled.kept().len() > longest / 2) {
+            self.times -= times.sampled.halve(&mut self.random);
+        }
     }
 
     /// All servers, those with most connections first.
@@ -176,9 +276,9 @@ impl Groups {
                 key: key.clone(),
                 counts: server.counts,
                 span: (server.first, server.last),
-                full: Distribution::of(&server.full_ns),
-                short: Distribution::of(&server.short_ns),
-                exchange: Distribution::of(&server.exchange_ns),
+                full: Distribution::of(&server.times[FULL]),
+                short: Distribution::of(&server.times[SHORT]),
+                exchange: Distribution::of(&server.times[EXCHANGE]),
             })
             .collect();
         all.sort_by(|a, b| {
@@ -192,8 +292,17 @@ impl Groups {
     }
 }
 
+impl Times {
+    fn add(&mut self, time: Duration, random: &mut fastrand::Rng) -> bool {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.sampled.add(ns, random)
+    }
+}
+
 impl Server {
-    fn add(&mut self, observed: &Observed) {
+    /// Adds a connection; gives back how many of its times are kept.
+    fn add(&mut self, observed: &Observed, random: &mut fastrand::Rng) -> usize {
         self.first = self.first.min(observed.started);
         self.last = self.last.max(observed.last);
         let counts = &mut self.counts;
@@ -201,10 +310,14 @@ impl Server {
         counts.doubtful += u64::from(!observed.doubts.is_empty());
         counts.errors += u64::from(is_error(observed));
         counts.exchanges += u64::from(observed.exchanges.answered);
-        self.exchange_ns.extend(observed.exchanges.first.iter().filter_map(|exchange| {
-            Some(nanoseconds(exchange.response_end?.since(exchange.request_start)))
-        }));
-        let Some(tls) = &observed.tls else { return };
+        let answered = observed
+            .exchanges
+            .first
+            .iter()
+            .filter_map(|exchange| Some(exchange.response_end?.since(exchange.request_start)));
+        let exchanges = &mut self.times[EXCHANGE];
+        let mut kept = answered.filter(|time| exchanges.add(*time, random)).count();
+        let Some(tls) = &observed.tls else { return kept };
         counts.hellos += u64::from(tls.client_hello);
         counts.offered += u64::from(tls.resumption.offered.is_some());
         counts.declined += u64::from(tls.resumption.declined);
@@ -213,20 +326,21 @@ impl Server {
             counts.early_data += u64::from(early.bytes > 0);
             counts.early_data_accepted += u64::from(early.accepted == Some(true));
         }
-        let times = match tls.handshake {
+        let kind = match tls.handshake {
             Some(Handshake::Resumed) => {
                 counts.resumed += 1;
-                &mut self.short_ns
+                SHORT
             }
             Some(_) => {
                 counts.full += 1;
-                &mut self.full_ns
+                FULL
             }
-            None => return,
+            None => return kept,
         };
         if let Some(time) = observed.handshake_time.filter(|time| time.confident) {
-            times.push(nanoseconds(time.total()));
+            kept += usize::from(self.times[kind].add(time.total(), random));
         }
+        kept
     }
 }
 
@@ -238,8 +352,4 @@ pub fn is_error(observed: &Observed) -> bool {
     matches!(observed.ending, Ending::Refused | Ending::Unanswered)
         || alerted
         || reset && !complete && observed.tls.is_some()
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -18,6 +18,7 @@ pub mod names;
 mod observed;
 pub mod pcap;
 pub mod quic;
+pub mod sampled;
 mod table;
 mod tcp;
 mod time;

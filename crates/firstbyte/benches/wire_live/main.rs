@@ -1,9 +1,10 @@
-//! Live captures against tcpdump: `cargo bench -p firstbyte --bench wire_live [-- CONNECTIONS]`.
+//! Live captures against tcpdump: `cargo bench -p firstbyte --bench wire_live [-- CONNECTIONS [FLAG…]]`.
 //!
 //! In a lab, on its client's interface (veth): opens connections at a fixed pace (TLS 1.2 and 1.3, full and resumed, one exchange
 //! each), captures them with `firstbyte wire -i eth0 --json` and with tcpdump at the same time, reads tcpdump's file,
 //! and compares every connection's line. Prints pace, CPU time and drops. Fails where a frame was dropped, a line
-//! differs, or fewer than 50,000 connections were opened a minute.
+//! differs, or fewer than 50,000 connections were opened a minute. Flags are more outputs of `firstbyte wire`, for
+//! example `-w FILE --server '*'`, so that every packet waits for its connection's end.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 mod traffic;
@@ -29,28 +30,34 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [inside, connections, directory] = arguments.as_slice()
+    if let [inside, connections, directory, flags @ ..] = arguments.as_slice()
         && inside == "--inside"
     {
-        return inside_lab(connections.parse().unwrap(), Path::new(directory));
+        return inside_lab(connections.parse().unwrap(), Path::new(directory), flags);
     }
-    let connections = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(CONNECTIONS);
+    let given = arguments.iter().position(|argument| argument.parse::<usize>().is_ok());
+    let connections = given.map_or(CONNECTIONS, |place| arguments[place].parse().unwrap());
+    // Cargo's own flag comes last.
+    let flags = given.map_or(&[][..], |place| &arguments[place + 1..]);
+    let flags = flags.iter().filter(|flag| *flag != "--bench");
     let directory = tempfile::tempdir().unwrap();
     let status = Command::new(PROGRAM)
         .args(["lab", "run", "quiet", "--server", "builtin", "--"])
         .arg(std::env::current_exe().unwrap())
         .args(["--inside", &connections.to_string()])
         .arg(directory.path())
+        .args(flags)
         .status()
         .unwrap();
     if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn inside_lab(connections: usize, directory: &Path) -> ExitCode {
+fn inside_lab(connections: usize, directory: &Path, flags: &[String]) -> ExitCode {
     let file = |name: &str| directory.join(name);
     let visitors = traffic::Visitors::new();
     let mut live = Command::new(PROGRAM)
         .args(["wire", "-i", INTERFACE, "--port", PORT, "--json"])
+        .args(flags)
         .stdout(File::create(file("live")).unwrap())
         .stderr(File::create(file("notes")).unwrap())
         .spawn()

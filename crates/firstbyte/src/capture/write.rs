@@ -68,6 +68,14 @@ impl<W: Write> CaptureWriter<W> {
         self.write(ENHANCED_PACKET)
     }
 
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// The end of the file.
     ///
     /// # Errors

@@ -108,9 +108,9 @@ impl Scale {
     }
 }
 
-/// `n` with its noun, in the plural where that is due.
+/// `n` with its noun, in the plural where that is due, thousands set apart.
 pub(crate) fn count(n: u64, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 /// `n` bytes, with thousands set apart.

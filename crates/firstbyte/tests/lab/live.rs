@@ -10,7 +10,7 @@ use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, run, text};
 const VISITS: usize = 40;
 
 /// Runs `script` on the client of a lab, in the scene's directory, with `$FIRSTBYTE` the program.
-fn in_lab(scene: &Scene, script: &str) -> (i32, String, String) {
+pub(crate) fn in_lab(scene: &Scene, script: &str) -> (i32, String, String) {
     let mut command = firstbyte(&["lab", "run"]);
     command.arg(scene.file()).args(["--", "sh", "-euc", script]);
     command.env("FIRSTBYTE", PROGRAM).current_dir(scene.path(""));
@@ -38,12 +38,12 @@ fn connections(ndjson: &str) -> (BTreeMap<String, Value>, Option<Value>) {
     (all, capture)
 }
 
-fn read(scene: &Scene, name: &str) -> String {
+pub(crate) fn read(scene: &Scene, name: &str) -> String {
     fs::read_to_string(scene.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Waits until `$2` is in the file `$1`.
-const AWAIT: &str = r#"
+pub(crate) const AWAIT: &str = r#"
 await() { n=0; until grep -q "$2" "$1"; do n=$((n + 1)); [ $n -lt 100 ] || { cat "$1" >&2; exit 9; }; sleep 0.1; done; }
 "#;
 
@@ -109,7 +109,8 @@ fn windows_all_interfaces_and_loopback() {
         any=$!
         "$FIRSTBYTE" wire -i lo --port 9464 --for 4s >lo 2>lo.notes &
         lo=$!
-        "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json >diff 2>diff.notes &
+        "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json --html diff.html --csv diff.csv \
+            >diff 2>diff.notes &
         diff=$!
         await any.notes capturing
         await lo.notes capturing
@@ -134,6 +135,8 @@ fn windows_all_interfaces_and_loopback() {
     assert!(lo.contains("refused"), "{lo}");
     let diff: Value = serde_json::from_str(&read(&scene, "diff")).unwrap();
     assert_eq!(diff["format"], "firstbyte/wire-diff");
+    assert!(read(&scene, "diff.html").contains("<title>What changed on eth0</title>"));
+    assert!(read(&scene, "diff.csv").starts_with("server,against,what,"));
     assert_eq!(read(&scene, "diff.notes").matches("frames were dropped").count(), 2);
     let nowhere = read(&scene, "nowhere");
     let expected = "error: nowhere: there is no such interface\nhint: there are: lo, eth0, and any";

@@ -15,6 +15,7 @@ mod flights;
 #[path = "../../benches/predict/grid.rs"]
 mod grid;
 mod live;
+mod live_outputs;
 mod predictions;
 mod processes;
 mod quic;

@@ -137,6 +137,20 @@ fn nam_names_the_system_that_does_not_resume() {
     assert!((0.0006..0.01).contains(&saved), "{change:#?}");
     assert!((number("cost_per_connection_seconds") - saved).abs() < 1e-9, "{change:#?}");
 
+    // The same as rows and as a page, live capture or not.
+    let mut command = firstbyte(&["wire", "diff", "--csv", "-", "--html"]);
+    command.arg(scene.path("changed.html")).arg(captures.join("client.pcapng"));
+    let output = run(command.args(groups.iter().flat_map(|group| ["--group", group])));
+    let rows = text(&output.stdout);
+    let rows: Vec<&str> = rows.lines().collect();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[1].starts_with("b,a,resumption,,share,1,117,117,0,0,117,-1,"), "{rows:?}");
+    let page = std::fs::read_to_string(scene.path("changed.html")).unwrap();
+    for part in ["b, against a: resumption 0 % instead of 100 %", "0.0 % (0 of 117)", "117 of 117"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+
     // Halves of system a, alike: nothing.
     let mut command = firstbyte(&["wire", "diff"]);
     command.arg(captures.join("client.pcapng"));

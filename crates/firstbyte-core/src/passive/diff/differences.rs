@@ -1,9 +1,9 @@
-//! Everything that is tested of one pair: shares and medians, before and after.
+//! Everything that is tested of one pair: shares and medians, before and after; and what they are taken from.
 
 use std::collections::HashSet;
 
 use super::seen::{Seen, Side};
-use super::{Change, Figure, What};
+use super::{Change, Figure, Pair, Spread, What};
 use crate::stats::{Estimate, median, median_difference, share_difference};
 
 /// Clients hardly ever come twice when fewer than one handshake in so many is of one that does.
@@ -22,12 +22,97 @@ pub(super) fn of(pair: usize, before: &Side, after: &Side) -> Vec<Change> {
     tests.share(What::Unanswered, |seen| Some(seen.unanswered));
     tests.share(What::Reset, |seen| Some(seen.reset));
     tests.share(What::Alert, |seen| Some(seen.alert));
-    tests.time(What::ServerRoundTrip, |seen| seen.server_rtt);
-    tests.time(What::ClientRoundTrip, |seen| seen.client_rtt);
-    tests.time(What::ServerTimeFull, |seen| seen.timed(false).map(|(_, server)| server));
-    tests.time(What::ServerTimeShort, |seen| seen.timed(true).map(|(_, server)| server));
-    tests.time(What::ServerTimeExchange, |seen| seen.exchange_server);
+    TIMES.into_iter().for_each(|what| tests.time(what));
     tests.found
+}
+
+const TIMES: [What; 5] = [
+    What::ServerRoundTrip,
+    What::ClientRoundTrip,
+    What::ServerTimeFull,
+    What::ServerTimeShort,
+    What::ServerTimeExchange,
+];
+
+/// The time of a connection that `what` is the median of, seconds.
+fn time(what: What, seen: &Seen) -> Option<f64> {
+    match what {
+        What::ServerRoundTrip => seen.server_rtt,
+        What::ClientRoundTrip => seen.client_rtt,
+        What::ServerTimeFull => seen.timed(false).map(|(_, server)| server),
+        What::ServerTimeShort => seen.timed(true).map(|(_, server)| server),
+        What::ServerTimeExchange => seen.exchange_server,
+        _ => None,
+    }
+}
+
+/// What a difference of `pair` is taken from.
+pub(super) fn spread(what: What, pair: &Pair) -> Spread {
+    let sides = [pair.before.in_order(), pair.after.in_order()];
+    let counted = |sides: [Vec<bool>; 2]| Spread::Shares {
+        of: sides.each_ref().map(Vec::len),
+        values: vec![(what, sides.map(|side| side.into_iter().filter(|is| *is).count()))],
+    };
+    match what {
+        What::Resumption => counted(resumed(&sides)),
+        What::Version(_) => values(&sides, What::Version, |seen| seen.version),
+        What::CertificateKey(_) => values(&sides, What::CertificateKey, |seen| seen.key),
+        What::Group(_) => values(&sides, What::Group, |seen| seen.group),
+        What::HelloRetryRequest => counted(known(&sides, |seen| seen.hello_retry_request)),
+        What::Refused => counted(known(&sides, |seen| Some(seen.refused))),
+        What::Unanswered => counted(known(&sides, |seen| Some(seen.unanswered))),
+        What::Reset => counted(known(&sides, |seen| Some(seen.reset))),
+        What::Alert => counted(known(&sides, |seen| Some(seen.alert))),
+        _ => Spread::Times(known(&sides, |seen| time(what, seen)).map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            times
+        })),
+    }
+}
+
+/// All values there are, those with most connections first.
+fn values<T: Copy + Eq>(
+    sides: &[Vec<&Seen>; 2],
+    what: impl Fn(T) -> What,
+    of: impl Fn(&Seen) -> Option<T>,
+) -> Spread {
+    let sides = known(sides, of);
+    let mut counts: Vec<(T, [usize; 2])> = Vec::new();
+    for (side, values) in sides.iter().enumerate() {
+        for value in values {
+            match counts.iter_mut().find(|(other, _)| other == value) {
+                Some((_, count)) => count[side] += 1,
+                None => {
+                    let mut count = [0; 2];
+                    count[side] = 1;
+                    counts.push((*value, count));
+                }
+            }
+        }
+    }
+    counts.sort_by_key(|(_, [before, after])| std::cmp::Reverse(before + after));
+    Spread::Shares {
+        of: sides.map(|side| side.len()),
+        values: counts.into_iter().map(|(value, count)| (what(value), count)).collect(),
+    }
+}
+
+/// Of each side, what is known of its connections.
+fn known<T>(sides: &[Vec<&Seen>; 2], of: impl Fn(&Seen) -> Option<T>) -> [Vec<T>; 2] {
+    sides.each_ref().map(|side| side.iter().filter_map(|seen| of(seen)).collect())
+}
+
+/// Whether handshakes were short, on both sides.
+///
+/// A client that comes for the first time has nothing to resume, and a capture begins with many of
+/// these: of each client, server and version the first handshake is not counted, on both sides. Where hardly any
+/// client comes twice, all are.
+fn resumed(sides: &[Vec<&Seen>; 2]) -> [Vec<bool>; 2] {
+    let returning = sides.each_ref().map(|side| returning(side));
+    let handshakes = known(sides, |seen| seen.resumed);
+    let hardly_any =
+        returning.iter().zip(&handshakes).all(|(some, all)| some.len() < all.len() / HARDLY_ANY);
+    if hardly_any { handshakes } else { returning }
 }
 
 struct Tests<'a> {
@@ -37,12 +122,8 @@ struct Tests<'a> {
 }
 
 impl Tests<'_> {
-    fn known<T>(&self, of: impl Fn(&Seen) -> Option<T>) -> [Vec<T>; 2] {
-        self.sides.each_ref().map(|side| side.iter().filter_map(|seen| of(seen)).collect())
-    }
-
     fn share(&mut self, what: What, is: impl Fn(&Seen) -> Option<bool>) {
-        let known = self.known(is);
+        let known = known(&self.sides, is);
         self.share_of(what, &known[0], &known[1]);
     }
 
@@ -54,23 +135,14 @@ impl Tests<'_> {
         }
     }
 
-    /// A client that comes for the first time has nothing to resume, and a capture begins with many of
-    /// these: of each client, server and version the first handshake is not counted, on both sides. Where hardly any
-    /// client comes twice, all are.
     fn resumption(&mut self) {
-        let returning = self.sides.each_ref().map(|side| returning(side));
-        let handshakes = self.known(|seen| seen.resumed);
-        let hardly_any = returning
-            .iter()
-            .zip(&handshakes)
-            .all(|(some, all)| some.len() < all.len() / HARDLY_ANY);
-        let [before, after] = if hardly_any { handshakes } else { returning };
+        let [before, after] = resumed(&self.sides);
         self.share_of(What::Resumption, &before, &after);
     }
 
     fn values<T: Copy + Eq>(&mut self, what: impl Fn(T) -> What, of: impl Fn(&Seen) -> Option<T>) {
         let mut values: Vec<T> = Vec::new();
-        for value in self.known(&of).into_iter().flatten() {
+        for value in known(&self.sides, &of).into_iter().flatten() {
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -82,8 +154,8 @@ impl Tests<'_> {
         }
     }
 
-    fn time(&mut self, what: What, of: impl Fn(&Seen) -> Option<f64>) {
-        let [before, after] = &self.known(of);
+    fn time(&mut self, what: What) {
+        let [before, after] = &known(&self.sides, |seen| time(what, seen));
         let figure =
             |side: &[f64]| median(side).map(|value| Figure { value, count: None, of: side.len() });
         self.push(what, [figure(before), figure(after)], median_difference(before, after));

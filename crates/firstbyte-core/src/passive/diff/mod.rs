@@ -14,7 +14,7 @@ mod simulated;
 
 pub use cost::{Cost, FullAndShort};
 pub use seen::Side;
-pub use servers::{Pair, Servers, is_server};
+pub use servers::{MOST_CONNECTIONS, Pair, Servers, is_server};
 
 use super::observed::CertificateKey;
 use crate::stats::{ALPHA, Estimate, holm};
@@ -144,6 +144,28 @@ pub struct Change {
     pub handshakes: Option<FullAndShort>,
 }
 
+/// What a difference is taken from, on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spread {
+    /// A time of each connection, seconds, sorted.
+    Times([Vec<f64>; 2]),
+    /// Of how many connections it is known, and for how many it holds: one value, or all versions, keys or
+    /// groups there are, those with most connections first.
+    Shares {
+        /// Connections of which it is known.
+        of: [usize; 2],
+        /// Values, and for how many connections each holds.
+        values: Vec<(What, [usize; 2])>,
+    },
+}
+
+impl Change {
+    /// What the change is taken from; `pairs` are those that were compared.
+    pub fn spread(&self, pairs: &[Pair]) -> Spread {
+        differences::spread(self.what, &pairs[self.pair])
+    }
+}
+
 /// What came of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -205,13 +227,12 @@ fn one_a_kind(changes: Vec<Change>) -> Vec<Change> {
     kept
 }
 
-/// Larger comes first: failures, then costs in time by size, savings after costs, then what has none.
+/// Larger comes first: failures, then costs in time by size, then savings by size, then what has none.
 fn rank(change: &Change) -> (u8, f64) {
     if change.what.is_error() && change.difference.value > 0.0 {
-        return (2, change.difference.value);
+        return (3, change.difference.value);
     }
-    match &change.cost {
-        Some(cost) => (1, cost.per_second.unwrap_or(cost.per_connection)),
-        None => (0, change.difference.value.abs()),
-    }
+    let Some(cost) = &change.cost else { return (0, change.difference.value.abs()) };
+    let seconds = cost.per_second.unwrap_or(cost.per_connection);
+    (if seconds > 0.0 { 2 } else { 1 }, seconds.abs())
 }

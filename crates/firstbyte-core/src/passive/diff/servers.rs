@@ -21,11 +21,18 @@ pub struct Pair {
 }
 
 /// Connections by server: an address and port. Names do not part them, as a connection that is refused asks
-/// for none.
+/// for none. Memory is bounded: from [`MOST_CONNECTIONS`] on they are only counted.
 #[derive(Clone, Debug, Default)]
 pub struct Servers {
     servers: BTreeMap<(Endpoint, bool), Server>,
+    kept: usize,
+    left_out: u64,
 }
+
+/// Connections of one side that are compared.
+pub const MOST_CONNECTIONS: usize = 1 << 20;
+/// Names of one server that are kept.
+const MOST_NAMES: usize = 1_024;
 
 #[derive(Clone, Debug, Default)]
 struct Server {
@@ -36,15 +43,26 @@ struct Server {
 impl Servers {
     /// Adds a connection.
     pub fn add(&mut self, observed: &Observed) {
+        if self.kept == MOST_CONNECTIONS {
+            self.left_out += 1;
+            return;
+        }
+        self.kept += 1;
         let key = (observed.server, observed.carrier == Carrier::Quic);
         let server = self.servers.entry(key).or_default();
         server.side.add(observed);
         let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_ref());
         if let Some(name) = sni
+            && server.names.len() < MOST_NAMES
             && !server.names.contains(name)
         {
             server.names.insert(name.clone());
         }
+    }
+
+    /// Connections that came after [`MOST_CONNECTIONS`], and are not compared.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// How many connections there are.

@@ -8,7 +8,8 @@ use super::super::observed::{
     Observed, Resumption, Roles, RoundTrips, TlsSeen, Traffic,
 };
 use super::super::{Doubts, Time};
-use super::{Change, Changes, Pair, Servers, Side, What, changes};
+use super::{Change, Changes, Pair, Servers, Side, Spread, What, changes};
+use crate::stats::median;
 use crate::timeline::Handshake;
 
 const TLS12: u16 = 0x0303;
@@ -214,6 +215,30 @@ fn largest_cost_comes_first_and_failures_before_it() {
     let found = compared(4, 800, &STEADY, &worse);
     let names: Vec<_> = found.changes.iter().map(|change| change.what.name()).collect();
     assert_eq!(names, ["refused", "server-time-exchange", "resumption"]);
+}
+
+#[test]
+fn figures_are_those_of_what_they_are_taken_from() {
+    let mut traffic = Simulation::new(11);
+    let worse = Truth { resumption: 0.0, exchange_ms: 9.0, rtt_ms: 4.0, refused: 0.1, ..STEADY };
+    let (before, after) = (traffic.side(400, &STEADY), traffic.side(500, &worse));
+    let pairs = [Pair { name: "10.0.0.5:443".into(), against: None, before, after }];
+    let found = changes(&pairs);
+    assert!(found.changes.len() >= 4, "{found:#?}");
+    for change in &found.changes {
+        let figures = [change.before, change.after];
+        match change.spread(&pairs) {
+            Spread::Times(times) => {
+                let medians = times.map(|times| (median(&times), times.len()));
+                assert_eq!(medians, figures.map(|figure| (Some(figure.value), figure.of)));
+            }
+            Spread::Shares { of, values } => {
+                let (_, counts) = values.into_iter().find(|(it, _)| *it == change.what).unwrap();
+                assert_eq!(counts.map(Some), figures.map(|figure| figure.count));
+                assert_eq!(of, figures.map(|figure| figure.of));
+            }
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::fmt;
 use std::io;
 
 use firstbyte_core::passive::filter::Filter;
+use firstbyte_core::passive::pcap::Frame;
 use firstbyte_core::passive::{Analyzer, Observed};
 
 /// What is to be captured, and how.
@@ -101,6 +102,8 @@ impl std::error::Error for LiveError {}
 pub trait Follower {
     /// A connection is over.
     fn connection(&mut self, observed: Observed);
+    /// A frame was looked at: it belongs to the connection of this number, as far as that is known.
+    fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>);
     /// Called several times a second; false ends the capture.
     fn goes_on(&mut self, analyzer: &Analyzer) -> bool;
 }
@@ -238,6 +241,7 @@ mod linux {
         fn block(&mut self, analyzer: &mut Analyzer, follower: &mut dyn Follower) -> Option<Time> {
             self.ring.next_block(&mut |frame| {
                 analyzer.frame(frame, &mut |observed| follower.connection(observed));
+                follower.frame(frame, analyzer.latest());
             })
         }
 

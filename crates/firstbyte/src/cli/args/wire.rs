@@ -46,59 +46,44 @@ pub(in crate::cli) struct WireArgs {
     /// Show connection N, the number in the table's first column, as a sequence diagram, with all that
     /// is known of it; with --html draw it there too, with --pcap-out write only its packets. Can be
     /// given several times
-    #[arg(
-        long,
-        value_name = "N",
-        conflicts_with = "interface",
-        help_heading = "Which connections"
-    )]
+    #[arg(long, value_name = "N", help_heading = "Which connections")]
     pub flow: Vec<u64>,
     /// Only connections to this server: a name, in which * stands for any letters, an address, or
     /// ADDRESS:PORT. Can be given several times
-    #[arg(
-        long,
-        value_name = "SERVER",
-        conflicts_with = "interface",
-        help_heading = "Which connections"
-    )]
+    #[arg(long, value_name = "SERVER", help_heading = "Which connections")]
     pub server: Vec<String>,
     /// Only connections whose handshake was so. Can be given several times
-    #[arg(
-        long,
-        value_enum,
-        value_name = "KIND",
-        conflicts_with = "interface",
-        help_heading = "Which connections"
-    )]
+    #[arg(long, value_enum, value_name = "KIND", help_heading = "Which connections")]
     pub session: Vec<WireSession>,
 
     /// One JSON object per connection (NDJSON)
     #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// One row per connection, as CSV
-    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub csv: Option<PathBuf>,
     /// One row per connection, as Parquet
-    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub parquet: Option<PathBuf>,
     /// One row per connection with TLS, as Zeek's ssl.log has them
-    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub zeek: Option<PathBuf>,
     /// One page with findings, pictures, tables and diagrams, that loads nothing
-    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// The diagrams of --flow as a picture
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "flow",
-        conflicts_with = "interface",
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "FILE", requires = "flow", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// The packets of the connections chosen, as pcapng; reads the files twice
-    #[arg(long, value_name = "FILE", conflicts_with = "interface", help_heading = "Output")]
+    /// The packets of the connections chosen, as pcapng. Files are read twice; live packets are written
+    /// as they come, or, with --server or --session, when their connection is over
+    #[arg(short = 'w', long, value_name = "FILE", help_heading = "Output")]
     pub pcap_out: Option<PathBuf>,
+    /// Room on the disk for live packets whose connection is not over yet, MiB. A connection that does
+    /// not end within as many is left out of --pcap-out, and counted
+    #[arg(long, value_name = "MIB", default_value_t = 1_024, requires = "interface",
+          value_parser = clap::value_parser!(u32).range(16..=1_048_576),
+          help_heading = "Live capture (Linux)")]
+    pub spool: u32,
     /// Connections to show, the first of them; servers count all
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Output")]
     pub connections: usize,
@@ -133,6 +118,8 @@ Examples:
   firstbyte wire --json day-*.pcap.gz | jq .handshake_time.server_ns
   firstbyte wire -i eth0 --for 60s            live, for a minute
   firstbyte wire -i eth0 --metrics 9464 --json >> connections.ndjson
+  firstbyte wire -i eth0 -w all.pcapng --html all.html    until Ctrl-C
+  firstbyte wire -i eth0 --session failed -w failed.pcapng --zeek - | zeek-cut
   firstbyte wire office.pcapng --flow 7       connection 7, message by message
   firstbyte wire office.pcapng --html office.html
   firstbyte wire office.pcapng --session failed --pcap-out failed.pcapng
@@ -182,6 +169,12 @@ pub(in crate::cli) struct WireDiffArgs {
     /// One JSON object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// One row per change, as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+    /// One page with sentences, pictures before and after, and tables, that loads nothing
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
@@ -201,6 +194,7 @@ Examples:
   firstbyte wire diff monday.pcapng -i eth0 --for 60s     now against then
   firstbyte wire diff -i eth0 --for 60s --for 60s         two minutes
   firstbyte wire diff office.pcap --group 'a=node1*' --group 'b=10.0.0.7'
+  firstbyte wire diff monday.pcapng tuesday.pcapng --html changed.html --csv -
 
-What is tested, from when on it matters and what costs are: docs/wire.md, \"What
+An output's FILE is - for standard output. What is tested, from when on it matters and what costs are: docs/wire.md, \"What
 changed\". JSON: docs/formats.md.";

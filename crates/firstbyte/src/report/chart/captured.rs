@@ -22,12 +22,15 @@ pub(crate) struct ServerBars {
     pub short: Option<Percentiles>,
 }
 
-/// Times of one kind, sorted, nanoseconds.
+/// Times of one kind, nanoseconds.
 pub(crate) struct Times {
-    pub name: &'static str,
+    pub name: String,
     /// The class of its line.
     pub class: &'static str,
+    /// Those that are drawn.
     pub sorted: Vec<u64>,
+    /// How many there were.
+    pub count: u64,
 }
 
 /// A handshake: when it was, from the capture's begin, whether it was short, and what it took.
@@ -138,7 +141,8 @@ fn end(sorted: &[u64]) -> f64 {
     p99.min((q3 + 6.0 * (q3 - q1)).max(q3 * 1.25))
 }
 
-fn shares(title: &str, kinds: &[Times]) -> Option<Panel> {
+/// The share of the times of each kind that is over within a time.
+pub(super) fn shares(title: &str, kinds: &[Times]) -> Option<Panel> {
     let kinds: Vec<&Times> = kinds.iter().filter(|kind| !kind.sorted.is_empty()).collect();
     let high = kinds.iter().map(|kind| end(&kind.sorted)).fold(0.0, f64::max);
     if kinds.is_empty() {
@@ -170,7 +174,7 @@ fn shares(title: &str, kinds: &[Times]) -> Option<Panel> {
         }
         canvas.path(kind.class, &d);
         canvas.line([LEFT, y - 4.0], [LEFT + 24.0, y - 4.0], kind.class);
-        let n = grouped(kind.sorted.len() as u64);
+        let n = grouped(kind.count);
         let half = time(quantile(&kind.sorted, 0.5));
         let text = format!("{}: half within {half} (n {n})", kind.name);
         canvas.text(LEFT + 30.0, y, Anchor::Start, "n", &fit(&text, SMALL, wide - 30.0));
@@ -203,8 +207,9 @@ fn time_ticks(canvas: &mut Canvas, axis: &TimeAxis, x: &impl Fn(f64) -> f64, bot
 /// Columns of the pictures over time.
 const COLUMNS: usize = 40;
 
-/// Full and short handshakes over the capture's time: how many, and their medians.
-pub(crate) fn over_time(handshakes: &[Placed]) -> Figure {
+/// Full and short handshakes over the capture's time: how many, and their medians. Of all handshakes these
+/// are one in so many, taken at random.
+pub(crate) fn over_time(handshakes: &[Placed], one_in: u64) -> Figure {
     let longest = handshakes.iter().map(|(at, ..)| *at).max().unwrap_or(0);
     let column = |at: u64| ((at as f64 / (longest as f64 + 1.0)) * COLUMNS as f64) as usize;
     let mut columns: Vec<[Vec<u64>; 2]> = vec![Default::default(); COLUMNS];
@@ -215,17 +220,21 @@ pub(crate) fn over_time(handshakes: &[Placed]) -> Figure {
         times.sort_unstable();
     }
     let each = time(longest as f64 / COLUMNS as f64);
+    let sampled = match one_in {
+        1 => String::new(),
+        _ => format!(" One in {one_in} is drawn, at random, and counts for as many."),
+    };
     Figure {
         name: "over-time",
         title: "Over the capture's time".into(),
         note: format!(
             "A column is {each}, by the handshake's first packet. Handshakes of which nothing is in doubt. \
-             A column without a handshake of a kind has no median of it."
+             A column without a handshake of a kind has no median of it.{sampled}"
         ),
         keys: keys(),
         rows: vec![Row {
             heading: String::new(),
-            panels: vec![counts(&columns, longest), medians(&columns, longest)],
+            panels: vec![counts(&columns, longest, one_in), medians(&columns, longest)],
         }],
         folded: false,
     }
@@ -240,10 +249,11 @@ fn frame(canvas: &mut Canvas, title: &str, longest: u64) -> f64 {
     top
 }
 
-fn counts(columns: &[[Vec<u64>; 2]], longest: u64) -> Panel {
+fn counts(columns: &[[Vec<u64>; 2]], longest: u64, one_in: u64) -> Panel {
     let mut canvas = Canvas::default();
     let top = frame(&mut canvas, "Handshakes a column", longest);
-    let most = columns.iter().map(|[full, short]| full.len() + short.len()).max().unwrap_or(0);
+    let drawn = columns.iter().map(|[full, short]| (full.len() + short.len()) as u64).max();
+    let most = drawn.unwrap_or(0) * one_in;
     let high = most.max(1) as f64;
     let level = |n: f64| top + PLOT * (1.0 - n / high);
     for at in ticks(0.0, high, 4.0).into_iter().filter(|at| at.fract() == 0.0) {
@@ -253,7 +263,8 @@ fn counts(columns: &[[Vec<u64>; 2]], longest: u64) -> Panel {
     let step = (WIDTH - LEFT - RIGHT) / columns.len() as f64;
     for (index, [full, short]) in columns.iter().enumerate() {
         let x = LEFT + index as f64 * step;
-        let (lower, upper) = (full.len() as f64, (full.len() + short.len()) as f64);
+        let [lower, upper] =
+            [full.len(), full.len() + short.len()].map(|n| n as f64 * one_in as f64);
         for (class, from, to) in [(FULL, 0.0, lower), (SHORT, lower, upper)] {
             if to > from {
                 let height = level(from) - level(to);
@@ -261,8 +272,8 @@ fn counts(columns: &[[Vec<u64>; 2]], longest: u64) -> Panel {
             }
         }
     }
-    let sum = |short: usize| columns.iter().map(|column| column[short].len() as u64).sum();
-    let [full, short] = [0, 1].map(|kind| grouped(sum(kind)));
+    let sum = |short: usize| columns.iter().map(|column| column[short].len() as u64).sum::<u64>();
+    let [full, short] = [0, 1].map(|kind| grouped(sum(kind) * one_in));
     Panel {
         title: "Full and short handshakes over time".into(),
         description: format!("{full} full and {short} short; at most {most} in a column"),

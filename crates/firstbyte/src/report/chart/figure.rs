@@ -149,7 +149,7 @@ impl Figure {
         let sheet = (MARGIN * 2.0 + used as f64 * pitch - GAP).max(640.0);
         let mut canvas = Canvas::default();
         let mut y = MARGIN + 12.0;
-        for line in wrap(&self.title, 18.0, sheet - 2.0 * MARGIN, 2) {
+        for line in wrap(&self.title, 18.0 * BOLD, sheet - 2.0 * MARGIN, 2) {
             canvas.text(MARGIN, y, Anchor::Start, "h1", &line);
             y += 22.0;
         }

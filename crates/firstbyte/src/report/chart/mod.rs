@@ -9,6 +9,7 @@ mod audience;
 mod axis;
 mod bars;
 pub(crate) mod captured;
+pub(crate) mod changed;
 mod differences;
 mod dress;
 mod ecdf;

@@ -31,6 +31,14 @@ impl<W: Write> CsvWriter<W> {
         Ok(self.0.write_record(fields)?)
     }
 
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+
     /// Writes what is left.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ fn title(observed: &Observed) -> String {
     let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref()).unwrap_or_default();
     let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
     let carrier = observed.carrier.name();
-    let title = format!("connection {}  {sni}  {client} to {server}  {carrier}", observed.number);
+    let title = format!("Connection {}  {sni}  {client} to {server}  {carrier}", observed.number);
     title.replace("    ", "  ")
 }
 

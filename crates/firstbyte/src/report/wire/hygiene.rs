@@ -19,7 +19,10 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
     }
     text.push('\n');
     if let Some(dropped) = hygiene.dropped {
-        let what = "frames were dropped: the capture did not keep up";
+        let what = match dropped {
+            0 => "frames were dropped",
+            _ => "frames were dropped: the capture did not keep up",
+        };
         let _ = writeln!(text, "  {:>9}  {what}", count(dropped));
     }
     let findings = [

@@ -8,8 +8,9 @@
 mod columns;
 mod connections;
 mod csv;
-mod diff;
+pub mod diff;
 mod flow;
+mod gathered;
 mod hygiene;
 pub mod metrics;
 pub mod page;
@@ -25,11 +26,11 @@ use firstbyte_core::passive::{Hygiene, Observed};
 
 pub use connections::connections;
 pub use csv::CsvWriter;
-pub use diff::diff;
 pub use flow::{figure, flow};
+pub use gathered::Gathered;
 pub use hygiene::{hygiene, live_line};
 pub use parquet::ParquetWriter;
-pub use servers::servers;
+pub use servers::{left_out, servers};
 pub use zeek::ZeekWriter;
 
 /// Writes a connection as one line of JSON.

@@ -6,16 +6,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::passive::groups::{Distribution, ServerSummary};
+use firstbyte_core::passive::groups::{Distribution, LeftOut, ServerSummary};
 use firstbyte_core::passive::model;
 use firstbyte_core::passive::{Hygiene, Observed};
 use firstbyte_core::sequence::Sequence;
-use firstbyte_core::timeline::Handshake;
 
 use super::connections::{mark, session, version};
-use super::servers::verdict;
+use super::gathered::Gathered;
+use super::servers::{left_out as beyond, verdict};
 use super::{count, time};
-use crate::report::chart::captured::{self, Percentiles, Placed, ServerBars, Times};
+use crate::report::chart::captured::{self, Percentiles, ServerBars};
 use crate::report::chart::{self, Figure};
 use crate::report::svg::escape;
 use crate::report::units::grouped;
@@ -39,6 +39,8 @@ pub struct Page<'a> {
     pub hygiene: &'a Hygiene,
     /// Those with most connections first.
     pub servers: &'a [ServerSummary],
+    /// What of servers was beyond the limits.
+    pub left_out: LeftOut,
     /// Times, and connections worth a diagram.
     pub gathered: &'a Gathered,
     /// The first connections, for the table.
@@ -47,119 +49,6 @@ pub struct Page<'a> {
     pub all: usize,
     /// Connections that are to be drawn.
     pub flows: &'a [Observed],
-}
-
-/// Kinds of sessions that have lines of their own.
-const KINDS: [(&str, &str); 4] = [
-    ("full", "s1"),
-    ("full, session declined", "s11"),
-    ("resumed", "s0"),
-    ("resumed, early data", "s10"),
-];
-
-/// What the page needs of all connections.
-#[derive(Clone, Debug, Default)]
-pub struct Gathered {
-    first_ns: Option<i64>,
-    /// When, short or not, how long.
-    handshakes: Vec<(i64, usize, u64)>,
-    exchanges: [Vec<u64>; 4],
-    /// Full handshakes and short ones, some of each.
-    some: [Sample; 2],
-    slowest: Option<Observed>,
-}
-
-/// Some of many: all up to a number, then every second, every fourth…
-#[derive(Clone, Debug, Default)]
-struct Sample {
-    kept: Vec<Observed>,
-    met: usize,
-    every: usize,
-}
-
-impl Sample {
-    const MOST: usize = 512;
-
-    fn add(&mut self, observed: &Observed) {
-        if self.met.is_multiple_of(self.every.max(1)) {
-            self.kept.push(observed.clone());
-        }
-        self.met += 1;
-        if self.kept.len() == Self::MOST {
-            let mut place = 0;
-            self.kept.retain(|_| {
-                place += 1;
-                place % 2 == 1
-            });
-            self.every = self.every.max(1) * 2;
-        }
-    }
-
-    /// The one in the middle by its handshake's time.
-    fn middle(&self) -> Option<&Observed> {
-        let mut sorted: Vec<&Observed> = self.kept.iter().collect();
-        sorted.sort_by_key(|observed| took(observed));
-        sorted.get(sorted.len() / 2).copied()
-    }
-}
-
-fn took(observed: &Observed) -> Duration {
-    observed.handshake_time.map(|time| time.total()).unwrap_or_default()
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Which of [`KINDS`] a connection is.
-fn kind(observed: &Observed) -> Option<usize> {
-    let tls = observed.tls.as_deref()?;
-    Some(match tls.handshake? {
-        Handshake::Resumed => {
-            let early = tls.early_data.is_some_and(|early| early.bytes > 0);
-            if early { 3 } else { 2 }
-        }
-        _ => usize::from(tls.resumption.declined),
-    })
-}
-
-impl Gathered {
-    /// Adds a connection.
-    pub fn add(&mut self, observed: &Observed) {
-        let started = observed.started.unix_ns();
-        self.first_ns = Some(self.first_ns.map_or(started, |first| first.min(started)));
-        let Some(kind) = kind(observed) else { return };
-        let exchanges = observed.exchanges.first.iter();
-        self.exchanges[kind].extend(exchanges.filter_map(|exchange| {
-            Some(nanoseconds(exchange.response_end?.since(exchange.request_start)))
-        }));
-        let Some(split) = observed.handshake_time.filter(|split| split.confident) else { return };
-        self.handshakes.push((started, kind, nanoseconds(split.total())));
-        self.some[usize::from(kind >= 2)].add(observed);
-        if self.slowest.as_ref().is_none_or(|slowest| took(slowest) < took(observed)) {
-            self.slowest = Some(observed.clone());
-        }
-    }
-
-    fn placed(&self) -> Vec<Placed> {
-        let first = self.first_ns.unwrap_or(0);
-        let placed = |(at, kind, took): &(i64, usize, u64)| {
-            (u64::try_from(at - first).unwrap_or(0), *kind >= 2, *took)
-        };
-        self.handshakes.iter().map(placed).collect()
-    }
-
-    fn times(&self) -> [Vec<Times>; 2] {
-        let mut handshakes: [Vec<u64>; 4] = Default::default();
-        self.handshakes.iter().for_each(|(_, kind, took)| handshakes[*kind].push(*took));
-        [handshakes, self.exchanges.clone()].map(|kinds| {
-            let named = kinds.into_iter().zip(KINDS).map(|(mut sorted, (name, class))| {
-                sorted.sort_unstable();
-                Times { name, class, sorted }
-            });
-            named.collect()
-        })
-    }
 }
 
 /// The page.
@@ -173,7 +62,7 @@ pub fn page(page: &Page<'_>) -> String {
     let figures = figures(page);
     contents(&mut html, &figures);
     figures.iter().for_each(|figure| html::draw(&mut html, figure));
-    servers(&mut html, page.servers);
+    servers(&mut html, page);
     connections(&mut html, page);
     html += "</main>\n</body>\n</html>\n";
     html
@@ -199,22 +88,27 @@ fn header(html: &mut String, page: &Page<'_>, title: &str) {
 }
 
 fn hygiene(html: &mut String, hygiene: &Hygiene) {
+    *html += "<section aria-labelledby=\"hygiene-h\">\n<h2 id=\"hygiene-h\">What was read</h2>\n";
+    findings_read(html, hygiene);
+    *html += "</section>\n";
+}
+
+/// What was read, and every count of something that is not as it should be.
+pub(super) fn findings_read(html: &mut String, hygiene: &Hygiene) {
     let text = super::hygiene(hygiene);
     let mut lines = text.lines();
-    *html += "<section aria-labelledby=\"hygiene-h\">\n<h2 id=\"hygiene-h\">What was read</h2>\n";
     let _ = writeln!(html, "<p>{}.</p>", escape(lines.next().unwrap_or_default()));
     let findings: Vec<&str> = lines.map(str::trim).collect();
     if findings.is_empty() {
         *html += "<p class=\"note\">Nothing had to be removed or left out.</p>\n";
-    } else {
-        *html += "<ul>\n";
-        for finding in findings {
-            let words: Vec<&str> = finding.split_whitespace().collect();
-            let _ = writeln!(html, "<li>{}</li>", escape(&words.join(" ")));
-        }
-        *html += "</ul>\n";
+        return;
     }
-    *html += "</section>\n";
+    *html += "<ul>\n";
+    for finding in findings {
+        let words: Vec<&str> = finding.split_whitespace().collect();
+        let _ = writeln!(html, "<li>{}</li>", escape(&words.join(" ")));
+    }
+    *html += "</ul>\n";
 }
 
 fn name(summary: &ServerSummary) -> String {
@@ -294,7 +188,7 @@ fn figures(page: &Page<'_>) -> Vec<Figure> {
     }
     let placed = page.gathered.placed();
     if !placed.is_empty() {
-        figures.push(captured::over_time(&placed));
+        figures.push(captured::over_time(&placed, page.gathered.one_in()));
     }
     figures.extend(diagrams(page));
     figures
@@ -302,16 +196,16 @@ fn figures(page: &Page<'_>) -> Vec<Figure> {
 
 fn percentiles(times: Distribution) -> Percentiles {
     let ns = [times.p50_seconds, times.p90_seconds, times.p99_seconds].map(|s| s * 1e9);
-    (ns, times.count as u64)
+    (ns, times.count)
 }
 
 fn diagrams(page: &Page<'_>) -> Option<Figure> {
-    let gathered = page.gathered;
+    let [full, short, slowest] = page.gathered.worth_a_diagram();
     let mut chosen: Vec<(String, &Observed)> = Vec::new();
     for (what, observed) in [
-        ("the median full handshake", gathered.some[0].middle()),
-        ("the median short handshake", gathered.some[1].middle()),
-        ("the slowest handshake", gathered.slowest.as_ref()),
+        ("the median full handshake", full),
+        ("the median short handshake", short),
+        ("the slowest handshake", slowest),
     ] {
         if let Some(observed) = observed {
             match chosen.iter_mut().find(|(_, other)| other.number == observed.number) {
@@ -351,23 +245,30 @@ fn contents(html: &mut String, figures: &[Figure]) {
               <li><a href=\"#connections\">Connections</a></li>\n</ul></nav>\n";
 }
 
-/// Begins a section that holds a table with these columns.
-fn table(html: &mut String, id: &str, title: &str, note: &str, columns: &[&str]) {
+/// Begins a section that holds a table with these columns, of which the first are `words`, the others figures.
+pub(super) fn table(
+    html: &mut String,
+    [id, title, note]: [&str; 3],
+    columns: &[&str],
+    words: usize,
+) {
     let _ = write!(
         html,
         "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n\
          <p class=\"note\">{note}</p>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" \
-         aria-labelledby=\"{id}-h\"><table>\n<caption class=\"vh\">{title}</caption>\n<thead><tr>"
+         aria-labelledby=\"{id}-h\"><table class=\"close\">\n<caption class=\"vh\">{title}</caption>\n<thead><tr>"
     );
-    for column in columns {
-        let _ = write!(html, "<th scope=\"col\">{column}</th>");
+    for (place, column) in columns.iter().enumerate() {
+        let class = if place < words { " class=\"t\"" } else { "" };
+        let _ = write!(html, "<th scope=\"col\"{class}>{column}</th>");
     }
     *html += "</tr></thead>\n<tbody>\n";
 }
 
-const TABLE_END: &str = "</tbody></table></div>\n";
+pub(super) const TABLE_END: &str = "</tbody></table></div>\n";
 
-fn servers(html: &mut String, summaries: &[ServerSummary]) {
+fn servers(html: &mut String, page: &Page<'_>) {
+    let summaries = page.servers;
     let columns = [
         "server",
         "connections",
@@ -387,7 +288,7 @@ fn servers(html: &mut String, summaries: &[ServerSummary]) {
         "a second",
     ];
     let note = "Counts are of all connections, times of handshakes of which nothing is in doubt.";
-    table(html, "server-table", "Servers", note, &columns);
+    table(html, ["server-table", "Servers", note], &columns, 1);
     for summary in summaries.iter().take(LISTED) {
         let counts = &summary.counts;
         let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(&name(summary)));
@@ -418,14 +319,25 @@ fn servers(html: &mut String, summaries: &[ServerSummary]) {
     }
     *html += TABLE_END;
     left_out(html, summaries.len(), LISTED, "servers are left out");
+    for sentence in beyond(page.left_out) {
+        let _ = writeln!(html, "<p class=\"note\">{}.</p>", escape(&sentence));
+    }
     *html += "</section>\n";
 }
 
 /// A cell; a dash where nothing is known.
-fn cell(html: &mut String, text: Option<String>) {
+pub(super) fn cell(html: &mut String, text: Option<String>) {
     let _ = match text {
         Some(text) => write!(html, "<td>{}</td>", escape(&text)),
         None => write!(html, "<td class=\"no\">–</td>"),
+    };
+}
+
+/// The same, of words.
+fn words(html: &mut String, text: Option<String>) {
+    let _ = match text {
+        Some(text) => write!(html, "<td class=\"tl\">{}</td>", escape(&text)),
+        None => write!(html, "<td class=\"tl no\">–</td>"),
     };
 }
 
@@ -455,20 +367,20 @@ fn connections(html: &mut String, page: &Page<'_>) {
         ),
     };
     let note = format!("{note} ! in doubt, A alert, R reset; ~ approximate.");
-    table(html, "connections", "Connections", &note, &columns);
+    table(html, ["connections", "Connections", &note], &columns, 5);
     for observed in &page.shown[..shown] {
         let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
         let server = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
         let _ = write!(
             html,
-            "<tr><td>{}</td><td class=\"t\">{}</td><td>{}</td>",
+            "<tr><td>{}</td><td class=\"t\">{}</td><td class=\"tl\">{}</td>",
             observed.number,
             escape(&server),
             observed.client.socket_addr()
         );
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        cell(html, text(version(observed)));
-        cell(html, text(session(observed)));
+        words(html, text(version(observed)));
+        words(html, text(session(observed)));
         cell(html, observed.round_trips.path().map(time));
         let split = observed.handshake_time;
         cell(html, split.map(|split| time(split.total())));
@@ -516,6 +428,7 @@ mod tests {
             files: &["<nam>.pcapng".to_owned()],
             hygiene: analyzer.hygiene(),
             servers: &groups.summaries(),
+            left_out: groups.left_out(),
             gathered: &gathered,
             shown: &many,
             all: many.len(),

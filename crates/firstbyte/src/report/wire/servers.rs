@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::passive::groups::{Distribution, ServerSummary};
+use firstbyte_core::passive::groups::{Distribution, LeftOut, ServerSummary};
 
 use super::{count, fit, time};
 use crate::report::Style;
@@ -62,7 +62,7 @@ fn distribution(times: &Distribution) -> String {
         .into_iter()
         .map(|(name, seconds)| format!("{name} {}", time(Duration::from_secs_f64(seconds))))
         .collect();
-    format!("{}  n {}", figures.join("  "), count(times.count as u64))
+    format!("{}  n {}", figures.join("  "), count(times.count))
 }
 
 /// What the figures mean.
@@ -75,9 +75,9 @@ pub(super) fn verdict(summary: &ServerSummary) -> Vec<String> {
         sentences.push(format!(
             "full is {ratio:.1} × as long as short (p50 {}, n {}, against {}, n {})",
             time(seconds(full.p50_seconds)),
-            count(full.count as u64),
+            count(full.count),
             time(seconds(short.p50_seconds)),
-            count(short.count as u64)
+            count(short.count)
         ));
     }
     if let Some(ratio) = summary.full_to_exchange() {
@@ -99,4 +99,36 @@ pub(super) fn verdict(summary: &ServerSummary) -> Vec<String> {
         sentences.push(format!("{rate:.1} handshakes per second"));
     }
     sentences
+}
+
+/// What of servers was beyond the limits, in sentences.
+pub fn left_out(left_out: LeftOut) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if left_out.connections > 0 {
+        sentences.push(format!(
+            "{} connections are of servers that are left out: those with the fewest, where there were too many",
+            count(left_out.connections)
+        ));
+    }
+    if let Some((kept, met)) = left_out.times {
+        sentences.push(format!(
+            "percentiles are of {} times out of {}, taken at random",
+            count(kept),
+            count(met)
+        ));
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        assert!(left_out(LeftOut::default()).is_empty());
+        let told = left_out(LeftOut { connections: 1_234, times: Some((1_000, 2_500)) });
+        assert!(told[0].starts_with("1,234 connections are of servers that are left out"));
+        assert_eq!(told[1], "percentiles are of 1,000 times out of 2,500, taken at random");
+    }
 }

@@ -46,7 +46,7 @@ impl<W: Write> ZeekWriter<W> {
     /// Those of the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         let Some(tls) = observed.tls.as_deref() else { return Ok(()) };
-        self.begin(observed.started)?;
+        self.begin(Some(observed.started))?;
         let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
         let ns = observed.started.unix_ns();
         let flag = |flag: bool| if flag { "T" } else { "F" }.to_owned();
@@ -75,18 +75,25 @@ impl<W: Write> ZeekWriter<W> {
         writeln!(self.out, "{}", line.join("\t"))
     }
 
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Writes the end; the capture's last time is the log's.
     ///
     /// # Errors
     /// Those of the sink.
     pub fn finish(mut self, hygiene: &Hygiene) -> io::Result<()> {
-        let (first, last) = hygiene.span.unwrap_or_default();
-        self.begin(first)?;
-        writeln!(self.out, "#close\t{}", moment(last))?;
+        self.begin(hygiene.span.map(|(first, _)| first))?;
+        writeln!(self.out, "#close\t{}", moment(hygiene.span.map(|(_, last)| last)))?;
         self.out.flush()
     }
 
-    fn begin(&mut self, open: Time) -> io::Result<()> {
+    fn begin(&mut self, open: Option<Time>) -> io::Result<()> {
         if self.begun {
             return Ok(());
         }
@@ -156,7 +163,8 @@ fn alert(tls: &TlsSeen) -> Option<String> {
     Some(names::alert(number).map_or_else(|| format!("unknown-{number}"), str::to_owned))
 }
 
-/// `text` as it stands in a field: what would end it, and what is not printable, as `\xHH`.
+/// `text` as it stands in a field. What is not printable came as `\xHH`, `\t`, `\n` and `\r`, a backslash as
+/// two: Zeek has `\xHH` for all of these but the backslash.
 fn text(text: &str) -> String {
     match text {
         "" => return "(empty)".into(),
@@ -165,24 +173,31 @@ fn text(text: &str) -> String {
         _ => {}
     }
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() || super::super::style::is_direction_control(c) => {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => out.push_str(match chars.next() {
+                Some('x') => "\\x",
+                Some('t') => "\\x09",
+                Some('n') => "\\x0a",
+                Some('r') => "\\x0d",
+                _ => "\\\\",
+            }),
+            (' '..='~', _) => out.push(c),
+            _ => {
                 let mut bytes = [0; 4];
                 for byte in c.encode_utf8(&mut bytes).bytes() {
                     let _ = write!(out, "\\x{byte:02x}");
                 }
             }
-            c => out.push(c),
         }
     }
     out
 }
 
-/// As Zeek writes when a log was opened.
-fn moment(at: Time) -> String {
-    let Some(t) = dates::utc(i128::from(at.unix_ns())) else { return "-".into() };
+/// As Zeek writes when a log was opened; without a packet there is no time.
+fn moment(at: Option<Time>) -> String {
+    let Some(t) = at.and_then(|at| dates::utc(i128::from(at.unix_ns()))) else { return "-".into() };
     let (hour, minute, second) = t.to_hms();
     let (year, month, day) = (t.year(), u8::from(t.month()), t.day());
     format!("{year:04}-{month:02}-{day:02}-{hour:02}-{minute:02}-{second:02}")
@@ -190,6 +205,8 @@ fn moment(at: Time) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::strategy::Strategy as _;
+
     use super::*;
 
     #[test]
@@ -206,7 +223,58 @@ mod tests {
 
     #[test]
     fn nothing_gets_out_of_its_field() {
-        assert_eq!(text("a\tb\nc\\x"), "a\\x09b\\x0ac\\\\x");
+        assert_eq!(text(r"a\tb\nc\\x\xc3\xbc"), r"a\x09b\x0ac\\x\xc3\xbc");
+        assert_eq!(text("a\tb"), r"a\x09b");
         assert_eq!(["-", "", "(empty)"].map(text), ["\\x2d", "(empty)", "\\x28empty)"]);
+    }
+
+    /// As server names are kept.
+    fn kept(bytes: &[u8]) -> String {
+        let escaped = |byte: &u8| match byte {
+            b' '..=b'~' if *byte != b'\\' => char::from(*byte).to_string(),
+            _ => std::ascii::escape_default(*byte).to_string(),
+        };
+        bytes.iter().map(escaped).collect()
+    }
+
+    /// What Zeek's readers do: `\\` is a backslash, `\xHH` a byte.
+    fn unescaped(field: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut rest = field.as_bytes();
+        while let Some((first, after)) = rest.split_first() {
+            rest = after;
+            match (first, after) {
+                (b'\\', [b'\\', after @ ..]) => {
+                    bytes.push(b'\\');
+                    rest = after;
+                }
+                (b'\\', [b'x', high, low, after @ ..]) => {
+                    let digits = [*high, *low];
+                    let digits = std::str::from_utf8(&digits).unwrap();
+                    bytes.push(u8::from_str_radix(digits, 16).unwrap());
+                    rest = after;
+                }
+                _ => bytes.push(*first),
+            }
+        }
+        bytes
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_field_is_read_as_what_was_written(
+            given in proptest::prop_oneof![
+                proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40),
+                r"[\\x0-9a-f\t\n(empty)-]{0,12}".prop_map(String::into_bytes),
+            ],
+        ) {
+            let field = text(&kept(&given));
+            let is_reserved = matches!(field.as_str(), "-" | "");
+            proptest::prop_assert!(!is_reserved && field.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+            match field.as_str() {
+                "(empty)" => proptest::prop_assert_eq!(given, b""),
+                _ => proptest::prop_assert_eq!(unescaped(&field), given),
+            }
+        }
     }
 }

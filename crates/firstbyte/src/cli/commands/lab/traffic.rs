@@ -197,7 +197,7 @@ fn prober(url: &str, traffic: &Traffic, lab: &Lab) -> Result<(NetProber, Target)
 /// Says what the capture shows, and whether it is what is expected.
 fn judge(args: &StudyArgs, plan: &TrafficPlan, name: &str, capture: &Path) -> Result<u8, Problem> {
     let mut code = Ok(exit::OK);
-    let seen = servers(capture, &FilterArgs::default(), &mut code)?;
+    let seen = servers(capture, &FilterArgs::default(), &mut code, &mut Vec::new())?;
     code?;
     let [base, other] = plan.group.each_ref().map(|group| {
         let servers: Vec<&str> = group.servers.iter().map(String::as_str).collect();
@@ -206,7 +206,7 @@ fn judge(args: &StudyArgs, plan: &TrafficPlan, name: &str, capture: &Path) -> Re
     let pairs: [Pair; 1] = [held(&seen, base, other)?];
     let found = changes(&pairs);
     let style = terminal::style(args.render.color);
-    let mut text = wire::diff(&found, &pairs, [&[], &[]], &style);
+    let mut text = wire::diff::diff(&found, &pairs, [&[], &[]], &style);
     let mut missed = 0;
     text.push('\n');
     for expectation in &plan.expect {

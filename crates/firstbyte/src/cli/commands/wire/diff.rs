@@ -4,16 +4,21 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use firstbyte_core::document::DifferenceRecord;
-use firstbyte_core::passive::Observed;
-use firstbyte_core::passive::diff::{Pair, Servers, changes};
+use firstbyte_core::passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_core::passive::{Analyzer, Observed};
 
-use super::live::{self, Control, Window};
+use super::live::{self, Control, Taker, Window};
 use crate::capture;
 use crate::capture::live::Live;
 use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::render;
 use crate::cli::terminal;
+use crate::report::units::grouped;
 use crate::report::wire;
+use crate::report::wire::diff::{self as report, Read};
+
+const STDOUT: &str = "-";
 
 /// What is compared with what.
 struct Compared {
@@ -24,8 +29,11 @@ struct Compared {
 
 pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
     let groups = groups(&args.group)?;
+    let inputs = [&args.before, &args.after].into_iter().filter_map(Option::as_deref);
+    super::outputs::check_files(outputs(args), inputs)?;
     let mut code = Ok(exit::OK);
-    let (before, after) = sides(args, groups.is_some(), &mut code)?;
+    let mut read = Vec::new();
+    let (before, after) = sides(args, groups.is_some(), &mut code, &mut read)?;
     let compared = match (after, groups) {
         (Some(after), _) => {
             let (pairs, only) = Servers::pairs(&before, &after);
@@ -39,19 +47,40 @@ pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
     let found = changes(&compared.pairs);
     let [only_before, only_after] = &compared.only;
     let only: [&[String]; 2] = [only_before, only_after];
+    let page = report::Page { read: &read, changes: &found, pairs: &compared.pairs, only };
+    write(args, &page)?;
+    code
+}
+
+/// Files that are written, in the order in which they are named.
+fn outputs(args: &WireDiffArgs) -> impl Iterator<Item = &Path> {
+    let json = args.json.then_some(Path::new(STDOUT));
+    json.into_iter().chain([&args.csv, &args.html].into_iter().filter_map(Option::as_deref))
+}
+
+/// Writes what was asked for; a table where standard output is free.
+fn write(args: &WireDiffArgs, page: &report::Page<'_>) -> Result<(), Problem> {
+    let (found, pairs, only) = (page.changes, page.pairs, page.only);
+    let record = || DifferenceRecord::of(found, pairs, only);
+    if let Some(path) = &args.csv {
+        let written = super::outputs::sink(path).and_then(|out| report::csv(&record(), out));
+        written.map_err(|error| render::failed(path, &error))?;
+    }
+    if let Some(path) = &args.html {
+        render::whole(path, report::page(page).as_bytes())?;
+    }
     let mut out = io::stdout().lock();
-    if args.json {
-        let record = DifferenceRecord::of(&found, &compared.pairs, only);
-        serde_json::to_writer(&mut out, &record)
+    let written = if args.json {
+        serde_json::to_writer(&mut out, &record())
             .map_err(io::Error::from)
             .and_then(|()| out.write_all(b"\n"))
-            .map_err(|e| Problem::output(&e))?;
+    } else if outputs(args).any(|path| path == Path::new(STDOUT)) {
+        Ok(())
     } else {
-        let style = terminal::style(args.color);
-        let text = wire::diff(&found, &compared.pairs, only, &style);
-        out.write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
-    }
-    code
+        let text = report::diff(found, pairs, only, &terminal::style(args.color));
+        out.write_all(text.as_bytes())
+    };
+    written.map_err(|e| Problem::output(&e))
 }
 
 /// What is compared: captures, live or not; one only, where its servers are compared with each other.
@@ -59,6 +88,7 @@ fn sides(
     args: &WireDiffArgs,
     grouped: bool,
     code: &mut Result<u8, Problem>,
+    read: &mut Vec<Read>,
 ) -> Result<(Servers, Option<Servers>), Problem> {
     let one = args.by.is_some() || grouped;
     let filter = &args.filter;
@@ -66,8 +96,9 @@ fn sides(
         let Some(before) = &args.before else {
             return Err(Problem::new(exit::USAGE, "there is no capture to compare"));
         };
-        let before = servers(before, filter, code)?;
-        let after = args.after.as_ref().map(|after| servers(after, filter, code)).transpose()?;
+        let before = servers(before, filter, code, read)?;
+        let after =
+            args.after.as_ref().map(|after| servers(after, filter, code, read)).transpose()?;
         return Ok((before, after));
     };
     let many = args.windows.len();
@@ -93,26 +124,32 @@ fn sides(
         Some(file) => {
             // That it cannot be captured is told before a file is read for long.
             drop(Live::open(&options).map_err(|error| live::problem(&error, exit::USAGE))?);
-            Some(servers(file, filter, code)?)
+            Some(servers(file, filter, code, read)?)
         }
     };
     let mut capture = live::open(&options)?;
     let mut windows = args.windows.iter().copied().map(Some).chain([None]);
-    let mut next = |code: &mut Result<u8, Problem>| {
+    let mut next = |code: &mut Result<u8, Problem>, read: &mut Vec<Read>| {
         let window = Window { length: windows.next().flatten(), control: &control };
-        live_servers(args, &mut capture, &window, code)
+        live_servers(args, &mut capture, &window, code, read)
     };
     match before {
-        Some(before) => Ok((before, Some(next(code)?))),
-        None if one => Ok((next(code)?, None)),
+        Some(before) => Ok((before, Some(next(code, read)?))),
+        None if one => Ok((next(code, read)?, None)),
         None => {
-            let before = next(code)?;
+            let before = next(code, read)?;
             if control.is_asked() {
                 let text = "interrupted before there was anything to compare with";
                 return Err(Problem::new(exit::INTERRUPTED, text));
             }
-            Ok((before, Some(next(code)?)))
+            Ok((before, Some(next(code, read)?)))
         }
+    }
+}
+
+impl Taker for Servers {
+    fn connection(&mut self, observed: Observed) {
+        self.add(&observed);
     }
 }
 
@@ -122,17 +159,17 @@ fn live_servers(
     capture: &mut Live,
     window: &Window<'_>,
     code: &mut Result<u8, Problem>,
+    read: &mut Vec<Read>,
 ) -> Result<Servers, Problem> {
     let mut analyzer = super::analyzer(&args.filter)?;
     let mut servers = Servers::default();
-    let mut emit = |observed: Observed| servers.add(&observed);
-    match live::follow(capture, &mut analyzer, window, &mut emit, &mut |_| true) {
+    match live::follow(capture, &mut analyzer, window, &mut servers) {
         Ok(exit::OK) => {}
         Ok(interrupted) => *code = Ok(interrupted),
         Err(problem) => *code = Err(problem),
     }
-    let name = args.live.interface.as_deref().unwrap_or_default();
-    terminal::note(&format!("{name}\n{}", wire::hygiene(analyzer.hygiene()).trim_end()));
+    let name = args.live.interface.clone().unwrap_or_default();
+    read.push(told(name, &analyzer, &servers));
     Ok(servers)
 }
 
@@ -186,11 +223,23 @@ pub(in crate::cli) fn held(
     })
 }
 
+/// Says what was read, before results.
+fn told(name: String, analyzer: &Analyzer, servers: &Servers) -> Read {
+    let (hygiene, left_out) = (*analyzer.hygiene(), servers.left_out());
+    terminal::note(&format!("{name}\n{}", wire::hygiene(&hygiene).trim_end()));
+    if left_out > 0 {
+        let [most, more] = [MOST_CONNECTIONS as u64, left_out].map(grouped);
+        terminal::note(&format!("  no more than {most} are compared: {more} connections are not"));
+    }
+    Read { name, hygiene, left_out }
+}
+
 /// The connections of a capture, by server. What could be read counts, whatever comes after; `code` tells.
 pub(in crate::cli) fn servers(
     path: &Path,
     filter: &FilterArgs,
     code: &mut Result<u8, Problem>,
+    read: &mut Vec<Read>,
 ) -> Result<Servers, Problem> {
     let mut analyzer = super::analyzer(filter)?;
     let mut servers = Servers::default();
@@ -198,7 +247,8 @@ pub(in crate::cli) fn servers(
         .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
     analyzer.finish(&mut |observed| servers.add(&observed));
     super::note_end(path, ended, code);
-    let hygiene = wire::hygiene(analyzer.hygiene());
-    terminal::note(&format!("{}\n{}", capture::name(path), hygiene.trim_end()));
+    // Where a file lies is nobody's business whom the page is shown.
+    let name = capture::name(path.file_name().map_or(path, Path::new));
+    read.push(told(name, &analyzer, &servers));
     Ok(servers)
 }

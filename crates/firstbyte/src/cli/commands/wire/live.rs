@@ -1,25 +1,28 @@
-//! Captures on an interface: when they end, what is told meanwhile.
+//! Captures on an interface: when they end, what is told and written meanwhile.
 //!
-//! In: what the user asked for. Out: connections, as they are over. Ctrl-C ends a capture, so that results are
+//! In: what the user asked for. Out: connections, as they are over, and what is made of them. Ctrl-C ends a capture, so that results are
 //! shown; a second one ends the process. It must not hold up the reading of packets.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use firstbyte_core::passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
+use firstbyte_core::passive::pcap::Frame;
 use firstbyte_core::passive::{Analyzer, Observed};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::kept::Kept;
 use super::metrics::Endpoint;
+use super::packets::LivePackets;
+use super::{choice, outputs};
 use crate::capture::live::{Follower, Live, LiveError, Options};
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::progress::Watching;
 use crate::cli::terminal::{self, note};
 use crate::clock::Monotonic;
-use crate::report::wire;
+use crate::report::wire::{self, metrics::Metrics};
 
 /// How often the line on the terminal changes.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
@@ -118,13 +121,9 @@ async fn watch(mut interrupt: Signal, mut terminate: Signal, asked: &AtomicBool)
     }
 }
 
-/// Reads the interface of `args` until its time is over, `is_over`, or the user ends it.
-pub(super) fn read(
-    args: &WireArgs,
-    analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
-    is_over: &dyn Fn() -> bool,
-) -> Result<u8, Problem> {
+/// Captures on `interface` until the time of `args` is over, an output fails, or the user ends it; and writes
+/// everything that was asked for.
+pub(super) fn run(args: &WireArgs, interface: &str) -> Result<u8, Problem> {
     let Some(options) = options(&args.live, &args.filter)? else { return Ok(exit::OK) };
     let metrics = args.metrics.map(Endpoint::bind).transpose()?;
     if let Some(metrics) = &metrics {
@@ -132,22 +131,83 @@ pub(super) fn read(
     }
     let shared = metrics.as_ref().map(Endpoint::metrics);
     let control = Control::start(metrics)?;
+    let mut analyzer = super::analyzer(&args.filter)?;
     let mut live = open(&options)?;
-    let mut emit = |observed: Observed| {
-        if let Some(metrics) = &shared {
-            metrics.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(&observed);
-        }
-        emit(observed);
-    };
-    let mut goes_on = |analyzer: &Analyzer| {
-        if let Some(metrics) = &shared {
-            let mut metrics = metrics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            metrics.update(*analyzer.hygiene(), analyzer.live());
-        }
-        !is_over()
+    // What files hold is worth more than a capture that cannot begin: they are emptied now.
+    let mut taken = Taken {
+        args,
+        rows: outputs::Rows::open(args)?,
+        kept: Kept::new(args),
+        packets: LivePackets::open(args)?,
+        metrics: shared,
     };
     let window = Window { length: args.window, control: &control };
-    follow(&mut live, analyzer, &window, &mut emit, &mut goes_on)
+    let code = follow(&mut live, &mut analyzer, &window, &mut taken);
+    // All that can be written is, whatever fails.
+    let Taken { rows, mut kept, packets, .. } = taken;
+    kept.sort();
+    let packets = packets.map(LivePackets::finish).transpose();
+    let ends = [
+        packets.map(|told| told.iter().for_each(|told| note(told))),
+        rows.finish(analyzer.hygiene(), Some(interface)),
+        kept.show(&analyzer),
+        kept.draw(&analyzer, &[interface.to_owned()]),
+        kept.check_flows(analyzer.connections()),
+    ];
+    ends.into_iter().fold(code, |code, end| code.and_then(|code| end.map(|()| code)))
+}
+
+/// Who is given what a capture shows.
+pub(super) trait Taker {
+    /// A connection is over.
+    fn connection(&mut self, observed: Observed);
+    /// A frame, and the connection it belongs to as far as that is known.
+    fn frame(&mut self, _: &Frame<'_>, _: Option<u64>) {}
+    /// Several times a second; false ends the capture.
+    fn goes_on(&mut self, _: &Analyzer) -> bool {
+        true
+    }
+}
+
+/// Everything that is made of a capture.
+struct Taken<'a> {
+    args: &'a WireArgs,
+    rows: outputs::Rows<'a>,
+    kept: Kept<'a>,
+    packets: Option<LivePackets<'a>>,
+    metrics: Option<Arc<Mutex<Metrics>>>,
+}
+
+impl Taker for Taken<'_> {
+    fn connection(&mut self, observed: Observed) {
+        if let Some(packets) = &mut self.packets {
+            packets.over(&observed);
+        }
+        if choice::is_chosen(self.args, &observed) {
+            if let Some(metrics) = &self.metrics {
+                metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&observed);
+            }
+            self.rows.add(&observed);
+            self.kept.add(observed);
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>) {
+        if let Some(packets) = &mut self.packets {
+            packets.frame(frame, owner);
+        }
+    }
+
+    fn goes_on(&mut self, analyzer: &Analyzer) -> bool {
+        if let Some(metrics) = &self.metrics {
+            let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+            metrics.update(*analyzer.hygiene(), analyzer.live());
+        }
+        // Who reads along wants each connection when it is over.
+        let rows = self.rows.flush();
+        let packets = self.packets.as_mut().is_none_or(LivePackets::flush);
+        rows && packets
+    }
 }
 
 /// For how long a capture goes on.
@@ -163,13 +223,11 @@ pub(super) fn follow(
     live: &mut Live,
     analyzer: &mut Analyzer,
     window: &Window<'_>,
-    emit: &mut dyn FnMut(Observed),
-    goes_on: &mut dyn FnMut(&Analyzer) -> bool,
+    taker: &mut dyn Taker,
 ) -> Result<u8, Problem> {
     let begun = Monotonic::now();
     let mut watcher = Watcher {
-        emit,
-        goes_on,
+        taker,
         window,
         begun,
         shown: begun,
@@ -180,7 +238,7 @@ pub(super) fn follow(
     };
     let result = live.follow(analyzer, &mut watcher);
     watcher.watching.finish();
-    analyzer.finish(watcher.emit);
+    analyzer.finish(&mut |observed| watcher.taker.connection(observed));
     // What was seen before it broke off is shown as well.
     result.map_err(|error| problem(&error, exit::READ))?;
     let interrupted = window.length.is_some() && window.control.is_asked();
@@ -189,8 +247,7 @@ pub(super) fn follow(
 
 /// Follows a capture for a command.
 struct Watcher<'a> {
-    emit: &'a mut dyn FnMut(Observed),
-    goes_on: &'a mut dyn FnMut(&Analyzer) -> bool,
+    taker: &'a mut dyn Taker,
     window: &'a Window<'a>,
     begun: Monotonic,
     shown: Monotonic,
@@ -205,7 +262,11 @@ impl Follower for Watcher<'_> {
         self.connections += 1;
         let handshake = observed.tls.as_ref().and_then(|tls| tls.handshake);
         self.handshakes += u64::from(handshake.is_some());
-        (self.emit)(observed);
+        self.taker.connection(observed);
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>) {
+        self.taker.frame(frame, owner);
     }
 
     fn goes_on(&mut self, analyzer: &Analyzer) -> bool {
@@ -223,6 +284,6 @@ impl Follower for Watcher<'_> {
             ));
         }
         let is_over = self.window.length.is_some_and(|length| now.since(self.begun) >= length);
-        !is_over && !self.window.control.is_asked() && (self.goes_on)(analyzer)
+        !is_over && !self.window.control.is_asked() && self.taker.goes_on(analyzer)
     }
 }

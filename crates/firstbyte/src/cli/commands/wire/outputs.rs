@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use firstbyte_core::passive::{Hygiene, Observed};
 
@@ -27,8 +27,16 @@ pub(super) fn use_stdout(args: &WireArgs) -> bool {
 
 /// Whether the files that were asked for can be written, and are no input: known before anything is read.
 pub(super) fn check(args: &WireArgs) -> Result<(), Problem> {
+    check_files(files(args), args.files.iter().map(PathBuf::as_path))
+}
+
+/// Whether `outputs` can be written, and none of them is one of `inputs`, or another.
+pub(super) fn check_files<'a>(
+    outputs: impl Iterator<Item = &'a Path>,
+    inputs: impl Iterator<Item = &'a Path>,
+) -> Result<(), Problem> {
     let mut seen: Vec<&Path> = Vec::new();
-    for path in files(args) {
+    for path in outputs {
         let is_stdout = path == Path::new(STDOUT);
         if seen.contains(&path) {
             let what =
@@ -38,8 +46,8 @@ pub(super) fn check(args: &WireArgs) -> Result<(), Problem> {
         }
         seen.push(path);
     }
-    for input in &args.files {
-        render::check_apart(files(args), input, "is read")?;
+    for input in inputs {
+        render::check_apart(seen.iter().copied(), input, "is read")?;
     }
     for path in seen.into_iter().filter(|path| *path != Path::new(STDOUT)) {
         // Opened as it is: what is in it stays until there is something to write.
@@ -49,7 +57,7 @@ pub(super) fn check(args: &WireArgs) -> Result<(), Problem> {
     Ok(())
 }
 
-type Sink = Box<dyn Write + Send>;
+pub(super) type Sink = Box<dyn Write + Send>;
 
 enum Form {
     Json(Sink),
@@ -60,6 +68,7 @@ enum Form {
 
 /// Rows on their way; the first failure ends them.
 pub(super) struct Rows<'a> {
+    added: u64,
     forms: Vec<(&'a Path, Form)>,
     failed: Option<Problem>,
 }
@@ -81,7 +90,7 @@ impl<'a> Rows<'a> {
             ParquetWriter::new(out).map(|w| Form::Parquet(Box::new(w)))
         })?;
         add(args.zeek.as_deref(), |out| Ok(Form::Zeek(ZeekWriter::new(out))))?;
-        Ok(Self { forms, failed: None })
+        Ok(Self { added: 0, forms, failed: None })
     }
 
     /// Adds a connection to all of them.
@@ -89,6 +98,7 @@ impl<'a> Rows<'a> {
         if self.failed.is_some() {
             return;
         }
+        self.added += 1;
         for (path, form) in &mut self.forms {
             let written = match form {
                 Form::Json(out) => wire::line(observed, out),
@@ -103,14 +113,33 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Writes their ends.
-    pub(super) fn finish(self, hygiene: &Hygiene) -> Result<(), Problem> {
+    /// Hands over what is buffered to who reads along; false after a failure.
+    pub(super) fn flush(&mut self) -> bool {
+        for (path, form) in &mut self.forms {
+            let flushed = match form {
+                Form::Json(out) => out.flush(),
+                Form::Csv(out) => out.flush(),
+                Form::Zeek(out) => out.flush(),
+                // It has an end, without which nobody can read it.
+                Form::Parquet(_) => Ok(()),
+            };
+            if let (Err(error), None) = (flushed, &self.failed) {
+                self.failed = Some(render::failed(path, &error));
+            }
+        }
+        self.failed.is_none()
+    }
+
+    /// Writes their ends; a live capture on `interface` has a line of its own.
+    pub(super) fn finish(self, hygiene: &Hygiene, interface: Option<&str>) -> Result<(), Problem> {
         if let Some(problem) = self.failed {
             return Err(problem);
         }
         self.forms.into_iter().try_for_each(|(path, form)| {
             let finished = match form {
-                Form::Json(mut out) => out.flush(),
+                Form::Json(mut out) => interface
+                    .map_or(Ok(()), |name| wire::capture_line(name, self.added, hygiene, &mut out))
+                    .and_then(|()| out.flush()),
                 Form::Csv(out) => out.finish(),
                 Form::Parquet(out) => out.finish(),
                 Form::Zeek(out) => out.finish(hygiene),
@@ -120,7 +149,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn sink(path: &Path) -> io::Result<Sink> {
+pub(super) fn sink(path: &Path) -> io::Result<Sink> {
     Ok(match path == Path::new(STDOUT) {
         true => Box::new(BufWriter::new(io::stdout())),
         false => Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?)),

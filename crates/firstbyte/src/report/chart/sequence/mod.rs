@@ -66,7 +66,8 @@ fn of<'a>(
 ) -> Figure {
     let mut used = [false; Part::ALL.len()];
     for sequence in shown {
-        let least = sequence.total / 1_000;
+        // What is shorter is not seen, however much a panel is stretched.
+        let least = sequence.total / 10_000;
         for (part, (_, time)) in Part::ALL.into_iter().zip(sequence.parts.named()) {
             used[part as usize] |= !time.is_zero() && time >= least;
         }

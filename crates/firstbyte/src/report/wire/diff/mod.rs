@@ -1,4 +1,10 @@
-//! What changed between captures: a table, and a sentence for each change.
+//! What changed between captures: a table, and a sentence for each change; rows of CSV; a page.
+
+mod csv;
+mod page;
+
+pub use csv::write as csv;
+pub use page::{Page, Read, page};
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -203,7 +209,7 @@ fn push(text: &mut String, lines: &[String]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use firstbyte_core::passive::diff::{FullAndShort, Side};
     use firstbyte_core::stats::{Estimate, Interval};
 
@@ -214,7 +220,7 @@ mod tests {
         Estimate { value, interval, p_value: Some(0.001) }
     }
 
-    fn found() -> (Changes, Vec<Pair>) {
+    pub(super) fn found() -> (Changes, Vec<Pair>) {
         let resumption = Change {
             pair: 0,
             what: What::Resumption,

@@ -1,0 +1,148 @@
+//! What is kept of connections until all have been read: tables, diagrams, the page.
+//!
+//! Memory is bounded, however many there are: servers and times by their own limits, connections by
+//! `--connections` and `--flow`.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use firstbyte_core::passive::groups::Groups;
+use firstbyte_core::passive::{Analyzer, Observed};
+
+use super::{choice, outputs};
+use crate::cli::args::WireArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::render;
+use crate::cli::terminal;
+use crate::report::style::wrap;
+use crate::report::wire::{self, page};
+
+/// What is kept of connections until all have been read.
+pub(super) struct Kept<'a> {
+    args: &'a WireArgs,
+    groups: Groups,
+    /// The first of them.
+    shown: Vec<Observed>,
+    all: usize,
+    flows: Vec<Observed>,
+    page: Option<wire::Gathered>,
+    /// Whose packets are to be read again and written.
+    pub(super) written: HashSet<u64>,
+}
+
+impl<'a> Kept<'a> {
+    pub(super) fn new(args: &'a WireArgs) -> Self {
+        Self {
+            args,
+            groups: Groups::default(),
+            shown: Vec::new(),
+            all: 0,
+            flows: Vec::new(),
+            page: args.html.is_some().then(wire::Gathered::default),
+            written: HashSet::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, observed: Observed) {
+        self.all += 1;
+        self.groups.add(&observed);
+        if let Some(page) = &mut self.page {
+            page.add(&observed);
+        }
+        let is_read_again = self.args.pcap_out.is_some() && !self.args.files.is_empty();
+        if is_read_again && choice::is_written(self.args, &observed) {
+            self.written.insert(observed.number);
+        }
+        if self.args.flow.contains(&observed.number) {
+            self.flows.push(observed.clone());
+        }
+        self.keep_first(observed);
+    }
+
+    /// Keeps those that began first, as many as are shown.
+    fn keep_first(&mut self, observed: Observed) {
+        let most = self.args.connections;
+        self.shown.push(observed);
+        if self.shown.len() >= 2 * most.max(64) {
+            self.shown.sort_unstable_by_key(|observed| observed.number);
+            self.shown.truncate(most);
+        }
+    }
+
+    /// Puts what is kept in order: to be done when all have been added.
+    pub(super) fn sort(&mut self) {
+        self.shown.sort_unstable_by_key(|observed| observed.number);
+        self.shown.truncate(self.args.connections);
+        self.flows.sort_unstable_by_key(|observed| observed.number);
+    }
+
+    /// Whether every connection that was named is there, of so many.
+    pub(super) fn check_flows(&self, connections: u64) -> Result<(), Problem> {
+        let is_there = |number: &&u64| self.flows.iter().any(|flow| flow.number == **number);
+        match self.args.flow.iter().find(|number| !is_there(number)) {
+            None => Ok(()),
+            Some(number) if *number > connections || *number == 0 => {
+                let message = format!("--flow {number}: there are {connections} connections");
+                Err(Problem::new(exit::USAGE, message)
+                    .hint("their numbers are in the first column of what firstbyte wire shows without --flow"))
+            }
+            Some(number) => {
+                let message = format!("--flow {number}: is not among the connections chosen");
+                Err(Problem::new(exit::USAGE, message)
+                    .hint("half-open connections that were given up are not shown either"))
+            }
+        }
+    }
+
+    /// Writes text to standard output, where nothing else goes there.
+    pub(super) fn show(&self, analyzer: &Analyzer) -> Result<(), Problem> {
+        let hygiene = wire::hygiene(analyzer.hygiene());
+        if outputs::use_stdout(self.args) {
+            terminal::note(hygiene.trim_end());
+            return Ok(());
+        }
+        let style = terminal::style(self.args.color);
+        let text = if self.args.flow.is_empty() {
+            let mut text = format!("{hygiene}\n");
+            text.push_str(&wire::servers(&self.groups.summaries(), &style));
+            for sentence in wire::left_out(self.groups.left_out()) {
+                let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
+                let lines = wrap("", &words, style.columns());
+                lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            }
+            text.push_str(&wire::connections(&self.shown, &style));
+            if self.all > self.shown.len() {
+                let (first, all) = (self.shown.len(), self.all);
+                text.push_str(&format!("first {first} of {all} connections\n"));
+            }
+            text
+        } else {
+            terminal::note(hygiene.trim_end());
+            let pages: Vec<String> =
+                self.flows.iter().map(|flow| wire::flow(flow, &style)).collect();
+            pages.join("\n")
+        };
+        io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+    }
+
+    /// Writes the picture, and the page of captures that are called so.
+    pub(super) fn draw(&self, analyzer: &Analyzer, names: &[String]) -> Result<(), Problem> {
+        if let Some(path) = &self.args.svg {
+            render::whole(path, wire::figure(&self.flows).svg().as_bytes())?;
+        }
+        if let (Some(path), Some(gathered)) = (&self.args.html, &self.page) {
+            let page = page::page(&page::Page {
+                files: names,
+                hygiene: analyzer.hygiene(),
+                servers: &self.groups.summaries(),
+                left_out: self.groups.left_out(),
+                gathered,
+                shown: &self.shown,
+                all: self.all,
+                flows: &self.flows,
+            });
+            render::whole(path, page.as_bytes())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Files are read a second time.
+//!
+//! In: the files and the numbers of connections that the first reading gave. Out: pcapng. The second reading
+//! goes through the same analysis with the same limits and the same hashes, so that each frame is known to
+//! belong to the connection that had it before: copies, fragments, a port used again and changed addresses
+//! included.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+
+use firstbyte_core::passive::Analyzer;
+use firstbyte_core::passive::pcap::Frame;
+
+use super::queue::{Event, Queue};
+use crate::capture;
+use crate::cli::args::WireArgs;
+use crate::cli::exit::{self, Problem};
+use crate::cli::render;
+
+/// Whether the files can be read twice.
+pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
+    if args.pcap_out.is_none() {
+        return Ok(());
+    }
+    for path in &args.files {
+        let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        // One that is not there is told when it is read.
+        if path == Path::new("-") || (path.exists() && !seekable) {
+            let message = format!("--pcap-out reads twice, and {} cannot be", capture::name(path));
+            return Err(Problem::new(exit::USAGE, message).hint(
+                "which connections are chosen is known only at their end, when their packets are gone: \
+                 write the capture into a file first",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the packets of `chosen` into `path`; gives back how many.
+pub(in super::super) fn write(
+    args: &WireArgs,
+    mut analyzer: Analyzer,
+    chosen: &HashSet<u64>,
+    path: &Path,
+) -> Result<u64, Problem> {
+    let failed = |error: &io::Error| render::failed(path, error);
+    let mut out = super::create(path).map_err(|error| failed(&error))?;
+    let (mut written, mut result) = (0, Ok(()));
+    let mut take = |event: Event<'_>| {
+        if let Event::Frame(frame) = event
+            && chosen.contains(&frame.number)
+            && result.is_ok()
+        {
+            result = super::put(&mut out, &frame);
+            written += 1;
+        }
+    };
+    let mut queue = Queue::default();
+    for file in &args.files {
+        let mut each = |frame: &Frame<'_>| {
+            analyzer.frame(frame, &mut |_| {});
+            queue.add(frame, analyzer.latest(), &mut take);
+        };
+        // How the file ends was told by the first reading.
+        capture::for_each(file, &mut each)
+            .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
+    }
+    queue.finish(&mut take);
+    result.and_then(|()| out.finish().map(drop)).map_err(|error| failed(&error))?;
+    Ok(written)
+}

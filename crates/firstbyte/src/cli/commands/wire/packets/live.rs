@@ -1,0 +1,148 @@
+//! Live packets, which are gone once they are read.
+//!
+//! Where the number of a connection decides, as without `--server` and `--session`, its packets are written
+//! at once. Otherwise they wait in a [`Spool`] until the connection is over.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::passive::Observed;
+use firstbyte_core::passive::pcap::Frame;
+
+use super::queue::{Event, Queue};
+use super::spool::Spool;
+use super::{Out, put};
+use crate::cli::args::WireArgs;
+use crate::cli::commands::wire::choice;
+use crate::cli::exit::Problem;
+use crate::cli::render;
+use crate::report::units::{count, grouped};
+
+/// Packets on their way to `--pcap-out`; the first failure ends them.
+pub(in super::super) struct LivePackets<'a> {
+    args: &'a WireArgs,
+    path: &'a Path,
+    queue: Queue,
+    sink: Sink,
+    failed: Option<io::Error>,
+}
+
+struct Sink {
+    out: Out,
+    spool: Option<Spool>,
+    written: u64,
+    connections: u64,
+}
+
+impl<'a> LivePackets<'a> {
+    /// Begins the file, where one was asked for.
+    pub(in super::super) fn open(args: &'a WireArgs) -> Result<Option<Self>, Problem> {
+        let Some(path) = args.pcap_out.as_deref() else { return Ok(None) };
+        let end_decides = !args.server.is_empty() || !args.session.is_empty();
+        let bytes = u64::from(args.spool) << 20;
+        let spool = end_decides.then(|| Spool::new(directory(path), bytes));
+        let out = super::create(path).map_err(|error| render::failed(path, &error))?;
+        let sink = Sink { out, spool, written: 0, connections: 0 };
+        Ok(Some(Self { args, path, queue: Queue::default(), sink, failed: None }))
+    }
+
+    /// A frame, and the connection it belongs to.
+    pub(in super::super) fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>) {
+        let flows = &self.args.flow;
+        let is_wanted = |number: &u64| flows.is_empty() || flows.contains(number);
+        let (sink, failed) = (&mut self.sink, &mut self.failed);
+        if failed.is_none() {
+            self.queue.add(frame, owner, &mut |event| {
+                if !matches!(event, Event::Frame(frame) if !is_wanted(&frame.number)) {
+                    sink.take(event, failed);
+                }
+            });
+        }
+    }
+
+    /// A connection has ended.
+    pub(in super::super) fn over(&mut self, observed: &Observed) {
+        let is_chosen = choice::is_written(self.args, observed);
+        let (sink, failed) = (&mut self.sink, &mut self.failed);
+        self.queue.over(observed.number, is_chosen, &mut |event| sink.take(event, failed));
+    }
+
+    /// Hands over what is buffered; false after a failure.
+    pub(in super::super) fn flush(&mut self) -> bool {
+        if self.failed.is_none() {
+            self.failed = self.sink.out.flush().err();
+        }
+        self.failed.is_none()
+    }
+
+    /// The end of the file; gives back what to tell.
+    pub(in super::super) fn finish(mut self) -> Result<String, Problem> {
+        let (sink, failed) = (&mut self.sink, &mut self.failed);
+        self.queue.finish(&mut |event| sink.take(event, failed));
+        let mut left_out = 0;
+        let mut result = self.failed.map_or(Ok(()), Err);
+        if let Some(spool) = self.sink.spool.take() {
+            left_out = spool.left_out();
+            let Sink { out, written, .. } = &mut self.sink;
+            result = result.and_then(|()| {
+                *written += spool.finish(out)?;
+                Ok(())
+            });
+        }
+        let Sink { out, written, connections, .. } = self.sink;
+        result
+            .and_then(|()| out.finish().map(drop))
+            .map_err(|error| render::failed(self.path, &error))?;
+        let mut told = format!(
+            "wrote {} of {}",
+            count(written, "packet"),
+            count(connections - left_out, "connection")
+        );
+        if left_out > 0 {
+            told.push_str(&format!(
+                "; {} more were under way for longer than --spool holds packets ({} MiB): none of theirs \
+                 are in it. A larger --spool, --host and --port help",
+                grouped(left_out),
+                self.args.spool
+            ));
+        }
+        Ok(told)
+    }
+}
+
+impl Sink {
+    fn take(&mut self, event: Event<'_>, failed: &mut Option<io::Error>) {
+        if failed.is_some() {
+            return;
+        }
+        let result = match (event, &mut self.spool) {
+            (Event::Frame(frame), None) => {
+                self.written += 1;
+                put(&mut self.out, &frame)
+            }
+            (Event::Frame(frame), Some(spool)) => {
+                spool.add(&frame, &mut self.out).map(|written| self.written += written)
+            }
+            (Event::Over(number, is_chosen), spool) => {
+                self.connections += u64::from(is_chosen);
+                match spool {
+                    Some(spool) => spool
+                        .over(number, is_chosen, &mut self.out)
+                        .map(|written| self.written += written),
+                    None => Ok(()),
+                }
+            }
+        };
+        *failed = result.err();
+    }
+}
+
+/// Where the spool is: beside the file, so that it takes room where the file would.
+fn directory(path: &Path) -> PathBuf {
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    match path.parent().filter(|_| is_file) {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => std::env::temp_dir(),
+    }
+}
