@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte::prediction::hosts::{Handshakes, calibrate};
+use firstbyte::prediction::hosts::calibrate;
 use firstbyte::prediction::setup::Measured;
 use firstbyte::runs::Run;
 use firstbyte_core::predict::{
@@ -88,7 +88,7 @@ impl Grid {
 
     /// What this machine takes for handshakes: measured as `predict --from RUN` does, over a path, with a
     /// chain and a response that the grid has not.
-    fn hosts(&self) -> Result<Vec<Handshakes>, String> {
+    fn hosts(&self) -> Result<Measured, String> {
         let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
         let (rtt, response) = (Duration::from_millis(15), 3_000);
         let calibration = Self {
@@ -100,7 +100,7 @@ impl Grid {
         };
         calibration.measure(rtt, directory.path())?;
         let run = Run::read(&run_file(directory.path(), 0, response)).map_err(|e| e.to_string())?;
-        Ok(Measured::of(&run)?.handshakes)
+        Measured::of(&run)
     }
 
     /// Has `firstbyte compare` measure all that has this round trip.
@@ -189,7 +189,7 @@ impl Grid {
         rtt: Duration,
         chain: usize,
         response: u64,
-        hosts: &[Handshakes],
+        hosts: &Measured,
         file: &Path,
     ) -> Result<Vec<Compared>, String> {
         let run = Run::read(file).map_err(|e| e.to_string())?;
@@ -197,7 +197,8 @@ impl Grid {
         setup.server.congestion_control = self.congestion_control;
         setup.server.initial_window = self.initial_window;
         setup.exchange = Exchange { response_bytes: response, ..Exchange::default() };
-        calibrate(&mut setup, hosts);
+        let measured_over = hosts.rtt.ok_or("no round trip was measured")?;
+        calibrate(&mut setup, &hosts.handshakes, measured_over);
         let mut compared = Vec::new();
         for (number, way) in self.ways.iter().enumerate() {
             let samples = samples_of(&run, number);

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firstbyte_core::predict::{HandshakeTime, Http, Reuse, Session, Setup, Way, predict};
+use firstbyte_core::predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
 use firstbyte_core::split::{Parts, Split};
 use firstbyte_core::timeline::{Connection, PhaseName};
 
@@ -57,12 +57,13 @@ fn handshake(connection: &Connection) -> Option<Parts> {
 }
 
 /// Moves the times of `setup`'s hosts by what measured handshakes took more, or less, than predicted
-/// ones: the median over ways, for full handshakes and for resumed ones. What no way showed stays.
+/// ones over a path with their round-trip time: the median over ways, for full handshakes and for
+/// resumed ones. What no way showed stays.
 ///
 /// Over TCP the kernel's round-trip time holds nothing of the hosts, and the parts are theirs. A QUIC
 /// stack's holds what both take to read a datagram: what whole handshakes differ by then is taken to be the
 /// client's before its first packet.
-pub fn calibrate(setup: &mut Setup, measured: &[Handshakes]) {
+pub fn calibrate(setup: &mut Setup, measured: &[Handshakes], rtt: Duration) {
     let (quic, tcp): (Vec<Handshakes>, Vec<Handshakes>) =
         measured.iter().partition(|handshakes| handshakes.way.http == Http::V3);
     let hosts = if tcp.is_empty() { &quic } else { &tcp };
@@ -70,7 +71,7 @@ pub fn calibrate(setup: &mut Setup, measured: &[Handshakes]) {
         let of_session = |pairs: Vec<(Handshakes, Parts)>| -> Vec<(Handshakes, Parts)> {
             pairs.into_iter().filter(|(seen, _)| seen.way.session == session).collect()
         };
-        let pairs = of_session(predicted(setup, hosts));
+        let pairs = of_session(predicted(setup, rtt, hosts));
         if let Some(more) = beyond(&pairs, |seen, expected| (seen.server, expected.server)) {
             shift(of(&mut setup.server.hello_time, session), more);
         }
@@ -78,17 +79,15 @@ pub fn calibrate(setup: &mut Setup, measured: &[Handshakes]) {
             shift(of(&mut setup.client.finish_time, session), more);
         }
     }
-    let pairs = predicted(setup, &quic);
+    let pairs = predicted(setup, rtt, &quic);
     if let Some(more) = beyond(&pairs, |seen, expected| (seen.whole, expected.sum())) {
         shift(&mut setup.client.key_share_time, more);
     }
 }
 
-/// What the same handshakes are predicted to take over the path without losses and limits of its rate.
-fn predicted(setup: &Setup, measured: &[Handshakes]) -> Vec<(Handshakes, Parts)> {
-    let mut quiet = setup.clone();
-    quiet.path.lose(0.0);
-    (quiet.path.up.rate, quiet.path.down.rate) = (None, None);
+/// What the same handshakes are predicted to take over a path without losses and limits of its rate.
+fn predicted(setup: &Setup, rtt: Duration, measured: &[Handshakes]) -> Vec<(Handshakes, Parts)> {
+    let quiet = Setup { path: Path::with_rtt(rtt), ..setup.clone() };
     let base = timer_now().into_std();
     let parts = |way: &Way| handshake(&predict(&quiet, way, base).ok()?);
     measured.iter().filter_map(|seen| Some((*seen, parts(&seen.way)?))).collect()
@@ -123,11 +122,12 @@ mod tests {
 
     const MICRO: Duration = Duration::from_micros(1);
 
-    /// Connections to hosts that take other times: from these the times are found.
+    /// Connections over another path, to hosts that take other times: from these the times are found.
     #[test]
     fn the_times_of_measured_hosts_are_found() {
-        let setup = || Setup::new(Duration::from_millis(70), chain(2_000).unwrap());
-        let mut real = setup();
+        let setup = |rtt| Setup::new(rtt, chain(2_000).unwrap());
+        let rtt = Duration::from_millis(70);
+        let mut real = setup(rtt);
         real.server.hello_time = HandshakeTime { full: MICRO * 2_500, resumed: MICRO * 100 };
         real.client.key_share_time = MICRO * 800;
         real.client.finish_time = HandshakeTime { full: MICRO * 200, resumed: MICRO * 900 };
@@ -138,8 +138,8 @@ mod tests {
         for (way, connection) in ways.iter().zip(&connections) {
             assert_eq!(Way::of(connection).as_ref(), Some(way));
         }
-        let mut setup = setup();
-        calibrate(&mut setup, &handshakes(&connections));
+        let mut setup = setup(Duration::from_millis(20));
+        calibrate(&mut setup, &handshakes(&connections), rtt);
         let close = |found: Duration, real: Duration| {
             assert!(found.abs_diff(real) <= 50 * MICRO, "{found:?} for {real:?}");
         };
@@ -154,7 +154,7 @@ mod tests {
     fn what_was_not_measured_stays() {
         let mut setup = Setup::new(Duration::from_millis(20), chain(2_000).unwrap());
         let (server, client) = (setup.server.hello_time, setup.client.finish_time);
-        calibrate(&mut setup, &handshakes([]));
+        calibrate(&mut setup, &handshakes([]), Duration::from_millis(20));
         assert_eq!((setup.server.hello_time, setup.client.finish_time), (server, client));
     }
 }

@@ -74,7 +74,7 @@ impl Model {
             let group = tls.and_then(|tls| tls.group.as_deref()).and_then(Group::named)?;
             setup.server.groups = vec![group];
         }
-        calibrate(&mut setup, &handshakes(subject.connections()));
+        calibrate(&mut setup, &handshakes(subject.connections()), rtt);
         let predicted = predict(&setup, &way, timer_now().into_std()).ok()?;
         let (predicted, measured) = (total(&predicted), subject.total()?);
         // What has a name of its own is not the model's to predict.

@@ -70,7 +70,9 @@ pub(super) fn of(args: &PredictArgs) -> Result<Setup, Problem> {
     if !measured.url.is_empty() {
         setup.exchange.url = measured.url;
     }
-    calibrate(&mut setup, &measured.handshakes);
+    if let Some(rtt) = measured.rtt {
+        calibrate(&mut setup, &measured.handshakes, rtt);
+    }
     Ok(setup)
 }
 
