@@ -94,7 +94,7 @@ impl Connections {
                 self.insert(key, at, side, out)
             }
         };
-        let Some(flow) = self.table.touch(slot, at) else { return };
+        let Some(flow) = self.table.get_mut(slot) else { return };
         self.latest = Some(flow.number());
         let was_half_open = flow.is_half_open();
         let taken = flow.segment(at, side, packet, segment, out.hygiene);
@@ -130,7 +130,7 @@ impl Connections {
         }
         let number = out.number();
         let flow = Flow::new(number, at, side, self.limits.exchanges);
-        let slot = self.table.insert(key, at, flow);
+        let slot = self.table.insert(key, flow);
         self.half_open_count += 1;
         self.half_open.push_back((slot, number));
         self.bound_half_open(out);
