@@ -69,7 +69,7 @@ impl Flight {
 impl Pack for Flight {
     fn pack(&self, to: &mut Packer) {
         self.side.pack(to);
-        self.codes().to_vec().pack(to);
+        to.bytes(self.codes());
         self.bytes.pack(to);
         self.start.pack(to);
         self.end.pack(to);
@@ -77,10 +77,10 @@ impl Pack for Flight {
     }
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         let side = u8::unpack(from);
-        let codes = Vec::<u8>::unpack(from);
+        let codes = from.bytes();
         let bytes = u32::unpack(from);
         let mut flight = Self { bytes, ..Self::new(side.into(), Time::unpack(from)) };
-        codes.into_iter().for_each(|code| flight.name(code));
+        codes.iter().for_each(|code| flight.name(*code));
         flight.end = Time::unpack(from);
         flight.acknowledged = Option::unpack(from);
         flight

@@ -13,13 +13,17 @@ use std::marker::PhantomData;
 
 use super::Time;
 
+/// Most values fit into so many bytes, or a few times as many.
+const ROOM: usize = 32;
+
 /// A value, packed.
 pub(crate) struct Packed<T>(Box<[u8]>, PhantomData<T>);
 
 impl<T: Pack> Packed<T> {
     /// `value`, packed.
     pub(crate) fn of(value: &T) -> Self {
-        let mut packer = Packer::behind(Time::default());
+        let bytes = Vec::with_capacity(4 * ROOM);
+        let mut packer = Packer { bytes, before: Time::default() };
         value.pack(&mut packer);
         Self(packer.bytes.into(), PhantomData)
     }
@@ -56,9 +60,11 @@ pub(crate) struct PackedList<T>(Box<[u8]>, PhantomData<T>);
 impl<T: Pack> PackedList<T> {
     /// Adds a value at the end.
     pub(crate) fn push(&mut self, value: &T) {
-        let mut packer = Packer::behind(self.first());
+        let before = self.first();
+        let mut packer = Packer { bytes: std::mem::take(&mut self.0).into_vec(), before };
+        packer.bytes.reserve_exact(ROOM);
         value.pack(&mut packer);
-        self.0 = [&self.0, &packer.bytes[..]].concat().into();
+        self.0 = packer.bytes.into();
     }
 
     /// The values, in order.
@@ -106,8 +112,10 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    const fn behind(before: Time) -> Self {
-        Self { bytes: Vec::new(), before }
+    /// Bytes as they are, with their number.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
     }
 
     fn number(&mut self, mut number: u64) {
@@ -128,6 +136,14 @@ pub(crate) struct Unpacker<'a> {
 impl<'a> Unpacker<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, before: Time::default() }
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self) -> &'a [u8] {
+        let length = usize::try_from(self.number()).unwrap_or(usize::MAX);
+        let (bytes, rest) = self.bytes.split_at(length.min(self.bytes.len()));
+        self.bytes = rest;
+        bytes
     }
 
     fn number(&mut self) -> u64 {
@@ -196,14 +212,10 @@ impl Pack for std::time::Duration {
 
 impl Pack for Box<str> {
     fn pack(&self, to: &mut Packer) {
-        to.number(self.len() as u64);
-        to.bytes.extend_from_slice(self.as_bytes());
+        to.bytes(self.as_bytes());
     }
     fn unpack(from: &mut Unpacker<'_>) -> Self {
-        let length = usize::try_from(from.number()).unwrap_or(usize::MAX);
-        let (text, rest) = from.bytes.split_at(length.min(from.bytes.len()));
-        from.bytes = rest;
-        String::from_utf8_lossy(text).into()
+        String::from_utf8_lossy(from.bytes()).into()
     }
 }
 

@@ -78,6 +78,7 @@ impl Connections {
         let (key, side) = Key::of(packet.source, packet.destination);
         let mut slot = self.table.find(&key);
         if let Some(old) = slot
+            && segment.has(Segment::SYN)
             && self.table.get(old).is_some_and(|flow| flow.is_replaced_by(side, segment, at))
         {
             out.hygiene.port_reuses += 1;
