@@ -8,7 +8,9 @@
 mod analyzer;
 pub mod diff;
 mod doubts;
+mod exchanges;
 pub mod filter;
+mod flights;
 mod fragments;
 pub mod groups;
 pub mod layers;
@@ -16,6 +18,7 @@ mod losses;
 pub mod model;
 pub mod names;
 mod observed;
+mod packed;
 pub mod pcap;
 pub mod quic;
 pub mod sampled;

@@ -3,8 +3,9 @@
 //! In: five-tuples (the protocol is the table's). Out: the flow's slot. What is idle goes first; with
 //! too many, the most idle of a few. Attackers choose addresses: the hash has a secret seed.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
+
+use hashbrown::HashTable;
 
 use super::Time;
 use super::layers::Endpoint;
@@ -45,29 +46,39 @@ const BLOCK: usize = 128;
 /// A place in the table; valid until its flow is removed.
 pub(crate) type Slot = u32;
 
+/// What a table holds.
+pub(crate) trait Lasting {
+    /// Its last packet.
+    fn last(&self) -> Time;
+}
+
 #[derive(Debug)]
 struct Entry<T> {
     key: Key,
-    last: Time,
     flow: T,
 }
+
+/// In blocks, so that growing moves nothing.
+type Blocks<T> = Vec<Vec<Option<Entry<T>>>>;
 
 /// Flows of one protocol.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    index: HashMap<Key, Slot, Seeded>,
-    /// In blocks, so that growing moves nothing.
-    blocks: Vec<Vec<Option<Entry<T>>>>,
+    /// Slots by the hash of their keys, which are in the entries alone.
+    index: HashTable<Slot>,
+    hash: Seeded,
+    blocks: Blocks<T>,
     free: Vec<Slot>,
     hand: usize,
     /// The last one found: packets come in runs.
     recent: Option<(Key, Slot)>,
 }
 
-impl<T> Table<T> {
+impl<T: Lasting> Table<T> {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            index: HashMap::with_hasher(Seeded(seed)),
+            index: HashTable::new(),
+            hash: Seeded(seed),
             blocks: Vec::new(),
             free: Vec::new(),
             hand: 0,
@@ -76,7 +87,7 @@ impl<T> Table<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.index.len()
+        self.places() - self.free.len()
     }
 
     #[inline]
@@ -86,24 +97,28 @@ impl<T> Table<T> {
         {
             return Some(*slot);
         }
-        let slot = *self.index.get(key)?;
+        let has_key = |slot: &Slot| has_key(&self.blocks, *slot, key);
+        let slot = *self.index.find(self.hash.hash_one(key), has_key)?;
         self.recent = Some((*key, slot));
         Some(slot)
     }
 
     #[inline]
-    pub(crate) fn touch(&mut self, slot: Slot, at: Time) -> Option<&mut T> {
-        let entry = self.entry(slot)?.as_mut()?;
-        entry.last = at;
-        Some(&mut entry.flow)
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
+        self.entry(slot)?.as_mut().map(|entry| &mut entry.flow)
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
-        self.place(slot as usize)?.as_ref().map(|entry| &entry.flow)
+        place(&self.blocks, slot).map(|entry| &entry.flow)
     }
 
-    pub(crate) fn insert(&mut self, key: Key, at: Time, flow: T) -> Slot {
-        let entry = Some(Entry { key, last: at, flow });
+    pub(crate) fn key(&self, slot: Slot) -> Option<&Key> {
+        place(&self.blocks, slot).map(|entry| &entry.key)
+    }
+
+    /// Takes a place. If another flow has the key, it is no longer found by it.
+    pub(crate) fn insert(&mut self, key: Key, flow: T) -> Slot {
+        let entry = Some(Entry { key, flow });
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -120,15 +135,38 @@ impl<T> Table<T> {
         if let Some(place) = self.entry(slot) {
             *place = entry;
         }
-        self.index.insert(key, slot);
-        self.recent = Some((key, slot));
+        self.point(&key, slot);
         slot
+    }
+
+    /// The flow at `slot` has another key now.
+    pub(crate) fn rekey(&mut self, slot: Slot, key: Key) {
+        let Some(Some(entry)) = self.entry(slot) else { return };
+        let old = std::mem::replace(&mut entry.key, key);
+        self.forget(&old, slot);
+        self.point(&key, slot);
+    }
+
+    /// `key` leads to `slot` from now on.
+    fn point(&mut self, key: &Key, slot: Slot) {
+        let (blocks, hash) = (&self.blocks, self.hash);
+        let of = |slot: &Slot| place(blocks, *slot).map_or(0, |entry| hash.hash_one(entry.key));
+        let found = self.index.entry(hash.hash_one(key), |other| has_key(blocks, *other, key), of);
+        found.insert(slot);
+        self.recent = Some((*key, slot));
+    }
+
+    /// `key` leads to `slot` no longer.
+    fn forget(&mut self, key: &Key, slot: Slot) {
+        if let Ok(found) = self.index.find_entry(self.hash.hash_one(key), |other| *other == slot) {
+            found.remove();
+        }
+        self.recent = None;
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<(Key, T)> {
         let entry = self.entry(slot)?.take()?;
-        self.index.remove(&entry.key);
-        self.recent = None;
+        self.forget(&entry.key, slot);
         self.free.push(slot);
         Some((entry.key, entry.flow))
     }
@@ -136,10 +174,6 @@ impl<T> Table<T> {
     fn entry(&mut self, slot: Slot) -> Option<&mut Option<Entry<T>>> {
         let place = slot as usize;
         self.blocks.get_mut(place / BLOCK)?.get_mut(place % BLOCK)
-    }
-
-    fn place(&self, place: usize) -> Option<&Option<Entry<T>>> {
-        self.blocks.get(place / BLOCK)?.get(place % BLOCK)
     }
 
     /// Places that there are, free ones included.
@@ -157,8 +191,8 @@ impl<T> Table<T> {
         let all = self.places();
         for _ in 0..places.min(all) {
             self.hand = (self.hand + 1) % all;
-            if let Some(Some(entry)) = self.place(self.hand)
-                && at.signed_since(entry.last) > limit_ns(&entry.flow)
+            if let Some(flow) = self.get(self.hand as Slot)
+                && at.signed_since(flow.last()) > limit_ns(flow)
             {
                 return Some(self.hand as Slot);
             }
@@ -176,10 +210,10 @@ impl<T> Table<T> {
                 break;
             }
             self.hand = (self.hand + 1) % all;
-            if let Some(Some(entry)) = self.place(self.hand) {
+            if let Some(flow) = self.get(self.hand as Slot) {
                 looked += 1;
-                if most.is_none_or(|(last, _)| entry.last < last) {
-                    most = Some((entry.last, self.hand));
+                if most.is_none_or(|(last, _)| flow.last() < last) {
+                    most = Some((flow.last(), self.hand));
                 }
             }
         }
@@ -194,6 +228,15 @@ impl<T> Table<T> {
         let all = std::mem::take(&mut self.blocks).into_iter().flatten().flatten();
         all.map(|entry| (entry.key, entry.flow))
     }
+}
+
+fn place<T>(blocks: &Blocks<T>, slot: Slot) -> Option<&Entry<T>> {
+    let place = slot as usize;
+    blocks.get(place / BLOCK)?.get(place % BLOCK)?.as_ref()
+}
+
+fn has_key<T>(blocks: &Blocks<T>, slot: Slot, key: &Key) -> bool {
+    place(blocks, slot).is_some_and(|entry| entry.key == *key)
 }
 
 /// A multiplying hash with a seed (as wyhash folds its products).

@@ -1,29 +1,80 @@
 //! The capture's time: what its clock said, never the reader's.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A point of the capture's time, nanoseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(i64);
+/// A point of the capture's time, nanoseconds since the Unix epoch, of the years 1677 to 2262.
+///
+/// Counted from the earliest point there is, and from 1: `Option<Time>` takes no more room than `Time`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(NonZeroU64);
+
+/// The Unix epoch, counted so.
+const EPOCH: u64 = 1 << 63;
 
 impl Time {
     /// `ns` nanoseconds after the Unix epoch.
     pub const fn from_unix_ns(ns: i64) -> Self {
-        Self(ns)
+        match NonZeroU64::new(EPOCH.wrapping_add_signed(ns)) {
+            Some(time) => Self(time),
+            None => Self(NonZeroU64::MIN),
+        }
     }
 
     /// Nanoseconds since the Unix epoch.
     pub const fn unix_ns(self) -> i64 {
-        self.0
+        self.0.get().wrapping_sub(EPOCH) as i64
     }
 
     /// Time since `earlier`; zero when `earlier` is the later one.
-    pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    pub const fn since(self, earlier: Self) -> Duration {
+        let ns = self.signed_since(earlier);
+        Duration::from_nanos(if ns > 0 { ns as u64 } else { 0 })
     }
 
     /// Nanoseconds since `earlier`, negative when `earlier` is the later one.
     pub const fn signed_since(self, earlier: Self) -> i64 {
-        self.0.saturating_sub(earlier.0)
+        self.unix_ns().saturating_sub(earlier.unix_ns())
+    }
+}
+
+impl Default for Time {
+    fn default() -> Self {
+        Self::from_unix_ns(0)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Time").field(&self.unix_ns()).finish()
+    }
+}
+
+/// How long something took, nanoseconds. Counted from 1, for the reason that [`Time`] is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Elapsed(NonZeroU64);
+
+impl Elapsed {
+    /// From `earlier` to `later`; absent where that is negative.
+    pub(crate) fn between(earlier: Time, later: Time) -> Option<Self> {
+        let ns = u64::try_from(later.signed_since(earlier)).ok()?;
+        NonZeroU64::new(ns + 1).map(Self)
+    }
+
+    /// Nanoseconds.
+    pub(crate) const fn ns(self) -> i64 {
+        (self.0.get() - 1) as i64
+    }
+
+    /// The shorter of this and what is known already.
+    pub(crate) fn least(self, known: Option<Self>) -> Option<Self> {
+        Some(known.map_or(self, |known| known.min(self)))
+    }
+}
+
+impl fmt::Debug for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.ns())
     }
 }

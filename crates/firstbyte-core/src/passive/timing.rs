@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::Doubts;
+use super::flights::Flight;
 use super::observed::HandshakeTime;
 use super::table::Side;
-use super::tls::LiveFlight;
 
 /// What a handshake's time is read from.
 pub(super) struct Timed<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Timed<'a> {
     pub(super) least: [Option<i64>; 2],
     /// That of the opening.
     pub(super) opening: [Option<i64>; 2],
-    pub(super) flights: &'a [LiveFlight],
+    pub(super) flights: &'a [Flight],
 }
 
 /// An answer that is faster than the smallest round trip by more than this was not an answer.
@@ -36,7 +36,7 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
     for pair in timed.flights.windows(2) {
         let [before, after] = pair else { continue };
         let waited = after.start.signed_since(before.end);
-        let (path, host) = if usize::from(after.side) == server {
+        let (path, host) = if after.side() == server {
             round_trips += 1;
             (to_server.behind(before, waited), &mut server_ns)
         } else {
@@ -57,7 +57,7 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
     }
     // The client sent its first flight half a round trip before the tap saw it, and has the server's last
     // one half a round trip later.
-    if timed.flights.last().is_some_and(|flight| usize::from(flight.side) == server) {
+    if timed.flights.last().is_some_and(|flight| flight.side() == server) {
         network_ns += to_client.typical_ns;
     }
     const SPOILS: Doubts = Doubts::LOSS_IN_HANDSHAKE
@@ -90,7 +90,7 @@ impl Path {
     fn of(side: Side, timed: &Timed<'_>) -> Option<Self> {
         let least_ns = timed.least[side]?;
         let allowed_ns = least_ns + (least_ns / 32).max(HELD_BACK_NS);
-        let flights = timed.flights.iter().filter(|flight| usize::from(flight.side) != side);
+        let flights = timed.flights.iter().filter(|flight| flight.side() != side);
         let (sum, count) = flights
             .filter_map(acknowledged_after)
             .chain(timed.opening[side])
@@ -102,7 +102,7 @@ impl Path {
 
     /// The round trip of a flight that was answered after `waited_ns`: until it was acknowledged, where
     /// that was at once; the mean of the others, where it was not.
-    fn behind(&self, flight: &LiveFlight, waited_ns: i64) -> i64 {
+    fn behind(&self, flight: &Flight, waited_ns: i64) -> i64 {
         acknowledged_after(flight)
             .filter(|ns| (self.least_ns..=self.allowed_ns).contains(ns))
             .unwrap_or(self.typical_ns)
@@ -110,7 +110,7 @@ impl Path {
     }
 }
 
-fn acknowledged_after(flight: &LiveFlight) -> Option<i64> {
+fn acknowledged_after(flight: &Flight) -> Option<i64> {
     flight.acknowledged.map(|at| at.signed_since(flight.end))
 }
 

@@ -7,10 +7,11 @@ use std::path::Path;
 use firstbyte_core::passive::pcap::{Frame, LinkType};
 use firstbyte_core::passive::{Analyzer, Time};
 
+use super::live::{EXCHANGES, PAUSE_NS, Stage};
+
 const SEGMENT: usize = 1448;
 /// Connections at once.
 const SIDE_BY_SIDE: usize = 64;
-const EXCHANGES: usize = 10;
 /// Records of a response, 16 kB each.
 const RECORDS: usize = 8;
 
@@ -26,6 +27,30 @@ struct Connection {
     client: [u8; 6],
     sent: [u32; 2],
     identification: u16,
+}
+
+/// So many TCP connections, none of which is closed; some at a time come about, then all have exchanges.
+pub(crate) fn live(connections: u32, stage: Stage, analyzer: &mut Analyzer) {
+    let packet = &mut |at: i64, frame: &[u8]| {
+        let frame = Frame {
+            at: Some(Time::from_unix_ns(at)),
+            link: LinkType(1),
+            captured: frame,
+            wire_bytes: frame.len() as u32,
+        };
+        analyzer.frame(&frame, &mut |_| {});
+    };
+    let mut generator = Generator::default();
+    let mut all = generator.connections(connections as usize);
+    for some in all.chunks_mut(SIDE_BY_SIDE) {
+        generator.open(some, packet);
+        if stage == Stage::UnderWay {
+            generator.finish(some, packet);
+        }
+    }
+    if stage == Stage::UnderWay {
+        generator.exchanges(&mut all, &record(23, 600), PAUSE_NS, packet);
+    }
 }
 
 impl Generator {
@@ -46,57 +71,62 @@ impl Generator {
             written += 16 + frame.len() as u64;
             written
         };
-        loop {
-            let mut done = 0;
-            self.batch(SIDE_BY_SIDE, true, &mut |at, frame| done = packet(at, frame));
-            if done >= bytes {
-                break;
-            }
+        let response: Vec<u8> = (0..RECORDS).flat_map(|_| record(23, 16_401)).collect();
+        let mut done = 0;
+        while done < bytes {
+            let packet = &mut |at: i64, frame: &[u8]| done = packet(at, frame);
+            let mut some = self.connections(SIDE_BY_SIDE);
+            self.open(&mut some, packet);
+            self.finish(&mut some, packet);
+            self.exchanges(&mut some, &response, 0, packet);
+            self.close(&mut some, packet);
         }
         out.flush().unwrap();
     }
 
-    /// So many connections, none of which is closed.
-    pub(crate) fn live(&mut self, connections: u32, analyzer: &mut Analyzer) {
-        self.batch(connections as usize, false, &mut |at, frame| {
-            let frame = Frame {
-                at: Some(Time::from_unix_ns(at)),
-                link: LinkType(1),
-                captured: frame,
-                wire_bytes: frame.len() as u32,
-            };
-            analyzer.frame(&frame, &mut |_| {});
-        });
+    fn connections(&mut self, many: usize) -> Vec<Connection> {
+        (0..many).map(|_| self.connection()).collect()
     }
 
-    fn batch(&mut self, many: usize, close: bool, packet: &mut dyn FnMut(i64, &[u8])) {
-        let mut connections: Vec<Connection> = (0..many).map(|_| self.connection()).collect();
-        let hello = client_hello();
-        let answer = server_flight();
-        let finished = [&record(20, 1)[..], &record(23, 53)].concat();
-        let mut each = |generator: &mut Self, step: &mut dyn FnMut(&mut Self, &mut Connection)| {
-            connections.iter_mut().for_each(|connection| step(generator, connection));
-        };
-        each(self, &mut |g, c| {
-            g.segment(c, 0, 0x02, &[], packet);
-            g.segment(c, 1, 0x12, &[], packet);
-            g.segment(c, 0, 0x10, &[], packet);
-        });
-        each(self, &mut |g, c| g.segment(c, 0, 0x18, &hello, packet));
-        each(self, &mut |g, c| g.data(c, 1, &answer, packet));
-        each(self, &mut |g, c| g.segment(c, 0, 0x18, &finished, packet));
-        let request = record(23, 400);
-        let response: Vec<u8> = (0..RECORDS).flat_map(|_| record(23, 16_401)).collect();
-        let short = record(23, 600);
-        for _ in 0..EXCHANGES {
-            each(self, &mut |g, c| g.segment(c, 0, 0x18, &request, packet));
-            each(self, &mut |g, c| g.data(c, 1, if close { &response } else { &short }, packet));
+    /// Up to the server's flight.
+    fn open(&mut self, some: &mut [Connection], packet: &mut dyn FnMut(i64, &[u8])) {
+        for c in &mut *some {
+            self.segment(c, 0, 0x02, &[], packet);
+            self.segment(c, 1, 0x12, &[], packet);
+            self.segment(c, 0, 0x10, &[], packet);
         }
-        if close {
-            each(self, &mut |g, c| {
-                g.segment(c, 0, 0x11, &[], packet);
-                g.segment(c, 1, 0x11, &[], packet);
-            });
+        let hello = in_record(&client_hello());
+        some.iter_mut().for_each(|c| self.segment(c, 0, 0x18, &hello, packet));
+        let answer = server_flight();
+        some.iter_mut().for_each(|c| self.data(c, 1, &answer, packet));
+    }
+
+    /// The client's Finished.
+    fn finish(&mut self, some: &mut [Connection], packet: &mut dyn FnMut(i64, &[u8])) {
+        let finished = [&record(20, 1)[..], &record(23, 53)].concat();
+        some.iter_mut().for_each(|c| self.segment(c, 0, 0x18, &finished, packet));
+    }
+
+    /// Exchanges, each so long after the one before.
+    fn exchanges(
+        &mut self,
+        some: &mut [Connection],
+        response: &[u8],
+        pause_ns: i64,
+        packet: &mut dyn FnMut(i64, &[u8]),
+    ) {
+        let request = record(23, 400);
+        for _ in 0..EXCHANGES {
+            self.at_ns += pause_ns;
+            some.iter_mut().for_each(|c| self.segment(c, 0, 0x18, &request, packet));
+            some.iter_mut().for_each(|c| self.data(c, 1, response, packet));
+        }
+    }
+
+    fn close(&mut self, some: &mut [Connection], packet: &mut dyn FnMut(i64, &[u8])) {
+        for c in some {
+            self.segment(c, 0, 0x11, &[], packet);
+            self.segment(c, 1, 0x11, &[], packet);
         }
     }
 
@@ -167,6 +197,10 @@ fn handshake(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut message = vec![kind, 0];
     message.extend((body.len() as u16).to_be_bytes());
     message.extend(body);
+    message
+}
+
+fn in_record(message: &[u8]) -> Vec<u8> {
     let mut bytes = vec![22, 3, 3];
     bytes.extend((message.len() as u16).to_be_bytes());
     bytes.extend(message);
@@ -180,7 +214,8 @@ fn extension(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn client_hello() -> Vec<u8> {
+/// A ClientHello of TLS 1.3.
+pub(crate) fn client_hello() -> Vec<u8> {
     let mut name = vec![0, 19, 0, 0, 16];
     name.extend(b"www.bench.example"[..16].iter());
     let mut share = vec![0x00, 0x24, 0x00, 0x1d, 0x00, 0x20];
@@ -202,7 +237,8 @@ fn client_hello() -> Vec<u8> {
     handshake(1, &body)
 }
 
-fn server_flight() -> Vec<u8> {
+/// The ServerHello that answers it.
+pub(crate) fn server_hello() -> Vec<u8> {
     let mut share = vec![0x00, 0x1d, 0x00, 0x20];
     share.extend([7; 32]);
     let extensions = [extension(43, &[3, 4]), extension(51, &share)].concat();
@@ -213,7 +249,11 @@ fn server_flight() -> Vec<u8> {
     body.extend([0x13, 0x01, 0]);
     body.extend((extensions.len() as u16).to_be_bytes());
     body.extend(extensions);
-    let hello = handshake(2, &body);
+    handshake(2, &body)
+}
+
+fn server_flight() -> Vec<u8> {
+    let hello = in_record(&server_hello());
     [hello, record(20, 1), record(23, 32), record(23, 2500), record(23, 281), record(23, 53)]
         .concat()
 }

@@ -6,9 +6,8 @@
 //! could have been sent because of it. It is approximate: streams cannot be seen.
 
 use crate::passive::Time;
+use crate::passive::exchanges::Tally;
 use crate::passive::observed::{self, Exchange};
-use crate::passive::timing;
-use crate::passive::tls::Packed;
 
 /// An acknowledgment's frame, with a range or two, has fewer bytes; stream frames may be as short.
 const ACKNOWLEDGES: u32 = 14;
@@ -30,24 +29,20 @@ pub(super) const fn is_data(content: u32) -> bool {
 }
 
 /// The exchanges of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Exchanges {
-    count: u32,
-    answered: u32,
-    time_ns: i64,
-    kept: Vec<Packed>,
+    tally: Tally,
     current: Option<Exchange>,
-    /// What may be a request: first packet, last packet, bytes.
-    perhaps: Option<(Time, Time, u64)>,
+    /// A packet that may be a request: when, and its bytes.
+    perhaps: Option<(Time, u64)>,
     /// The response's largest packet so far.
     largest: u32,
-    /// How many are kept one by one.
-    limit: usize,
 }
 
 impl Exchanges {
+    /// None so far, of which the first `limit` will be kept.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, ..Self::default() }
+        Self { tally: Tally::new(limit), current: None, perhaps: None, largest: 0 }
     }
 
     /// A packet of the client's with `content` bytes of frames; `early` in 0-RTT, where nothing is
@@ -64,14 +59,14 @@ impl Exchanges {
             current.request_bytes += bytes;
             return;
         }
-        let (start, _, before) = self.perhaps.take().unwrap_or((at, at, 0));
+        let (start, before) = self.perhaps.take().unwrap_or((at, 0));
         if early || content >= SURELY_DATA {
             // A window update long ago was no part of it.
             let (start, before) =
                 if at.signed_since(start) > BURST_NS { (at, 0) } else { (start, before) };
             self.begin(start, at, before + bytes);
         } else {
-            self.perhaps = Some((at, at, bytes));
+            self.perhaps = Some((at, bytes));
         }
     }
 
@@ -85,17 +80,17 @@ impl Exchanges {
             }
             return;
         }
-        if let Some((start, end, request)) = self.perhaps {
+        if let Some((start, request)) = self.perhaps {
             let least = path_ns.map_or(0, |path| path - path / 16);
             if at.signed_since(start) >= least && self.quiet_until(start) {
-                self.begin(start, end, request);
+                self.begin(start, start, request);
                 self.perhaps = None;
             } else if self.current.is_some() {
                 self.perhaps = None;
             }
         }
         let Some(current) = &mut self.current else { return };
-        if self.count == 1
+        if self.tally.begun() == 1
             && let Some(end) = current.response_end
             && current.response_bytes < BY_ITSELF
             && self.largest < 1000
@@ -117,7 +112,7 @@ impl Exchanges {
     /// The early request was not taken: it will be sent again.
     pub(super) fn rejected(&mut self) {
         if self.current.take().is_some() {
-            self.count -= 1;
+            self.tally.withdraw();
         }
     }
 
@@ -130,7 +125,7 @@ impl Exchanges {
 
     fn begin(&mut self, start: Time, end: Time, bytes: u64) {
         self.close();
-        self.count += 1;
+        self.tally.begin();
         self.current = Some(Exchange {
             request_start: start,
             request_end: end,
@@ -142,29 +137,14 @@ impl Exchanges {
     }
 
     fn close(&mut self) {
-        let Some(exchange) = self.current.take() else { return };
-        if let Some(end) = exchange.response_end {
-            self.answered += 1;
-            self.time_ns =
-                self.time_ns.saturating_add(end.signed_since(exchange.request_start).max(0));
-        }
-        if self.kept.len() < self.limit {
-            if self.kept.len() == self.kept.capacity() {
-                self.kept.reserve_exact(2);
-            }
-            self.kept.push(Packed::of(&exchange));
+        if let Some(exchange) = self.current.take() {
+            self.tally.end(exchange);
         }
     }
 
     /// All of them; the count only where the handshake was seen to its end.
     pub(super) fn end(mut self, complete: bool) -> observed::Exchanges {
         self.close();
-        observed::Exchanges {
-            count: complete.then_some(self.count),
-            answered: self.answered,
-            time: timing::duration(self.time_ns),
-            first: self.kept.iter().map(Packed::unpacked).collect(),
-            approximate: true,
-        }
+        self.tally.seen(complete, true)
     }
 }

@@ -4,9 +4,8 @@
 //! alone make no flight.
 
 use crate::passive::Time;
-use crate::passive::observed::FlightSeen;
+use crate::passive::flights::Flight;
 use crate::passive::table::Side;
-use crate::passive::tls::LiveFlight;
 
 /// What a flight has in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +26,19 @@ pub(super) enum Message {
 }
 
 impl Message {
+    const ALL: [Self; 10] = [
+        Self::ClientHello,
+        Self::EarlyData,
+        Self::Retry,
+        Self::VersionNegotiation,
+        Self::HelloRetryRequest,
+        Self::ServerHello,
+        Self::Encrypted,
+        Self::Finished,
+        Self::Acknowledgment,
+        Self::Close,
+    ];
+
     const fn name(self) -> &'static str {
         match self {
             Self::ClientHello => "ClientHello",
@@ -43,71 +55,47 @@ impl Message {
     }
 }
 
+/// Messages of a flight that are named.
 const NAMED: usize = 4;
 /// With Version Negotiation, Retry and HelloRetryRequest there are 10.
 const FLIGHTS: usize = 12;
 
-/// A flight.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    start: Time,
-    end: Time,
-    bytes: u32,
-    side: u8,
-    messages: [Option<Message>; NAMED],
+/// The name of a message by its number in flights.
+pub(super) fn name(code: u8) -> &'static str {
+    Message::ALL.get(usize::from(code)).map_or("", |message| message.name())
 }
 
-/// The flights of a handshake, in order.
-#[derive(Debug, Default)]
-pub(super) struct Flights(Vec<Flight>);
-
-impl Flights {
-    /// `bytes` of `side`'s, with `message` in them.
-    pub(super) fn add(&mut self, side: Side, at: Time, bytes: u32, message: Option<Message>) {
-        if self.last().is_none_or(|last| last != side) {
-            if self.0.len() == FLIGHTS {
-                return;
-            }
-            self.0.reserve_exact(1);
-            let (start, end) = (at, at);
-            self.0.push(Flight { start, end, bytes: 0, side: side as u8, messages: [None; NAMED] });
+/// Adds `bytes` of `side`'s, with `message` in them.
+pub(super) fn add(
+    flights: &mut Vec<Flight>,
+    side: Side,
+    at: Time,
+    bytes: u32,
+    message: Option<Message>,
+) {
+    if last(flights) != Some(side) {
+        if flights.len() == FLIGHTS {
+            return;
         }
-        let Some(flight) = self.0.last_mut() else { return };
-        flight.end = flight.end.max(at);
-        flight.bytes = flight.bytes.saturating_add(bytes);
-        if let Some(message) = message
-            && !flight.messages.contains(&Some(message))
-            && let Some(place) = flight.messages.iter_mut().find(|place| place.is_none())
-        {
-            *place = Some(message);
-        }
+        flights.push(Flight::new(side, at));
     }
+    let Some(flight) = flights.last_mut() else { return };
+    flight.end = flight.end.max(at);
+    flight.bytes = flight.bytes.saturating_add(bytes);
+    if let Some(code) = message.map(|message| message as u8)
+        && !flight.codes().contains(&code)
+        && flight.codes().len() < NAMED
+    {
+        flight.name(code);
+    }
+}
 
-    /// Whose the last one is.
-    pub(super) fn last(&self) -> Option<Side> {
-        self.0.last().map(|flight| usize::from(flight.side))
-    }
+/// Whose the last one is.
+pub(super) fn last(flights: &[Flight]) -> Option<Side> {
+    flights.last().map(Flight::side)
+}
 
-    /// When the last one began and ended.
-    pub(super) fn span(&self) -> Option<(Time, Time)> {
-        self.0.last().map(|flight| (flight.start, flight.end))
-    }
-
-    /// Their times.
-    pub(super) fn timed(&self) -> Vec<LiveFlight> {
-        let bare = |flight: &Flight| LiveFlight::bare(flight.side.into(), flight.start, flight.end);
-        self.0.iter().map(bare).collect()
-    }
-
-    /// For people.
-    pub(super) fn seen(&self, client: Side) -> Vec<FlightSeen> {
-        let seen = |flight: &Flight| FlightSeen {
-            by_client: usize::from(flight.side) == client,
-            start: flight.start,
-            end: flight.end,
-            bytes: flight.bytes.into(),
-            messages: flight.messages.iter().flatten().map(|message| message.name()).collect(),
-        };
-        self.0.iter().map(seen).collect()
-    }
+/// When the last one ended, if it is `side`'s.
+pub(super) fn end_of(flights: &[Flight], side: Side) -> Option<Time> {
+    flights.last().filter(|flight| flight.side() == side).map(|flight| flight.end)
 }

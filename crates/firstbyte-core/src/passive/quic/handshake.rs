@@ -4,11 +4,12 @@
 //! follow the client: through Retry, Version Negotiation and a change of version (RFC 9368).
 
 use super::crypto::{Added, Stream};
+use super::facts::Past;
 use super::flights::Message;
 use super::initial::{self, Frame, InitialKeys};
 use super::packet::{self, Long};
 use crate::passive::Time;
-use crate::passive::observed::TlsSeen;
+use crate::passive::observed::{EarlyDataSeen, TlsSeen};
 use crate::passive::table::Side;
 use crate::passive::tls::hello::{self, ClientOffer};
 use crate::timeline::{Handshake, SessionMechanism};
@@ -27,6 +28,8 @@ struct Sent {
 /// What is needed until the handshake is over; dropped then.
 #[derive(Debug, Default)]
 pub(super) struct Live {
+    /// What is known so far.
+    pub(super) past: Past,
     keys: Option<InitialKeys>,
     streams: [Stream; 2],
     /// The packet number after the largest.
@@ -89,8 +92,9 @@ impl Live {
 
     /// The client begins with `packet`, or begins again.
     pub(super) fn adopt(&mut self, packet: &Long<'_>) {
+        let past = std::mem::take(&mut self.past);
         let (offer, unvalidated) = (self.offer, self.unvalidated);
-        *self = Self { offer, unvalidated, validated: self.validated, ..Self::default() };
+        *self = Self { past, offer, unvalidated, validated: self.validated, ..Self::default() };
         self.keys = InitialKeys::new(packet.version, packet.destination);
     }
 
@@ -115,16 +119,16 @@ impl Live {
         }
     }
 
-    /// Reads an Initial of `side`'s into `seen`; `None` when it does not open. Of its pieces `room` bytes
-    /// are held at most.
+    /// Reads an Initial of `side`'s; `None` when it does not open. Of its pieces `room` bytes are held at
+    /// most.
     pub(super) fn initial(
         &mut self,
         (at, side, by_client): (Time, Side, bool),
         packet: &Long<'_>,
-        seen: &mut TlsSeen,
         room: usize,
         scratch: &mut Vec<u8>,
     ) -> Option<Brought> {
+        self.past.seen.get_or_insert_default();
         self.version(packet.version);
         let keys = self.keys.as_ref()?;
         let opened = keys.open(by_client, packet, self.expected[side], scratch)?;
@@ -156,11 +160,12 @@ impl Live {
         if asks && self.sent[side].len() < REMEMBERED {
             self.sent[side].push(Sent { number: opened.number, at });
         }
-        self.messages(side, by_client, seen, &mut brought);
+        self.messages(side, by_client, &mut brought);
         Some(brought)
     }
 
-    fn messages(&mut self, side: Side, by_client: bool, seen: &mut TlsSeen, brought: &mut Brought) {
+    fn messages(&mut self, side: Side, by_client: bool, brought: &mut Brought) {
+        let Some(seen) = &mut self.past.seen else { return };
         while let Some((kind, body)) = self.streams[side].next() {
             match (kind, by_client) {
                 (CLIENT_HELLO, true) => {
@@ -189,13 +194,19 @@ impl Live {
         }
     }
 
-    /// What there is of a ClientHello that is not whole is read as far as it goes.
-    pub(super) fn partial(&mut self, client: Side, seen: &mut TlsSeen) {
-        if let Some((CLIENT_HELLO, length, body)) = self.streams[client].partial() {
+    /// The handshake is over, or will not be: of a ClientHello that is not whole what there is is read, and
+    /// what can be known of the `early_bytes` of 0-RTT is noted.
+    pub(super) fn settle(&mut self, client: Side, early_bytes: u64) {
+        let Some(seen) = &mut self.past.seen else { return };
+        if !seen.client_hello
+            && let Some((CLIENT_HELLO, length, body)) = self.streams[client].partial()
+        {
             seen.client_hello_bytes = Some(length.saturating_add(4));
             self.offer = hello::client_hello(body, seen);
             offered(&self.offer, seen);
         }
+        seen.server_flight_bytes = Some(self.server_flight).filter(|bytes| *bytes > 0);
+        early_data(&self.offer, early_bytes, seen);
     }
 }
 
@@ -215,4 +226,19 @@ fn answered(pre_shared_key: bool, offer: &ClientOffer, seen: &mut TlsSeen) {
     });
     seen.resumption.accepted = pre_shared_key.then_some(SessionMechanism::Psk);
     seen.resumption.declined = offer.pre_shared_key && !pre_shared_key;
+}
+
+fn early_data(offer: &ClientOffer, bytes: u64, seen: &mut TlsSeen) {
+    if !offer.early_data && bytes == 0 {
+        return;
+    }
+    // Through a HelloRetryRequest, and without the session, it cannot be taken (RFC 8446 §4.2.10).
+    let refused = seen.hello_retry_request
+        || (seen.server_hello && seen.resumption.accepted.is_none() && seen.handshake.is_some());
+    seen.early_data = Some(EarlyDataSeen {
+        offered: offer.early_data,
+        bytes,
+        accepted: (refused && bytes > 0).then_some(false),
+        inferred: false,
+    });
 }

@@ -7,22 +7,23 @@
 mod connection;
 mod crypto;
 mod exchanges;
+mod facts;
 mod flights;
 mod handshake;
+mod ids;
 mod initial;
 mod packet;
 mod spin;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 use super::Time;
 use super::analyzer::{Limits, Output};
 use super::layers::{Endpoint, Payload};
 use super::observed::Ending;
-use super::table::{Key, Seeded, Side, Slot};
+use super::table::{Key, Side, Slot, Table};
 use connection::Connection;
+use ids::Ids;
 use packet::{Cid, Packet};
 
 /// A UDP datagram.
@@ -45,24 +46,11 @@ const SWEPT: usize = 1;
 /// Among so many the most idle is given up when there are too many.
 const CANDIDATES: usize = 16;
 
-#[derive(Debug)]
-struct Entry {
-    key: Key,
-    /// The connection IDs by which it can be found, and the side that is sent to by each.
-    ids: [Option<Cid>; 2],
-    connection: Box<Connection>,
-}
-
 /// The QUIC connections that are under way.
 #[derive(Debug)]
 pub(super) struct Connections {
-    entries: Vec<Option<Entry>>,
-    free: Vec<Slot>,
-    by_ends: HashMap<Key, Slot, Seeded>,
-    by_id: HashMap<Cid, (Slot, Side), Seeded>,
-    /// Lengths of connection IDs that are in use, as bits.
-    lengths: u32,
-    hand: usize,
+    table: Table<Connection>,
+    ids: Ids,
     held: usize,
     limits: Limits,
     scratch: Vec<u8>,
@@ -73,12 +61,8 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
-            entries: Vec::new(),
-            free: Vec::new(),
-            by_ends: HashMap::with_hasher(Seeded(limits.seed)),
-            by_id: HashMap::with_hasher(Seeded(limits.seed)),
-            lengths: 0,
-            hand: 0,
+            table: Table::new(limits.seed),
+            ids: Ids::new(limits.seed),
             held: 0,
             limits,
             scratch: Vec::new(),
@@ -87,7 +71,7 @@ impl Connections {
     }
 
     pub(super) fn live(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.table.len()
     }
 
     /// The number of the connection that the last datagram belongs to.
@@ -121,17 +105,19 @@ impl Connections {
         }
         self.sweep(datagram.at, out);
         let number = out.number();
-        let ends = (datagram.source, datagram.destination);
-        let connection = Connection::new(number, datagram.at, ends, side, self.limits.exchanges);
-        let entry = Entry { key, ids: [None; 2], connection: Box::new(connection) };
-        let slot = self.insert(entry);
+        let connection = Connection::new(number, datagram.at, side, self.limits.exchanges);
+        let slot = self.table.insert(key, connection);
         self.deliver(slot, side, datagram, out);
     }
 
     /// The capture is over.
     pub(super) fn finish(&mut self, out: &mut Output<'_>) {
-        for slot in 0..self.entries.len() {
-            self.end(slot as Slot, None, out);
+        self.ids.clear();
+        self.held = 0;
+        for (key, connection) in self.table.drain() {
+            if connection.is_quic() {
+                out.emit(connection.end(&key, None));
+            }
         }
     }
 
@@ -143,29 +129,21 @@ impl Connections {
         datagram: &Datagram<'_>,
         first: Option<&Packet<'_>>,
     ) -> Option<(Slot, Side)> {
-        let near = self.by_ends.get(key).copied();
+        let (source, destination) = (datagram.source, datagram.destination);
+        let near = self.table.find(key);
         let mut side = side;
         if let Some(slot) = near {
-            let connection = &self.entry(slot)?.connection;
+            let connection = self.table.get(slot)?;
             // After a migration the ends may be the other way round than in the key.
-            side = usize::from(connection.ends[0] != datagram.source);
-            let to = connection.to[1 - side];
-            let is_its_own = match (first, to) {
-                (Some(Packet::Long(long)), Some(to)) => long.destination == to,
-                (Some(Packet::Short(short)), Some(to)) => {
-                    to.len() == 0 || short.destination(to.len()) == Some(to.as_slice())
-                }
-                _ => true,
-            };
-            if is_its_own {
+            side = usize::from(connection.ends(key)[0] != source);
+            if first.is_none_or(|first| connection.is_sent_to(1 - side, first)) {
                 return Some((slot, side));
             }
         }
         let by_id = first.and_then(|first| self.by_id(datagram, first));
         let Some((slot, to)) = by_id else { return near.map(|slot| (slot, side)) };
         let from = 1 - to;
-        let (source, destination) = (datagram.source, datagram.destination);
-        let ends = self.entry(slot)?.connection.ends;
+        let ends = self.table.get(slot)?.ends(self.table.key(slot)?);
         if [ends[from], ends[to]] == [source, destination] {
             return Some((slot, from));
         }
@@ -180,27 +158,20 @@ impl Connections {
         } else {
             return None;
         };
-        let entry = self.entries.get_mut(slot as usize)?.as_mut()?;
-        entry.connection.moved(moved, place);
-        let old = std::mem::replace(&mut entry.key, *key);
-        if self.by_ends.get(&old) == Some(&slot) {
-            self.by_ends.remove(&old);
-        }
-        self.by_ends.insert(*key, slot);
+        self.table.get_mut(slot)?.moved(ends, moved, place);
+        self.table.rekey(slot, *key);
         Some((slot, from))
     }
 
     fn by_id(&self, datagram: &Datagram<'_>, first: &Packet<'_>) -> Option<(Slot, Side)> {
         match first {
-            Packet::Long(long) => self.by_id.get(&long.destination).copied(),
+            Packet::Long(long) => self.ids.find(&long.destination, &self.table),
             Packet::Short(short) => {
                 if !packet::may_be_short(datagram.payload.captured) {
                     return None;
                 }
-                let lengths = (TELLING..=20).rev().filter(|length| self.lengths >> length & 1 == 1);
-                lengths
-                    .filter_map(|length| Cid::new(short.destination(length)?))
-                    .find_map(|cid| self.by_id.get(&cid).copied())
+                let mut ids = self.ids.lengths().filter_map(|n| Cid::new(short.destination(n)?));
+                ids.find_map(|id| self.ids.find(&id, &self.table))
             }
         }
     }
@@ -214,12 +185,12 @@ impl Connections {
         out: &mut Output<'_>,
     ) -> bool {
         let Some(Packet::Long(long)) = first else { return false };
-        let Some(Some(entry)) = self.entries.get_mut(slot as usize) else { return false };
-        if !entry.connection.is_replaced_by(side, long, &mut self.scratch) {
+        let Some(connection) = self.table.get_mut(slot) else { return false };
+        if !connection.is_replaced_by(side, long, &mut self.scratch) {
             return false;
         }
         // Where connection IDs tell them apart, both go on.
-        if !entry.connection.is_told_by_ids() {
+        if !connection.is_told_by_ids() {
             out.hygiene().port_reuses += 1;
             self.end(slot, Some(Ending::Replaced), out);
         }
@@ -227,10 +198,9 @@ impl Connections {
     }
 
     fn deliver(&mut self, slot: Slot, side: Side, datagram: &Datagram<'_>, out: &mut Output<'_>) {
-        let Some(Some(entry)) = self.entries.get_mut(slot as usize) else { return };
-        let connection = &mut entry.connection;
+        let Some(connection) = self.table.get_mut(slot) else { return };
         self.latest = Some(connection.number);
-        let before = connection.held();
+        let (ids, before) = (connection.ids(), connection.held());
         let room = self.limits.held_bytes.saturating_sub(self.held);
         let (at, payload) = (datagram.at, datagram.payload);
         connection.datagram(at, side, payload, room, &mut self.scratch, out.hygiene());
@@ -241,60 +211,22 @@ impl Connections {
             after = 0;
         }
         self.held = (self.held + after).saturating_sub(before);
-        for to in [0, 1] {
-            let id = connection.to[to].filter(|cid| cid.len() >= TELLING);
-            if id == entry.ids[to] {
-                continue;
-            }
-            if let Some(old) = std::mem::replace(&mut entry.ids[to], id)
-                && self.by_id.get(&old) == Some(&(slot, to))
-            {
-                self.by_id.remove(&old);
-            }
-            if let Some(id) = id {
-                self.lengths |= 1 << id.len();
-                self.by_id.insert(id, (slot, to));
-            }
-        }
-    }
-
-    fn entry(&self, slot: Slot) -> Option<&Entry> {
-        self.entries.get(slot as usize)?.as_ref()
-    }
-
-    fn insert(&mut self, entry: Entry) -> Slot {
-        let key = entry.key;
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.entries[slot as usize] = Some(entry);
-                slot
-            }
-            None => {
-                self.entries.push(Some(entry));
-                (self.entries.len() - 1) as Slot
-            }
-        };
-        self.by_ends.insert(key, slot);
-        slot
+        let now = connection.ids();
+        self.ids.update(slot, ids, now, &self.table);
     }
 
     /// Gives out all that is idle at `at`.
     pub(super) fn advance(&mut self, at: Time, out: &mut Output<'_>) {
-        self.end_idle(at, self.entries.len(), out);
+        while self.end_idle(at, usize::MAX, out) {}
     }
 
-    /// Gives out what is idle among the next `places`.
-    fn end_idle(&mut self, at: Time, places: usize, out: &mut Output<'_>) {
-        for _ in 0..places.min(self.entries.len()) {
-            self.hand = (self.hand + 1) % self.entries.len();
-            let idle = self.entries[self.hand]
-                .as_ref()
-                .is_some_and(|entry| at.signed_since(entry.connection.last) > self.limits.idle_ns);
-            if idle {
-                out.hygiene().idle += 1;
-                self.end(self.hand as Slot, Some(Ending::Idle), out);
-            }
-        }
+    /// Gives out the first of the next `places` that is idle; false where there is none.
+    fn end_idle(&mut self, at: Time, places: usize, out: &mut Output<'_>) -> bool {
+        let idle_ns = self.limits.idle_ns;
+        let Some(slot) = self.table.next_idle(at, |_| idle_ns, places) else { return false };
+        out.hygiene().idle += 1;
+        self.end(slot, Some(Ending::Idle), out);
+        true
     }
 
     /// Makes room: what is idle goes, and with too many the most idle of a few.
@@ -303,44 +235,18 @@ impl Connections {
         if self.live() < self.limits.connections.max(1) {
             return;
         }
-        let mut most: Option<(Time, usize)> = None;
-        let mut looked = 0;
-        for _ in 0..self.entries.len() {
-            if looked == CANDIDATES {
-                break;
-            }
-            self.hand = (self.hand + 1) % self.entries.len();
-            if let Some(entry) = &self.entries[self.hand] {
-                looked += 1;
-                if most.is_none_or(|(last, _)| entry.connection.last < last) {
-                    most = Some((entry.connection.last, self.hand));
-                }
-            }
-        }
-        if let Some((_, place)) = most {
+        if let Some(slot) = self.table.most_idle(CANDIDATES) {
             out.hygiene().evicted += 1;
-            self.end(place as Slot, Some(Ending::Evicted), out);
+            self.end(slot, Some(Ending::Evicted), out);
         }
     }
 
     fn end(&mut self, slot: Slot, ending: Option<Ending>, out: &mut Output<'_>) {
-        let Some(entry) = self.entries.get_mut(slot as usize).and_then(Option::take) else {
-            return;
-        };
-        if self.by_ends.get(&entry.key) == Some(&slot) {
-            self.by_ends.remove(&entry.key);
-        }
-        for (to, id) in entry.ids.iter().enumerate() {
-            if let Some(id) = id
-                && self.by_id.get(id) == Some(&(slot, to))
-            {
-                self.by_id.remove(id);
-            }
-        }
-        self.free.push(slot);
-        self.held = self.held.saturating_sub(entry.connection.held());
-        if entry.connection.is_quic() {
-            out.emit(entry.connection.end(ending));
+        let Some((key, connection)) = self.table.remove(slot) else { return };
+        self.ids.update(slot, connection.ids(), [None; 2], &self.table);
+        self.held = self.held.saturating_sub(connection.held());
+        if connection.is_quic() {
+            out.emit(connection.end(&key, ending));
         }
     }
 }

@@ -12,15 +12,21 @@ use crate::passive::table::Side;
 const INTERVALS: u32 = 3;
 
 /// The bit's edges in both directions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Spin {
     last: [Option<bool>; 2],
     edge: [Option<Time>; 2],
     intervals: [u32; 2],
-    least_ns: Option<i64>,
+    /// The smallest of the intervals.
+    least_ns: i64,
 }
 
 impl Spin {
+    /// Nothing was seen.
+    pub(super) const fn new() -> Self {
+        Self { last: [None; 2], edge: [None; 2], intervals: [0; 2], least_ns: i64::MAX }
+    }
+
     /// A packet of 1-RTT from `side`.
     pub(super) fn packet(&mut self, at: Time, side: Side, bit: bool) {
         let last = self.last[side].replace(bit);
@@ -28,9 +34,8 @@ impl Spin {
             return;
         }
         if let Some(before) = self.edge[side].replace(at) {
-            let ns = at.signed_since(before);
             self.intervals[side] = self.intervals[side].saturating_add(1);
-            self.least_ns = Some(self.least_ns.map_or(ns, |least| least.min(ns)));
+            self.least_ns = self.least_ns.min(at.signed_since(before));
         }
     }
 
@@ -38,9 +43,9 @@ impl Spin {
     /// smallest round trip of the handshake, allows, nor always slower by much.
     pub(super) fn round_trip(&self, path: Option<Duration>) -> Option<Duration> {
         let path = i64::try_from(path?.as_nanos()).ok()?;
-        let least = self.least_ns?;
         let near = path - path / 5..=path + path / 2 + 5_000_000;
         let spins = self.intervals.iter().all(|intervals| *intervals >= INTERVALS);
-        (spins && near.contains(&least)).then(|| super::super::timing::duration(least))
+        (spins && near.contains(&self.least_ns))
+            .then(|| super::super::timing::duration(self.least_ns))
     }
 }

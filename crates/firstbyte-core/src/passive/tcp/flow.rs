@@ -3,8 +3,9 @@
 use super::copies::{Copies, signature};
 use super::half::Half;
 use crate::passive::layers::{Packet, Segment};
-use crate::passive::observed::{Carrier, Ending, FlightSeen, Observed, Roles, RoundTrips};
-use crate::passive::table::{Key, Side};
+use crate::passive::observed::{Carrier, Ending, Observed, Roles, RoundTrips};
+use crate::passive::table::{Key, Lasting, Side};
+use crate::passive::time::Elapsed;
 use crate::passive::timing::{self, Timed};
 use crate::passive::tls::{Place, Session, message_name};
 use crate::passive::{Doubts, Hygiene, Time};
@@ -28,15 +29,23 @@ pub(super) struct Flow {
     longest_idle_ns: i64,
     /// When the SYN, the SYN/ACK and the ACK were at the tap.
     opening: [Option<Time>; 3],
+    /// Smallest round trip between the tap and each side.
+    least: [Option<Elapsed>; 2],
+    doubts: Doubts,
     /// The side that sent the SYN, or to which the SYN/ACK went.
-    opener: Option<Side>,
-    first: Side,
+    opener: Option<u8>,
+    /// The side that was first seen to send.
+    first: u8,
+    /// The side that reset it.
+    reset: Option<u8>,
     /// SYN and SYN/ACK were sent again.
     repeated: [bool; 2],
-    /// Smallest round trip between the tap and each side, nanoseconds.
-    least: [Option<i64>; 2],
-    reset: Option<Side>,
-    doubts: Doubts,
+}
+
+impl Lasting for Flow {
+    fn last(&self) -> Time {
+        self.last
+    }
 }
 
 /// A clock that goes back by more was set.
@@ -53,17 +62,21 @@ impl Flow {
             last: at,
             longest_idle_ns: 0,
             opening: [None; 3],
-            opener: None,
-            first: side,
-            repeated: [false; 2],
             least: [None; 2],
-            reset: None,
             doubts: Doubts::NONE,
+            opener: None,
+            first: side as u8,
+            reset: None,
+            repeated: [false; 2],
         }
     }
 
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    fn opener(&self) -> Option<Side> {
+        self.opener.map(Side::from)
     }
 
     /// Not beyond the SYN exchange.
@@ -201,7 +214,7 @@ impl Flow {
 
     fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         if segment.has(Segment::RST) {
-            self.reset.get_or_insert(side);
+            self.reset.get_or_insert(side as u8);
             return;
         }
         if segment.has(Segment::FIN) {
@@ -228,15 +241,15 @@ impl Flow {
             }
             half.open(segment.sequence);
         }
-        self.opener.get_or_insert(opener);
-        if self.opener == Some(opener) && (self.opening[2].is_none()) {
+        self.opener.get_or_insert(opener as u8);
+        if self.opener() == Some(opener) && (self.opening[2].is_none()) {
             // Of several, the last before the answer is the one that may be answered.
             self.opening[place] = Some(at);
             if answer
                 && !self.repeated[0]
                 && let Some(syn) = self.opening[0]
             {
-                self.round_trip(side, at.signed_since(syn));
+                self.round_trip(side, syn, at);
             }
         }
     }
@@ -245,33 +258,34 @@ impl Flow {
     fn acknowledgment(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         let other = 1 - side;
         let acknowledgment = segment.acknowledgment;
-        if !self.halves[other].started() && self.opener == Some(side) {
+        if !self.halves[other].started() && self.opener() == Some(side) {
             // The first acknowledgment of who opened says where the other direction begins.
             self.halves[other].opened_at(acknowledgment);
         }
         self.halves[other].acknowledged(acknowledgment);
-        if self.opening[2].is_none() && self.opener == Some(side) && !segment.has(Segment::SYN) {
+        if self.opening[2].is_none() && self.opener() == Some(side) && !segment.has(Segment::SYN) {
             self.opening[2] = Some(at);
             if !self.repeated[1]
                 && let Some(answer) = self.opening[1]
             {
-                self.round_trip(side, at.signed_since(answer));
+                self.round_trip(side, answer, at);
             }
         }
         if let Some((end, sent)) = self.halves[other].sample
             && acknowledgment.wrapping_sub(end) as i32 >= 0
         {
             self.halves[other].sample = None;
-            self.round_trip(side, at.signed_since(sent));
+            self.round_trip(side, sent, at);
             if segment.payload.bytes == 0 {
                 self.session.acknowledged(other, sent, at);
             }
         }
     }
 
-    fn round_trip(&mut self, side: Side, ns: i64) {
-        if ns >= 0 {
-            self.least[side] = Some(self.least[side].map_or(ns, |least| least.min(ns)));
+    /// `side` answered at `at` what passed the tap at `sent`.
+    fn round_trip(&mut self, side: Side, sent: Time, at: Time) {
+        if let Some(trip) = Elapsed::between(sent, at) {
+            self.least[side] = trip.least(self.least[side]);
         }
     }
 
@@ -280,11 +294,11 @@ impl Flow {
         let ends = key.ends();
         self.settle();
         let hello = self.session.client();
-        let (client, roles) = match (hello, self.opener) {
+        let (client, roles) = match (hello, self.opener()) {
             (Some(client), Some(opener)) if client == opener => (client, Roles::Opening),
             (Some(client), _) => (client, Roles::Hello),
             (None, Some(opener)) => (opener, Roles::Opening),
-            (None, None) => (self.first, Roles::Unknown),
+            (None, None) => (self.first.into(), Roles::Unknown),
         };
         let server = 1 - client;
         let ending = match ending {
@@ -295,7 +309,9 @@ impl Flow {
             Some(other) => other,
         };
         let round_trips = self.round_trips(client);
-        let tls = self.session.end(Place { at: self.last, position: 0, acked: None });
+        let (tls, flights) =
+            self.session.end(Place { at: self.last, position: 0, acked: None }).unzip();
+        let flights = flights.unwrap_or_default();
         if self.session.malformed() {
             self.doubts.add(Doubts::MALFORMED_HANDSHAKE);
         }
@@ -306,11 +322,10 @@ impl Flow {
         let mut opening = [None; 2];
         opening[client] = round_trips.client_syn.map(timing::nanoseconds);
         opening[server] = round_trips.server_syn.map(timing::nanoseconds);
-        let flights = self.session.flights();
-        let timed = Timed { client, least: self.least, opening, flights };
+        let least = self.least.map(|least| least.map(Elapsed::ns));
+        let timed = Timed { client, least, opening, flights: &flights };
         let handshake_time =
             if complete { timing::handshake(&timed, &mut self.doubts) } else { None };
-        let flights = self.flights(client);
         let exchanges = self.session.exchanges(complete);
         Observed {
             number: self.number,
@@ -325,10 +340,10 @@ impl Flow {
             sent: self.halves[client].traffic,
             received: self.halves[server].traffic,
             round_trips,
-            tls,
+            tls: tls.map(Box::new),
             quic: None,
             handshake_time,
-            flights,
+            flights: flights.iter().map(|flight| flight.seen(client, message_name)).collect(),
             exchanges,
             longest_idle: timing::duration(self.longest_idle_ns),
             doubts: self.doubts,
@@ -359,7 +374,7 @@ impl Flow {
     fn ending(&self, client: Side) -> Option<Ending> {
         let answered = self.opening[1].is_some() || self.halves[1 - client].flowing;
         match self.reset {
-            Some(side) if side == client => Some(Ending::ResetByClient),
+            Some(side) if usize::from(side) == client => Some(Ending::ResetByClient),
             Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
             Some(_) => Some(Ending::ResetByServer),
             None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),
@@ -378,10 +393,10 @@ impl Flow {
         let between = |from: Option<Time>, to: Option<Time>, again: bool| {
             Some(to?.since(from?)).filter(|_| !again)
         };
-        let opened_by_client = self.opener == Some(client);
+        let opened_by_client = self.opener() == Some(client);
         let server_syn = between(syn, answer, self.repeated[0]).filter(|_| opened_by_client);
         let client_syn = between(answer, ack, self.repeated[1]).filter(|_| opened_by_client);
-        let least = self.least.map(|least| least.map(timing::duration));
+        let least = self.least.map(|least| least.map(|least| timing::duration(least.ns())));
         let (server_min, client_min) = (least[1 - client], least[client]);
         let unstable = [(server_syn, server_min), (client_syn, client_min)]
             .into_iter()
@@ -390,16 +405,5 @@ impl Flow {
             self.doubts.add(Doubts::ROUND_TRIP_UNSTABLE);
         }
         RoundTrips { server_syn, client_syn, server_min, client_min }
-    }
-
-    fn flights(&self, client: Side) -> Vec<FlightSeen> {
-        let seen = |flight: &crate::passive::tls::LiveFlight| FlightSeen {
-            by_client: usize::from(flight.side) == client,
-            start: flight.start,
-            end: flight.end,
-            bytes: u64::from(flight.bytes),
-            messages: flight.codes().iter().map(|code| message_name(*code)).collect(),
-        };
-        self.session.flights().iter().map(seen).collect()
     }
 }

@@ -78,6 +78,7 @@ impl Connections {
         let (key, side) = Key::of(packet.source, packet.destination);
         let mut slot = self.table.find(&key);
         if let Some(old) = slot
+            && segment.has(Segment::SYN)
             && self.table.get(old).is_some_and(|flow| flow.is_replaced_by(side, segment, at))
         {
             out.hygiene.port_reuses += 1;
@@ -94,7 +95,7 @@ impl Connections {
                 self.insert(key, at, side, out)
             }
         };
-        let Some(flow) = self.table.touch(slot, at) else { return };
+        let Some(flow) = self.table.get_mut(slot) else { return };
         self.latest = Some(flow.number());
         let was_half_open = flow.is_half_open();
         let taken = flow.segment(at, side, packet, segment, out.hygiene);
@@ -130,7 +131,7 @@ impl Connections {
         }
         let number = out.number();
         let flow = Flow::new(number, at, side, self.limits.exchanges);
-        let slot = self.table.insert(key, at, flow);
+        let slot = self.table.insert(key, flow);
         self.half_open_count += 1;
         self.half_open.push_back((slot, number));
         self.bound_half_open(out);

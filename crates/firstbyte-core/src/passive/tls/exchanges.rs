@@ -5,7 +5,8 @@
 //! updates — is taken out by place and size.
 
 use crate::passive::Time;
-use crate::passive::observed::Exchange;
+use crate::passive::exchanges::Tally;
+use crate::passive::observed::{self, Exchange};
 
 /// A record of application data.
 #[derive(Clone, Copy, Debug)]
@@ -27,64 +28,6 @@ impl Record {
     }
 }
 
-/// An exchange in 40 bytes: connections that are under way are many. Times behind the first, and bytes,
-/// have 48 bits: three days of nanoseconds, 281 TB.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Packed {
-    start: i64,
-    /// Of the request's end, the response's start and end.
-    after: [[u16; 3]; 3],
-    request_bytes: [u16; 3],
-    response_bytes: [u16; 3],
-}
-
-/// Stands for what did not come.
-const ABSENT: u64 = (1 << 48) - 1;
-
-const fn pack(number: u64) -> [u16; 3] {
-    let number = if number < ABSENT { number } else { ABSENT };
-    [number as u16, (number >> 16) as u16, (number >> 32) as u16]
-}
-
-const fn unpack([a, b, c]: [u16; 3]) -> u64 {
-    a as u64 | (b as u64) << 16 | (c as u64) << 32
-}
-
-impl Packed {
-    pub(crate) fn of(exchange: &Exchange) -> Self {
-        let start = exchange.request_start;
-        let since =
-            |time: Time| u64::try_from(time.signed_since(start)).unwrap_or(0).min(ABSENT - 1);
-        let after = |time: Option<Time>| pack(time.map_or(ABSENT, since));
-        Self {
-            start: start.unix_ns(),
-            after: [
-                after(Some(exchange.request_end)),
-                after(exchange.response_start),
-                after(exchange.response_end),
-            ],
-            request_bytes: pack(exchange.request_bytes),
-            response_bytes: pack(exchange.response_bytes),
-        }
-    }
-
-    pub(crate) fn unpacked(&self) -> Exchange {
-        let time = |after: [u16; 3]| match unpack(after) {
-            ABSENT => None,
-            ns => Some(Time::from_unix_ns(self.start.saturating_add(ns as i64))),
-        };
-        let request_start = Time::from_unix_ns(self.start);
-        Exchange {
-            request_start,
-            request_end: time(self.after[0]).unwrap_or(request_start),
-            response_start: time(self.after[1]),
-            response_end: time(self.after[2]),
-            request_bytes: unpack(self.request_bytes),
-            response_bytes: unpack(self.response_bytes),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Current {
     exchange: Exchange,
@@ -103,12 +46,9 @@ pub(super) struct Kind {
 }
 
 /// The exchanges of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Exchanges {
-    pub(super) count: u32,
-    pub(super) answered: u32,
-    pub(super) time_ns: i64,
-    kept: Vec<Packed>,
+    tally: Tally,
     pub(super) tickets: u32,
     current: Option<Current>,
 }
@@ -120,8 +60,13 @@ const BURST_NS: i64 = 1_000_000;
 const TICKET: std::ops::RangeInclusive<u16> = 48..=2048;
 
 impl Exchanges {
+    /// None so far, of which the first `limit` will be kept.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { tally: Tally::new(limit), tickets: 0, current: None }
+    }
+
     /// A record of the client's.
-    pub(super) fn request(&mut self, record: &Record, kind: Kind, limit: usize) {
+    pub(super) fn request(&mut self, record: &Record, kind: Kind) {
         if is_control(record.length, kind, true) {
             return;
         }
@@ -131,8 +76,8 @@ impl Exchanges {
                 current.exchange.request_bytes += record.bytes();
             }
             _ => {
-                self.close(limit);
-                self.count += 1;
+                self.close();
+                self.tally.begin();
                 let exchange = Exchange {
                     request_start: record.start,
                     request_end: record.end,
@@ -151,7 +96,7 @@ impl Exchanges {
         if is_control(record.length, kind, false) {
             return;
         }
-        let first = self.count <= 1 && kind.tls13;
+        let first = self.tally.begun() <= 1 && kind.tls13;
         let Some(current) = &mut self.current else {
             self.tickets += u32::from(first && TICKET.contains(&record.length));
             return;
@@ -196,7 +141,7 @@ impl Exchanges {
     /// The request that was sent as early data was not taken: it will be sent again.
     pub(super) fn rejected(&mut self) {
         if self.current.take().is_some() {
-            self.count -= 1;
+            self.tally.withdraw();
         }
     }
 
@@ -205,25 +150,16 @@ impl Exchanges {
         self.current.is_some()
     }
 
-    /// Those that were kept.
-    pub(super) fn kept(&self) -> Vec<Exchange> {
-        self.kept.iter().map(Packed::unpacked).collect()
+    /// No more of the one that is under way.
+    pub(super) fn close(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.tally.end(current.exchange);
+        }
     }
 
-    /// No more of it.
-    pub(super) fn close(&mut self, limit: usize) {
-        let Some(Current { exchange, .. }) = self.current.take() else { return };
-        if let Some(end) = exchange.response_end {
-            self.answered += 1;
-            self.time_ns =
-                self.time_ns.saturating_add(end.signed_since(exchange.request_start).max(0));
-        }
-        if self.kept.len() < limit {
-            if self.kept.len() == self.kept.capacity() {
-                self.kept.reserve_exact(2);
-            }
-            self.kept.push(Packed::of(&exchange));
-        }
+    /// All of them; requests are counted only behind a `complete` handshake.
+    pub(super) fn seen(&self, complete: bool, approximate: bool) -> observed::Exchanges {
+        self.tally.seen(complete, approximate)
     }
 }
 

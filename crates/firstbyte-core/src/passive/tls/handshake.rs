@@ -1,14 +1,31 @@
-//! The part of a session that lives only as long as the handshake.
+//! The part of a session that lives only as long as the handshake, and what is left of it then.
 
 use super::exchanges::Record;
 use super::hello::ClientOffer;
 use super::messages::Assembler;
 use crate::passive::Time;
+use crate::passive::flights::Flight;
+use crate::passive::observed::TlsSeen;
+use crate::passive::packed::packed;
 use crate::passive::table::Side;
+
+/// Flights of a handshake that are kept; with a HelloRetryRequest and a client certificate there are 6.
+const FLIGHTS: usize = 10;
+
+/// What a handshake leaves behind.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) seen: TlsSeen,
+    pub(super) flights: Vec<Flight>,
+}
+
+packed!(struct Past { seen, flights });
 
 /// What is needed until the handshake is over; dropped then.
 #[derive(Debug, Default)]
 pub(super) struct Live {
+    /// What is known so far.
+    pub(super) past: Past,
     pub(super) messages: [Assembler; 2],
     pub(super) offer: ClientOffer,
     /// A ChangeCipherSpec was seen in this direction.
@@ -39,6 +56,22 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// The last flight is `side`'s.
+    pub(super) fn flies(&self, side: Side) -> bool {
+        self.past.flights.last().is_some_and(|last| last.side() == side)
+    }
+
+    /// The flight of `side`'s under way, or a new one from `start` on; absent beyond what is kept.
+    pub(super) fn flight(&mut self, side: Side, start: Time) -> Option<&mut Flight> {
+        if !self.flies(side) {
+            if self.past.flights.len() == FLIGHTS {
+                return None;
+            }
+            self.past.flights.push(Flight::new(side, start));
+        }
+        self.past.flights.last_mut()
+    }
+
     /// Bytes held.
     pub(super) fn held(&self) -> usize {
         self.messages.iter().map(Assembler::held).sum()

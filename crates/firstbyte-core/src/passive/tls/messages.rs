@@ -190,7 +190,7 @@ impl Assembler {
             certificates,
             cut: self.cut,
         });
-        self.body.clear();
+        self.body = Vec::new();
         self.have = 0;
         self.left = 0;
         self.cut = false;

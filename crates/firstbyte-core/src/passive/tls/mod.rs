@@ -8,7 +8,6 @@ mod messages;
 mod records;
 mod session;
 
-pub(crate) use exchanges::Packed;
 pub(crate) use messages::name as message_name;
 pub(crate) use records::Reader;
-pub(crate) use session::{LiveFlight, Place, Session};
+pub(crate) use session::{Place, Session};

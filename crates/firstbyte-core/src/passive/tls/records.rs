@@ -11,7 +11,7 @@ use crate::passive::table::Side;
 const LONGEST: u16 = (1 << 14) + 2048;
 const HEADER: usize = 5;
 /// How far into a stream a beginning of TLS is looked for (STARTTLS, proxies).
-const SEARCHED: u64 = 1 << 16;
+const SEARCHED: u32 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
@@ -35,8 +35,8 @@ pub(crate) struct Reader {
     have: u8,
     header: [u8; HEADER],
     /// Of the record's payload, bytes still to come.
-    left: u32,
-    searched: u64,
+    left: u16,
+    searched: u32,
 }
 
 impl Reader {
@@ -49,7 +49,7 @@ impl Reader {
     #[inline]
     pub(crate) fn skips(&self, bytes: u32) -> bool {
         match self.mode {
-            Mode::Records => !self.wanted && self.left >= bytes,
+            Mode::Records => !self.wanted && u32::from(self.left) >= bytes,
             Mode::NotTls => true,
             Mode::AtStart | Mode::Seeking => false,
         }
@@ -65,8 +65,8 @@ impl Reader {
         captured: &[u8],
         bytes: u32,
     ) {
-        if self.mode == Mode::Records && !self.wanted && self.left > bytes {
-            self.left -= bytes;
+        if self.mode == Mode::Records && !self.wanted && u32::from(self.left) > bytes {
+            self.left -= bytes as u16;
             return;
         }
         self.any_segment(session, side, place, captured, bytes);
@@ -101,8 +101,8 @@ impl Reader {
     /// `bytes` of the stream are not there.
     pub(crate) fn missing(&mut self, session: &mut Session, side: Side, place: Place, bytes: u32) {
         match self.mode {
-            Mode::Records if self.left >= bytes => {
-                self.left -= bytes;
+            Mode::Records if u32::from(self.left) >= bytes => {
+                self.left -= bytes as u16;
                 if self.wanted {
                     session.content_missing(side, place, bytes);
                 }
@@ -130,11 +130,11 @@ impl Reader {
         bytes: &'a [u8],
     ) -> &'a [u8] {
         if self.left > 0 {
-            let taken = bytes.len().min(self.left as usize);
+            let taken = bytes.len().min(self.left.into());
             if self.wanted {
                 session.content(side, place, &bytes[..taken]);
             }
-            self.left -= taken as u32;
+            self.left -= taken as u16;
             if self.left == 0 {
                 self.end(session, side, place);
             }
@@ -154,8 +154,8 @@ impl Reader {
         let [kind, major, minor, a, b] = self.header;
         let length = u16::from_be_bytes([a, b]);
         if self.mode == Mode::AtStart && is_sslv2_hello(&self.header) {
-            let length = u32::from(u16::from_be_bytes([kind & 0x7f, major]));
-            self.wanted = session.sslv2_hello(side, place, length);
+            let length = u16::from_be_bytes([kind & 0x7f, major]);
+            self.wanted = session.sslv2_hello(side, place, length.into());
             session.content(side, place, &self.header[2..]);
             self.left = length.saturating_sub(3);
             self.mode = Mode::Records;
@@ -175,7 +175,7 @@ impl Reader {
         }
         self.mode = Mode::Records;
         self.found_before = true;
-        self.left = u32::from(length);
+        self.left = length;
         self.wanted = session.record(side, place, kind, length);
         if length == 0 {
             self.end(session, side, place);
@@ -195,7 +195,7 @@ impl Reader {
 
     /// Whether the segment begins with a record.
     fn seek(&mut self, session: &Session, side: Side, captured: &[u8], bytes: u32) -> bool {
-        self.searched += u64::from(bytes);
+        self.searched = self.searched.saturating_add(bytes);
         if !self.found_before && !session.any_tls() && self.searched > SEARCHED {
             self.mode = Mode::NotTls;
             return false;

@@ -6,14 +6,14 @@
 
 mod encrypted;
 
-use std::time::Duration;
-
 use super::exchanges::{Exchanges, Record};
-use super::handshake::Live;
+use super::handshake::{Live, Past};
 use super::hello;
 use super::messages::{self, Message};
 use crate::passive::Time;
+use crate::passive::flights::Flight;
 use crate::passive::observed::{self, AlertSeen, TlsSeen};
+use crate::passive::packed::Packed;
 use crate::passive::table::Side;
 use crate::timeline::{Handshake, SessionMechanism};
 
@@ -53,54 +53,16 @@ impl Now {
     }
 }
 
-/// Messages of a flight that are named.
-const NAMED: usize = 10;
-/// Flights of a handshake that are kept; with a HelloRetryRequest and a client certificate there are 6.
-const FLIGHTS: usize = 10;
-
-/// A flight of the handshake.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LiveFlight {
-    pub(crate) side: u8,
-    count: u8,
-    codes: [u8; NAMED],
-    pub(crate) bytes: u32,
-    pub(crate) start: Time,
-    pub(crate) end: Time,
-    /// When an acknowledgment of its end, without an answer in it, was at the tap.
-    pub(crate) acknowledged: Option<Time>,
-}
-
-impl LiveFlight {
-    /// One of which only the times matter.
-    pub(crate) const fn bare(side: Side, start: Time, end: Time) -> Self {
-        Self {
-            side: side as u8,
-            count: 0,
-            codes: [0; NAMED],
-            bytes: 0,
-            start,
-            end,
-            acknowledged: None,
-        }
-    }
-
-    pub(crate) fn codes(&self) -> &[u8] {
-        &self.codes[..usize::from(self.count)]
-    }
-}
-
 /// One TLS connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     now: [Now; 2],
     /// The side that sent a ClientHello, or to which a ServerHello was sent.
-    client: Option<Side>,
+    client: Option<u8>,
     live: Option<Box<Live>>,
-    seen: Option<Box<TlsSeen>>,
-    flights: Vec<LiveFlight>,
+    /// What is left of the handshake when it is over.
+    past: Packed<Past>,
     exchanges: Exchanges,
-    limit: usize,
     over: bool,
     tls13: bool,
     http2: bool,
@@ -127,10 +89,8 @@ impl Session {
             now: [now; 2],
             client: None,
             live: None,
-            seen: None,
-            flights: Vec::new(),
-            exchanges: Exchanges::default(),
-            limit,
+            past: Packed::default(),
+            exchanges: Exchanges::new(limit),
             over: false,
             tls13: false,
             http2: false,
@@ -140,8 +100,8 @@ impl Session {
     }
 
     /// The side that is the client, as the hellos say.
-    pub(crate) const fn client(&self) -> Option<Side> {
-        self.client
+    pub(crate) fn client(&self) -> Option<Side> {
+        self.client.map(Side::from)
     }
 
     /// The handshake is over, or there is none to follow.
@@ -151,7 +111,7 @@ impl Session {
 
     /// Any record of TLS was seen.
     pub(crate) const fn any_tls(&self) -> bool {
-        self.seen.is_some()
+        self.live.is_some() || self.over
     }
 
     /// Bytes held.
@@ -181,24 +141,30 @@ impl Session {
         self.records_lost
     }
 
-    pub(crate) fn flights(&self) -> &[LiveFlight] {
-        &self.flights
-    }
-
     /// What `side` sent up to `sent` is acknowledged, by a segment that carries nothing else.
     pub(crate) fn acknowledged(&mut self, side: Side, sent: Time, at: Time) {
-        if let Some(flight) = self.flights.last_mut()
-            && usize::from(flight.side) == side
-            && flight.end == sent
-        {
-            flight.acknowledged = Some(at);
+        self.change(|past| {
+            if let Some(flight) = past.flights.last_mut()
+                && flight.side() == side
+                && flight.end == sent
+            {
+                flight.acknowledged = Some(at);
+            }
+        });
+    }
+
+    /// Changes what is known of the handshake, which may be over.
+    fn change(&mut self, change: impl FnOnce(&mut Past)) {
+        match &mut self.live {
+            Some(live) => change(&mut live.past),
+            None if self.over => self.past.change(change),
+            None => {}
         }
     }
 
     /// A record begins; whether its payload is wanted.
     pub(crate) fn record(&mut self, side: Side, place: Place, kind: u8, length: u16) -> bool {
-        if self.seen.is_none() {
-            self.seen = Some(Box::default());
+        if !self.any_tls() {
             if kind == APPLICATION_DATA {
                 self.over = true;
             } else {
@@ -260,7 +226,7 @@ impl Session {
 
     /// The place of records in this direction is lost.
     pub(crate) fn records_lost(&mut self, side: Side, place: Place) {
-        self.records_lost |= self.seen.is_some();
+        self.records_lost |= self.any_tls();
         if let Some(live) = &mut self.live {
             live.lost[side] = true;
             self.with_messages(side, place, |assembler, found| assembler.lose(found));
@@ -296,13 +262,12 @@ impl Session {
     /// A ServerHello of SSL 2.0, whose messages are not followed.
     pub(crate) fn sslv2_answer(&mut self, side: Side) {
         const SSL_2_0: u16 = 0x0002;
-        if let Some(seen) = &mut self.seen
-            && self.client == Some(1 - side)
-        {
-            seen.server_hello = true;
-            seen.version = Some(SSL_2_0);
-            self.over = true;
-            self.live = None;
+        if self.any_tls() && self.client() == Some(1 - side) {
+            self.change(|past| {
+                past.seen.server_hello = true;
+                past.seen.version = Some(SSL_2_0);
+            });
+            self.leave();
         }
     }
 
@@ -333,63 +298,37 @@ impl Session {
     /// Counts the record that ends at `at` to a flight, and names what is in it.
     fn fly(&mut self, side: Side, at: Time, code: Option<u8>) {
         let now = self.now[side];
-        let bytes = u32::from(now.length) + 5;
-        match self.flights.last_mut() {
-            Some(flight) if usize::from(flight.side) == side => {
-                flight.bytes = flight.bytes.saturating_add(bytes);
-                flight.end = at;
-            }
-            last => {
-                let full = last.is_some() && self.flights.len() == FLIGHTS;
-                if full {
-                    return;
-                }
-                self.flights.push(LiveFlight {
-                    side: side as u8,
-                    count: 0,
-                    codes: [0; NAMED],
-                    bytes,
-                    start: now.start,
-                    end: at,
-                    acknowledged: None,
-                });
-            }
-        }
+        let flight = self.live.as_mut().and_then(|live| live.flight(side, now.start));
+        let Some(flight) = flight else { return };
+        flight.bytes = flight.bytes.saturating_add(u32::from(now.length) + 5);
+        flight.end = at;
         if let Some(code) = code {
-            self.name(side, code);
-        }
-    }
-
-    fn name(&mut self, side: Side, code: u8) {
-        if let Some(flight) = self.flights.last_mut()
-            && usize::from(flight.side) == side
-            && usize::from(flight.count) < NAMED
-        {
-            flight.codes[usize::from(flight.count)] = code;
-            flight.count += 1;
+            flight.name(code);
         }
     }
 
     /// A message in the clear is over. Its record is not, but counts as of the flight already.
     fn message(&mut self, side: Side, place: Place, message: &Message<'_>) {
         let code = self.read_message(side, place, message);
-        if self.flights.last().is_none_or(|flight| usize::from(flight.side) != side) {
+        let start = self.now[side].start;
+        let Some(live) = &mut self.live else { return };
+        let begins = !live.flies(side);
+        if let Some(flight) = live.flight(side, start) {
             // The record's bytes are counted at its end.
-            self.fly(side, place.at, None);
-            if let Some(flight) = self.flights.last_mut() {
-                flight.bytes = 0;
+            if begins {
+                flight.end = place.at;
             }
+            flight.name(code);
         }
-        self.name(side, code);
     }
 
     fn read_message(&mut self, side: Side, place: Place, message: &Message<'_>) -> u8 {
-        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else {
-            return message.kind;
-        };
+        let client = self.client();
+        let Some(live) = self.live.as_deref_mut() else { return message.kind };
+        let seen = &mut live.past.seen;
         match message.kind {
             messages::CLIENT_HELLO => {
-                self.client = Some(side);
+                self.client = Some(side as u8);
                 live.offer = if std::mem::take(&mut live.sslv2) {
                     hello::sslv2_hello(message.body, seen)
                 } else {
@@ -401,7 +340,7 @@ impl Session {
                 self.offered(offer);
             }
             messages::SERVER_HELLO => {
-                self.client = Some(1 - side);
+                self.client = Some(1 - side as u8);
                 let answer = hello::server_hello(message.body, seen);
                 self.malformed |= !answer.whole && !message.cut;
                 if seen.version.is_some() {
@@ -419,13 +358,13 @@ impl Session {
                 self.may_be_http2();
             }
             messages::OLD_HELLO_RETRY_REQUEST if live.server_hello.is_none() => {
-                self.client = Some(1 - side);
+                self.client = Some(1 - side as u8);
                 hello::old_retry(message.body, seen);
                 live.tls13 = Some(true);
                 self.tls13 = true;
                 self.retried();
             }
-            messages::CERTIFICATE if self.client == Some(1 - side) => {
+            messages::CERTIFICATE if client == Some(1 - side) => {
                 if !message.cut {
                     seen.certificates = message.certificates;
                 }
@@ -455,7 +394,7 @@ impl Session {
 
     /// What the ClientHello offers to take up again, as far as it can be told before the answer.
     fn offered(&mut self, offer: hello::ClientOffer) {
-        let Some(seen) = &mut self.seen else { return };
+        let Some(seen) = self.seen() else { return };
         let resumption = &mut seen.resumption;
         (resumption.offered, resumption.offered_size) = if offer.pre_shared_key {
             (Some(SessionMechanism::Psk), Some(offer.identities))
@@ -474,14 +413,14 @@ impl Session {
 
     /// HelloRetryRequest: early data is refused (RFC 8446 §4.2.10).
     fn retried(&mut self) {
-        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else { return };
+        let Some(live) = &mut self.live else { return };
         live.retry = true;
-        seen.hello_retry_request = true;
+        live.past.seen.hello_retry_request = true;
         self.early_data_refused();
     }
 
     fn early_data_refused(&mut self) {
-        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut()) {
+        if let Some(early) = self.seen().and_then(|seen| seen.early_data.as_mut()) {
             early.accepted = Some(false);
         }
         self.exchanges.rejected();
@@ -489,7 +428,8 @@ impl Session {
 
     /// The ServerHello of TLS 1.3 says how the handshake goes on.
     fn answered(&mut self, pre_shared_key: bool) {
-        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else { return };
+        let Some(live) = self.live.as_deref_mut() else { return };
+        let seen = &mut live.past.seen;
         let resumption = &mut seen.resumption;
         if pre_shared_key {
             resumption.accepted = Some(SessionMechanism::Psk);
@@ -506,8 +446,9 @@ impl Session {
 
     /// A full handshake of TLS up to 1.2.
     fn full(&mut self) {
-        let Some(seen) = &mut self.seen else { return };
-        if seen.handshake.is_none() && !self.tls13 {
+        let tls13 = self.tls13;
+        let Some(seen) = self.seen() else { return };
+        if seen.handshake.is_none() && !tls13 {
             seen.handshake = Some(Handshake::Full);
             seen.resumption.declined = seen.resumption.offered.is_some();
         }
@@ -516,7 +457,8 @@ impl Session {
     /// The server changes its cipher: in TLS up to 1.2, without a key exchange before, the session is
     /// taken up again (RFC 5246 §7.3 figure 2).
     fn abbreviated(&mut self) {
-        let (Some(live), Some(seen)) = (&mut self.live, &mut self.seen) else { return };
+        let Some(live) = self.live.as_deref_mut() else { return };
+        let seen = &mut live.past.seen;
         if live.full || seen.handshake.is_some() || live.server_hello.is_none() {
             return;
         }
@@ -536,9 +478,9 @@ impl Session {
 
     fn change_cipher_spec(&mut self, side: Side, at: Time) {
         self.fly(side, at, Some(messages::CHANGE_CIPHER_SPEC));
+        let server = self.client() == Some(1 - side);
         let Some(live) = &mut self.live else { return };
         live.changed[side] = true;
-        let server = self.client == Some(1 - side);
         if server && live.tls13 == Some(false) && !live.lost[side] {
             self.abbreviated();
         }
@@ -556,12 +498,23 @@ impl Session {
 
     /// The handshake is over: with both Finished messages, or given up.
     fn finish(&mut self, complete: bool) {
-        self.over = true;
-        self.live = None;
-        self.flights.shrink_to_fit();
-        if let Some(seen) = &mut self.seen {
+        if let Some(seen) = self.seen() {
             seen.complete = complete;
         }
+        self.leave();
+    }
+
+    /// There is nothing more to follow of the handshake.
+    fn leave(&mut self) {
+        self.over = true;
+        if let Some(live) = self.live.take() {
+            self.past = Packed::of(&live.past);
+        }
+    }
+
+    /// What is known so far, while the handshake goes on.
+    fn seen(&mut self) -> Option<&mut TlsSeen> {
+        self.live.as_mut().map(|live| &mut live.past.seen)
     }
 
     fn alert(&mut self, side: Side, at: Time) {
@@ -572,17 +525,17 @@ impl Session {
             ([_, description], 2) if clear => Some(description),
             _ => None,
         };
-        if let Some(seen) = &mut self.seen
-            && seen.alert.is_none()
-            && description != Some(CLOSE_NOTIFY)
-        {
-            let by_client = self.client == Some(side);
-            seen.alert = Some(AlertSeen { by_client, description, at });
+        if description != Some(CLOSE_NOTIFY) {
+            let by_client = self.client() == Some(side);
+            self.change(|past| {
+                past.seen.alert.get_or_insert(AlertSeen { by_client, description, at });
+            });
         }
     }
 
     fn may_be_http2(&mut self) {
-        let Some(seen) = &self.seen else { return };
+        let Some(live) = &self.live else { return };
+        let seen = &live.past.seen;
         let offered = seen.alpn_offered.as_deref().unwrap_or_default();
         self.http2 = match &seen.alpn {
             Some(chosen) => &**chosen == "h2",
@@ -590,39 +543,34 @@ impl Session {
         };
     }
 
-    /// The connection is over: what is under way is read as far as it came.
-    pub(crate) fn end(&mut self, place: Place) -> Option<Box<TlsSeen>> {
+    /// The connection is over: what is under way is read as far as it came. Nothing where there was no TLS.
+    pub(crate) fn end(&mut self, place: Place) -> Option<(TlsSeen, Vec<Flight>)> {
         for side in [0, 1] {
             self.with_messages(side, place, |assembler, found| assembler.lose(found));
         }
         if self.live.as_ref().is_some_and(|live| !live.odd.is_empty())
-            && let Some(client) = self.client
+            && let Some(client) = self.client()
         {
             self.settle_odd(1 - client);
         }
-        self.exchanges.close(self.limit);
-        let mut seen = self.seen.take()?;
-        if let Some(client) = self.client {
-            let server = 1 - client;
-            let first = self.flights.iter().find(|flight| usize::from(flight.side) == server);
+        self.exchanges.close();
+        let Past { mut seen, flights } = match self.live.take() {
+            Some(live) => live.past,
+            None => self.over.then(|| self.past.value())?,
+        };
+        if let Some(client) = self.client() {
+            let first = flights.iter().find(|flight| flight.side() != client);
             seen.server_flight_bytes = first.map(|flight| u64::from(flight.bytes));
         }
         seen.tickets_inferred = (self.tls13 && seen.complete).then_some(self.exchanges.tickets);
         if !self.tls13 && seen.complete {
             seen.tickets.get_or_insert(0);
         }
-        Some(seen)
+        Some((seen, flights))
     }
 
     /// The exchanges, which are counted only behind a `complete` handshake.
     pub(crate) fn exchanges(&self, complete: bool) -> observed::Exchanges {
-        let exchanges = &self.exchanges;
-        observed::Exchanges {
-            count: complete.then_some(exchanges.count),
-            answered: exchanges.answered,
-            time: Duration::from_nanos(u64::try_from(exchanges.time_ns).unwrap_or(0)),
-            first: exchanges.kept(),
-            approximate: self.http2 || self.records_lost,
-        }
+        self.exchanges.seen(complete, self.http2 || self.records_lost)
     }
 }

@@ -12,8 +12,8 @@ use crate::passive::tls::messages;
 
 impl Session {
     pub(super) fn application_data(&mut self, side: Side, record: &Record) {
-        let client = self.client == Some(side);
-        let (Some(live), Some(seen)) = (&mut self.live, &self.seen) else { return };
+        let client = self.client() == Some(side);
+        let Some(live) = &mut self.live else { return };
         match live.tls13 {
             Some(false) => {
                 // False start (RFC 7918): the client does not wait for the server's Finished.
@@ -33,7 +33,7 @@ impl Session {
                 }
             }
             Some(true) => {
-                let length = finished_length(seen.cipher_suite);
+                let length = finished_length(live.past.seen.cipher_suite);
                 live.server_records += 1;
                 if live.server_finished {
                     let early = live.early_bytes > 0 && self.exchanges.under_way();
@@ -65,23 +65,26 @@ impl Session {
         let first = live.early_bytes == 0;
         live.early_bytes += u64::from(record.length) + 5;
         let bytes = live.early_bytes;
-        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut()) {
+        if first
+            && live.flies(side)
+            && let Some(flight) = live.past.flights.last_mut()
+        {
+            flight.name(messages::EARLY_DATA);
+        }
+        let early = &mut live.past.seen.early_data;
+        if let Some(early) = early {
             early.bytes = bytes;
         }
-        if first {
-            self.name(side, messages::EARLY_DATA);
-        }
-        let refused = self.seen.as_ref().and_then(|s| s.early_data).and_then(|e| e.accepted);
-        if refused != Some(false) {
+        if early.and_then(|early| early.accepted) != Some(false) {
             let kind = Kind13::of(self.http2);
-            self.exchanges.request(record, kind, self.limit);
+            self.exchanges.request(record, kind);
         }
     }
 
     /// The client's records behind the server's flight, up to its Finished.
     fn client_flight(&mut self, side: Side, record: &Record) {
-        let suite = self.seen.as_ref().and_then(|seen| seen.cipher_suite);
         let Some(live) = &mut self.live else { return };
+        let suite = live.past.seen.cipher_suite;
         if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
             live.end_of_early_data = true;
             self.fly(side, record.end, Some(messages::END_OF_EARLY_DATA));
@@ -107,7 +110,7 @@ impl Session {
     pub(super) fn settle_odd(&mut self, server: Side) {
         let odd = self.live.as_mut().map(|live| std::mem::take(&mut live.odd)).unwrap_or_default();
         self.finish_tls13();
-        let client = self.client.unwrap_or(1 - server);
+        let client = self.client().unwrap_or(1 - server);
         for record in odd.iter().skip(1) {
             self.data(client, record);
         }
@@ -118,7 +121,7 @@ impl Session {
         live.finished = [true; 2];
         let sent = live.early_bytes > 0;
         let ended = live.end_of_early_data;
-        if let Some(early) = self.seen.as_mut().and_then(|seen| seen.early_data.as_mut())
+        if let Some(early) = &mut live.past.seen.early_data
             && early.accepted.is_none()
             && sent
         {
@@ -133,8 +136,8 @@ impl Session {
 
     pub(super) fn data(&mut self, side: Side, record: &Record) {
         let kind = self.kind();
-        match self.client {
-            Some(client) if client == side => self.exchanges.request(record, kind, self.limit),
+        match self.client() {
+            Some(client) if client == side => self.exchanges.request(record, kind),
             Some(_) => self.exchanges.response(record, kind),
             None => {}
         }

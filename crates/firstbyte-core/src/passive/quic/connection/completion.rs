@@ -1,0 +1,146 @@
+//! How a handshake comes to its end, told by the sizes and directions of packets that stay closed.
+//!
+//! In: what each datagram has in it. Out: flights, round trips, the limit before validation, early data; and
+//! when the client's Finished was at the tap. What is inferred is said to be in `docs/wire.md`.
+
+use super::{Connection, Contents};
+use crate::passive::Time;
+use crate::passive::packed::Packed;
+use crate::passive::quic::facts::Past;
+use crate::passive::quic::flights::{self, Message};
+use crate::passive::table::Side;
+
+/// Length field of a Handshake packet that carries more than an acknowledgment: the shortest Finished is
+/// 36 bytes, its frame's header 3, packet number 1, tag 16.
+const HANDSHAKE_DATA: u32 = 52;
+/// Clients pad datagrams with Initials to this (RFC 9000 §14.1).
+pub(super) const PADDED: u32 = 1200;
+/// Frames of 1-RTT that a server sends before the client's Finished, beyond which they answer early data.
+const EARLY_ANSWER: u32 = 200;
+
+impl Connection {
+    /// Counts what the server may send before it knows that the client is where it says.
+    pub(super) fn unvalidated(&mut self, side: Side, at: Time, bytes: u32) {
+        let client = self.client();
+        let Some(live) = self.live.as_mut().filter(|live| !live.validated) else { return };
+        if client == Some(side) && live.reply.is_none() && live.server_flight > 0 {
+            live.reply = Some((at, live.unvalidated));
+        }
+        live.unvalidated[side] += u64::from(bytes);
+    }
+
+    /// A datagram of `bytes` with `contents` has passed.
+    pub(super) fn handshake(&mut self, at: Time, side: Side, bytes: u32, contents: Contents) {
+        let Some(client) = self.client() else { return };
+        if side != client {
+            self.server_handshake(at, side, bytes, contents);
+            return;
+        }
+        if self.finished.is_some() {
+            return;
+        }
+        let Some(live) = &mut self.live else { return };
+        if contents.handshake.is_some() && !live.validated {
+            live.validated = true;
+            let limit = live.reply.map_or(live.unvalidated[client], |(_, sent)| sent[client]);
+            // What the server had sent by then; the datagram that validates does not count.
+            live.past.unvalidated_bytes = Some(live.unvalidated[1 - client]);
+            live.past.unvalidated_limit = Some(3 * limit.max(1));
+        }
+        let padded = contents.initial && contents.handshake_last && bytes >= PADDED;
+        let data = contents.handshake.is_some_and(|length| length >= HANDSHAKE_DATA);
+        let finished = if data && padded {
+            // It may be padding around an acknowledgment.
+            live.perhaps_finished.get_or_insert(at);
+            None
+        } else if data {
+            Some(at)
+        } else if contents.one_rtt {
+            // Its Finished comes before; where it was under padding, that was when.
+            Some(live.perhaps_finished.unwrap_or(at))
+        } else {
+            None
+        };
+        let Some(finished) = finished else { return };
+        // It answers the end of the server's flight; where that took longer than a round trip, its end
+        // may have been sent again.
+        let answered = live.past.flights.last().filter(|flight| flight.side() != side).copied();
+        flights::add(&mut live.past.flights, side, finished, bytes, Some(Message::Finished));
+        if let Some(flight) = answered
+            && self.least[side]
+                .is_none_or(|least| flight.end.signed_since(flight.start) < least.ns())
+        {
+            self.round_trip(side, finished, Some(flight.end));
+        }
+        self.finish(at);
+    }
+
+    fn server_handshake(&mut self, at: Time, side: Side, bytes: u32, contents: Contents) {
+        if self.finished.is_some() {
+            self.confirm(at, side, contents);
+            return;
+        }
+        let Some(live) = &mut self.live else { return };
+        if contents.handshake.is_none_or(|length| length < HANDSHAKE_DATA) {
+            return;
+        }
+        let past = &mut live.past;
+        if let Some((reply, sent)) = live.reply.take()
+            && let Some(ended) = flights::end_of(&past.flights, side)
+            && sent[side] + u64::from(bytes) > 3 * sent[1 - side]
+            && self.least[side]
+                .map(|least| least.ns())
+                .is_none_or(|least| at.signed_since(reply) >= least - least / 8)
+            && past.limit_stall.is_none()
+        {
+            past.limit_stall = Some(at.since(ended));
+            flights::add(&mut past.flights, 1 - side, reply, 0, Some(Message::Acknowledgment));
+        }
+        live.server_handshake = true;
+        live.perhaps_finished = None;
+        flights::add(&mut past.flights, side, at, bytes, Some(Message::Encrypted));
+    }
+
+    /// The client's Finished was seen, or is behind.
+    fn finish(&mut self, at: Time) {
+        self.finished = Some(at);
+        let (Some(mut live), Some(client)) = (self.live.take(), self.client()) else { return };
+        self.complete = live.server_handshake;
+        live.settle(client, self.early_bytes);
+        if let Some(seen) = &mut live.past.seen {
+            seen.complete = self.complete;
+            if seen.early_data.is_some_and(|early| early.accepted == Some(false)) {
+                self.exchanges.rejected();
+            }
+        }
+        self.past = Packed::of(&live.past);
+    }
+
+    /// The server's first datagram after the client's Finished.
+    fn confirm(&mut self, at: Time, side: Side, contents: Contents) {
+        if std::mem::replace(&mut self.confirmed, true) {
+            return;
+        }
+        let Some(ns) = self.finished.map(|finished| at.signed_since(finished)) else { return };
+        // What the server sends of its own accord may have been on its way already.
+        let on_its_way = contents.handshake.is_none()
+            && (self.early_bytes > 0 || self.early_answer > 0)
+            && self.initial[side].is_none_or(|first| ns < first.ns() / 2);
+        if ns >= 0 && !on_its_way {
+            self.round_trip(side, at, self.finished);
+        }
+    }
+
+    /// A server that answers before the client's Finished has read the early data.
+    pub(super) fn infer_early_data(&self, past: &mut Past) {
+        if let Some(seen) = &mut past.seen
+            && let Some(early) = &mut seen.early_data
+            && early.bytes > 0
+            && early.accepted.is_none()
+            && seen.resumption.accepted.is_some()
+            && self.early_answer >= EARLY_ANSWER
+        {
+            (early.accepted, early.inferred) = (Some(true), true);
+        }
+    }
+}
