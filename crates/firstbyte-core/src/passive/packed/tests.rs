@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::option::of;
 use proptest::prelude::*;
 
-use super::{Pack, Packed, PackedList};
+use super::{Packed, PackedList};
 use crate::passive::Time;
 use crate::passive::flights::Flight;
 use crate::passive::observed::{
@@ -163,6 +163,4 @@ fn an_exchange_takes_about_twenty_bytes() {
         });
     }
     assert!(packed.0.len() < 8 * 22, "{packed:?}");
-    fn is_pack<T: Pack>(_: &PackedList<T>) {}
-    is_pack(&packed);
 }
