@@ -1,27 +1,29 @@
 //! The passive half as one machine: frames in, connections out.
 
 use super::filter::Filter;
-use super::fragments::Fragments;
-use super::layers::{self, Packet, Transport, Unread};
+use super::intake::Intake;
 use super::losses::Losses;
+use super::numbers::{Happened, Numbers, Output};
+use super::part::{Part, Rest};
 use super::pcap::Frame;
-use super::quic::{self, Datagram};
-use super::tcp;
 use super::{Hygiene, Observed, Time};
 
 /// Upper limits of what is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Connections at once, of TCP and of QUIC each.
     pub connections: usize,
     /// Of these, TCP connections that did not get beyond the SYN exchange.
     pub half_open: usize,
     /// Silence after which a connection is given up, nanoseconds.
     pub idle_ns: i64,
-    /// Bytes held for segments out of order and messages that are not whole yet, all together.
+    /// Bytes held for segments out of order and messages that are not whole yet, of TCP and of QUIC each.
     pub held_bytes: usize,
     /// Exchanges of a connection that are kept one by one.
     pub exchanges: usize,
+    /// Parts that flows of TCP are divided among, by addresses and ports. Each has its share of the limits
+    /// above; nothing else depends on how many there are, and nothing on how many threads follow them.
+    pub parts: usize,
     /// Seed of the hashes; to be chosen at random where packets may be hostile.
     pub seed: u64,
 }
@@ -34,126 +36,114 @@ impl Default for Limits {
             idle_ns: 300_000_000_000,
             held_bytes: 32 << 20,
             exchanges: 8,
+            parts: 8,
             seed: 0x5851_f42d_4c95_7f2d,
         }
-    }
-}
-
-/// Where results go.
-pub struct Output<'a> {
-    pub(super) hygiene: &'a mut Hygiene,
-    pub(super) numbers: &'a mut u64,
-    losses: &'a Losses,
-    emit: &'a mut dyn FnMut(Observed),
-}
-
-impl Output<'_> {
-    /// What was cleared up so far, to be added to.
-    pub const fn hygiene(&mut self) -> &mut Hygiene {
-        self.hygiene
-    }
-
-    /// The number of a connection whose first packet is here.
-    pub const fn number(&mut self) -> u64 {
-        *self.numbers += 1;
-        *self.numbers
-    }
-
-    /// Gives out a connection.
-    pub fn emit(&mut self, mut observed: Observed) {
-        self.losses.mark(&mut observed);
-        (self.emit)(observed);
     }
 }
 
 /// Follows the connections of a capture.
 #[derive(Debug)]
 pub struct Analyzer {
-    hygiene: Hygiene,
-    numbers: u64,
-    filter: Filter,
+    intake: Intake,
+    parts: Vec<Part>,
+    numbers: Numbers,
     losses: Losses,
-    fragments: Fragments,
-    tcp: tcp::Connections,
-    quic: quic::Connections,
-    last: Option<Time>,
-    /// The connection that the last frame belongs to.
+    happened: Happened,
+    whole: Vec<u8>,
+    /// The frame with which the connection of the last frame began.
     latest: Option<u64>,
 }
 
-/// Frames this much older than the one before were reordered; older ones say that the clock was set.
-const REORDERED_NS: i64 = 1_000_000_000;
+/// An analyzer taken apart, so that several threads can follow one capture. Intake sees the frames in their
+/// order; each part sees its packets in theirs; the ledger is told what happened in so many frames only when
+/// all parts are through them. What comes out is the same as from [`Analyzer::frame`].
+#[derive(Debug)]
+pub struct Split<'a> {
+    /// Frames to packets.
+    pub intake: &'a mut Intake,
+    /// Packets to what happens to connections, by [`Arrival::part`](super::Arrival::part).
+    pub parts: &'a mut [Part],
+    /// What happened to numbered connections.
+    pub ledger: Ledger<'a>,
+}
+
+/// Gives out connections in the order of the capture.
+#[derive(Debug)]
+pub struct Ledger<'a> {
+    numbers: &'a mut Numbers,
+    losses: &'a Losses,
+}
+
+impl Ledger<'_> {
+    /// Gives out what was over within some frames: those that follow the last call's.
+    pub fn settle(&mut self, happened: &mut Happened, emit: &mut dyn FnMut(Observed)) {
+        let losses = self.losses;
+        self.numbers.settle(happened, &mut |mut observed| {
+            losses.mark(&mut observed);
+            emit(observed);
+        });
+    }
+}
 
 impl Analyzer {
     /// Nothing seen yet.
     pub fn new(limits: Limits) -> Self {
         Self {
-            hygiene: Hygiene::default(),
-            numbers: 0,
-            filter: Filter::default(),
+            intake: Intake::new(limits),
+            parts: Part::all(limits),
+            numbers: Numbers::new(limits.seed),
             losses: Losses::default(),
-            fragments: Fragments::default(),
-            tcp: tcp::Connections::new(limits),
-            quic: quic::Connections::new(limits),
-            last: None,
+            happened: Happened::default(),
+            whole: Vec::new(),
             latest: None,
         }
     }
 
     /// Looks at what passes `filter`, and at nothing else.
     #[must_use]
-    pub fn with_filter(self, filter: Filter) -> Self {
-        Self { filter, ..self }
+    pub fn with_filter(mut self, filter: Filter) -> Self {
+        self.intake.set_filter(filter);
+        self
     }
 
     /// What was removed and what could not be read, so far.
     pub const fn hygiene(&self) -> &Hygiene {
-        &self.hygiene
+        self.intake.hygiene()
     }
 
     /// Connections that are under way.
     pub fn live(&self) -> usize {
-        self.tcp.live() + self.quic.live()
+        self.parts.iter().map(Part::live).sum()
     }
 
     /// Connections seen so far, those that are not given out among them.
     pub const fn connections(&self) -> u64 {
-        self.numbers
+        self.numbers.count()
     }
 
     /// The number of the connection that the last frame belongs to, as far as it is known: a fragment
     /// belongs to none until the last piece of its datagram is there.
-    pub const fn latest(&self) -> Option<u64> {
-        self.latest
+    pub fn latest(&self) -> Option<u64> {
+        self.numbers.of(self.latest?)
     }
 
     /// The next frame; `emit` is given every connection that ends with it.
     pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(Observed)) {
         self.latest = None;
-        if !self.filter.passes(frame.link, frame.captured, frame.wire_bytes) {
-            return;
-        }
-        let hygiene = &mut self.hygiene;
-        hygiene.frames += 1;
-        hygiene.wire_bytes += u64::from(frame.wire_bytes);
-        let at = match frame.at {
-            Some(at) => at,
-            None => {
-                hygiene.untimed += 1;
-                self.last.unwrap_or_default()
-            }
-        };
-        self.clock(at);
-        match layers::packet(frame.link, frame.captured, frame.wire_bytes) {
-            Ok(packet) => self.packet(at, &packet, emit),
-            Err(unread) => self.unread(at, &unread, emit),
+        let Some(arrival) = self.intake.frame(frame, &mut self.whole) else { return };
+        let Some(part) = self.parts.get_mut(arrival.part) else { return };
+        part.packet(&arrival, &mut self.happened, self.intake.hygiene_mut());
+        self.latest = part.latest();
+        if !self.happened.is_empty() {
+            self.settle(emit);
         }
     }
 
     /// Between these times so many frames were dropped by who captures, perhaps none: connections that
     /// were under way are marked when they are given out.
     pub fn dropped(&mut self, frames: u64, from: Time, to: Time) {
-        *self.hygiene.dropped.get_or_insert(0) += frames;
+        *self.intake.hygiene_mut().dropped.get_or_insert(0) += frames;
         if frames > 0 {
             self.losses.add(from, to);
         }
@@ -161,80 +151,39 @@ impl Analyzer {
 
     /// Nothing older than `to` will come: gives out what has been silent for so long that it is over.
     pub fn advance(&mut self, to: Time, emit: &mut dyn FnMut(Observed)) {
-        let (hygiene, numbers, losses) = (&mut self.hygiene, &mut self.numbers, &self.losses);
-        let mut out = Output { hygiene, numbers, losses, emit };
-        self.tcp.advance(to, &mut out);
-        self.quic.advance(to, &mut out);
+        let hygiene = self.intake.hygiene_mut();
+        let frame = hygiene.frames;
+        let mut out = Output { hygiene, frame, happened: &mut self.happened };
+        self.parts.iter_mut().for_each(|part| part.advance(to, &mut out));
+        self.settle(emit);
     }
 
-    /// The capture is over: gives out all that is under way.
+    /// The capture is over: gives out all that is under way, in the order in which it began.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Observed)) {
-        let (hygiene, numbers, losses) = (&mut self.hygiene, &mut self.numbers, &self.losses);
-        let mut out = Output { hygiene, numbers, losses, emit };
-        self.tcp.finish(&mut out);
-        self.quic.finish(&mut out);
-    }
-
-    fn clock(&mut self, at: Time) {
-        if let Some(last) = self.last {
-            let since = at.signed_since(last);
-            if since < -REORDERED_NS {
-                self.hygiene.clock_steps += 1;
-            } else if since < 0 {
-                self.hygiene.out_of_order_times += 1;
-            }
-        }
-        self.last = Some(at);
-        self.hygiene.span = Some(match self.hygiene.span {
-            Some((first, last)) => (first.min(at), last.max(at)),
-            None => (at, at),
-        });
-    }
-
-    fn packet(&mut self, at: Time, packet: &Packet<'_>, emit: &mut dyn FnMut(Observed)) {
-        let (hygiene, numbers, losses) = (&mut self.hygiene, &mut self.numbers, &self.losses);
-        match packet.transport {
-            Transport::Tcp(segment) => {
-                hygiene.tcp_packets += 1;
-                if (segment.payload.captured.len() as u64) < u64::from(segment.payload.bytes) {
-                    hygiene.cut_payloads += 1;
-                }
-                let mut out = Output { hygiene, numbers, losses, emit };
-                self.tcp.segment(at, packet, &segment, &mut out);
-                self.latest = self.tcp.latest();
-            }
-            Transport::Udp(payload) => {
-                hygiene.udp_packets += 1;
-                if (payload.captured.len() as u64) < u64::from(payload.bytes) {
-                    hygiene.cut_payloads += 1;
-                }
-                let (source, destination) = (packet.source, packet.destination);
-                let mut out = Output { hygiene, numbers, losses, emit };
-                self.quic.datagram(&Datagram { at, source, destination, payload }, &mut out);
-                self.latest = self.quic.latest();
-            }
-        }
-    }
-
-    fn unread(&mut self, at: Time, unread: &Unread<'_>, emit: &mut dyn FnMut(Observed)) {
-        let count = match unread {
-            Unread::Fragment(fragment) => {
-                self.hygiene.fragments += 1;
-                if let Some(whole) = self.fragments.add(at, fragment) {
-                    self.hygiene.reassembled += 1;
-                    match layers::reassembled(fragment, &whole) {
-                        Ok(packet) => self.packet(at, &packet, emit),
-                        Err(_) => self.hygiene.other_transports += 1,
-                    }
-                }
-                return;
-            }
-            Unread::NotIp => &mut self.hygiene.not_ip,
-            Unread::OtherTransport => &mut self.hygiene.other_transports,
-            Unread::Cut => &mut self.hygiene.cut_headers,
-            Unread::Malformed => &mut self.hygiene.malformed,
-            Unread::UnknownLink(_) => &mut self.hygiene.unknown_links,
+        let mut rests: Vec<Rest> = self.parts.iter_mut().map(Part::rest).collect();
+        let next = |rests: &mut Vec<Rest>| {
+            let first = rests.iter_mut().filter(|rest| rest.number().is_some());
+            first.min_by_key(|rest| rest.number())?.next()
         };
-        *count += 1;
+        while let Some(mut observed) = next(&mut rests) {
+            self.losses.mark(&mut observed);
+            self.numbers.emit(observed, emit);
+        }
+    }
+
+    /// Taken apart, for as long as the parts are followed by several threads.
+    pub fn split(&mut self) -> Split<'_> {
+        let ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses };
+        Split { intake: &mut self.intake, parts: &mut self.parts, ledger }
+    }
+
+    /// Adds what was counted while it was taken apart.
+    pub fn count(&mut self, hygiene: &Hygiene) {
+        self.intake.hygiene_mut().add(hygiene);
+    }
+
+    fn settle(&mut self, emit: &mut dyn FnMut(Observed)) {
+        Ledger { numbers: &mut self.numbers, losses: &self.losses }
+            .settle(&mut self.happened, emit);
     }
 }

@@ -125,3 +125,62 @@ pub struct Hygiene {
     /// Segments out of order that could not be held.
     pub held_overflow: u64,
 }
+
+impl Hygiene {
+    /// Adds what was counted elsewhere in the same capture.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            frames,
+            wire_bytes,
+            dropped,
+            span,
+            tcp_packets,
+            udp_packets,
+            not_ip,
+            other_transports,
+            malformed,
+            cut_headers,
+            cut_payloads,
+            unknown_links,
+            untimed,
+            fragments,
+            reassembled,
+            duplicates,
+            out_of_order_times,
+            clock_steps,
+            port_reuses,
+            evicted,
+            half_open_evicted,
+            idle,
+            held_overflow,
+        } = *other;
+        self.frames += frames;
+        self.wire_bytes += wire_bytes;
+        if let Some(dropped) = dropped {
+            *self.dropped.get_or_insert(0) += dropped;
+        }
+        self.span = match (self.span, span) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, other) => one.or(other),
+        };
+        self.tcp_packets += tcp_packets;
+        self.udp_packets += udp_packets;
+        self.not_ip += not_ip;
+        self.other_transports += other_transports;
+        self.malformed += malformed;
+        self.cut_headers += cut_headers;
+        self.cut_payloads += cut_payloads;
+        self.unknown_links += unknown_links;
+        self.untimed += untimed;
+        self.fragments += fragments;
+        self.reassembled += reassembled;
+        self.duplicates += duplicates;
+        self.out_of_order_times += out_of_order_times;
+        self.clock_steps += clock_steps;
+        self.port_reuses += port_reuses;
+        self.evicted += evicted;
+        self.half_open_evicted += half_open_evicted;
+        self.idle += idle;
+        self.held_overflow += held_overflow;
+    }
+}

@@ -1,8 +1,8 @@
 //! Packets to connections: what a capture shows of TLS over TCP, and of QUIC, without decrypting.
 //!
 //! In: frames with the capture's times ([`pcap`] reads them out of files). Out: one [`Observed`] per
-//! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`layers`] →
-//! `tcp` → `tls` → `timing`, or [`layers`] → [`quic`]. Memory is bounded whatever the packets say; nothing
+//! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`Intake`] ([`layers`]) →
+//! [`Part`] (`tcp` → `tls` → `timing`, or [`quic`]) → numbers. Memory is bounded whatever the packets say; nothing
 //! here reads a clock, guesses roles from ports, or panics over bytes.
 
 mod analyzer;
@@ -13,12 +13,15 @@ pub mod filter;
 mod flights;
 mod fragments;
 pub mod groups;
+mod intake;
 pub mod layers;
 mod losses;
 pub mod model;
 pub mod names;
+mod numbers;
 mod observed;
 mod packed;
+mod part;
 pub mod pcap;
 pub mod quic;
 pub mod sampled;
@@ -28,13 +31,16 @@ mod time;
 mod timing;
 mod tls;
 
-pub use analyzer::{Analyzer, Limits, Output};
+pub use analyzer::{Analyzer, Ledger, Limits, Split};
 pub use doubts::{Doubts, Hygiene};
+pub use intake::{Arrival, Intake};
+pub use numbers::Happened;
 pub use observed::{
     AlertSeen, Carrier, CertificateKey, CertificatesSeen, EarlyDataSeen, Ending, Exchange,
     Exchanges, FlightSeen, HandshakeTime, Message, Observed, QuicPackets, QuicSeen, Resumption,
     Roles, RoundTrips, TlsSeen, Traffic,
 };
+pub use part::Part;
 pub use time::Time;
 
 #[cfg(test)]

@@ -87,7 +87,11 @@ fn read(
 }
 
 /// Bytes that are in the buffer, and why no more came.
-fn fill(source: &mut impl Read, whole: bool, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
+pub(super) fn fill(
+    source: &mut impl Read,
+    whole: bool,
+    buffer: &mut [u8],
+) -> (usize, Option<io::Error>) {
     let mut length = 0;
     while length < buffer.len() {
         match source.read(&mut buffer[length..]) {

@@ -2,17 +2,20 @@
 //!
 //! In: paths (`-` is standard input), plain or packed by gzip or zstd; what a file is, its first bytes
 //! say. Out: what [`Analyzer`] makes of the frames, in the files' order. The parsing is the core's; here
-//! are files and buffers. One thread reads and unpacks, the caller's analyses. A file that ends or breaks in the middle is read up to there, and that is told.
+//! are files and buffers. One thread reads and unpacks while the caller's analyses, or several do both
+//! (`parallel`). A file that ends or breaks in the middle is read up to there, and that is told.
 
 mod ahead;
+mod parallel;
 pub mod write;
 
 pub mod live;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use firstbyte_core::passive::pcap::{CaptureError, Frame, Read, Reader};
 use firstbyte_core::passive::{Analyzer, Observed};
@@ -96,7 +99,16 @@ fn reason(error: &io::Error) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Hands all frames of the file at `path` to `analyzer`, and what it gives out to `emit`.
+/// Threads that [`read`] follows a capture on.
+pub fn threads() -> usize {
+    thread::available_parallelism().map_or(1, |available| available.get().min(MOST_THREADS))
+}
+
+/// More threads would have nothing to do: there are so many parts that flows are divided among.
+pub const MOST_THREADS: usize = 8;
+
+/// Hands all frames of the file at `path` to `analyzer`, and what it gives out to `emit`, on all processors that
+/// there are for this process.
 ///
 /// # Errors
 /// The file cannot be opened or read, or is no capture.
@@ -105,7 +117,24 @@ pub fn read(
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(Observed),
 ) -> Result<Ended, CaptureFileError> {
-    for_each(path, &mut |frame| analyzer.frame(frame, emit))
+    read_on(threads(), path, analyzer, emit)
+}
+
+/// The same on so many threads. What is given out, and in which order, does not depend on their number.
+///
+/// # Errors
+/// The file cannot be opened or read, or is no capture.
+pub fn read_on(
+    threads: usize,
+    path: &Path,
+    analyzer: &mut Analyzer,
+    emit: &mut dyn FnMut(Observed),
+) -> Result<Ended, CaptureFileError> {
+    let source = Source::open(path)?;
+    if threads < 2 {
+        return each_of(path, source, &mut |frame| analyzer.frame(frame, emit));
+    }
+    parallel::read(path, source, threads.min(MOST_THREADS), analyzer, emit)
 }
 
 /// Hands all frames of the file at `path` to `each`.
@@ -113,49 +142,106 @@ pub fn read(
 /// # Errors
 /// The file cannot be opened or read, or is no capture.
 pub fn for_each(path: &Path, each: &mut impl FnMut(&Frame<'_>)) -> Result<Ended, CaptureFileError> {
-    let open = |error| CaptureFileError::Open { path: path.to_owned(), error };
-    if path == Path::new("-") {
-        return unpacked(path, io::stdin(), each);
-    }
-    let file = File::open(path).map_err(open)?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
-    }
-    unpacked(path, file, each)
+    each_of(path, Source::open(path)?, each)
 }
 
-/// Unpacks what is packed, as its first bytes say.
-fn unpacked(
+/// Where a capture's bytes come from.
+enum Source {
+    /// A plain file: they can be read from any place of it.
+    File(File),
+    /// They come one after another. Whether it is worth waiting for many at once: not for who writes into a
+    /// pipe slowly.
+    Stream(Box<dyn io::Read + Send>, bool),
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self, CaptureFileError> {
+        let open = |error| CaptureFileError::Open { path: path.to_owned(), error };
+        if path == Path::new("-") {
+            return Self::unpacked(path, Box::new(io::stdin()));
+        }
+        let mut file = File::open(path).map_err(open)?;
+        let metadata = file.metadata().map_err(open)?;
+        if metadata.is_dir() {
+            return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        if !metadata.is_file() {
+            return Self::unpacked(path, Box::new(file));
+        }
+        let read = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
+        let packed = Packed::of(&begin(&mut file).map_err(read)?);
+        file.rewind().map_err(read)?;
+        match packed {
+            None => Ok(Self::File(file)),
+            Some(_) => Self::unpacked(path, Box::new(file)),
+        }
+    }
+
+    /// Unpacks what is packed, as its first bytes say.
+    fn unpacked(
+        path: &Path,
+        mut source: Box<dyn io::Read + Send>,
+    ) -> Result<Self, CaptureFileError> {
+        let read = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
+        let magic = begin(&mut source).map_err(read)?;
+        let packed = Packed::of(&magic);
+        let whole = io::Cursor::new(magic).chain(source);
+        Ok(match packed {
+            Some(Packed::Gzip) => {
+                Self::Stream(Box::new(flate2::read::MultiGzDecoder::new(whole)), true)
+            }
+            Some(Packed::Zstd) => {
+                Self::Stream(Box::new(zstd::Decoder::new(whole).map_err(read)?), true)
+            }
+            None => Self::Stream(Box::new(whole), false),
+        })
+    }
+}
+
+/// How a file is packed.
+#[derive(Clone, Copy)]
+enum Packed {
+    Gzip,
+    Zstd,
+}
+
+impl Packed {
+    /// What the first bytes say.
+    const fn of(begin: &[u8]) -> Option<Self> {
+        match begin {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// The first bytes, by which files are known.
+fn begin(source: &mut impl io::Read) -> io::Result<Vec<u8>> {
+    let mut magic = Vec::with_capacity(4);
+    source.by_ref().take(4).read_to_end(&mut magic)?;
+    Ok(magic)
+}
+
+fn each_of(
     path: &Path,
-    mut source: impl io::Read + Send + 'static,
+    source: Source,
     each: &mut impl FnMut(&Frame<'_>),
 ) -> Result<Ended, CaptureFileError> {
-    const GZIP: [u8; 2] = [0x1f, 0x8b];
-    const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-    let read = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
-    let mut magic = Vec::with_capacity(4);
-    source.by_ref().take(4).read_to_end(&mut magic).map_err(read)?;
-    let packed_gzip = magic.starts_with(&GZIP);
-    let packed_zstd = magic.starts_with(&ZSTD);
-    let whole = io::Cursor::new(magic).chain(source);
-    if packed_gzip {
-        frames(path, flate2::read::MultiGzDecoder::new(whole), true, each)
-    } else if packed_zstd {
-        let decoder = zstd::Decoder::new(whole).map_err(read)?;
-        frames(path, decoder, true, each)
-    } else {
-        frames(path, whole, false, each)
+    match source {
+        Source::File(file) => frames(path, file, false, each),
+        Source::Stream(stream, whole) => frames(path, stream, whole, each),
     }
 }
 
 fn frames(
     path: &Path,
     source: impl io::Read + Send + 'static,
-    packed: bool,
+    whole: bool,
     each: &mut impl FnMut(&Frame<'_>),
 ) -> Result<Ended, CaptureFileError> {
     let failed = |offset, error| CaptureFileError::Read { path: path.to_owned(), offset, error };
-    let ahead = Ahead::of(source, packed).map_err(|error| failed(0, error))?;
+    let ahead = Ahead::of(source, whole).map_err(|error| failed(0, error))?;
     let mut reader = Reader::default();
     // What reaches from one piece into the next.
     let mut across: Vec<u8> = Vec::new();

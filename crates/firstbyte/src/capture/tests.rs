@@ -7,8 +7,7 @@ use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
 use proptest::prelude::*;
 
 use super::ahead::PIECE;
-use super::{CaptureFileError, Ended, frames, unpacked};
-use firstbyte_core::passive::pcap::Frame;
+use super::{CaptureFileError, Ended, Source, each_of, parallel};
 
 /// A SYN from a port of its own, in an Ethernet frame of `bytes`.
 fn syn(port: u16, bytes: usize) -> Vec<u8> {
@@ -62,11 +61,28 @@ fn in_pieces(bytes: &[u8], piece: usize, packed: bool, fails: bool) -> Outcome {
             Ok(length)
         }
     }
-    let source = Slow(bytes.to_vec(), 0, piece, fails);
-    outcome(|analyzer, emit| {
-        let mut each = |frame: &Frame<'_>| analyzer.frame(frame, emit);
-        frames(Path::new("x.pcap"), source, packed, &mut each)
-    })
+    let source = || Source::Stream(Box::new(Slow(bytes.to_vec(), 0, piece, fails)), packed);
+    on_any_threads(source)
+}
+
+/// What is read of a source: the same, however many threads read.
+fn on_any_threads(source: impl Fn() -> Source) -> Outcome {
+    let path = Path::new("x.pcap");
+    let alone =
+        outcome(|analyzer, emit| each_of(path, source(), &mut |frame| analyzer.frame(frame, emit)));
+    for threads in [1, 2, 3] {
+        let together =
+            outcome(|analyzer, emit| parallel::read(path, source(), threads, analyzer, emit));
+        assert_eq!(together, alone, "{threads} threads");
+    }
+    alone
+}
+
+/// What is read of a file.
+fn of_file(bytes: &[u8]) -> Outcome {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    on_any_threads(|| Source::open(file.path()).unwrap())
 }
 
 proptest! {
@@ -82,7 +98,8 @@ proptest! {
         let mut bytes = capture(&lengths);
         bytes.truncate(bytes.len().saturating_sub(cut).max(24));
         let whole = in_pieces(&bytes, usize::MAX, true, false);
-        prop_assert_eq!(in_pieces(&bytes, piece, packed, false), whole);
+        prop_assert_eq!(&in_pieces(&bytes, piece, packed, false), &whole);
+        prop_assert_eq!(of_file(&bytes), whole);
     }
 }
 
@@ -94,7 +111,8 @@ fn frames_that_lie_across_pieces_are_read() {
     let bytes = capture(&lengths);
     assert!(bytes.len() > 4 * PIECE);
     let (ended, all, hygiene) = in_pieces(&bytes, usize::MAX, false, false);
-    assert_eq!((ended, all.len(), hygiene.frames), (Ok(Ended::Whole), 900, 900));
+    assert_eq!((&ended, all.len(), hygiene.frames), (&Ok(Ended::Whole), 900, 900));
+    assert_eq!(of_file(&bytes), (ended, all, hygiene));
 }
 
 #[test]
@@ -115,10 +133,45 @@ fn packed_files_are_what_is_in_them() {
     gzip.write_all(&bytes).unwrap();
     let zstd = zstd::encode_all(&bytes[..], 1).unwrap();
     for packed in [gzip.finish().unwrap(), zstd] {
-        let source = io::Cursor::new(packed);
-        let read = outcome(|analyzer, emit| {
-            unpacked(Path::new("x.gz"), source, &mut |frame| analyzer.frame(frame, emit))
-        });
-        assert_eq!(read, plain);
+        assert_eq!(of_file(&packed), plain);
     }
+}
+
+#[test]
+fn a_frame_longer_than_the_room_between_pieces_is_read() {
+    // pcapng allows it: a packet's block with options longer than any packet.
+    let mut bytes = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len() as u32).to_le_bytes();
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(length);
+        bytes.extend(body);
+        bytes.extend(length);
+    };
+    block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat());
+    block(1, &[1, 0, 0, 0, 0, 0, 0, 0]);
+    for n in 0..12u16 {
+        let frame = syn(2_000 + n, 200_000);
+        let numbers = [0, 0, u32::from(n) * 1_000, frame.len() as u32, frame.len() as u32];
+        let head = numbers.map(u32::to_le_bytes).concat();
+        block(6, &[head, frame].concat());
+    }
+    let (ended, all, hygiene) = of_file(&bytes);
+    assert_eq!((ended, all.len(), hygiene.frames), (Ok(Ended::Whole), 12, 12));
+}
+
+#[test]
+fn what_is_no_capture_is_none_on_any_threads() {
+    for bytes in [&b""[..], b"no", b"neither pcap nor pcapng", &[0u8; 4_000]] {
+        let (ended, ..) = of_file(bytes);
+        let error = ended.unwrap_err();
+        let wanted = if bytes.is_empty() { "is empty" } else { "neither pcap nor pcapng" };
+        assert!(error.ends_with(wanted), "{error}");
+    }
+    let mut broken = capture(&[60; 9_000]);
+    let place = broken.len() / 2 / 76 * 76 + 24 + 8;
+    broken[place..place + 4].copy_from_slice(&[0xff; 4]);
+    let (ended, all, _) = of_file(&broken);
+    assert!(matches!(ended, Ok(Ended::Malformed { .. })), "{ended:?}");
+    assert!(all.len() < 9_000);
 }

@@ -1,6 +1,6 @@
 //! UDP datagrams to QUIC connections.
 //!
-//! In: datagrams with their times and both ends. Out: one [`Observed`](super::Observed) per connection.
+//! In: datagrams with their times and both ends. Out: one [`Observed`] per connection.
 //! Datagrams find their connection by both addresses and ports, and by connection IDs where that fails.
 //! Only Initial packets are opened, with the keys that anyone on the path has; what is not QUIC is left.
 
@@ -18,9 +18,10 @@ mod spin;
 mod tests;
 
 use super::Time;
-use super::analyzer::{Limits, Output};
+use super::analyzer::Limits;
 use super::layers::{Endpoint, Payload};
-use super::observed::Ending;
+use super::numbers::Output;
+use super::observed::{Ending, Observed};
 use super::table::{Key, Side, Slot, Table};
 use connection::Connection;
 use ids::Ids;
@@ -104,21 +105,20 @@ impl Connections {
             return;
         }
         self.sweep(datagram.at, out);
-        let number = out.number();
+        let number = out.begin();
         let connection = Connection::new(number, datagram.at, side, self.limits.exchanges);
         let slot = self.table.insert(key, connection);
         self.deliver(slot, side, datagram, out);
     }
 
-    /// The capture is over.
-    pub(super) fn finish(&mut self, out: &mut Output<'_>) {
+    /// The capture is over: what is under way.
+    pub(super) fn rest(&mut self) -> Rest {
         self.ids.clear();
         self.held = 0;
-        for (key, connection) in self.table.drain() {
-            if connection.is_quic() {
-                out.emit(connection.end(&key, None));
-            }
-        }
+        let quic = self.table.drain().filter(|(_, connection)| connection.is_quic());
+        let mut connections: Vec<(Key, Connection)> = quic.collect();
+        connections.sort_unstable_by_key(|(_, connection)| connection.number);
+        Rest(connections.into_iter())
     }
 
     /// The connection of a datagram, and its sender's side.
@@ -247,6 +247,22 @@ impl Connections {
         self.held = self.held.saturating_sub(connection.held());
         if connection.is_quic() {
             out.emit(connection.end(&key, ending));
+        } else {
+            out.forget(connection.number);
         }
+    }
+}
+
+/// What was under way at the end, in the order in which it began.
+pub(super) struct Rest(std::vec::IntoIter<(Key, Connection)>);
+
+impl Rest {
+    /// The number of the one that comes next.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.0.as_slice().first().map(|(_, connection)| connection.number)
+    }
+
+    pub(super) fn next(&mut self) -> Option<Observed> {
+        self.0.next().map(|(key, connection)| connection.end(&key, None))
     }
 }

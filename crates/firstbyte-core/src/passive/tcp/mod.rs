@@ -1,6 +1,6 @@
 //! TCP segments to connections.
 //!
-//! In: segments with their times. Out: one [`Observed`](super::Observed) per connection. The number of
+//! In: segments with their times. Out: one [`Observed`] per connection. The number of
 //! connections, of half-open ones among them and of bytes held has a limit each. Which end is the client comes
 //! from SYNs and hellos, never from ports.
 
@@ -11,9 +11,10 @@ mod half;
 use std::collections::VecDeque;
 
 use super::Time;
-use super::analyzer::{Limits, Output};
+use super::analyzer::Limits;
 use super::layers::{Packet, Segment};
-use super::observed::Ending;
+use super::numbers::Output;
+use super::observed::{Ending, Observed};
 use super::table::{Key, Slot, Table};
 use flow::{Flow, Taken};
 
@@ -112,14 +113,12 @@ impl Connections {
         }
     }
 
-    /// The capture is over.
-    pub(super) fn finish(&mut self, out: &mut Output<'_>) {
+    /// The capture is over: what is under way.
+    pub(super) fn rest(&mut self) -> Rest {
         self.half_open.clear();
         let mut flows: Vec<(Key, Flow)> = self.table.drain().collect();
         flows.sort_unstable_by_key(|(_, flow)| flow.number());
-        for (key, flow) in flows {
-            out.emit(flow.end(&key, None));
-        }
+        Rest(flows.into_iter())
     }
 
     fn insert(&mut self, key: Key, at: Time, side: usize, out: &mut Output<'_>) -> Slot {
@@ -129,7 +128,7 @@ impl Connections {
             out.hygiene.evicted += 1;
             self.remove(idle, Some(Ending::Evicted), out);
         }
-        let number = out.number();
+        let number = out.begin();
         let flow = Flow::new(number, at, side, self.limits.exchanges);
         let slot = self.table.insert(key, flow);
         self.half_open_count += 1;
@@ -151,6 +150,7 @@ impl Connections {
                 out.hygiene.half_open_evicted += 1;
                 self.half_open_count -= 1;
                 self.table.remove(slot);
+                out.forget(number);
             }
         }
         if self.half_open.len() > 2 * self.limits.half_open.max(1024) {
@@ -189,5 +189,19 @@ impl Connections {
             self.held = self.held.saturating_sub(flow.held());
             out.emit(flow.end(&key, ending));
         }
+    }
+}
+
+/// What was under way at the end, in the order in which it began.
+pub(super) struct Rest(std::vec::IntoIter<(Key, Flow)>);
+
+impl Rest {
+    /// The number of the one that comes next.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.0.as_slice().first().map(|(_, flow)| flow.number())
+    }
+
+    pub(super) fn next(&mut self) -> Option<Observed> {
+        self.0.next().map(|(key, flow)| flow.end(&key, None))
     }
 }

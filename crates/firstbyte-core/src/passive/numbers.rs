@@ -1,0 +1,120 @@
+//! What happened to connections, put in the order of the capture, and the numbers that they get there.
+//!
+//! A part knows a connection by the frame that it began with. In: what parts say happened. Out: connections
+//! that are over, in the order of the frames that ended them, numbered from 1 in the order of their first
+//! packets.
+
+use std::collections::HashMap;
+
+use super::table::Seeded;
+use super::{Hygiene, Observed};
+
+/// What happened to connections of some frames.
+#[derive(Debug, Default)]
+pub struct Happened {
+    /// Frames that connections began with.
+    began: Vec<u64>,
+    /// The frame with which each was over, in which `number` is the frame it began with.
+    over: Vec<(u64, Observed)>,
+    /// Frames that connections began with of which nothing is given out.
+    forgotten: Vec<u64>,
+}
+
+impl Happened {
+    /// Whether nothing did.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.began.is_empty() && self.over.is_empty() && self.forgotten.is_empty()
+    }
+
+    /// Adds what happened in another part.
+    pub fn append(&mut self, mut other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        self.began.append(&mut other.began);
+        self.over.append(&mut other.over);
+        self.forgotten.append(&mut other.forgotten);
+    }
+}
+
+/// Where a part's results go.
+#[derive(Debug)]
+pub(super) struct Output<'a> {
+    pub(super) hygiene: &'a mut Hygiene,
+    /// The frame that is looked at.
+    pub(super) frame: u64,
+    pub(super) happened: &'a mut Happened,
+}
+
+impl Output<'_> {
+    /// What was cleared up so far, to be added to.
+    pub(super) const fn hygiene(&mut self) -> &mut Hygiene {
+        self.hygiene
+    }
+
+    /// A connection whose first packet is here; by what is given back it is known from now on.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.happened.began.push(self.frame);
+        self.frame
+    }
+
+    /// Gives out a connection.
+    pub(super) fn emit(&mut self, observed: Observed) {
+        self.happened.over.push((self.frame, observed));
+    }
+
+    /// The connection that began with the frame `began` will not be given out.
+    pub(super) fn forget(&mut self, began: u64) {
+        self.happened.forgotten.push(began);
+    }
+}
+
+/// Numbers of the connections that are under way.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    last: u64,
+    by_frame: HashMap<u64, u64, Seeded>,
+}
+
+impl Numbers {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { last: 0, by_frame: HashMap::with_hasher(Seeded(seed)) }
+    }
+
+    /// Connections that have one, those that are over among them.
+    pub(super) const fn count(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of the connection under way that began with this frame.
+    pub(super) fn of(&self, began: u64) -> Option<u64> {
+        self.by_frame.get(&began).copied()
+    }
+
+    /// Gives out what is over. Everything that happened in the same frames, and before, has to be there.
+    pub(super) fn settle(&mut self, happened: &mut Happened, emit: &mut dyn FnMut(Observed)) {
+        happened.began.sort_unstable();
+        for began in happened.began.drain(..) {
+            self.last += 1;
+            self.by_frame.insert(began, self.last);
+        }
+        // Those of one frame are of one part, whose order is kept.
+        happened.over.sort_by_key(|(frame, _)| *frame);
+        for (_, observed) in happened.over.drain(..) {
+            self.emit(observed, emit);
+        }
+        for began in happened.forgotten.drain(..) {
+            self.by_frame.remove(&began);
+        }
+    }
+
+    /// Gives out a connection under its number.
+    pub(super) fn emit(&mut self, mut observed: Observed, emit: &mut dyn FnMut(Observed)) {
+        if let Some(number) = self.by_frame.remove(&observed.number) {
+            observed.number = number;
+        }
+        emit(observed);
+    }
+}

@@ -1,0 +1,114 @@
+//! A part of the flows: connections that no packet of another part has to do with.
+//!
+//! In: the packets of its flows, in order. Out: what happened to connections. What comes out follows from these
+//! packets alone, and so does not depend on which thread follows which part.
+
+use super::analyzer::Limits;
+use super::intake::Arrival;
+use super::layers::Transport;
+use super::numbers::{Happened, Output};
+use super::quic::{self, Datagram};
+use super::tcp;
+use super::{Hygiene, Observed, Time};
+
+/// Follows the flows of one part.
+#[derive(Debug)]
+pub struct Part(Flows);
+
+#[derive(Debug)]
+enum Flows {
+    Tcp(tcp::Connections),
+    Udp(quic::Connections),
+}
+
+impl Part {
+    /// All parts: those of TCP, which share its limits, and behind them UDP's.
+    pub(super) fn all(limits: Limits) -> Vec<Self> {
+        let parts = limits.parts.max(1);
+        let share = Limits {
+            connections: limits.connections.div_ceil(parts),
+            half_open: limits.half_open.div_ceil(parts),
+            held_bytes: limits.held_bytes.div_ceil(parts),
+            ..limits
+        };
+        let tcp = (0..parts).map(|_| Self(Flows::Tcp(tcp::Connections::new(share))));
+        tcp.chain([Self(Flows::Udp(quic::Connections::new(limits)))]).collect()
+    }
+
+    pub(super) fn live(&self) -> usize {
+        match &self.0 {
+            Flows::Tcp(tcp) => tcp.live(),
+            Flows::Udp(quic) => quic.live(),
+        }
+    }
+
+    /// The next packet of this part. Copies and what was given up are counted in `hygiene`.
+    #[inline]
+    pub fn packet(
+        &mut self,
+        arrival: &Arrival<'_>,
+        happened: &mut Happened,
+        hygiene: &mut Hygiene,
+    ) {
+        let Arrival { at, packet, frame, .. } = arrival;
+        let mut out = Output { hygiene, frame: *frame, happened };
+        match (packet.transport, &mut self.0) {
+            (Transport::Tcp(segment), Flows::Tcp(tcp)) => {
+                tcp.segment(*at, packet, &segment, &mut out);
+            }
+            (Transport::Udp(payload), Flows::Udp(quic)) => {
+                let (source, destination) = (packet.source, packet.destination);
+                quic.datagram(&Datagram { at: *at, source, destination, payload }, &mut out);
+            }
+            // It is another part's.
+            _ => {}
+        }
+    }
+
+    /// The frame with which the connection of the last packet began; none where it belongs to none.
+    pub(super) const fn latest(&self) -> Option<u64> {
+        match &self.0 {
+            Flows::Tcp(tcp) => tcp.latest(),
+            Flows::Udp(quic) => quic.latest(),
+        }
+    }
+
+    /// Gives out what has been silent for so long at `to` that it is over.
+    pub(super) fn advance(&mut self, to: Time, out: &mut Output<'_>) {
+        match &mut self.0 {
+            Flows::Tcp(tcp) => tcp.advance(to, out),
+            Flows::Udp(quic) => quic.advance(to, out),
+        }
+    }
+
+    /// The capture is over: what is under way, to be given out in the order in which it began.
+    pub(super) fn rest(&mut self) -> Rest {
+        match &mut self.0 {
+            Flows::Tcp(tcp) => Rest::Tcp(tcp.rest()),
+            Flows::Udp(quic) => Rest::Udp(quic.rest()),
+        }
+    }
+}
+
+/// Connections of one part that were under way at the end.
+pub(super) enum Rest {
+    Tcp(tcp::Rest),
+    Udp(quic::Rest),
+}
+
+impl Rest {
+    /// The number of the one that comes next.
+    pub(super) fn number(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(rest) => rest.number(),
+            Self::Udp(rest) => rest.number(),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Observed> {
+        match self {
+            Self::Tcp(rest) => rest.next(),
+            Self::Udp(rest) => rest.next(),
+        }
+    }
+}
