@@ -223,3 +223,21 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
     }
     assert_eq!(fs::read(directory.path().join("in.pcapng")).unwrap(), fs::read(capture()).unwrap());
 }
+
+#[test]
+fn outputs_are_the_same_on_any_threads() {
+    let everything = |threads: &str| {
+        let directory = Directory::new();
+        let files = ["--csv", "rows.csv", "--zeek", "ssl.log", "--html", "page.html"];
+        let arguments = [&["--threads", threads, "--pcap-out", "out.pcapng"][..], &files].concat();
+        let table = wire(&directory, &arguments).stdout;
+        let flow = wire(&directory, &["--threads", threads, "--flow", "2"]).stdout;
+        let json = wire(&directory, &["--threads", threads, "--json"]).stdout;
+        let names = ["rows.csv", "ssl.log", "page.html", "out.pcapng"];
+        let written = names.map(|name| fs::read(directory.path().join(name)).unwrap());
+        (table, flow, json, written)
+    };
+    let alone = everything("1");
+    assert_eq!(alone.2.lines().count(), 3);
+    assert!(alone == everything("2") && alone == everything("3"));
+}

@@ -4,7 +4,7 @@ use super::filter::Filter;
 use super::intake::Intake;
 use super::losses::Losses;
 use super::numbers::{Happened, Numbers, Output};
-use super::part::{Part, Rest};
+use super::part::{Part, Rests};
 use super::pcap::Frame;
 use super::{Hygiene, Observed, Time};
 
@@ -84,6 +84,13 @@ impl Ledger<'_> {
             emit(observed);
         });
     }
+
+    /// Gives out a connection that was under way at the end: the one of [`Rests`] that is next, over all parts
+    /// by the `number` that it has there.
+    pub fn end(&mut self, mut observed: Observed, emit: &mut dyn FnMut(Observed)) {
+        self.losses.mark(&mut observed);
+        self.numbers.emit(observed, emit);
+    }
 }
 
 impl Analyzer {
@@ -160,15 +167,8 @@ impl Analyzer {
 
     /// The capture is over: gives out all that is under way, in the order in which it began.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Observed)) {
-        let mut rests: Vec<Rest> = self.parts.iter_mut().map(Part::rest).collect();
-        let next = |rests: &mut Vec<Rest>| {
-            let first = rests.iter_mut().filter(|rest| rest.number().is_some());
-            first.min_by_key(|rest| rest.number())?.next()
-        };
-        while let Some(mut observed) = next(&mut rests) {
-            self.losses.mark(&mut observed);
-            self.numbers.emit(observed, emit);
-        }
+        let Split { parts, mut ledger, .. } = self.split();
+        Rests::of(parts).for_each(|observed| ledger.end(observed, emit));
     }
 
     /// Taken apart, for as long as the parts are followed by several threads.

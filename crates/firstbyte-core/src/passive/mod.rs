@@ -40,7 +40,7 @@ pub use observed::{
     Exchanges, FlightSeen, HandshakeTime, Message, Observed, QuicPackets, QuicSeen, Resumption,
     Roles, RoundTrips, TlsSeen, Traffic,
 };
-pub use part::Part;
+pub use part::{Part, Rests};
 pub use time::Time;
 
 #[cfg(test)]

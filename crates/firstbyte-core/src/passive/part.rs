@@ -81,8 +81,7 @@ impl Part {
         }
     }
 
-    /// The capture is over: what is under way, to be given out in the order in which it began.
-    pub(super) fn rest(&mut self) -> Rest {
+    fn rest(&mut self) -> Rest {
         match &mut self.0 {
             Flows::Tcp(tcp) => Rest::Tcp(tcp.rest()),
             Flows::Udp(quic) => Rest::Udp(quic.rest()),
@@ -90,22 +89,42 @@ impl Part {
     }
 }
 
+/// The capture is over: the connections of some parts that were under way, in the order in which they began.
+/// They are ended one by one, as they are asked for.
+pub struct Rests(Vec<Rest>);
+
+impl Rests {
+    /// Takes them out of `parts`.
+    pub fn of(parts: &mut [Part]) -> Self {
+        Self(parts.iter_mut().map(Part::rest).collect())
+    }
+}
+
+impl Iterator for Rests {
+    type Item = Observed;
+
+    fn next(&mut self) -> Option<Observed> {
+        let rests = self.0.iter_mut().filter(|rest| rest.number().is_some());
+        rests.min_by_key(|rest| rest.number())?.next()
+    }
+}
+
 /// Connections of one part that were under way at the end.
-pub(super) enum Rest {
+enum Rest {
     Tcp(tcp::Rest),
     Udp(quic::Rest),
 }
 
 impl Rest {
     /// The number of the one that comes next.
-    pub(super) fn number(&self) -> Option<u64> {
+    fn number(&self) -> Option<u64> {
         match self {
             Self::Tcp(rest) => rest.number(),
             Self::Udp(rest) => rest.number(),
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Observed> {
+    fn next(&mut self) -> Option<Observed> {
         match self {
             Self::Tcp(rest) => rest.next(),
             Self::Udp(rest) => rest.next(),

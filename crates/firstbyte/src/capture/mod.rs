@@ -137,6 +137,14 @@ pub fn read_on(
     parallel::read(path, source, threads.min(MOST_THREADS), analyzer, emit)
 }
 
+/// The capture is over: gives out all that is under way in `analyzer`, as its `finish` does, on so many threads.
+pub fn finish_on(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(Observed)) {
+    match threads {
+        0 | 1 => analyzer.finish(emit),
+        _ => parallel::finish(threads.min(MOST_THREADS), analyzer, emit),
+    }
+}
+
 /// Hands all frames of the file at `path` to `each`.
 ///
 /// # Errors

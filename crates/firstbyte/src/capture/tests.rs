@@ -7,7 +7,7 @@ use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
 use proptest::prelude::*;
 
 use super::ahead::PIECE;
-use super::{CaptureFileError, Ended, Source, each_of, parallel};
+use super::{CaptureFileError, Ended, Source, each_of, finish_on, parallel};
 
 /// A SYN from a port of its own, in an Ethernet frame of `bytes`.
 fn syn(port: u16, bytes: usize) -> Vec<u8> {
@@ -37,12 +37,13 @@ fn capture(frame_bytes: &[usize]) -> Vec<u8> {
 type Outcome = (Result<Ended, String>, Vec<Observed>, Hygiene);
 
 fn outcome(
+    threads: usize,
     read: impl FnOnce(&mut Analyzer, &mut dyn FnMut(Observed)) -> Result<Ended, CaptureFileError>,
 ) -> Outcome {
     let mut analyzer = Analyzer::new(Limits::default());
     let mut all = Vec::new();
     let ended = read(&mut analyzer, &mut |observed| all.push(observed));
-    analyzer.finish(&mut |observed| all.push(observed));
+    finish_on(threads, &mut analyzer, &mut |observed| all.push(observed));
     (ended.map_err(|error| error.to_string()), all, *analyzer.hygiene())
 }
 
@@ -68,11 +69,13 @@ fn in_pieces(bytes: &[u8], piece: usize, packed: bool, fails: bool) -> Outcome {
 /// What is read of a source: the same, however many threads read.
 fn on_any_threads(source: impl Fn() -> Source) -> Outcome {
     let path = Path::new("x.pcap");
-    let alone =
-        outcome(|analyzer, emit| each_of(path, source(), &mut |frame| analyzer.frame(frame, emit)));
+    let alone = outcome(1, |analyzer, emit| {
+        each_of(path, source(), &mut |frame| analyzer.frame(frame, emit))
+    });
     for threads in [1, 2, 3] {
-        let together =
-            outcome(|analyzer, emit| parallel::read(path, source(), threads, analyzer, emit));
+        let together = outcome(threads, |analyzer, emit| {
+            parallel::read(path, source(), threads, analyzer, emit)
+        });
         assert_eq!(together, alone, "{threads} threads");
     }
     alone

@@ -34,15 +34,33 @@ fn main() {
     println!("conformance: every disagreement is explained");
 }
 
-/// All connections of a file, in order, and how it ended.
-fn read(path: &Path) -> Result<(Vec<Observed>, Hygiene, Ended), capture::CaptureFileError> {
+/// Connections, what was cleared up, and how the file ended.
+type Outcome = (Vec<Observed>, Hygiene, Ended);
+
+/// All connections of a file, in order, and how it ended: the same, however many threads read it.
+fn read(path: &Path) -> Result<Outcome, capture::CaptureFileError> {
+    let alone = read_on(1, path);
+    for threads in [2, 3] {
+        let (one, many) = (as_given(&alone), read_on(threads, path));
+        assert!(one == as_given(&many), "{}: {threads} threads", path.display());
+    }
+    let (mut all, hygiene, ended) = alone?;
+    all.sort_by_key(|observed| observed.number);
+    Ok((all, hygiene, ended))
+}
+
+fn read_on(threads: usize, path: &Path) -> Result<Outcome, capture::CaptureFileError> {
     let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
     let mut all = Vec::new();
     let mut emit = |observed: Observed| all.push(observed);
-    let ended = capture::read(path, &mut analyzer, &mut emit)?;
-    analyzer.finish(&mut emit);
-    all.sort_by_key(|observed| observed.number);
+    let ended = capture::read_on(threads, path, &mut analyzer, &mut emit)?;
+    capture::finish_on(threads, &mut analyzer, &mut emit);
     Ok((all, *analyzer.hygiene(), ended))
+}
+
+/// What can be compared, in the order in which it was given out.
+fn as_given(read: &Result<Outcome, capture::CaptureFileError>) -> Result<&Outcome, String> {
+    read.as_ref().map_err(ToString::to_string)
 }
 
 /// Rows of a table of tab-separated values without its heading.

@@ -8,6 +8,7 @@
 mod block;
 mod board;
 mod framer;
+mod rest;
 
 use std::fs::File;
 use std::io;
@@ -23,6 +24,8 @@ use super::{CaptureFileError, Ended, Source};
 use block::{Block, PIECE, ROOM};
 use board::{Board, Job, Piece};
 use framer::{Filled, Framer};
+
+pub(super) use rest::finish;
 
 /// Hands all frames of `source` to `analyzer`, on `threads` threads, and what it gives out to `emit`, on the
 /// caller's.
@@ -187,3 +190,6 @@ impl Drop for Guard<'_> {
         self.0.fail();
     }
 }
+
+#[cfg(test)]
+mod tests;

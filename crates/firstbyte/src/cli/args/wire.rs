@@ -43,6 +43,12 @@ pub(in crate::cli) struct WireArgs {
     #[command(flatten)]
     pub filter: FilterArgs,
 
+    /// Read files on so many threads, 1 to 8; without it on as many as there are processors. Results are
+    /// the same
+    #[arg(long, value_name = "N", conflicts_with = "interface", help_heading = "Packets",
+          value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub threads: Option<u8>,
+
     /// Show connection N, the number in the table's first column, as a sequence diagram, with all that
     /// is known of it; with --html draw it there too, with --pcap-out write only its packets. Can be
     /// given several times

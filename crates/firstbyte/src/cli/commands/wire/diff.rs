@@ -243,9 +243,10 @@ pub(in crate::cli) fn servers(
 ) -> Result<Servers, Problem> {
     let mut analyzer = super::analyzer(filter)?;
     let mut servers = Servers::default();
-    let ended = capture::read(path, &mut analyzer, &mut |observed| servers.add(&observed))
+    let mut emit = |observed: Observed| servers.add(&observed);
+    let ended = capture::read(path, &mut analyzer, &mut emit)
         .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
-    analyzer.finish(&mut |observed| servers.add(&observed));
+    capture::finish_on(capture::threads(), &mut analyzer, &mut emit);
     super::note_end(path, ended, code);
     // Where a file lies is nobody's business whom the page is shown.
     let name = capture::name(path.file_name().map_or(path, Path::new));

@@ -49,9 +49,10 @@ fn read(
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(Observed),
 ) -> Result<u8, Problem> {
+    let threads = args.threads.map_or_else(capture::threads, usize::from);
     let mut code = Ok(exit::OK);
     for path in &args.files {
-        match capture::read(path, analyzer, emit) {
+        match capture::read_on(threads, path, analyzer, emit) {
             Ok(ended) => note_end(path, ended, &mut code),
             Err(error) => {
                 code = Err(Problem::new(exit::READ, error.to_string()));
@@ -59,6 +60,6 @@ fn read(
             }
         }
     }
-    analyzer.finish(emit);
+    capture::finish_on(threads, analyzer, emit);
     code
 }
