@@ -159,7 +159,7 @@ pub(super) fn part_of(source: Endpoint, destination: Endpoint, parts: usize) -> 
     };
     let both = mixed(source).wrapping_add(mixed(destination));
     let both = (both ^ both >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((both >> 32) * parts as u64 >> 32) as usize
+    (((both >> 32) * parts as u64) >> 32) as usize
 }
 
 #[cfg(test)]

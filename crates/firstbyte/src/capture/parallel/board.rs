@@ -1,9 +1,9 @@
 //! What is to be done next, by whom: the only place where threads meet.
 //!
-//! Pieces are read by any thread, framed in their order, and then followed part by part, each part in the
-//! file's order and by one thread at a time. A thread prefers parts of its own, whose connections are in its
-//! cache, then reads, and helps with others' parts when there is nothing else. So many pieces are on their way
-//! at most: who is fast waits, and memory is bounded.
+//! Pieces are read by any thread, framed in their order, and then followed, the oldest first: a few parts at a
+//! time, each part in the file's order and by one thread at a time. A thread prefers parts of its own, whose
+//! connections are in its cache, then reads, and helps with others' parts when there is nothing else. So many
+//! pieces are on their way at most: who is fast waits, and memory is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,14 +19,25 @@ pub(super) enum Job {
     Read(u64, Block),
     /// Find the packets of the piece that is next.
     Frame(Block, Filled),
-    /// Follow this part through these pieces.
-    Follow(usize, Vec<Piece>),
+    /// Follow some parts through a piece.
+    Follow(Task),
     /// Go home.
     Nothing,
 }
 
-/// A piece with a number in the order of those framed, shared by who follows its parts.
-pub(super) type Piece = (u64, Arc<Block>);
+/// Parts, as bits.
+pub(super) type Parts = u32;
+
+/// Parts that one thread is to follow through a piece.
+pub(super) struct Task {
+    number: u64,
+    pub(super) parts: Parts,
+    pub(super) block: Arc<Block>,
+}
+
+/// What waits to be given out, in pieces: with so many, who gives out is woken, and nothing more is read.
+const ENOUGH_READY: usize = 8;
+const MOST_READY: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Board {
@@ -36,7 +47,12 @@ pub(super) struct Board {
     /// Something is ready to be given out.
     results: Condvar,
     threads: usize,
+    /// Pieces that may be on their way.
     most: usize,
+    /// Parts that one thread follows at once.
+    at_once: u32,
+    /// Those of each thread.
+    own: Vec<Parts>,
     /// Threads read pieces wherever they are, in a file; otherwise somebody else brings them.
     reads: bool,
 }
@@ -49,8 +65,6 @@ struct State {
     /// Read, and not framed.
     read: BTreeMap<u64, (Block, Filled)>,
     framing: bool,
-    /// What is to be followed, by part.
-    parts: Vec<Waiting>,
     /// Framed, and not followed by all parts.
     under_way: VecDeque<UnderWay>,
     first_under_way: u64,
@@ -67,16 +81,12 @@ struct State {
     awaited: bool,
 }
 
-#[derive(Debug, Default)]
-struct Waiting {
-    pieces: Vec<Piece>,
-    followed: bool,
-}
-
 #[derive(Debug)]
 struct UnderWay {
     block: Arc<Block>,
-    parts_left: usize,
+    /// Parts that nobody follows through it yet, and that are not through.
+    waiting: Parts,
+    left: Parts,
     happened: Happened,
 }
 
@@ -84,12 +94,19 @@ impl Board {
     /// For so many threads that follow `parts`. With `reads` they read as well.
     pub(super) fn new(threads: usize, parts: usize, reads: bool) -> Self {
         let mut state = State::default();
-        state.parts.resize_with(parts, Waiting::default);
         // One more for who brings pieces.
         state.free.resize_with(threads + 1, Vec::new);
-        let (work, results) = (Condvar::new(), Condvar::new());
-        let most = 4 * threads + 2;
-        Self { state: Mutex::new(state), work, results, threads, most, reads }
+        let bits = |parts: &mut dyn Iterator<Item = usize>| parts.fold(0, |all, n| all | 1 << n);
+        Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            results: Condvar::new(),
+            threads,
+            most: 4 * threads + 2,
+            at_once: parts.div_ceil(2 * threads) as u32,
+            own: (0..threads).map(|n| bits(&mut (n..parts).step_by(threads))).collect(),
+            reads,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -121,24 +138,27 @@ impl Board {
             state.framing = true;
             return Some(Job::Frame(block, filled));
         }
-        let parts = state.parts.len();
-        if let Some(job) = state.follow((thread..parts).step_by(self.threads)) {
+        if let Some(job) = state.follow(self.own[thread], self.at_once) {
             return Some(job);
         }
-        if self.reads && !state.over && state.pieces < self.most {
+        if self.reads && !state.over && self.has_room(state) {
             let number = state.next_read;
             state.next_read += 1;
             let block = state.block(thread);
             return Some(Job::Read(number, block));
         }
-        state.follow(0..parts)
+        state.follow(Parts::MAX, self.at_once)
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.pieces < self.most && state.ready.len() < MOST_READY
     }
 
     /// A block to be filled by who brings pieces, when there is room for one; `None` where nobody follows any
     /// more.
     pub(super) fn room(&self) -> Option<Block> {
         let mut state = self.lock();
-        while state.pieces >= self.most && !state.failed {
+        while !self.has_room(&state) && !state.failed {
             state.idle += 1;
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
@@ -156,13 +176,9 @@ impl Board {
     pub(super) fn framed(&self, block: Block, over: bool) {
         let block = Arc::new(block);
         let mut state = self.lock();
-        let number = state.next_frame;
-        let mut parts_left = 0;
-        for part in block.parts() {
-            parts_left += 1;
-            state.parts[part].pieces.push((number, Arc::clone(&block)));
-        }
-        state.under_way.push_back(UnderWay { block, parts_left, happened: Happened::default() });
+        let left = block.parts().fold(0, |all, part| all | 1 << part);
+        let happened = Happened::default();
+        state.under_way.push_back(UnderWay { block, waiting: left, left, happened });
         state.next_frame += 1;
         state.framing = false;
         if over {
@@ -175,16 +191,15 @@ impl Board {
         self.tell(state);
     }
 
-    /// A part was followed through these pieces.
-    pub(super) fn followed(&self, part: usize, results: Vec<(u64, Happened)>) {
+    /// What happened when parts were followed through a piece.
+    pub(super) fn followed(&self, task: Task, happened: Happened) {
+        let Task { number, parts, block } = task;
+        drop(block);
         let mut state = self.lock();
-        state.parts[part].followed = false;
-        let first = state.first_under_way;
-        for (number, happened) in results {
-            let piece = &mut state.under_way[(number - first) as usize];
-            piece.parts_left -= 1;
-            piece.happened.append(happened);
-        }
+        let place = (number - state.first_under_way) as usize;
+        let piece = &mut state.under_way[place];
+        piece.left &= !parts;
+        piece.happened.append(happened);
         state.put_in_order();
         self.tell(state);
     }
@@ -195,7 +210,6 @@ impl Board {
         loop {
             if !state.ready.is_empty() {
                 let ready = std::mem::take(&mut state.ready);
-                state.pieces -= ready.len();
                 self.tell(state);
                 return Some(ready);
             }
@@ -219,7 +233,9 @@ impl Board {
     /// Wakes who may have something to do now.
     fn tell(&self, state: MutexGuard<'_, State>) {
         let (idle, awaited) = (state.idle > 0, state.awaited);
-        let ready = !state.ready.is_empty() || state.is_done();
+        // Who brings a stream may be waiting for its next bytes.
+        let enough = if self.reads { ENOUGH_READY } else { 1 };
+        let ready = state.ready.len() >= enough || state.is_done();
         drop(state);
         if idle {
             self.work.notify_all();
@@ -236,13 +252,24 @@ impl State {
         self.over && self.under_way.is_empty()
     }
 
-    /// The first of `parts` that waits to be followed.
-    fn follow(&mut self, mut parts: impl Iterator<Item = usize>) -> Option<Job> {
-        let waits = |waiting: &Waiting| !waiting.followed && !waiting.pieces.is_empty();
-        let part = parts.find(|part| waits(&self.parts[*part]))?;
-        let waiting = &mut self.parts[part];
-        waiting.followed = true;
-        Some(Job::Follow(part, std::mem::take(&mut waiting.pieces)))
+    /// The oldest piece with parts among `wanted` that can be followed now, and up to `most` of these.
+    fn follow(&mut self, wanted: Parts, most: u32) -> Option<Job> {
+        let mut before = 0;
+        for (number, piece) in (self.first_under_way..).zip(&mut self.under_way) {
+            let mut able = piece.waiting & wanted & !before;
+            if able != 0 {
+                let mut parts = 0;
+                for _ in 0..most.min(able.count_ones()) {
+                    parts |= able & able.wrapping_neg();
+                    able &= able - 1;
+                }
+                piece.waiting &= !parts;
+                let block = Arc::clone(&piece.block);
+                return Some(Job::Follow(Task { number, parts, block }));
+            }
+            before |= piece.left;
+        }
+        None
     }
 
     fn block(&mut self, owner: usize) -> Block {
@@ -252,12 +279,11 @@ impl State {
 
     /// Takes pieces that all parts are through from the front.
     fn put_in_order(&mut self) {
-        while self.under_way.front().is_some_and(|piece| piece.parts_left == 0) {
+        while self.under_way.front().is_some_and(|piece| piece.left == 0) {
             let Some(piece) = self.under_way.pop_front() else { return };
             self.first_under_way += 1;
-            if piece.happened.is_empty() {
-                self.pieces -= 1;
-            } else {
+            self.pieces -= 1;
+            if !piece.happened.is_empty() {
                 self.ready.push_back(piece.happened);
             }
             if let Some(mut block) = Arc::into_inner(piece.block) {

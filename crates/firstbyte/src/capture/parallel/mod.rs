@@ -22,7 +22,7 @@ use firstbyte_core::passive::{Analyzer, Happened, Hygiene, Observed, Part, Split
 use super::ahead::fill;
 use super::{CaptureFileError, Ended, Source};
 use block::{Block, PIECE, ROOM};
-use board::{Board, Job, Piece};
+use board::{Board, Job, Task};
 use framer::{Filled, Framer};
 
 pub(super) use rest::finish;
@@ -117,9 +117,9 @@ impl Followers<'_> {
                 Job::Frame(block, filled) => {
                     self.frame(block, filled);
                 }
-                Job::Follow(part, pieces) => {
-                    let results = self.follow(part, pieces, &mut hygiene);
-                    self.board.followed(part, results);
+                Job::Follow(task) => {
+                    let happened = self.follow(&task, &mut hygiene);
+                    self.board.followed(task, happened);
                 }
                 Job::Nothing => break,
             }
@@ -164,21 +164,16 @@ impl Followers<'_> {
         over
     }
 
-    fn follow(
-        &self,
-        part: usize,
-        pieces: Vec<Piece>,
-        hygiene: &mut Hygiene,
-    ) -> Vec<(u64, Happened)> {
-        let mut followed = self.parts[part].lock().unwrap_or_else(PoisonError::into_inner);
-        let through = |(number, block): Piece| {
-            let mut happened = Happened::default();
-            for arrival in block.arrivals(part) {
-                followed.packet(&arrival, &mut happened, hygiene);
+    fn follow(&self, task: &Task, hygiene: &mut Hygiene) -> Happened {
+        let mut happened = Happened::default();
+        let followed = self.parts.iter().enumerate().filter(|(n, _)| task.parts >> n & 1 == 1);
+        for (n, part) in followed {
+            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            for arrival in task.block.arrivals(n) {
+                part.packet(&arrival, &mut happened, hygiene);
             }
-            (number, happened)
-        };
-        pieces.into_iter().map(through).collect()
+        }
+        happened
     }
 }
 
