@@ -71,9 +71,10 @@ pub(crate) fn pairs(cores: &Cores, work: &dyn Fn(usize)) -> Pairs {
     work(1);
     let both = |pair: usize| {
         // Neither is always the first.
-        let [first, second] = if pair % 2 == 0 { [1, cores.count] } else { [cores.count, 1] };
+        let [first, second] =
+            if pair.is_multiple_of(2) { [1, cores.count] } else { [cores.count, 1] };
         let (first, second) = (cores.seconds(first, work), cores.seconds(second, work));
-        if pair % 2 == 0 { [first, second] } else { [second, first] }
+        if pair.is_multiple_of(2) { [first, second] } else { [second, first] }
     };
     let measured: Vec<[[f64; 2]; 2]> = (0..PAIRS).map(both).collect();
     let middle = |values: Vec<f64>| [values[PAIRS / 2], values[0], values[PAIRS - 1]];
