@@ -271,7 +271,8 @@ impl Half {
         if !self.has_acked || !self.started {
             return 0;
         }
-        let beyond = self.acked.wrapping_sub(self.next) as i32 - self.fin as i32;
+        let ahead = self.acked.wrapping_sub(self.next) as i32;
+        let beyond = ahead.saturating_sub(self.fin as i32);
         if beyond > 0 { beyond as u32 } else { 0 }
     }
 }
