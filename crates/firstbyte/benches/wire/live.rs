@@ -28,6 +28,7 @@ pub(crate) const PAUSE_NS: i64 = 7_123_456_789;
 
 /// An analyzer that follows so many connections, all at `stage`; and the bytes of the heap it takes.
 pub(crate) fn follow(carrier: Carrier, stage: Stage, connections: u32) -> (Analyzer, usize) {
+    sys::count();
     let before = sys::taken_bytes();
     let mut analyzer = Analyzer::new(Limits::default());
     match carrier {

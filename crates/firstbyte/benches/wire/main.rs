@@ -1,31 +1,29 @@
 //! How fast captures are read: `cargo bench -p firstbyte --bench wire [-- MEGABYTES]`.
 //!
-//! Generates a capture of full-size packets (TLS 1.3 connections of ten exchanges each, one after
-//! another and side by side), then reads it from the page cache: firstbyte's one pass with every field, on one
-//! core and on all, capinfos (which only walks the packets), tshark and ndpiReader, in the same run. Before it,
+//! Generates three captures (TLS 1.3 connections one after another and side by side): large records in full-size
+//! packets, short ones, and handshakes with hardly anything behind them. Reads each from the page cache, every field of
+//! one pass, on one core and on all in turns, and beside it what the machine gave just then: how much faster all its cores
+//! compute, and copy the file. Then capinfos (which only walks the packets), tshark and ndpiReader on the first. Before it,
 //! in processes of their own: the memory of 20,000 connections that are under way, over TCP and over QUIC. Fails
 //! below 1.2 GB/s on one core, and above 1 kB a connection.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 mod live;
+mod pairs;
 mod quic;
 mod support;
 mod sys;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use firstbyte::capture;
 use firstbyte::clock::Monotonic;
-use firstbyte_core::passive::{Analyzer, Limits};
 use live::{Carrier, Stage};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
-use support::Generator;
+use pairs::Cores;
+use support::{Generator, HANDSHAKES, LARGE, SHORT, Shape};
 
 const BAR_GB_PER_SECOND: f64 = 1.2;
-const ROUNDS: usize = 5;
 const LIVE: u32 = 20_000;
 const BAR_LIVE_BYTES: usize = 1024;
 const LIVES: [(&str, Carrier, Stage); 4] = [
@@ -46,19 +44,15 @@ fn main() -> ExitCode {
     let small =
         LIVES.map(|(name, ..)| Command::new(&program).arg(name).status().unwrap().success());
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("full-size.pcap");
-    Generator::default().write(&path, megabytes * 1_000_000u64);
+    let cores = Cores::here();
+    let path = directory.path().join("large.pcap");
+    let ours = capture(&cores, "large records in full-size packets", &path, LARGE, megabytes);
+    let other = directory.path().join("other.pcap");
+    capture(&cores, "ten short responses a handshake", &other, SHORT, megabytes / 2);
+    capture(&cores, "two short responses a handshake", &other, HANDSHAKES, megabytes / 2);
+    fs::remove_file(other).unwrap();
+    println!();
     let bytes = fs::metadata(&path).unwrap().len();
-    println!("{:.0} MB of full-size packets, in page cache", bytes as f64 / 1e6);
-    let whole = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let mut one = CpuSet::new();
-    one.set((0..CpuSet::count()).find(|n| whole.is_set(*n).unwrap()).unwrap()).unwrap();
-    // The thread that reads is started by this one, and has its processors.
-    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
-    let ours = rate("firstbyte, one core", bytes, best_of(&path, true));
-    sched_setaffinity(Pid::from_raw(0), &whole).unwrap();
-    let both = rate("firstbyte, all cores", bytes, best_of(&path, false));
-    println!("{:<36} {:>7.2} ×", "all cores against one", both / ours);
     run("capinfos", bytes, &path, "capinfos", &["-c"]);
     let fields = ["-Y", "tls.handshake", "-T", "fields", "-e", "tls.handshake.type", "-r"];
     run("tshark -Y tls.handshake -T fields", bytes, &path, "tshark", &fields);
@@ -70,27 +64,36 @@ fn main() -> ExitCode {
     if fast && small { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The shortest of some readings, seconds.
-fn best_of(path: &Path, told: bool) -> f64 {
-    let mut best = f64::MAX;
-    for round in 0..ROUNDS {
-        let begun = Monotonic::now();
-        let mut analyzer = Analyzer::new(Limits::default());
-        let mut connections = 0u64;
-        capture::read(path, &mut analyzer, &mut |_| connections += 1).unwrap();
-        analyzer.finish(&mut |_| connections += 1);
-        best = best.min(Monotonic::now().since(begun).as_secs_f64());
-        if round == 0 && told {
-            println!("{} packets, {connections} connections", analyzer.hygiene().tcp_packets);
-        }
-    }
-    best
+/// Generates a capture and reads it; GB/s on one core.
+fn capture(cores: &Cores, name: &str, path: &Path, shape: Shape, megabytes: u64) -> f64 {
+    Generator::new(shape).write(path, megabytes * 1_000_000);
+    let file = File::open(path).unwrap();
+    let bytes = file.metadata().unwrap().len();
+    let (packets, connections) = pairs::analyse(path, 1);
+    let million = bytes as f64 / 1e6;
+    println!("\n{name}: {million:.0} MB, {packets} packets, {connections} connections");
+    let analysed = pairs::pairs(cores, &|threads| {
+        pairs::analyse(path, threads);
+    });
+    rate("firstbyte, one core", bytes, analysed.one);
+    rate(&format!("firstbyte, {} cores", cores.count), bytes, analysed.all);
+    times("all cores against one", analysed.times);
+    times("their work against that of one", analysed.work);
+    let copied = pairs::pairs(cores, &|threads| pairs::copy(&file, bytes, threads));
+    rate("copying the file, one core", bytes, copied.one);
+    times("all cores against one", copied.times);
+    times("computing, all cores against one", pairs::pairs(cores, &pairs::compute).times);
+    bytes as f64 / 1e9 / analysed.one
 }
 
-fn rate(name: &str, bytes: u64, seconds: f64) -> f64 {
+fn rate(name: &str, bytes: u64, seconds: f64) {
     let rate = bytes as f64 / 1e9 / seconds;
     println!("{name:<36} {rate:>7.3} GB/s  {seconds:>7.3} s");
-    rate
+}
+
+/// Median, least and most.
+fn times(name: &str, [median, least, most]: [f64; 3]) {
+    println!("{name:<36} {median:>7.2} ×     {least:>7.2} to {most:.2}");
 }
 
 /// Another program on the same file, the best of two runs; told when it is not there.

@@ -12,12 +12,30 @@ use super::live::{EXCHANGES, PAUSE_NS, Stage};
 const SEGMENT: usize = 1448;
 /// Connections at once.
 const SIDE_BY_SIDE: usize = 64;
-/// Records of a response, 16 kB each.
-const RECORDS: usize = 8;
+
+/// What connections are like.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Exchanges of a connection.
+    pub(crate) exchanges: usize,
+    /// Records of a response, and how many bytes each has.
+    pub(crate) response: (usize, usize),
+    /// From packet to packet.
+    pub(crate) pace_ns: i64,
+}
+
+/// Ten responses of eight records of 16 kB: nearly all packets are full, and most of them are skipped.
+pub(crate) const LARGE: Shape =
+    Shape { exchanges: EXCHANGES, response: (8, 16_401), pace_ns: 1_200 };
+/// Ten short requests and responses, as of an application's interface: nearly every packet is looked into.
+pub(crate) const SHORT: Shape =
+    Shape { exchanges: EXCHANGES, response: (1, 600), pace_ns: 100_000 };
+/// Two of them: most of the work is for beginnings and ends of connections, 700 opened a second.
+pub(crate) const HANDSHAKES: Shape = Shape { exchanges: 2, ..SHORT };
 
 /// Makes packets.
-#[derive(Default)]
 pub(crate) struct Generator {
+    shape: Shape,
     at_ns: i64,
     made: u32,
 }
@@ -40,7 +58,7 @@ pub(crate) fn live(connections: u32, stage: Stage, analyzer: &mut Analyzer) {
         };
         analyzer.frame(&frame, &mut |_| {});
     };
-    let mut generator = Generator::default();
+    let mut generator = Generator::new(Shape { pace_ns: 1_200, ..SHORT });
     let mut all = generator.connections(connections as usize);
     for some in all.chunks_mut(SIDE_BY_SIDE) {
         generator.open(some, packet);
@@ -49,11 +67,15 @@ pub(crate) fn live(connections: u32, stage: Stage, analyzer: &mut Analyzer) {
         }
     }
     if stage == Stage::UnderWay {
-        generator.exchanges(&mut all, &record(23, 600), PAUSE_NS, packet);
+        generator.exchanges(&mut all, PAUSE_NS, packet);
     }
 }
 
 impl Generator {
+    pub(crate) const fn new(shape: Shape) -> Self {
+        Self { shape, at_ns: 0, made: 0 }
+    }
+
     /// Writes a capture of about so many bytes.
     pub(crate) fn write(&mut self, path: &Path, bytes: u64) {
         let mut out = BufWriter::new(File::create(path).unwrap());
@@ -71,14 +93,13 @@ impl Generator {
             written += 16 + frame.len() as u64;
             written
         };
-        let response: Vec<u8> = (0..RECORDS).flat_map(|_| record(23, 16_401)).collect();
         let mut done = 0;
         while done < bytes {
             let packet = &mut |at: i64, frame: &[u8]| done = packet(at, frame);
             let mut some = self.connections(SIDE_BY_SIDE);
             self.open(&mut some, packet);
             self.finish(&mut some, packet);
-            self.exchanges(&mut some, &response, 0, packet);
+            self.exchanges(&mut some, 0, packet);
             self.close(&mut some, packet);
         }
         out.flush().unwrap();
@@ -111,15 +132,16 @@ impl Generator {
     fn exchanges(
         &mut self,
         some: &mut [Connection],
-        response: &[u8],
         pause_ns: i64,
         packet: &mut dyn FnMut(i64, &[u8]),
     ) {
         let request = record(23, 400);
-        for _ in 0..EXCHANGES {
+        let (records, length) = self.shape.response;
+        let response = record(23, length).repeat(records);
+        for _ in 0..self.shape.exchanges {
             self.at_ns += pause_ns;
             some.iter_mut().for_each(|c| self.segment(c, 0, 0x18, &request, packet));
-            some.iter_mut().for_each(|c| self.data(c, 1, response, packet));
+            some.iter_mut().for_each(|c| self.data(c, 1, &response, packet));
         }
     }
 
@@ -159,7 +181,7 @@ impl Generator {
         payload: &[u8],
         packet: &mut dyn FnMut(i64, &[u8]),
     ) {
-        self.at_ns += 1_200;
+        self.at_ns += self.shape.pace_ns;
         let server = [192, 0, 2, 1, 1, 187];
         let ends =
             if side == 0 { [connection.client, server] } else { [server, connection.client] };
