@@ -86,7 +86,8 @@ fn tls12_request_follows_the_servers_finished_at_once() {
             let [finished, request] = [runs[3], runs[4]];
             assert!(!finished.sent && request.sent, "{runs:?}");
             assert_eq!(runs[2].segments, 1, "{runs:?}");
-            assert_eq!(request.segments, 1, "{runs:?}");
+            // Settings that were there by then are acknowledged in a segment of its own.
+            assert!(request.segments <= finished.segments, "{runs:?}");
             on_wire.push(request.first_ns - finished.last_ns);
 
             let marks = &sample.connection.marks;
