@@ -14,6 +14,8 @@ mod gathered;
 mod hygiene;
 pub mod metrics;
 pub mod page;
+#[cfg(test)]
+mod page_rules;
 mod parquet;
 mod servers;
 mod zeek;

@@ -320,6 +320,7 @@ fn compared(html: &mut String, pairs: &[Pair]) {
 mod tests {
     use super::super::tests::found;
     use super::*;
+    use crate::report::wire::page_rules::assert_self_contained;
 
     fn made(changes: &Changes, pairs: &[Pair], only: [&[String]; 2]) -> String {
         let read =
@@ -333,22 +334,7 @@ mod tests {
         let (changes, pairs) = found();
         let only = ["old<b>".to_owned()];
         let page = made(&changes, &pairs, [&only, &[]]);
-        let xml = page.replace("<!DOCTYPE html>", "");
-        let document = resvg::usvg::roxmltree::Document::parse(&xml).unwrap();
-        let mut ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
-        let all = ids.len();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.len(), all);
-        for node in document.descendants() {
-            for id in node.attribute("aria-labelledby").unwrap_or("").split_whitespace() {
-                assert!(ids.binary_search(&id).is_ok(), "{id}");
-            }
-        }
-        let without_namespace = page.replace("http://www.w3.org/2000/svg", "");
-        for load in ["http://", "https://", "src=", "@import", "url(", "<link", "<img", "<script"] {
-            assert!(!without_namespace.contains(load), "{load}");
-        }
+        assert_self_contained(&page);
         assert!(page.contains("&lt;monday&gt;") && page.contains("old&lt;b&gt;"));
     }
 
