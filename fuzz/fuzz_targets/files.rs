@@ -23,8 +23,8 @@ fuzz_target!(|data: &[u8]| {
     let bounds = Bounds::begin();
     let mut analyzer = Analyzer::new(small());
     let mut all = Vec::new();
-    let read = capture::read(&FILE, &mut analyzer, &mut |observed| all.push(observed));
-    analyzer.finish(&mut |observed| all.push(observed));
+    let read = capture::read(&FILE, &mut analyzer, &mut |observed| all.push(observed.clone()));
+    analyzer.finish(&mut |observed| all.push(observed.clone()));
     let unpacked = analyzer.hygiene().wire_bytes as usize;
     if let Err(error) = read {
         assert!(!error.to_string().is_empty());

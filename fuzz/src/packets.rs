@@ -24,7 +24,7 @@ impl Tap {
 
     pub fn frame(&mut self, frame: &Frame<'_>) {
         let all = &mut self.all;
-        self.analyzer.frame(frame, &mut |observed| all.push(observed));
+        self.analyzer.frame(frame, &mut |observed| all.push(observed.clone()));
         assert!(self.analyzer.live() <= 2 * self.limits.connections, "more than may be live");
     }
 
@@ -39,7 +39,7 @@ impl Tap {
     /// The capture is over: all connections, held to the laws.
     pub fn end(mut self) -> Vec<Observed> {
         let all = &mut self.all;
-        self.analyzer.finish(&mut |observed| all.push(observed));
+        self.analyzer.finish(&mut |observed| all.push(observed.clone()));
         assert_eq!(self.analyzer.live(), 0, "connections that were not given out");
         laws::hold(&self.all, self.analyzer.hygiene(), &self.limits);
         self.all.sort_by_key(|observed| observed.number);

@@ -1,7 +1,7 @@
-//! `seeds CORPUS CAPTURE…`: makes first inputs for the targets out of captures.
+//! `seeds CORPUS FILE…`: makes first inputs for the targets out of captures, run files and curl's tables.
 //!
-//! Per connection its first packets, as a capture, as segments, as records, as datagrams; nothing else is
-//! written than below CORPUS.
+//! Of a capture, per connection its first packets, as a capture, as segments, as records, as datagrams. Nothing
+//! else is written than below CORPUS.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,9 +31,21 @@ struct Seeds {
 fn main() -> io::Result<()> {
     let mut arguments = env::args_os().skip(1).map(PathBuf::from);
     let corpus =
-        arguments.next().ok_or_else(|| io::Error::other("usage: seeds CORPUS CAPTURE…"))?;
+        arguments.next().ok_or_else(|| io::Error::other("usage: seeds CORPUS FILE…"))?;
     for (place, path) in arguments.enumerate() {
         let bytes = fs::read(&path)?;
+        if path.extension().is_some_and(|extension| extension == "csv") {
+            write(&corpus, "curl_csv", place, 0, &bytes)?;
+            continue;
+        }
+        if bytes.starts_with(b"{") {
+            // Whole lines: the first of them says what the file is.
+            let lines = &bytes[..bytes.len().min(LONGEST)];
+            let end = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            write(&corpus, "run_file", place, 0, &lines[..end])?;
+            write(&corpus, "active", place, 0, &[&[100], &lines[..end]].concat())?;
+            continue;
+        }
         // As it is, for the reader of files: its blocks are part of what is to be read.
         let begin = &bytes[..bytes.len().min(LONGEST)];
         write(&corpus, "capture_file", place, 0, &[&[7], begin].concat())?;

@@ -1,5 +1,7 @@
 //! The passive half as one machine: frames in, connections out.
 
+use std::slice;
+
 use super::filter::Filter;
 use super::intake::Intake;
 use super::losses::Losses;
@@ -76,20 +78,21 @@ pub struct Ledger<'a> {
 }
 
 impl Ledger<'_> {
-    /// Gives out what was over within some frames: those that follow the last call's.
-    pub fn settle(&mut self, happened: &mut Happened, emit: &mut dyn FnMut(Observed)) {
+    /// Gives out what was over within some frames: those that follow the last call's. Who made it frees it:
+    /// it is left in `happened`, to be [cleared](Happened::clear).
+    pub fn settle(&mut self, happened: &mut [Happened], emit: &mut dyn FnMut(&Observed)) {
         let losses = self.losses;
-        self.numbers.settle(happened, &mut |mut observed| {
-            losses.mark(&mut observed);
+        self.numbers.settle(happened, &mut |observed| {
+            losses.mark(observed);
             emit(observed);
         });
     }
 
     /// Gives out a connection that was under way at the end: the one of [`Rests`] that is next, over all parts
     /// by the `number` that it has there.
-    pub fn end(&mut self, mut observed: Observed, emit: &mut dyn FnMut(Observed)) {
-        self.losses.mark(&mut observed);
-        self.numbers.emit(observed, emit);
+    pub fn end(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&Observed)) {
+        self.losses.mark(observed);
+        self.numbers.emit(observed, &mut |observed| emit(observed));
     }
 }
 
@@ -136,7 +139,7 @@ impl Analyzer {
     }
 
     /// The next frame; `emit` is given every connection that ends with it.
-    pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(Observed)) {
+    pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(&Observed)) {
         self.latest = None;
         let Some(arrival) = self.intake.frame(frame, &mut self.whole) else { return };
         let Some(part) = self.parts.get_mut(arrival.part) else { return };
@@ -157,7 +160,7 @@ impl Analyzer {
     }
 
     /// Nothing older than `to` will come: gives out what has been silent for so long that it is over.
-    pub fn advance(&mut self, to: Time, emit: &mut dyn FnMut(Observed)) {
+    pub fn advance(&mut self, to: Time, emit: &mut dyn FnMut(&Observed)) {
         let hygiene = self.intake.hygiene_mut();
         let frame = hygiene.frames;
         let mut out = Output { hygiene, frame, happened: &mut self.happened };
@@ -166,9 +169,9 @@ impl Analyzer {
     }
 
     /// The capture is over: gives out all that is under way, in the order in which it began.
-    pub fn finish(&mut self, emit: &mut dyn FnMut(Observed)) {
+    pub fn finish(&mut self, emit: &mut dyn FnMut(&Observed)) {
         let Split { parts, mut ledger, .. } = self.split();
-        Rests::of(parts).for_each(|observed| ledger.end(observed, emit));
+        Rests::of(parts).for_each(|mut observed| ledger.end(&mut observed, emit));
     }
 
     /// Taken apart, for as long as the parts are followed by several threads.
@@ -182,8 +185,9 @@ impl Analyzer {
         self.intake.hygiene_mut().add(hygiene);
     }
 
-    fn settle(&mut self, emit: &mut dyn FnMut(Observed)) {
-        Ledger { numbers: &mut self.numbers, losses: &self.losses }
-            .settle(&mut self.happened, emit);
+    fn settle(&mut self, emit: &mut dyn FnMut(&Observed)) {
+        let mut ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses };
+        ledger.settle(slice::from_mut(&mut self.happened), emit);
+        self.happened.clear();
     }
 }

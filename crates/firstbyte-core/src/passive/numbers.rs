@@ -27,15 +27,11 @@ impl Happened {
         self.began.is_empty() && self.over.is_empty() && self.forgotten.is_empty()
     }
 
-    /// Adds what happened in another part.
-    pub fn append(&mut self, mut other: Self) {
-        if self.is_empty() {
-            *self = other;
-            return;
-        }
-        self.began.append(&mut other.began);
-        self.over.append(&mut other.over);
-        self.forgotten.append(&mut other.forgotten);
+    /// Forgets what was settled; its room is kept.
+    pub fn clear(&mut self) {
+        self.began.clear();
+        self.over.clear();
+        self.forgotten.clear();
     }
 }
 
@@ -75,12 +71,14 @@ impl Output<'_> {
 #[derive(Debug)]
 pub(super) struct Numbers {
     last: u64,
+    /// Those that began in frames which are being settled.
+    began: Vec<u64>,
     by_frame: HashMap<u64, u64, Seeded>,
 }
 
 impl Numbers {
     pub(super) fn new(seed: u64) -> Self {
-        Self { last: 0, by_frame: HashMap::with_hasher(Seeded(seed)) }
+        Self { last: 0, began: Vec::new(), by_frame: HashMap::with_hasher(Seeded(seed)) }
     }
 
     /// Connections that have one, those that are over among them.
@@ -93,25 +91,33 @@ impl Numbers {
         self.by_frame.get(&began).copied()
     }
 
-    /// Gives out what is over. Everything that happened in the same frames, and before, has to be there.
-    pub(super) fn settle(&mut self, happened: &mut Happened, emit: &mut dyn FnMut(Observed)) {
-        happened.began.sort_unstable();
-        for began in happened.began.drain(..) {
+    /// Gives out what is over; it stays where it is, for whoever frees it. Everything that happened in the same
+    /// frames, and before, has to be there.
+    pub(super) fn settle(
+        &mut self,
+        happened: &mut [Happened],
+        emit: &mut dyn FnMut(&mut Observed),
+    ) {
+        self.began.extend(happened.iter().flat_map(|happened| &happened.began));
+        self.began.sort_unstable();
+        for began in self.began.drain(..) {
             self.last += 1;
             self.by_frame.insert(began, self.last);
         }
+        let mut over: Vec<&mut (u64, Observed)> =
+            happened.iter_mut().flat_map(|happened| &mut happened.over).collect();
         // Those of one frame are of one part, whose order is kept.
-        happened.over.sort_by_key(|(frame, _)| *frame);
-        for (_, observed) in happened.over.drain(..) {
+        over.sort_by_key(|(frame, _)| *frame);
+        for (_, observed) in over {
             self.emit(observed, emit);
         }
-        for began in happened.forgotten.drain(..) {
-            self.by_frame.remove(&began);
+        for began in happened.iter().flat_map(|happened| &happened.forgotten) {
+            self.by_frame.remove(began);
         }
     }
 
     /// Gives out a connection under its number.
-    pub(super) fn emit(&mut self, mut observed: Observed, emit: &mut dyn FnMut(Observed)) {
+    pub(super) fn emit(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&mut Observed)) {
         if let Some(number) = self.by_frame.remove(&observed.number) {
             observed.number = number;
         }

@@ -115,7 +115,7 @@ pub const MOST_THREADS: usize = 8;
 pub fn read(
     path: &Path,
     analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    emit: &mut dyn FnMut(&Observed),
 ) -> Result<Ended, CaptureFileError> {
     read_on(threads(), path, analyzer, emit)
 }
@@ -128,7 +128,7 @@ pub fn read_on(
     threads: usize,
     path: &Path,
     analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    emit: &mut dyn FnMut(&Observed),
 ) -> Result<Ended, CaptureFileError> {
     let source = Source::open(path)?;
     if threads < 2 {
@@ -138,7 +138,7 @@ pub fn read_on(
 }
 
 /// The capture is over: gives out all that is under way in `analyzer`, as its `finish` does, on so many threads.
-pub fn finish_on(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(Observed)) {
+pub fn finish_on(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(&Observed)) {
     match threads {
         0 | 1 => analyzer.finish(emit),
         _ => parallel::finish(threads.min(MOST_THREADS), analyzer, emit),

@@ -38,12 +38,12 @@ type Outcome = (Result<Ended, String>, Vec<Observed>, Hygiene);
 
 fn outcome(
     threads: usize,
-    read: impl FnOnce(&mut Analyzer, &mut dyn FnMut(Observed)) -> Result<Ended, CaptureFileError>,
+    read: impl FnOnce(&mut Analyzer, &mut dyn FnMut(&Observed)) -> Result<Ended, CaptureFileError>,
 ) -> Outcome {
     let mut analyzer = Analyzer::new(Limits::default());
     let mut all = Vec::new();
-    let ended = read(&mut analyzer, &mut |observed| all.push(observed));
-    finish_on(threads, &mut analyzer, &mut |observed| all.push(observed));
+    let ended = read(&mut analyzer, &mut |observed| all.push(observed.clone()));
+    finish_on(threads, &mut analyzer, &mut |observed| all.push(observed.clone()));
     (ended.map_err(|error| error.to_string()), all, *analyzer.hygiene())
 }
 

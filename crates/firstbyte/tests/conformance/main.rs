@@ -52,7 +52,7 @@ fn read(path: &Path) -> Result<Outcome, capture::CaptureFileError> {
 fn read_on(threads: usize, path: &Path) -> Result<Outcome, capture::CaptureFileError> {
     let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
     let mut all = Vec::new();
-    let mut emit = |observed: Observed| all.push(observed);
+    let mut emit = |observed: &Observed| all.push(observed.clone());
     let ended = capture::read_on(threads, path, &mut analyzer, &mut emit)?;
     capture::finish_on(threads, &mut analyzer, &mut emit);
     Ok((all, *analyzer.hygiene(), ended))

@@ -105,9 +105,9 @@ fn what_a_filter_leaves_out_is_not_counted() {
     let mut analyzer = Analyzer::new(Limits::default()).with_filter(filter);
     let mut all = Vec::new();
     for made in packets.iter().chain(&other) {
-        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed));
+        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed.clone()));
     }
-    analyzer.finish(&mut |observed| all.push(observed));
+    analyzer.finish(&mut |observed| all.push(observed.clone()));
     assert_eq!((all.len(), analyzer.hygiene().frames), (1, 3));
     assert_eq!(all[0].client.socket_addr().port(), 9);
 }
@@ -125,12 +125,12 @@ fn connections_under_way_while_frames_were_dropped_are_marked() {
     let mut all = Vec::new();
     let begun = Time::from_unix_ns(second[0].at);
     for made in first.iter().chain(&second) {
-        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed));
+        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed.clone()));
     }
     analyzer.dropped(0, Time::from_unix_ns(first[0].at), begun);
     assert_eq!(analyzer.hygiene().dropped, Some(0));
     analyzer.dropped(3, begun, begun);
-    analyzer.finish(&mut |observed| all.push(observed));
+    analyzer.finish(&mut |observed| all.push(observed.clone()));
     assert_eq!(analyzer.hygiene().dropped, Some(3));
     let marks: Vec<_> = all.iter().map(|o| o.doubts.any(Doubts::FRAMES_DROPPED)).collect();
     assert_eq!(marks, [false, true]);
@@ -143,12 +143,12 @@ fn what_is_over_comes_out_without_another_packet() {
     let mut analyzer = Analyzer::new(Limits::default());
     let mut all = Vec::new();
     for made in &packets {
-        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed));
+        analyzer.frame(&made.as_frame(), &mut |observed| all.push(observed.clone()));
     }
     let last = packets.last().unwrap().at;
-    analyzer.advance(Time::from_unix_ns(last + 9_000_000_000), &mut |o| all.push(o));
+    analyzer.advance(Time::from_unix_ns(last + 9_000_000_000), &mut |o| all.push(o.clone()));
     assert_eq!((all.len(), analyzer.live()), (0, 1));
-    analyzer.advance(Time::from_unix_ns(last + 11_000_000_000), &mut |o| all.push(o));
+    analyzer.advance(Time::from_unix_ns(last + 11_000_000_000), &mut |o| all.push(o.clone()));
     assert_eq!((all.len(), analyzer.live()), (1, 0));
     assert_eq!((all[0].ending, analyzer.hygiene().idle), (Ending::Closed, 0));
 }

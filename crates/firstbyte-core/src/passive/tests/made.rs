@@ -224,7 +224,7 @@ pub(super) fn read(packets: &[Made]) -> (Vec<Observed>, Hygiene) {
 pub(super) fn read_with(limits: Limits, packets: &[Made]) -> (Vec<Observed>, Hygiene) {
     let mut analyzer = Analyzer::new(limits);
     let mut all = Vec::new();
-    let mut emit = |observed: Observed| all.push(observed);
+    let mut emit = |observed: &Observed| all.push(observed.clone());
     for made in packets {
         analyzer.frame(&made.as_frame(), &mut emit);
     }

@@ -101,7 +101,7 @@ impl std::error::Error for LiveError {}
 /// Who follows a capture.
 pub trait Follower {
     /// A connection is over.
-    fn connection(&mut self, observed: Observed);
+    fn connection(&mut self, observed: &Observed);
     /// A frame was looked at: it belongs to the connection of this number, as far as that is known.
     fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>);
     /// Called several times a second; false ends the capture.

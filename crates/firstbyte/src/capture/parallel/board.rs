@@ -69,7 +69,9 @@ struct State {
     under_way: VecDeque<UnderWay>,
     first_under_way: u64,
     /// What is ready to be given out, in order.
-    ready: VecDeque<Happened>,
+    ready: VecDeque<Results>,
+    /// What was given out, by who made it.
+    spent: Vec<Vec<Happened>>,
     free: Vec<Vec<Block>>,
     /// Pieces that are on their way.
     pieces: usize,
@@ -87,7 +89,16 @@ struct UnderWay {
     /// Parts that nobody follows through it yet, and that are not through.
     waiting: Parts,
     left: Parts,
-    happened: Happened,
+    results: Results,
+}
+
+/// What happened in a piece.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) happened: Vec<Happened>,
+    /// The threads that made each of them, and free it: a thread's memory is in its cache, and behind its own
+    /// lock.
+    makers: Vec<usize>,
 }
 
 impl Board {
@@ -96,6 +107,7 @@ impl Board {
         let mut state = State::default();
         // One more for who brings pieces.
         state.free.resize_with(threads + 1, Vec::new);
+        state.spent.resize_with(threads, Vec::new);
         let bits = |parts: &mut dyn Iterator<Item = usize>| parts.fold(0, |all, n| all | 1 << n);
         Self {
             state: Mutex::new(state),
@@ -177,8 +189,8 @@ impl Board {
         let block = Arc::new(block);
         let mut state = self.lock();
         let left = block.parts().fold(0, |all, part| all | 1 << part);
-        let happened = Happened::default();
-        state.under_way.push_back(UnderWay { block, waiting: left, left, happened });
+        let results = Results::default();
+        state.under_way.push_back(UnderWay { block, waiting: left, left, results });
         state.next_frame += 1;
         state.framing = false;
         if over {
@@ -191,21 +203,35 @@ impl Board {
         self.tell(state);
     }
 
-    /// What happened when parts were followed through a piece.
-    pub(super) fn followed(&self, task: Task, happened: Happened) {
+    /// What happened when `thread` followed parts through a piece. Gives back what the thread made before and
+    /// nobody needs any more.
+    pub(super) fn followed(&self, thread: usize, task: Task, happened: Happened) -> Vec<Happened> {
         let Task { number, parts, block } = task;
         drop(block);
         let mut state = self.lock();
         let place = (number - state.first_under_way) as usize;
         let piece = &mut state.under_way[place];
         piece.left &= !parts;
-        piece.happened.append(happened);
+        if !happened.is_empty() {
+            piece.results.happened.push(happened);
+            piece.results.makers.push(thread);
+        }
         state.put_in_order();
+        let spent = std::mem::take(&mut state.spent[thread]);
         self.tell(state);
+        spent
+    }
+
+    /// What was ready was given out.
+    pub(super) fn settled(&self, results: Results) {
+        let mut state = self.lock();
+        for (happened, maker) in results.happened.into_iter().zip(results.makers) {
+            state.spent[maker].push(happened);
+        }
     }
 
     /// What happened in the pieces that are next; `None` when all was given out.
-    pub(super) fn ready(&self) -> Option<VecDeque<Happened>> {
+    pub(super) fn ready(&self) -> Option<VecDeque<Results>> {
         let mut state = self.lock();
         loop {
             if !state.ready.is_empty() {
@@ -283,8 +309,8 @@ impl State {
             let Some(piece) = self.under_way.pop_front() else { return };
             self.first_under_way += 1;
             self.pieces -= 1;
-            if !piece.happened.is_empty() {
-                self.ready.push_back(piece.happened);
+            if !piece.results.happened.is_empty() {
+                self.ready.push_back(piece.results);
             }
             if let Some(mut block) = Arc::into_inner(piece.block) {
                 block.clear();

@@ -27,6 +27,9 @@ use framer::{Filled, Framer};
 
 pub(super) use rest::finish;
 
+/// Lists that were given out and are used again, of a thread.
+const MOST_SPARE: usize = 8;
+
 /// Hands all frames of `source` to `analyzer`, on `threads` threads, and what it gives out to `emit`, on the
 /// caller's.
 ///
@@ -37,7 +40,7 @@ pub(super) fn read(
     source: Source,
     threads: usize,
     analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    emit: &mut dyn FnMut(&Observed),
 ) -> Result<Ended, CaptureFileError> {
     let Split { intake, parts, mut ledger } = analyzer.split();
     let (file, stream) = match source {
@@ -66,8 +69,9 @@ pub(super) fn read(
             all.board.fail();
         }
         while let Some(ready) = all.board.ready() {
-            for mut happened in ready {
-                ledger.settle(&mut happened, emit);
+            for mut results in ready {
+                ledger.settle(&mut results.happened, emit);
+                all.board.settled(results);
             }
         }
         started
@@ -108,6 +112,7 @@ impl Followers<'_> {
     /// Does what there is to do, until there is nothing more.
     fn work(&self, thread: usize) {
         let mut hygiene = Hygiene::default();
+        let mut spare: Vec<Happened> = Vec::new();
         loop {
             match self.board.next(thread) {
                 Job::Read(number, mut block) => {
@@ -118,8 +123,12 @@ impl Followers<'_> {
                     self.frame(block, filled);
                 }
                 Job::Follow(task) => {
-                    let happened = self.follow(&task, &mut hygiene);
-                    self.board.followed(task, happened);
+                    let mut happened = spare.pop().unwrap_or_default();
+                    self.follow(&task, &mut happened, &mut hygiene);
+                    let mut spent = self.board.followed(thread, task, happened);
+                    spent.iter_mut().for_each(Happened::clear);
+                    spare.append(&mut spent);
+                    spare.truncate(MOST_SPARE);
                 }
                 Job::Nothing => break,
             }
@@ -164,16 +173,14 @@ impl Followers<'_> {
         over
     }
 
-    fn follow(&self, task: &Task, hygiene: &mut Hygiene) -> Happened {
-        let mut happened = Happened::default();
+    fn follow(&self, task: &Task, happened: &mut Happened, hygiene: &mut Hygiene) {
         let followed = self.parts.iter().enumerate().filter(|(n, _)| task.parts >> n & 1 == 1);
         for (n, part) in followed {
             let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
             for arrival in task.block.arrivals(n) {
-                part.packet(&arrival, &mut happened, hygiene);
+                part.packet(&arrival, happened, hygiene);
             }
         }
-        happened
     }
 }
 

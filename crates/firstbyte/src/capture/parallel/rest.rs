@@ -3,9 +3,8 @@
 //! Each takes some of the parts and gives out what it ends in order; here these few sequences become one. What
 //! is ended and not given out yet is bounded.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
-use std::vec;
 
 use firstbyte_core::passive::{Analyzer, Observed, Part, Rests, Split};
 
@@ -17,57 +16,74 @@ const WAITING: usize = 4;
 pub(in crate::capture) fn finish(
     threads: usize,
     analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    emit: &mut dyn FnMut(&Observed),
 ) {
     let Split { parts, mut ledger, .. } = analyzer.split();
     let each = parts.len().div_ceil(threads.max(1));
     thread::scope(|scope| {
         let start = |parts| {
             let (sender, receiver) = sync_channel(WAITING);
-            scope.spawn(move || end(parts, &sender));
-            Ended { receiver, next: Vec::new().into_iter() }
+            let (back, spent) = channel();
+            scope.spawn(move || end(parts, sender, &spent));
+            Ended { receiver, back, batch: Vec::new(), place: 0 }
         };
         let mut all: Vec<Ended> = parts.chunks_mut(each).map(start).collect();
-        let mut heads: Vec<Option<Observed>> = all.iter_mut().map(Iterator::next).collect();
-        let first = |heads: &[Option<Observed>]| {
-            let numbers = heads.iter().map(|head| head.as_ref().map(|observed| observed.number));
-            numbers.enumerate().filter_map(|(n, number)| Some((number?, n))).min()
+        all.iter_mut().for_each(Ended::receive);
+        let first = |all: &mut [Ended]| {
+            let heads = all.iter_mut().enumerate();
+            heads.filter_map(|(n, ended)| Some((ended.head()?.number, n))).min()
         };
-        while let Some((_, n)) = first(&heads) {
-            let next = all[n].next();
-            if let Some(observed) = std::mem::replace(&mut heads[n], next) {
+        while let Some((_, n)) = first(&mut all) {
+            if let Some(observed) = all[n].head() {
                 ledger.end(observed, emit);
             }
+            all[n].step();
         }
     });
 }
 
-/// Ends the connections of some parts.
-fn end(parts: &mut [Part], sender: &SyncSender<Vec<Observed>>) {
+/// Ends the connections of some parts, and frees them when they were given out.
+fn end(parts: &mut [Part], sender: SyncSender<Vec<Observed>>, spent: &Receiver<Vec<Observed>>) {
     let mut rests = Rests::of(parts);
     loop {
-        let some: Vec<Observed> = rests.by_ref().take(AT_ONCE).collect();
+        let mut some = spent.try_recv().unwrap_or_default();
+        some.clear();
+        some.extend(rests.by_ref().take(AT_ONCE));
         // Nobody takes them any more where the other thread broke down.
         if some.is_empty() || sender.send(some).is_err() {
-            return;
+            break;
         }
     }
+    drop(sender);
+    spent.iter().for_each(drop);
 }
 
 /// What another thread has ended.
 struct Ended {
     receiver: Receiver<Vec<Observed>>,
-    next: vec::IntoIter<Observed>,
+    back: Sender<Vec<Observed>>,
+    batch: Vec<Observed>,
+    place: usize,
 }
 
-impl Iterator for Ended {
-    type Item = Observed;
+impl Ended {
+    /// The connection that comes next.
+    fn head(&mut self) -> Option<&mut Observed> {
+        self.batch.get_mut(self.place)
+    }
 
-    fn next(&mut self) -> Option<Observed> {
-        if let Some(observed) = self.next.next() {
-            return Some(observed);
+    fn step(&mut self) {
+        self.place += 1;
+        if self.place == self.batch.len() {
+            self.receive();
         }
-        self.next = self.receiver.recv().ok()?.into_iter();
-        self.next.next()
+    }
+
+    fn receive(&mut self) {
+        let next = self.receiver.recv().unwrap_or_default();
+        let before = std::mem::replace(&mut self.batch, next);
+        self.place = 0;
+        // When the thread is through, nobody takes it.
+        let _ = self.back.send(before);
     }
 }

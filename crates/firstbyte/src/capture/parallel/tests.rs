@@ -174,7 +174,7 @@ fn everything() -> Vec<u8> {
 fn read(threads: usize, path: &Path, limits: Limits) -> (Vec<Observed>, Hygiene) {
     let mut analyzer = Analyzer::new(limits);
     let mut all = Vec::new();
-    let mut emit = |observed: Observed| all.push(observed);
+    let mut emit = |observed: &Observed| all.push(observed.clone());
     read_on(threads, path, &mut analyzer, &mut emit).unwrap();
     finish_on(threads, &mut analyzer, &mut emit);
     (all, *analyzer.hygiene())
@@ -240,7 +240,7 @@ fn several_files_are_one_capture() {
     let read = |threads: usize| {
         let mut analyzer = Analyzer::new(Limits::default());
         let mut all = Vec::new();
-        let mut emit = |observed: Observed| all.push(observed);
+        let mut emit = |observed: &Observed| all.push(observed.clone());
         for bytes in [&first, &second] {
             let source = Source::Stream(Box::new(Cursor::new(bytes.clone())), true);
             super::read(Path::new("x"), source, threads, &mut analyzer, &mut emit).unwrap();

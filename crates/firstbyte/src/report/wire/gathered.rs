@@ -190,8 +190,9 @@ mod tests {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng");
         let mut analyzer = Analyzer::new(Limits::default());
         let mut all: Vec<Observed> = Vec::new();
-        crate::capture::read(&file, &mut analyzer, &mut |observed| all.push(observed)).unwrap();
-        analyzer.finish(&mut |observed| all.push(observed));
+        crate::capture::read(&file, &mut analyzer, &mut |observed| all.push(observed.clone()))
+            .unwrap();
+        analyzer.finish(&mut |observed| all.push(observed.clone()));
         all.iter_mut().for_each(|observed| observed.exchanges.first.clear());
         let mut gathered = Gathered::default();
         const MANY: usize = 600_000;

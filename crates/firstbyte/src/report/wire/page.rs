@@ -416,8 +416,9 @@ mod tests {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng");
         let mut analyzer = Analyzer::new(Limits::default());
         let mut all: Vec<Observed> = Vec::new();
-        crate::capture::read(&file, &mut analyzer, &mut |observed| all.push(observed)).unwrap();
-        analyzer.finish(&mut |observed| all.push(observed));
+        crate::capture::read(&file, &mut analyzer, &mut |observed| all.push(observed.clone()))
+            .unwrap();
+        analyzer.finish(&mut |observed| all.push(observed.clone()));
         let (mut gathered, mut groups) = (Gathered::default(), Groups::default());
         let many: Vec<Observed> =
             all.iter().cycle().take(all.len() * times as usize).cloned().collect();

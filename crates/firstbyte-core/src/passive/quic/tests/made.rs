@@ -170,7 +170,7 @@ impl Talk {
 pub(super) fn read(made: &[Made], limits: Limits) -> (Vec<Observed>, Hygiene) {
     let mut analyzer = Analyzer::new(limits);
     let mut all = Vec::new();
-    let mut emit = |observed: Observed| all.push(observed);
+    let mut emit = |observed: &Observed| all.push(observed.clone());
     for datagram in made {
         let bytes = frame(datagram);
         let frame = Frame {

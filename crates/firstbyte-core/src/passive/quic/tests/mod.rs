@@ -13,7 +13,7 @@ fn capture(bytes: &[u8]) -> (Vec<Observed>, Hygiene) {
     let (mut reader, mut all) = (Reader::default(), Vec::new());
     let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
     let mut rest = bytes;
-    let mut emit = |observed: Observed| all.push(observed);
+    let mut emit = |observed: &Observed| all.push(observed.clone());
     loop {
         match reader.read(rest) {
             Ok(Read::NeedMore { .. }) | Err(_) => break,

@@ -20,10 +20,10 @@ pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), P
     let mut analyzer = Analyzer::new(Limits { seed: fastrand::u64(..), ..Limits::default() });
     let mut times: Vec<f64> = Vec::new();
     let mut found = 0;
-    let mut emit = |observed: Observed| {
-        if let Some(connection) = way.connections().find(|c| is_same(c, &observed)) {
+    let mut emit = |observed: &Observed| {
+        if let Some(connection) = way.connections().find(|c| is_same(c, observed)) {
             found += 1;
-            times.extend(took(connection, &observed).map(|time| time.as_nanos() as f64));
+            times.extend(took(connection, observed).map(|time| time.as_nanos() as f64));
         }
     };
     let problem = |message: String| Problem::new(exit::READ, format!("--capture {message}"));

@@ -148,8 +148,8 @@ fn sides(
 }
 
 impl Taker for Servers {
-    fn connection(&mut self, observed: Observed) {
-        self.add(&observed);
+    fn connection(&mut self, observed: &Observed) {
+        self.add(observed);
     }
 }
 
@@ -243,7 +243,7 @@ pub(in crate::cli) fn servers(
 ) -> Result<Servers, Problem> {
     let mut analyzer = super::analyzer(filter)?;
     let mut servers = Servers::default();
-    let mut emit = |observed: Observed| servers.add(&observed);
+    let mut emit = |observed: &Observed| servers.add(observed);
     let ended = capture::read(path, &mut analyzer, &mut emit)
         .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
     capture::finish_on(capture::threads(), &mut analyzer, &mut emit);

@@ -20,9 +20,9 @@ pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     let mut first = analyzer()?;
     let mut rows = outputs::Rows::open(args)?;
     let mut kept = Kept::new(args);
-    let mut emit = |observed: Observed| {
-        if choice::is_chosen(args, &observed) {
-            rows.add(&observed);
+    let mut emit = |observed: &Observed| {
+        if choice::is_chosen(args, observed) {
+            rows.add(observed);
             kept.add(observed);
         }
     };
@@ -47,7 +47,7 @@ pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
 fn read(
     args: &WireArgs,
     analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(Observed),
+    emit: &mut dyn FnMut(&Observed),
 ) -> Result<u8, Problem> {
     let threads = args.threads.map_or_else(capture::threads, usize::from);
     let mut code = Ok(exit::OK);

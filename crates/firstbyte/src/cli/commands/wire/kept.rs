@@ -23,6 +23,8 @@ pub(super) struct Kept<'a> {
     groups: Groups,
     /// The first of them.
     shown: Vec<Observed>,
+    /// Those with this number and later ones are not shown.
+    behind: Option<u64>,
     all: usize,
     flows: Vec<Observed>,
     page: Option<wire::Gathered>,
@@ -36,6 +38,7 @@ impl<'a> Kept<'a> {
             args,
             groups: Groups::default(),
             shown: Vec::new(),
+            behind: None,
             all: 0,
             flows: Vec::new(),
             page: args.html.is_some().then(wire::Gathered::default),
@@ -43,14 +46,14 @@ impl<'a> Kept<'a> {
         }
     }
 
-    pub(super) fn add(&mut self, observed: Observed) {
+    pub(super) fn add(&mut self, observed: &Observed) {
         self.all += 1;
-        self.groups.add(&observed);
+        self.groups.add(observed);
         if let Some(page) = &mut self.page {
-            page.add(&observed);
+            page.add(observed);
         }
         let is_read_again = self.args.pcap_out.is_some() && !self.args.files.is_empty();
-        if is_read_again && choice::is_written(self.args, &observed) {
+        if is_read_again && choice::is_written(self.args, observed) {
             self.written.insert(observed.number);
         }
         if self.args.flow.contains(&observed.number) {
@@ -60,11 +63,15 @@ impl<'a> Kept<'a> {
     }
 
     /// Keeps those that began first, as many as are shown.
-    fn keep_first(&mut self, observed: Observed) {
+    fn keep_first(&mut self, observed: &Observed) {
+        if self.behind.is_some_and(|behind| observed.number >= behind) {
+            return;
+        }
         let most = self.args.connections;
-        self.shown.push(observed);
+        self.shown.push(observed.clone());
         if self.shown.len() >= 2 * most.max(64) {
             self.shown.sort_unstable_by_key(|observed| observed.number);
+            self.behind = self.shown.get(most).map(|observed| observed.number);
             self.shown.truncate(most);
         }
     }

@@ -160,7 +160,7 @@ pub(super) fn run(args: &WireArgs, interface: &str) -> Result<u8, Problem> {
 /// Who is given what a capture shows.
 pub(super) trait Taker {
     /// A connection is over.
-    fn connection(&mut self, observed: Observed);
+    fn connection(&mut self, observed: &Observed);
     /// A frame, and the connection it belongs to as far as that is known.
     fn frame(&mut self, _: &Frame<'_>, _: Option<u64>) {}
     /// Several times a second; false ends the capture.
@@ -179,15 +179,15 @@ struct Taken<'a> {
 }
 
 impl Taker for Taken<'_> {
-    fn connection(&mut self, observed: Observed) {
+    fn connection(&mut self, observed: &Observed) {
         if let Some(packets) = &mut self.packets {
-            packets.over(&observed);
+            packets.over(observed);
         }
-        if choice::is_chosen(self.args, &observed) {
+        if choice::is_chosen(self.args, observed) {
             if let Some(metrics) = &self.metrics {
-                metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&observed);
+                metrics.lock().unwrap_or_else(PoisonError::into_inner).add(observed);
             }
-            self.rows.add(&observed);
+            self.rows.add(observed);
             self.kept.add(observed);
         }
     }
@@ -258,7 +258,7 @@ struct Watcher<'a> {
 }
 
 impl Follower for Watcher<'_> {
-    fn connection(&mut self, observed: Observed) {
+    fn connection(&mut self, observed: &Observed) {
         self.connections += 1;
         let handshake = observed.tls.as_ref().and_then(|tls| tls.handshake);
         self.handshakes += u64::from(handshake.is_some());
