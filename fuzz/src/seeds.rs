@@ -30,8 +30,7 @@ struct Seeds {
 
 fn main() -> io::Result<()> {
     let mut arguments = env::args_os().skip(1).map(PathBuf::from);
-    let corpus =
-        arguments.next().ok_or_else(|| io::Error::other("usage: seeds CORPUS FILE…"))?;
+    let corpus = arguments.next().ok_or_else(|| io::Error::other("usage: seeds CORPUS FILE…"))?;
     for (place, path) in arguments.enumerate() {
         let bytes = fs::read(&path)?;
         if path.extension().is_some_and(|extension| extension == "csv") {
