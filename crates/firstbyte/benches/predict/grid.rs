@@ -14,7 +14,7 @@ use firstbyte::runs::Run;
 use firstbyte_core::predict::{
     CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
 };
-use firstbyte_core::run::{Metric, Metrics, Standing};
+use firstbyte_core::run::{Metric, Metrics};
 use firstbyte_lab::ca::{Ca, LeafOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -140,12 +140,11 @@ impl Grid {
             "compare".into(),
             format!("https://server{index}.test/bytes/{response}"),
         ];
-        // A round takes so long that connections which are kept alive come to rest between visits: the
-        // kernel halves an idle connection's window with every timeout that passes.
+        // A round takes so long that connections which are kept alive come to rest between most visits.
         let interval = match rtt.as_millis() {
             0..20 => 0.4,
-            20..150 => 0.15,
-            _ => 0.25,
+            20..150 => 0.25,
+            _ => 1.0,
         };
         let flags = format!("-s -4 -n {} --warmup 1 --interval {interval}", self.samples);
         words.extend(flags.split(' ').map(str::to_owned));
@@ -193,15 +192,17 @@ impl Grid {
         file: &Path,
     ) -> Result<Vec<Compared>, String> {
         let run = Run::read(file).map_err(|e| e.to_string())?;
-        let mut setup = Setup::new(rtt, chain_of(chain)?);
+        let none = || "no round trip was measured".to_owned();
+        // As `predict --from RUN` has it: what a lab's links and kernels add to the configured one is the path's.
+        let over = Measured::of(&run)?.rtt.ok_or_else(none)?;
+        let mut setup = Setup::new(over, chain_of(chain)?);
         setup.server.congestion_control = self.congestion_control;
         setup.server.initial_window = self.initial_window;
         setup.exchange = Exchange { response_bytes: response, ..Exchange::default() };
-        let measured_over = hosts.rtt.ok_or("no round trip was measured")?;
-        calibrate(&mut setup, &hosts.handshakes, measured_over);
+        calibrate(&mut setup, &hosts.handshakes, hosts.rtt.ok_or_else(none)?);
         let mut compared = Vec::new();
         for (number, way) in self.ways.iter().enumerate() {
-            let samples = samples_of(&run, number);
+            let samples = samples_of(&run, number, rest(way, rtt));
             let base = firstbyte::clock::timer_now().into_std();
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
             let predicted = Metrics::of(&connection);
@@ -237,18 +238,33 @@ fn run_file(directory: &Path, index: usize, response: u64) -> PathBuf {
     directory.join(format!("{index}-{response}.run"))
 }
 
-/// The proven samples of the way with this number.
-fn samples_of(run: &Run, number: usize) -> Vec<Metrics> {
+/// How long a connection must have been idle before an exchange: the kernel halves its window with every timeout
+/// that passes, and 1 MB leaves one to be halved seven times.
+fn rest(way: &Way, rtt: Duration) -> Duration {
+    if way.reuse == Reuse::New { Duration::ZERO } else { 7 * (rtt + Duration::from_millis(200)) }
+}
+
+/// The proven samples of the way with this number that were begun so long after the one before had ended.
+fn samples_of(run: &Run, number: usize, rest: Duration) -> Vec<Metrics> {
     let value = format!("w{number}");
     let named = |cell: u16| {
         let cell = run.header.cells.get(usize::from(cell));
         cell.is_some_and(|cell| cell.factors.iter().any(|f| f.value == value || f.label == value))
     };
-    run.rows
-        .iter()
-        .filter(|row| !row.warmup && row.standing == Standing::Proven && named(row.cell))
-        .map(|row| row.metrics)
-        .collect()
+    let mut idle_since = None;
+    let mut samples = Vec::new();
+    for row in run.rows.iter().filter(|row| named(row.cell)) {
+        let rested = idle_since.is_none_or(|since| row.started_unix_ns >= since + nanos(rest));
+        if row.counts() && rested {
+            samples.push(row.metrics);
+        }
+        idle_since = Some(row.started_unix_ns + row.metric(Metric::Total).unwrap_or(0));
+    }
+    samples
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A metric, without the time for the name: it is not part of the path.

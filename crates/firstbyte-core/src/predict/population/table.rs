@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Outcome, Range, path};
-use crate::predict::quic::{self, Datagram};
+use crate::predict::quic::{self, Chance, Datagram, Played};
 use crate::predict::tcp::{Nanos, nanos};
 use crate::predict::{PredictError, Setup, Way};
 use crate::timeline::{Mark, Offset};
@@ -56,7 +56,8 @@ impl Table {
     ) -> Result<Self, PredictError> {
         let mut table = Self { calm: Vec::new(), losses: Vec::new() };
         for rtt in steps(range, CALM_STEP) {
-            let (times, _, _) = played(setup, way, rtt, base, None)?;
+            let setup = over(setup, rtt);
+            let times = times(quic::middling(&setup, way, base)?.0, &setup, way)?;
             table.calm.push(Calm { rtt: rtt.as_nanos() as f64, times });
         }
         if range.loses {
@@ -119,7 +120,10 @@ impl Table {
 
 impl Losses {
     fn new(setup: &Setup, way: &Way, rtt: Duration, base: Instant) -> Result<Self, PredictError> {
-        let (calm, up, down) = played(setup, way, rtt, base, None)?;
+        let setup = over(setup, rtt);
+        let (played, chance) = quic::middling(&setup, way, base)?;
+        let (up, down) = (played.up.clone(), played.down.clone());
+        let calm = times(played, &setup, way)?;
         let lane = |up: bool, sent: Vec<Nanos>| {
             let stride = sent.len().div_ceil(LOST_ONE_BY_ONE).max(1);
             let costs = (0..sent.len())
@@ -129,7 +133,8 @@ impl Losses {
                     let index = (index + stride / 2).min(sent.len() - 1);
                     let lost = Some(Datagram { up, index });
                     // The state machines came together without the loss: with it, they gave up.
-                    let (times, _, _) = played(setup, way, rtt, base, lost).ok()?;
+                    let played = quic::play(&setup, way, base, Chance { lost, ..chance }).ok()?;
+                    let times = times(played, &setup, way).ok()?;
                     Some([times[0] - calm[0], times[1] - calm[1]])
                 })
                 .collect();
@@ -184,25 +189,20 @@ fn between<T>(row: &[T], rtt: f64, at: impl Fn(&T) -> f64, times: impl Fn(&T) ->
     }
 }
 
-/// A connection's times, and when its datagrams left.
-fn played(
-    setup: &Setup,
-    way: &Way,
-    rtt: Duration,
-    base: Instant,
-    lost: Option<Datagram>,
-) -> Result<(Times, Vec<Nanos>, Vec<Nanos>), PredictError> {
-    let setup = Setup { path: path(&setup.path, rtt, 0.0, 0), ..setup.clone() };
-    let played = quic::play(&setup, way, base, lost)?;
-    let (up, down) = (played.up, played.down);
-    let connection = played.record.finish(&setup, way);
+/// The same over another round trip, and nothing lost.
+fn over(setup: &Setup, rtt: Duration) -> Setup {
+    Setup { path: path(&setup.path, rtt, 0.0, 0), ..setup.clone() }
+}
+
+/// A connection's times.
+fn times(played: Played, setup: &Setup, way: &Way) -> Result<Times, PredictError> {
+    let connection = played.record.finish(setup, way);
     let time = |mark| {
         let at = connection.marks.at(mark).map(|at| at.since(Offset::ZERO));
         at.map(|at| nanos(at) as f64)
     };
-    let (first, last) = (time(Mark::ResponseStart), time(Mark::ResponseEnd));
-    match (first, last) {
-        (Some(first), Some(last)) => Ok(([first, last], up, down)),
+    match (time(Mark::ResponseStart), time(Mark::ResponseEnd)) {
+        (Some(first), Some(last)) => Ok([first, last]),
         _ => Err(PredictError::Stalled { what: "no response" }),
     }
 }

@@ -10,7 +10,10 @@ use quinn_proto::{
 };
 
 use super::record::Record;
-use super::{CLIENT, Configs, Lane, SERVER, since};
+use super::{
+    CLIENT, CLIENT_COLD, CLIENT_COLD_DATAGRAM, CLIENT_DATAGRAM, CLIENT_REST, CLIENT_WAKE, Configs,
+    Lane, SERVER, TIMER_TICK, since,
+};
 use crate::predict::tcp::{Nanos, nanos};
 use crate::predict::tls::{HOST, REST};
 use crate::predict::{PredictError, Reuse, Session, Setup, Way, http};
@@ -19,9 +22,8 @@ use crate::timeline::Direction;
 /// The control stream's type and SETTINGS (RFC 9114 §6.2.1, §7.2.4), and the types of QPACK's two.
 const CONTROL_STREAMS: [&[u8]; 3] = [&[0, 4, 6, 1, 0, 7, 0, 6, 0], &[2], &[3]];
 
-/// Timers of servers as quinn drives them (tokio's) are due at whole milliseconds, and slept for in whole
-/// milliseconds from whenever the sleep began.
-const TIMER_TICK: Nanos = 1_000_000;
+/// A server's SETTINGS do not wait for the client: they leave so long after its hello, on their own.
+const CONTROLS_AFTER: Nanos = 140_000;
 
 /// Bytes still to be written on a stream, which then ends.
 struct Outgoing {
@@ -86,6 +88,8 @@ pub(super) struct Client<'a> {
     handle: ConnectionHandle,
     connection: Connection,
     pub(super) busy_until: Nanos,
+    /// Datagrams that it has looked at since it slept.
+    awake: u32,
     connected: bool,
     asked: u32,
     ask_again_at: Option<Nanos>,
@@ -113,6 +117,7 @@ impl<'a> Client<'a> {
             handle,
             connection,
             busy_until: 0,
+            awake: 0,
             connected: false,
             asked: 0,
             ask_again_at: None,
@@ -132,6 +137,19 @@ impl<'a> Client<'a> {
 
     pub(super) fn done_at(&self) -> Option<Nanos> {
         self.record.response_end.filter(|_| self.ask_again_at.is_none())
+    }
+
+    /// When it looks at a datagram that arrives then.
+    pub(super) fn sees(&self, arrives: Nanos) -> Nanos {
+        let sleeps = arrives > self.busy_until.saturating_add(CLIENT_REST);
+        if sleeps { arrives.saturating_add(CLIENT_WAKE) } else { arrives.max(self.busy_until) }
+    }
+
+    /// It looks at a datagram now: when it is done with it.
+    pub(super) fn look(&mut self, now: Nanos) -> Nanos {
+        let slept = now > self.busy_until.saturating_add(CLIENT_REST);
+        self.awake = if slept { 0 } else { self.awake.saturating_add(1) };
+        now + if self.awake < CLIENT_COLD { CLIENT_COLD_DATAGRAM } else { CLIENT_DATAGRAM }
     }
 
     pub(super) fn failure(&self) -> Option<String> {
@@ -225,7 +243,10 @@ impl<'a> Client<'a> {
         self.connected = true;
         let resumed = self.way.session != Session::Full;
         let client = &self.setup.client;
-        self.busy_until = now + nanos(client.finish_time.of(resumed) + client.wake_time);
+        let finish = client.finish_time.of(resumed);
+        // Whoever has asked already has no request to make, and is not woken for it.
+        let work = if self.asked == 0 { finish + client.wake_time } else { finish / 2 };
+        self.busy_until = now + nanos(work);
         self.record.connected(&self.connection, resumed);
         if self.asked == 0 {
             self.ask(now);
@@ -247,12 +268,15 @@ pub(super) struct Server<'a> {
     endpoint: Endpoint,
     config: std::sync::Arc<quinn_proto::ServerConfig>,
     resumes: bool,
+    /// How far its clock is within a millisecond at the beginning.
+    clock: Nanos,
     incoming: Option<Incoming>,
     pub(super) busy_until: Nanos,
     /// When it last had nothing more to do.
     asleep_since: Nanos,
     connection: Option<(ConnectionHandle, Connection)>,
-    controls_open: bool,
+    /// When its streams that carry no response are to be opened.
+    controls_due: Option<Nanos>,
     connected: bool,
     /// Requests that are whole, and when their answers are due.
     answers: VecDeque<(Nanos, StreamId)>,
@@ -261,7 +285,7 @@ pub(super) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    pub(super) fn new(setup: &'a Setup, way: &Way, configs: &Configs) -> Self {
+    pub(super) fn new(setup: &'a Setup, way: &Way, configs: &Configs, clock: Nanos) -> Self {
         let endpoint =
             Endpoint::new(configs.endpoint.clone(), Some(configs.server.clone()), true, None);
         Self {
@@ -269,11 +293,12 @@ impl<'a> Server<'a> {
             endpoint,
             config: configs.server.clone(),
             resumes: way.session != Session::Full,
+            clock,
             incoming: None,
             busy_until: 0,
             asleep_since: 0,
             connection: None,
-            controls_open: false,
+            controls_due: None,
             connected: false,
             answers: VecDeque::new(),
             outgoing: None,
@@ -287,14 +312,14 @@ impl<'a> Server<'a> {
         }
         let timer = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
         let timer = timer.map_or(Nanos::MAX, |at| {
-            let due = since(base, at).next_multiple_of(TIMER_TICK);
+            let due = (since(base, at) + self.clock).next_multiple_of(TIMER_TICK) - self.clock;
             if due <= self.asleep_since {
                 return self.asleep_since;
             }
-            due + self.asleep_since % TIMER_TICK
+            due + (self.asleep_since + self.clock) % TIMER_TICK
         });
         let answer = self.answers.front().map_or(Nanos::MAX, |(at, _)| *at);
-        timer.min(answer)
+        timer.min(answer).min(self.controls_due.unwrap_or(Nanos::MAX))
     }
 
     pub(super) fn receive(&mut self, at: Instant, now: Nanos, datagram: BytesMut, down: &mut Lane) {
@@ -332,7 +357,10 @@ impl<'a> Server<'a> {
             let mut refusal = Vec::new();
             let config = Some(self.config.clone());
             match self.endpoint.accept(incoming, at, &mut refusal, config) {
-                Ok(accepted) => self.connection = Some(accepted),
+                Ok(accepted) => {
+                    self.connection = Some(accepted);
+                    self.controls_due = Some(now + CONTROLS_AFTER);
+                }
                 Err(error) => {
                     if let Some(transmit) = error.response {
                         down.send(now, &refusal[..transmit.size]);
@@ -378,10 +406,8 @@ impl<'a> Server<'a> {
     }
 
     fn speak(&mut self, now: Nanos, connection: &mut Connection) {
-        // Before the handshake is complete nothing but early data can bring a request.
-        let asked = !self.answers.is_empty() || !self.streams.is_empty();
-        if !self.controls_open && (self.connected || asked) {
-            self.controls_open = true;
+        if self.controls_due.is_some_and(|due| due <= now) {
+            self.controls_due = None;
             open_control_streams(connection);
         }
         if let Some((due, stream)) = self.answers.front().copied()

@@ -20,7 +20,7 @@ use quinn_proto::{
 
 use super::tcp::{Nanos, Wire, nanos};
 use super::tls::Machines;
-use super::{PredictError, Session, Setup, Way};
+use super::{Path, PredictError, Session, Setup, Way};
 use crate::timeline::Connection;
 use host::{Client, Server};
 pub(super) use record::Record;
@@ -32,11 +32,20 @@ const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 /// Address validation tokens (NEW_TOKEN) for each connection.
 const ADDRESS_TOKENS: u32 = 2;
-/// The client looks at every datagram by itself, and answers it, before it reads the next; a server is
-/// woken, and reads all there is. As seen in the lab: which acknowledgements a server takes in together
-/// decides whether its window grows.
-const CLIENT_DATAGRAM: Nanos = 18_000;
-const SERVER_WAKE: Nanos = 50_000;
+/// The client looks at every datagram by itself, and answers it, before it reads the next; a server reads all there
+/// is. Both sleep when they have nothing to do, and the client then has to find its way back into caches. As seen in
+/// the lab: which acknowledgements a server takes in together decides whether its window grows.
+const CLIENT_DATAGRAM: Nanos = 4_000;
+const CLIENT_WAKE: Nanos = 50_000;
+const CLIENT_REST: Nanos = 30_000;
+const CLIENT_COLD: u32 = 4;
+const CLIENT_COLD_DATAGRAM: Nanos = 12_000;
+const SERVER_WAKE: Nanos = 65_000;
+/// Timers of servers as quinn drives them (tokio's) are due at whole milliseconds of their clock, and slept for in
+/// whole milliseconds from whenever the sleep began.
+const TIMER_TICK: Nanos = 1_000_000;
+/// Places of that clock, within a millisecond, that are tried: how long pacing takes depends on it.
+const CLOCKS: u64 = 5;
 /// Longer than any prediction that is of use.
 const LIMIT: Nanos = 600_000_000_000;
 /// How long the connection that leaves the session is kept, for its tickets to come.
@@ -53,8 +62,24 @@ pub(super) fn connection(
     way: &Way,
     base: Instant,
 ) -> Result<Connection, PredictError> {
-    let played = play(setup, way, base, None)?;
+    let Path { up, down, seed, .. } = &setup.path;
+    let played = if up.loss > 0.0 || down.loss > 0.0 {
+        // One of many, each with a chance of its own.
+        let clock = fastrand::Rng::with_seed(*seed).u64(0..TIMER_TICK);
+        play(setup, way, base, Chance { clock, lost: None })?
+    } else {
+        middling(setup, way, base)?.0
+    };
     Ok(played.record.finish(setup, way))
+}
+
+/// What chance decides about a connection, besides its path's losses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chance {
+    /// How far the server's clock is within a millisecond when the connection begins.
+    pub clock: Nanos,
+    /// A datagram that is lost whatever the path does.
+    pub lost: Option<Datagram>,
 }
 
 /// A datagram: which way it goes, and which of that way's it is.
@@ -72,12 +97,27 @@ pub(super) struct Played {
     pub down: Vec<Nanos>,
 }
 
-/// Plays a connection; `lost` is lost besides what the path loses.
+/// The connection that is neither fast nor slow for where the server's clock happened to be, and its chance.
+pub(super) fn middling(
+    setup: &Setup,
+    way: &Way,
+    base: Instant,
+) -> Result<(Played, Chance), PredictError> {
+    let played = |n: u64| {
+        let chance = Chance { clock: (2 * n + 1) * TIMER_TICK / (2 * CLOCKS), lost: None };
+        Ok((play(setup, way, base, chance)?, chance))
+    };
+    let mut all = (0..CLOCKS).map(played).collect::<Result<Vec<_>, PredictError>>()?;
+    all.sort_by_key(|(played, _)| played.record.response_end);
+    Ok(all.swap_remove(all.len() / 2))
+}
+
+/// Plays a connection.
 pub(super) fn play(
     setup: &Setup,
     way: &Way,
     base: Instant,
-    lost: Option<Datagram>,
+    chance: Chance,
 ) -> Result<Played, PredictError> {
     let machines = Machines::new(setup, way)?;
     let configs = Configs::new(&machines, way, setup.path.seed)?;
@@ -88,10 +128,10 @@ pub(super) fn play(
         calm.path.lose(0.0);
         calm.exchange.response_bytes = 0;
         let full = Way { session: Session::Full, ..*way };
-        Flow::new(&calm, &full, &configs, base)?.run(FAREWELL)?;
+        Flow::new(&calm, &full, &configs, base, chance.clock)?.run(FAREWELL)?;
     }
-    let mut flow = Flow::new(setup, way, &configs, base)?;
-    if let Some(Datagram { up, index }) = lost {
+    let mut flow = Flow::new(setup, way, &configs, base, chance.clock)?;
+    if let Some(Datagram { up, index }) = chance.lost {
         let lane = if up { &mut flow.up } else { &mut flow.down };
         lane.lost = Some(index);
     }
@@ -202,6 +242,7 @@ impl<'a> Flow<'a> {
         way: &'a Way,
         configs: &Configs,
         base: Instant,
+        clock: Nanos,
     ) -> Result<Self, PredictError> {
         let mut random = fastrand::Rng::with_seed(setup.path.seed);
         Ok(Self {
@@ -209,7 +250,7 @@ impl<'a> Flow<'a> {
             up: Lane::new(&setup.path.up, random.u64(..)),
             down: Lane::new(&setup.path.down, random.u64(..)),
             client: Client::new(setup, way, configs, base)?,
-            server: Server::new(setup, way, configs),
+            server: Server::new(setup, way, configs, clock),
         })
     }
 
@@ -224,7 +265,7 @@ impl<'a> Flow<'a> {
             }
             // Who is at work takes in what arrived meanwhile when that is done.
             let arrivals = [
-                self.down.next().max(self.client.busy_until),
+                self.client.sees(self.down.next()),
                 self.up.next().saturating_add(SERVER_WAKE).max(self.server.busy_until),
             ];
             let timers = [self.client.next(self.base), self.server.next(self.base)];
@@ -238,11 +279,12 @@ impl<'a> Flow<'a> {
             }
             now = next.max(now);
             if arrivals[0] == next {
+                let done = self.client.look(now);
                 if let Some((_, datagram)) = self.down.datagrams.pop_front() {
                     self.client.receive(self.at(now), now, datagram);
                 }
                 self.client.act(self.at(now), now, &mut self.up);
-                self.client.busy_until = self.client.busy_until.max(now + CLIENT_DATAGRAM);
+                self.client.busy_until = self.client.busy_until.max(done);
             } else if arrivals[1] == next {
                 // A server reads all there is before it sends.
                 while self.up.next() <= now
