@@ -78,7 +78,7 @@ impl Grid {
             self.measure(*rtt, directory.path())?;
             for (index, chain) in self.chains.iter().enumerate() {
                 for response in &self.responses {
-                    let file = run_file(directory.path(), index, *response);
+                    let file = |reuse| run_file(directory.path(), index, *response, reuse);
                     all.extend(self.hold_against(*rtt, *chain, *response, &hosts, &file)?);
                 }
             }
@@ -99,8 +99,7 @@ impl Grid {
             ..self.clone()
         };
         calibration.measure(rtt, directory.path())?;
-        let run = Run::read(&run_file(directory.path(), 0, response)).map_err(|e| e.to_string())?;
-        Measured::of(&run)
+        Measured::of(&read(&run_file(directory.path(), 0, response, Reuse::New))?)
     }
 
     /// Has `firstbyte compare` measure all that has this round trip.
@@ -125,7 +124,9 @@ impl Grid {
             let commands: Vec<String> = self
                 .responses
                 .iter()
-                .map(|response| self.command(rtt, index, *response, directory))
+                .flat_map(|response| [(Reuse::New, response), (Reuse::Reused, response)])
+                .filter(|(reuse, _)| self.ways_of(*reuse).next().is_some())
+                .map(|(reuse, response)| self.command(rtt, index, *response, reuse, directory))
                 .collect();
             script += &format!("({}) & lanes=\"$lanes $!\"\n", commands.join(" && "));
         }
@@ -134,27 +135,41 @@ impl Grid {
         script
     }
 
-    fn command(&self, rtt: Duration, index: usize, response: u64, directory: &Path) -> String {
+    /// The ways that use a connection so, with their numbers.
+    fn ways_of(&self, reuse: Reuse) -> impl Iterator<Item = (usize, &Way)> {
+        self.ways.iter().enumerate().filter(move |(_, way)| way.reuse == reuse)
+    }
+
+    fn command(
+        &self,
+        rtt: Duration,
+        index: usize,
+        response: u64,
+        reuse: Reuse,
+        directory: &Path,
+    ) -> String {
         let mut words = vec![
             PROGRAM.to_owned(),
             "compare".into(),
             format!("https://server{index}.test/bytes/{response}"),
         ];
-        // A round takes so long that connections which are kept alive come to rest between most visits.
-        let interval = match rtt.as_millis() {
-            0..20 => 0.4,
-            20..150 => 0.25,
-            _ => 1.0,
+        // Rounds of connections that are kept alive take so long that they come to rest between most visits, and not
+        // so long that the server closes them: one that is opened again was used just before.
+        let interval = match (reuse, rtt.as_millis()) {
+            (Reuse::New, 0..20) => 0.4,
+            (Reuse::New, _) => 0.25,
+            (Reuse::Reused, 0..150) => 1.0,
+            (Reuse::Reused, _) => 1.5,
         };
         let flags = format!("-s -4 -n {} --warmup 1 --interval {interval}", self.samples);
         words.extend(flags.split(' ').map(str::to_owned));
         words.extend(["--resolve".into(), format!("'*:*:198.51.100.{}'", index + 1)]);
-        for (number, way) in self.ways.iter().enumerate() {
+        for (number, way) in self.ways_of(reuse) {
             words.extend(["--way".into(), format!("'w{number}: {}'", asked_for(way))]);
         }
         words.extend([
             "--run".into(),
-            format!("'{}'", run_file(directory, index, response).display()),
+            format!("'{}'", run_file(directory, index, response, reuse).display()),
         ]);
         words.join(" ") + " > /dev/null"
     }
@@ -189,20 +204,38 @@ impl Grid {
         chain: usize,
         response: u64,
         hosts: &Measured,
-        file: &Path,
+        file: &dyn Fn(Reuse) -> PathBuf,
     ) -> Result<Vec<Compared>, String> {
-        let run = Run::read(file).map_err(|e| e.to_string())?;
+        let mut compared = Vec::new();
+        for reuse in [Reuse::New, Reuse::Reused] {
+            if self.ways_of(reuse).next().is_some() {
+                let run = read(&file(reuse))?;
+                compared.extend(self.hold_run_against(rtt, chain, response, hosts, reuse, &run)?);
+            }
+        }
+        Ok(compared)
+    }
+
+    fn hold_run_against(
+        &self,
+        rtt: Duration,
+        chain: usize,
+        response: u64,
+        hosts: &Measured,
+        reuse: Reuse,
+        run: &Run,
+    ) -> Result<Vec<Compared>, String> {
         let none = || "no round trip was measured".to_owned();
         // As `predict --from RUN` has it: what a lab's links and kernels add to the configured one is the path's.
-        let over = Measured::of(&run)?.rtt.ok_or_else(none)?;
+        let over = Measured::of(run)?.rtt.ok_or_else(none)?;
         let mut setup = Setup::new(over, chain_of(chain)?);
         setup.server.congestion_control = self.congestion_control;
         setup.server.initial_window = self.initial_window;
         setup.exchange = Exchange { response_bytes: response, ..Exchange::default() };
         calibrate(&mut setup, &hosts.handshakes, hosts.rtt.ok_or_else(none)?);
         let mut compared = Vec::new();
-        for (number, way) in self.ways.iter().enumerate() {
-            let samples = samples_of(&run, number, rest(way, rtt));
+        for (number, way) in self.ways_of(reuse) {
+            let samples = samples_of(run, number, rest(way, rtt));
             let base = firstbyte::clock::timer_now().into_std();
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
             let predicted = Metrics::of(&connection);
@@ -234,8 +267,13 @@ impl Grid {
     }
 }
 
-fn run_file(directory: &Path, index: usize, response: u64) -> PathBuf {
-    directory.join(format!("{index}-{response}.run"))
+fn run_file(directory: &Path, index: usize, response: u64, reuse: Reuse) -> PathBuf {
+    let kept = if reuse == Reuse::Reused { "-kept" } else { "" };
+    directory.join(format!("{index}-{response}{kept}.run"))
+}
+
+fn read(file: &Path) -> Result<Run, String> {
+    Run::read(file).map_err(|e| e.to_string())
 }
 
 /// How long a connection must have been idle before an exchange: the kernel halves its window with every timeout

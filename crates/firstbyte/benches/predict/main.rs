@@ -124,9 +124,11 @@ fn by_way(compared: &[&Compared]) {
                 .map(|c| c.error_ms())
                 .collect();
             errors.sort_by(f64::total_cmp);
-            let middle = errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN);
             let worst = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()));
-            line += &format!(" {middle:+.2}, {:+.2} |", worst.unwrap_or(f64::NAN));
+            line += &match (errors.get(errors.len() / 2), worst) {
+                (Some(middle), Some(worst)) => format!(" {middle:+.2}, {worst:+.2} |"),
+                _ => " – |".to_owned(),
+            };
         }
         println!("{line}");
     }
