@@ -127,6 +127,30 @@ fn a_retry_costs_a_round_trip_and_so_does_a_chain_over_three_times_the_hello() {
     assert_about(&predicted(&setup, &full), 2, "5 kB after 2,400 bytes");
 }
 
+/// Where the server's clock is within a millisecond decides how long pacing waits; what is shown is neither the
+/// fastest nor the slowest. Without pacing it decides nothing.
+#[test]
+fn over_quic_the_middling_clock_is_shown() {
+    let way = way(Tls::V1_3, Session::ZeroRtt, Http::V3);
+    for (response_bytes, paced) in [(1_000, false), (1_000_000, true)] {
+        let mut setup = setup(3_000);
+        setup.path = Path::with_rtt(Duration::from_millis(5));
+        setup.exchange.response_bytes = response_bytes;
+        let total = |connection: &Connection| connection.marks.at(Mark::ResponseEnd).unwrap();
+        let mut totals: Vec<Offset> = [100_000, 300_000, 500_000, 700_000, 900_000]
+            .into_iter()
+            .map(|clock| {
+                let chance = quic::Chance { clock, lost: None };
+                let played = quic::play(&setup, &way, base(), chance).unwrap();
+                total(&played.record.finish(&setup, &way))
+            })
+            .collect();
+        totals.sort_unstable();
+        assert_eq!(total(&predicted(&setup, &way)), totals[2], "{totals:?}");
+        assert_eq!(totals[0] < totals[4], paced, "{totals:?}");
+    }
+}
+
 mod audience {
     use super::*;
     use proptest::prelude::*;
