@@ -2,20 +2,15 @@
 
 #![no_main]
 
-use std::path::PathBuf;
-use std::sync::LazyLock;
-
 use firstbyte::runs::CurlTable;
 use firstbyte_fuzz::bounds::Bounds;
+use firstbyte_fuzz::scratch;
 use libfuzzer_sys::fuzz_target;
 
-static FILE: LazyLock<PathBuf> =
-    LazyLock::new(|| std::env::temp_dir().join(format!("firstbyte-fuzz.{}", std::process::id())));
-
 fuzz_target!(|data: &[u8]| {
-    std::fs::write(&*FILE, data).expect("a file");
+    let file = scratch::holding(data);
     let bounds = Bounds::begin();
-    match CurlTable::read(&FILE) {
+    match CurlTable::read(file) {
         Ok(table) => {
             assert!(!table.is_empty());
             assert_eq!(table.rows().count(), table.len());

@@ -2,10 +2,6 @@
 
 #![no_main]
 
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::sync::LazyLock;
-
 use firstbyte::capture;
 use firstbyte::report::Style;
 use firstbyte::report::wire;
@@ -13,17 +9,15 @@ use firstbyte_core::passive::Analyzer;
 use firstbyte_core::passive::groups::Groups;
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::small;
+use firstbyte_fuzz::scratch;
 use libfuzzer_sys::fuzz_target;
 
-static FILE: LazyLock<PathBuf> =
-    LazyLock::new(|| std::env::temp_dir().join(format!("firstbyte-fuzz.{}", std::process::id())));
-
 fuzz_target!(|data: &[u8]| {
-    std::fs::File::create(&*FILE).and_then(|mut file| file.write_all(data)).expect("a file");
+    let file = scratch::holding(data);
     let bounds = Bounds::begin();
     let mut analyzer = Analyzer::new(small());
     let mut all = Vec::new();
-    let read = capture::read(&FILE, &mut analyzer, &mut |observed| all.push(observed.clone()));
+    let read = capture::read(file, &mut analyzer, &mut |observed| all.push(observed.clone()));
     analyzer.finish(&mut |observed| all.push(observed.clone()));
     let unpacked = analyzer.hygiene().wire_bytes as usize;
     if let Err(error) = read {

@@ -2,20 +2,15 @@
 
 #![no_main]
 
-use std::path::PathBuf;
-use std::sync::LazyLock;
-
 use firstbyte::runs::Run;
 use firstbyte_fuzz::bounds::Bounds;
+use firstbyte_fuzz::scratch;
 use libfuzzer_sys::fuzz_target;
 
-static FILE: LazyLock<PathBuf> =
-    LazyLock::new(|| std::env::temp_dir().join(format!("firstbyte-fuzz.{}", std::process::id())));
-
 fuzz_target!(|data: &[u8]| {
-    std::fs::write(&*FILE, data).expect("a file");
+    let file = scratch::holding(data);
     let bounds = Bounds::begin();
-    if let Ok(run) = Run::read(&FILE) {
+    if let Ok(run) = Run::read(file) {
         assert!(run.valid_bytes <= data.len() as u64);
         assert!(run.bad_lines.iter().all(|bad| bad.offset < data.len() as u64));
         for index in 0..run.rows.len() {

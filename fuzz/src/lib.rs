@@ -8,5 +8,6 @@ pub mod bounds;
 pub mod laws;
 pub mod packets;
 pub mod quic;
+pub mod scratch;
 pub mod steps;
 mod sys;
