@@ -35,8 +35,10 @@ fuzz_target!(|data: &[u8]| {
         serde_json::from_str::<serde_json::Value>(line).expect("a line of JSON");
     }
     let style = Style::default();
+    let servers = groups.summaries();
     let text = wire::hygiene(analyzer.hygiene())
-        + &wire::servers(&groups.summaries(), &style)
+        + &wire::findings(&servers, &style)
+        + &wire::servers(&servers, usize::MAX, &style)
         + &wire::connections(&all, &style);
     let control = |c: char| c.is_control() && c != '\n';
     assert!(!text.contains(control), "what a capture says reaches the terminal: {text:?}");

@@ -24,6 +24,17 @@ fn wire(directory: &Directory, arguments: &[&str]) -> Outcome {
 }
 
 #[test]
+fn servers_and_connections_are_shown() {
+    let outcome = wire(&Directory::new(), &[]);
+    let widest = outcome.stdout.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?}");
+    insta::assert_snapshot!("wire", outcome.stdout);
+    let one = wire(&Directory::new(), &["--servers", "1"]).stdout;
+    assert!(one.contains("node1") && !one.contains("node4"), "{one}");
+    assert!(one.contains("1 of 2 servers, those with most connections"), "{one}");
+}
+
+#[test]
 fn a_connection_is_shown_in_full() {
     let outcome = wire(&Directory::new(), &["--flow", "3"]);
     for seen in ["resumed · offered ticket", "ClientHello", "encrypted records", "10 exchanges"] {

@@ -156,6 +156,12 @@ impl ServerSummary {
         ratio(self.full?.p50_seconds, self.short?.p50_seconds)
     }
 
+    /// By how much a full handshake takes longer than a short one, at the median; absent where it does not.
+    pub fn full_above_short(&self) -> Option<Duration> {
+        let more = self.full?.p50_seconds - self.short?.p50_seconds;
+        (more > 0.0).then(|| Duration::from_secs_f64(more))
+    }
+
     /// How many times as long a full handshake takes as the exchange it is made for, at the median.
     pub fn full_to_exchange(&self) -> Option<f64> {
         ratio(self.full?.p50_seconds, self.exchange?.p50_seconds)

@@ -90,6 +90,9 @@ pub(in crate::cli) struct WireArgs {
           value_parser = clap::value_parser!(u32).range(16..=1_048_576),
           help_heading = "Live capture (Linux)")]
     pub spool: u32,
+    /// Servers to show, those with most connections; findings are of all
+    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
+    pub servers: usize,
     /// Connections to show, the first of them; servers count all
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Output")]
     pub connections: usize,
@@ -119,7 +122,7 @@ pub(in crate::cli) enum WireSession {
 
 const WIRE_HELP: &str = "\
 Examples:
-  firstbyte wire office.pcapng                servers, verdicts, connections
+  firstbyte wire office.pcapng                findings, servers, connections
   tcpdump -w - port 443 | firstbyte wire -    from a pipe
   firstbyte wire --json day-*.pcap.gz | jq .handshake_time.server_ns
   firstbyte wire -i eth0 --for 60s            live, for a minute

@@ -22,7 +22,7 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
     if names >= 10 {
         let _ = write!(text, " {}", fit("server name", names));
     }
-    text.push('\n');
+    end_line(&mut text);
     for observed in connections {
         let split = observed.handshake_time;
         let exchanges = observed.exchanges.count.map(|n| n.to_string()).unwrap_or_default();
@@ -46,11 +46,15 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
             let name = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
             let _ = write!(text, " {}", fit(&style.safe(&name), names));
         }
-        let trimmed = text.trim_end().len();
-        text.truncate(trimmed);
-        text.push('\n');
+        end_line(&mut text);
     }
     text
+}
+
+/// Ends a line, without the blanks of columns that are empty.
+fn end_line(text: &mut String) {
+    text.truncate(text.trim_end().len());
+    text.push('\n');
 }
 
 pub(super) fn version(observed: &Observed) -> &'static str {

@@ -18,6 +18,7 @@ pub mod page;
 mod page_rules;
 mod parquet;
 mod servers;
+mod verdict;
 mod zeek;
 
 use std::io::{self, Write};
@@ -32,7 +33,7 @@ pub use flow::{figure, flow};
 pub use gathered::Gathered;
 pub use hygiene::{hygiene, live_line};
 pub use parquet::ParquetWriter;
-pub use servers::{left_out, servers};
+pub use servers::{findings, left_out, servers};
 pub use zeek::ZeekWriter;
 
 /// Writes a connection as one line of JSON.
@@ -85,6 +86,11 @@ fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A number of things, the word for one of them in the singular or the plural.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// `text` at most `width` characters wide.

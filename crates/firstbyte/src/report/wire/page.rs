@@ -13,8 +13,9 @@ use firstbyte_core::sequence::Sequence;
 
 use super::connections::{mark, session, version};
 use super::gathered::Gathered;
-use super::servers::{left_out as beyond, verdict};
-use super::{count, time};
+use super::servers::left_out as beyond;
+use super::verdict::{by_weight, costs};
+use super::{count, counted, time};
 use crate::report::chart::captured::{self, Percentiles, ServerBars};
 use crate::report::chart::{self, Figure};
 use crate::report::svg::escape;
@@ -23,7 +24,7 @@ use crate::report::{dates, html};
 
 /// Servers with pictures, sentences, and rows.
 const DRAWN: usize = 12;
-const TOLD: usize = 8;
+const TOLD: usize = 12;
 const LISTED: usize = 200;
 /// Connections in the table.
 const ROWS: usize = 1_000;
@@ -75,8 +76,7 @@ fn header(html: &mut String, page: &Page<'_>, title: &str) {
         words.push(format!("{:.3} s", last.since(first).as_secs_f64()));
     }
     for (n, noun) in [(page.all, "connection"), (page.servers.len(), "server")] {
-        let plural = if n == 1 { "" } else { "s" };
-        words.push(format!("{} {noun}{plural}", grouped(n as u64)));
+        words.push(counted(n as u64, noun));
     }
     let _ = write!(
         html,
@@ -122,25 +122,14 @@ fn name(summary: &ServerSummary) -> String {
 
 fn findings(html: &mut String, servers: &[ServerSummary]) {
     *html += "<section aria-labelledby=\"found-h\">\n<h2 id=\"found-h\">Findings</h2>\n";
-    let told: Vec<(&ServerSummary, Vec<String>)> = servers
-        .iter()
-        .map(|summary| {
-            let mut sentences = verdict(summary);
-            if summary.counts.errors > 0 {
-                let (errors, all) = (summary.counts.errors, summary.counts.connections);
-                sentences.push(format!("{} of {} connections failed", count(errors), count(all)));
-            }
-            (summary, sentences)
-        })
-        .filter(|(_, sentences)| !sentences.is_empty())
-        .collect();
+    let told = by_weight(servers);
     if told.is_empty() {
         *html += "<p>No server has handshakes enough to say anything.</p>\n";
     }
     *html += "<ul class=\"found\">\n";
-    for (summary, sentences) in told.iter().take(TOLD) {
-        let bad = summary.counts.declined > 0 || summary.counts.errors > 0;
-        let (class, symbol) = if bad { ("slower", "!") } else { ("plain", "·") };
+    for (summary, verdict) in told.iter().take(TOLD) {
+        let (class, symbol) = if verdict.is_finding { ("slower", "!") } else { ("plain", "·") };
+        let sentences = [vec![verdict.sentence.clone()], costs(summary)].concat();
         let _ = writeln!(
             html,
             "<li class=\"{class}\"><span class=\"mark\" aria-hidden=\"true\">{symbol}</span> \
@@ -451,7 +440,9 @@ mod tests {
         for part in ["What was read", "the median short handshake", "encrypted records"] {
             assert!(page.contains(part), "{part}");
         }
-        assert!(page.contains("takes up every session") || page.contains("no client offers"));
+        assert!(
+            page.contains("takes up every session offered") || page.contains("no client offers")
+        );
         assert!(page.contains("All 3."));
     }
 

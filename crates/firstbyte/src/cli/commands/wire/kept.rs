@@ -111,7 +111,9 @@ impl<'a> Kept<'a> {
         let style = terminal::style(self.args.color);
         let text = if self.args.flow.is_empty() {
             let mut text = format!("{hygiene}\n");
-            text.push_str(&wire::servers(&self.groups.summaries(), &style));
+            let servers = self.groups.summaries();
+            text.push_str(&wire::findings(&servers, &style));
+            text.push_str(&wire::servers(&servers, self.args.servers, &style));
             for sentence in wire::left_out(self.groups.left_out()) {
                 let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
                 let lines = wrap("", &words, style.columns());

@@ -180,7 +180,8 @@ fn what(what: What) -> String {
         What::Reset => "reset in handshake".into(),
         What::Alert => "alerts".into(),
         What::CertificateKey(_) => format!("key {}", value_name(what).unwrap_or_default()),
-        What::Version(_) | What::Group(_) => value_name(what).unwrap_or_default(),
+        What::Group(_) => format!("group {}", value_name(what).unwrap_or_default()),
+        What::Version(_) => value_name(what).unwrap_or_default(),
     }
 }
 

@@ -1,0 +1,209 @@
+//! What the figures of a server mean, in a sentence: what it does with sessions, and what that costs.
+//!
+//! Input: [`ServerSummary`]. Output: words that hold for the terminal and the page alike. Defined in
+//! `docs/wire.md`, "Verdicts". Counts are of all connections; a time is named only where it was measured.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use firstbyte_core::passive::groups::ServerSummary;
+
+use super::{count, counted, time};
+
+/// A server's figures in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Whether something is there to be mended: sessions declined, or connections that failed.
+    pub(super) is_finding: bool,
+    /// Without a full stop.
+    pub(super) sentence: String,
+}
+
+/// What is to be said of a server; absent where neither a handshake nor a failure was seen.
+pub(super) fn verdict(summary: &ServerSummary) -> Option<Verdict> {
+    let counts = &summary.counts;
+    let mut parts: Vec<String> = sessions(summary).into_iter().collect();
+    if counts.errors > 0 {
+        let all = counted(counts.connections, "connection");
+        parts.push(format!("{} of {all} failed", count(counts.errors)));
+    }
+    let is_finding = counts.declined > 0 || counts.errors > 0;
+    (!parts.is_empty()).then(|| Verdict { is_finding, sentence: parts.join("; ") })
+}
+
+/// What it does with the sessions that it is offered.
+fn sessions(summary: &ServerSummary) -> Option<String> {
+    let counts = &summary.counts;
+    let offered = counted(counts.offered, "session");
+    let mut text = match (counts.declined, counts.offered) {
+        (0, 0) if counts.resumed == 0 => {
+            return (counts.full > 0).then(|| "no client offers a session".into());
+        }
+        (0, offered) if offered > counts.resumed => {
+            return (counts.resumed > 0).then(|| "declines no session".into());
+        }
+        (0, _) => return Some("takes up every session offered".into()),
+        (1, 1) => "declines the one session offered".into(),
+        (declined, all) if declined == all => format!("declines all {offered} offered"),
+        (declined, all) => {
+            let share = 100.0 * declined as f64 / all as f64;
+            format!("declines {} of {offered} offered ({share:.1} %)", count(declined))
+        }
+    };
+    if let Some(more) = summary.full_above_short() {
+        text += &format!(", each for {} more than a short handshake", time(more));
+    }
+    Some(text)
+}
+
+/// What a full handshake costs beside a short one, and beside what it is made for.
+pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
+    let p50 = |seconds: f64| time(Duration::from_secs_f64(seconds));
+    let mut sentences = Vec::new();
+    if let (Some(ratio), Some(full), Some(short)) =
+        (summary.full_to_short(), summary.full, summary.short)
+    {
+        sentences.push(format!(
+            "full is {ratio:.1} × as long as short (p50 {}, n {}, against {}, n {})",
+            p50(full.p50_seconds),
+            count(full.count),
+            p50(short.p50_seconds),
+            count(short.count)
+        ));
+    }
+    if let Some(ratio) = summary.full_to_exchange() {
+        sentences.push(format!("a full handshake costs {ratio:.1} × the exchange it carries"));
+    }
+    sentences
+}
+
+/// Servers of which there is something to say, findings first: those that decline most, then those that
+/// fail most.
+pub(super) fn by_weight(summaries: &[ServerSummary]) -> Vec<(&ServerSummary, Verdict)> {
+    let mut all: Vec<_> =
+        summaries.iter().filter_map(|summary| Some((summary, verdict(summary)?))).collect();
+    // Stable: beyond this, the order of the servers is kept.
+    all.sort_by_key(|(summary, _)| Reverse((summary.counts.declined, summary.counts.errors)));
+    all
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::net::Ipv4Addr;
+
+    use firstbyte_core::passive::groups::{Counts, Distribution, ServerKey};
+    use firstbyte_core::passive::layers::Endpoint;
+    use firstbyte_core::passive::{Carrier, Time};
+
+    use super::*;
+
+    pub(in crate::report::wire) fn server(
+        counts: Counts,
+        p50_seconds: [Option<f64>; 3],
+    ) -> ServerSummary {
+        let server = Endpoint::new(Ipv4Addr::new(198, 51, 100, 1).into(), 443);
+        let [full, short, exchange] = p50_seconds.map(|p50| {
+            p50.map(|p50_seconds| Distribution {
+                count: 10,
+                p50_seconds,
+                p90_seconds: p50_seconds,
+                p99_seconds: p50_seconds,
+                mean_seconds: p50_seconds,
+            })
+        });
+        ServerSummary {
+            key: ServerKey { carrier: Carrier::Tcp, server, sni: None },
+            counts,
+            span: (Time::from_unix_ns(0), Time::from_unix_ns(10)),
+            full,
+            short,
+            exchange,
+        }
+    }
+
+    fn said(counts: Counts, p50_seconds: [Option<f64>; 3]) -> (bool, String) {
+        let verdict = verdict(&server(counts, p50_seconds)).unwrap();
+        (verdict.is_finding, verdict.sentence)
+    }
+
+    #[test]
+    fn every_session_declined_is_a_finding() {
+        let counts =
+            Counts { connections: 43, full: 43, offered: 12, declined: 12, ..Counts::default() };
+        assert_eq!(said(counts, [None; 3]), (true, "declines all 12 sessions offered".into()));
+        let one = Counts { offered: 1, declined: 1, ..counts };
+        assert_eq!(said(one, [None; 3]), (true, "declines the one session offered".into()));
+    }
+
+    #[test]
+    fn costs_need_times_of_both() {
+        let counts = Counts::default();
+        let told = costs(&server(counts, [Some(0.004), Some(0.001), Some(0.002)]));
+        let expected = [
+            "full is 4.0 × as long as short (p50 4.00 ms, n 10, against 1.00 ms, n 10)",
+            "a full handshake costs 2.0 × the exchange it carries",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(costs(&server(counts, [Some(0.004), None, None])), [""; 0]);
+    }
+
+    #[test]
+    fn some_declined_cost_what_short_handshakes_would_have_saved() {
+        let counts = Counts {
+            connections: 180,
+            full: 70,
+            resumed: 110,
+            offered: 122,
+            declined: 12,
+            errors: 6,
+            ..Counts::default()
+        };
+        let expected = "declines 12 of 122 sessions offered (9.8 %), each for 1.40 ms more than a \
+                        short handshake; 6 of 180 connections failed";
+        assert_eq!(said(counts, [Some(0.0038), Some(0.0024), None]), (true, expected.into()));
+        // A short handshake that is the longer one saves nothing.
+        let none = said(counts, [Some(0.002), Some(0.0024), None]).1;
+        assert!(none.starts_with("declines 12 of 122 sessions offered (9.8 %); 6 of"), "{none}");
+    }
+
+    #[test]
+    fn nothing_to_be_mended_is_no_finding() {
+        let all = Counts { connections: 9, full: 1, resumed: 8, offered: 8, ..Counts::default() };
+        let taken = "takes up every session offered";
+        assert_eq!(said(all, [None; 3]), (false, taken.into()));
+        // Of one that was offered the handshake was not seen to its end.
+        let unseen = Counts { offered: 9, ..all };
+        assert_eq!(said(unseen, [None; 3]), (false, "declines no session".into()));
+        let failed = Counts { connections: 2, full: 1, offered: 1, ..Counts::default() };
+        assert_eq!(verdict(&server(failed, [None; 3])), None);
+        let full = Counts { connections: 2, full: 2, ..Counts::default() };
+        assert_eq!(said(full, [None; 3]), (false, "no client offers a session".into()));
+    }
+
+    #[test]
+    fn of_failures_and_silence_no_more_is_said_than_was_seen() {
+        let failed = Counts { connections: 1, errors: 1, ..Counts::default() };
+        assert_eq!(said(failed, [None; 3]), (true, "1 of 1 connection failed".into()));
+        let unseen = Counts { connections: 3, ..Counts::default() };
+        assert_eq!(verdict(&server(unseen, [None; 3])), None);
+    }
+
+    #[test]
+    fn findings_come_before_servers_with_more_connections() {
+        let of = |connections, declined, errors| {
+            let counts = Counts {
+                connections,
+                full: connections,
+                offered: declined,
+                declined,
+                errors,
+                ..Counts::default()
+            };
+            server(counts, [None; 3])
+        };
+        let servers = [of(90, 0, 0), of(50, 0, 3), of(20, 2, 0), of(10, 7, 0)];
+        let order: Vec<u64> =
+            by_weight(&servers).iter().map(|(s, _)| s.counts.connections).collect();
+        assert_eq!(order, [10, 20, 50, 90]);
+    }
+}
