@@ -3,31 +3,27 @@
 //! Input: what was gathered while connections were read. Output: HTML. What was cleared up comes first, then
 //! sentences, pictures, tables. Memory is a few words for each handshake; diagrams are of a bounded number.
 
+pub(super) mod tables;
+
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use firstbyte_core::passive::groups::{Distribution, LeftOut, ServerSummary};
 use firstbyte_core::passive::model;
 use firstbyte_core::passive::{Hygiene, Observed};
 use firstbyte_core::sequence::Sequence;
 
-use super::connections::{mark, session, version};
+use super::counted;
 use super::gathered::Gathered;
-use super::servers::left_out as beyond;
 use super::verdict::{by_weight, costs};
-use super::{count, counted, time};
 use crate::report::chart::captured::{self, Percentiles, ServerBars};
 use crate::report::chart::{self, Figure};
 use crate::report::svg::escape;
 use crate::report::units::grouped;
 use crate::report::{dates, html};
 
-/// Servers with pictures, sentences, and rows.
+/// Servers with pictures, and with sentences.
 const DRAWN: usize = 12;
 const TOLD: usize = 12;
-const LISTED: usize = 200;
-/// Connections in the table.
-const ROWS: usize = 1_000;
 /// Diagrams of connections that were named.
 const NAMED: usize = 12;
 
@@ -63,8 +59,8 @@ pub fn page(page: &Page<'_>) -> String {
     let figures = figures(page);
     contents(&mut html, &figures);
     figures.iter().for_each(|figure| html::draw(&mut html, figure));
-    servers(&mut html, page);
-    connections(&mut html, page);
+    tables::servers(&mut html, page);
+    tables::connections(&mut html, page);
     html += "</main>\n</body>\n</html>\n";
     html
 }
@@ -232,162 +228,6 @@ fn contents(html: &mut String, figures: &[Figure]) {
     }
     *html += "<li><a href=\"#server-table\">Servers</a></li>\n\
               <li><a href=\"#connections\">Connections</a></li>\n</ul></nav>\n";
-}
-
-/// Begins a section that holds a table with these columns, of which the first are `words`, the others figures.
-pub(super) fn table(
-    html: &mut String,
-    [id, title, note]: [&str; 3],
-    columns: &[&str],
-    words: usize,
-) {
-    let _ = write!(
-        html,
-        "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n\
-         <p class=\"note\">{note}</p>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" \
-         aria-labelledby=\"{id}-h\"><table class=\"close\">\n<caption class=\"vh\">{title}</caption>\n<thead><tr>"
-    );
-    for (place, column) in columns.iter().enumerate() {
-        let class = if place < words { " class=\"t\"" } else { "" };
-        let _ = write!(html, "<th scope=\"col\"{class}>{column}</th>");
-    }
-    *html += "</tr></thead>\n<tbody>\n";
-}
-
-pub(super) const TABLE_END: &str = "</tbody></table></div>\n";
-
-fn servers(html: &mut String, page: &Page<'_>) {
-    let summaries = page.servers;
-    let columns = [
-        "server",
-        "connections",
-        "full",
-        "resumed",
-        "declined",
-        "HRR",
-        "errors",
-        "full p50",
-        "p90",
-        "p99",
-        "short p50",
-        "p90",
-        "p99",
-        "full : short",
-        "exchange p50",
-        "a second",
-    ];
-    let note = "Counts are of all connections, times of handshakes of which nothing is in doubt.";
-    table(html, ["server-table", "Servers", note], &columns, 1);
-    for summary in summaries.iter().take(LISTED) {
-        let counts = &summary.counts;
-        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(&name(summary)));
-        for n in [
-            counts.connections,
-            counts.full,
-            counts.resumed,
-            counts.declined,
-            counts.hello_retry_requests,
-            counts.errors,
-        ] {
-            let _ = write!(html, "<td>{}</td>", count(n));
-        }
-        let seconds = |s: f64| time(Duration::from_secs_f64(s));
-        for times in [summary.full, summary.short] {
-            for of in [
-                (|t: Distribution| t.p50_seconds) as fn(Distribution) -> f64,
-                |t| t.p90_seconds,
-                |t| t.p99_seconds,
-            ] {
-                cell(html, times.map(|times| seconds(of(times))));
-            }
-        }
-        cell(html, summary.full_to_short().map(|ratio| format!("{ratio:.1}")));
-        cell(html, summary.exchange.map(|times| seconds(times.p50_seconds)));
-        cell(html, summary.handshakes_per_second().map(|rate| format!("{rate:.1}")));
-        *html += "</tr>\n";
-    }
-    *html += TABLE_END;
-    left_out(html, summaries.len(), LISTED, "servers are left out");
-    for sentence in beyond(page.left_out) {
-        let _ = writeln!(html, "<p class=\"note\">{}.</p>", escape(&sentence));
-    }
-    *html += "</section>\n";
-}
-
-/// A cell; a dash where nothing is known.
-pub(super) fn cell(html: &mut String, text: Option<String>) {
-    let _ = match text {
-        Some(text) => write!(html, "<td>{}</td>", escape(&text)),
-        None => write!(html, "<td class=\"no\">–</td>"),
-    };
-}
-
-/// The same, of words.
-fn words(html: &mut String, text: Option<String>) {
-    let _ = match text {
-        Some(text) => write!(html, "<td class=\"tl\">{}</td>", escape(&text)),
-        None => write!(html, "<td class=\"tl no\">–</td>"),
-    };
-}
-
-fn connections(html: &mut String, page: &Page<'_>) {
-    let columns = [
-        "#",
-        "server",
-        "client",
-        "version",
-        "session",
-        "round trip",
-        "handshake",
-        "network",
-        "server",
-        "client",
-        "exchanges",
-        "mark",
-    ];
-    let shown = page.shown.len().min(ROWS);
-    let note = match page.all - shown {
-        0 => format!("All {}.", grouped(page.all as u64)),
-        left => format!(
-            "The first {} of {}; {} are left out.",
-            grouped(shown as u64),
-            grouped(page.all as u64),
-            grouped(left as u64)
-        ),
-    };
-    let note = format!("{note} ! in doubt, A alert, R reset; ~ approximate.");
-    table(html, ["connections", "Connections", &note], &columns, 5);
-    for observed in &page.shown[..shown] {
-        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
-        let server = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
-        let _ = write!(
-            html,
-            "<tr><td>{}</td><td class=\"t\">{}</td><td class=\"tl\">{}</td>",
-            observed.number,
-            escape(&server),
-            observed.client.socket_addr()
-        );
-        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        words(html, text(version(observed)));
-        words(html, text(session(observed)));
-        cell(html, observed.round_trips.path().map(time));
-        let split = observed.handshake_time;
-        cell(html, split.map(|split| time(split.total())));
-        cell(html, split.map(|split| time(split.network)));
-        cell(html, split.map(|split| time(split.server)));
-        cell(html, split.map(|split| time(split.client)));
-        let about = if observed.exchanges.approximate { "~" } else { "" };
-        cell(html, observed.exchanges.count.map(|n| format!("{about}{n}")));
-        let doubts: Vec<&str> = observed.doubts.names().collect();
-        let _ = writeln!(
-            html,
-            "<td title=\"{}\">{}</td></tr>",
-            escape(&doubts.join(", ")),
-            escape(&mark(observed))
-        );
-    }
-    *html += TABLE_END;
-    *html += "</section>\n";
 }
 
 #[cfg(test)]

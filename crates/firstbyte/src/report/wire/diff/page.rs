@@ -13,7 +13,8 @@ use super::{figure as shown, nothing, phrase, sentence, signed};
 use crate::report::chart::{Figure, changed};
 use crate::report::svg::escape;
 use crate::report::units::grouped;
-use crate::report::wire::page::{TABLE_END, cell, findings_read, table};
+use crate::report::wire::page::findings_read;
+use crate::report::wire::page::tables::{TABLE_END, cell, table};
 use crate::report::wire::time;
 use crate::report::{dates, html};
 
