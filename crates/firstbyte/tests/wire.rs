@@ -6,6 +6,7 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use support::files::Directory;
@@ -226,6 +227,9 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
         (&["wire", "in.pcapng", "--csv", "-", "--zeek", "-"], 2, "two outputs to standard output"),
         (&["wire", "in.pcapng", "--flow", "9"], 2, "--flow 9: there are 3 connections"),
         (&["wire", "in.pcapng", "--csv", "no/where"], 23, "cannot write no/where"),
+        (&["wire", "in.pcapng", "-i", "lo"], 2, "give files or -i, not both"),
+        (&["wire", "in.pcapng", "--for", "5s"], 2, "--interface <IFACE>"),
+        (&["wire", "missing", "in.pcapng"], 26, "hint: not read either: in.pcapng"),
     ] {
         let outcome = firstbyte(directory.path(), arguments);
         assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.stderr);
@@ -233,6 +237,37 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
         assert_eq!(outcome.stdout, "");
     }
     assert_eq!(fs::read(directory.path().join("in.pcapng")).unwrap(), fs::read(capture()).unwrap());
+}
+
+#[test]
+fn what_is_chosen_is_what_is_written() {
+    let directory = Directory::new();
+    let rows = |more: &[&str]| -> Vec<u64> {
+        let json = wire(&directory, &[&["--json"], more].concat()).stdout;
+        let row = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        json.lines().map(|line| row(line)["number"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(rows(&[]), [1, 2, 3]);
+    assert_eq!(rows(&["--flow", "2"]), [2]);
+    assert_eq!(rows(&["--server", "NODE4.*"]), [1]);
+    assert_eq!(rows(&["--session", "failed"]), [0; 0]);
+    // A verdict on what was chosen by its session would be one on the choice.
+    let chosen = wire(&directory, &["--session", "resumed"]).stdout;
+    assert!(chosen.contains("1 resumed") && !chosen.contains("takes up"), "{chosen}");
+    let nothing = wire(&directory, &["--server", "nosuch"]).stdout;
+    let said = "no connections that --server and --session choose, of 3 connections";
+    assert!(nothing.contains(said), "{nothing}");
+}
+
+#[test]
+fn letters_stand_for_signs_where_the_terminal_has_only_those() {
+    let capture = capture().display().to_string();
+    for arguments in [&["wire", &capture][..], &["wire", &capture, "--flow", "3"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firstbyte"));
+        let output = command.args(arguments).env("LC_ALL", "C").output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.is_ascii() && shown.contains(" us") && !shown.contains("\\u{"), "{shown}");
+    }
 }
 
 #[test]

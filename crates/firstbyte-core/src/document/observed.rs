@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::passive::{
-    CertificateKey, Exchange, FlightSeen, Observed, QuicPackets, QuicSeen, Time, TlsSeen, Traffic,
-    names,
+    CertificateKey, Exchange, Failed, FlightSeen, Observed, QuicPackets, QuicSeen, Time, TlsSeen,
+    Traffic, names,
 };
 
 /// Name of the format.
@@ -29,6 +29,8 @@ pub struct ObservedRecord {
     pub started_unix_ns: i64,
     pub duration_ns: u64,
     pub ending: &'static str,
+    pub closed_by: Option<&'static str>,
+    pub failed: Option<&'static str>,
     pub sent: TrafficRecord,
     pub received: TrafficRecord,
     pub rtt_server_syn_ns: Option<u64>,
@@ -192,6 +194,10 @@ impl ObservedRecord {
             started_unix_ns: start.unix_ns(),
             duration_ns: ns(observed.last.since(start)),
             ending: observed.ending.name(),
+            closed_by: observed
+                .closing
+                .map(|closing| if closing.by_client { "client" } else { "server" }),
+            failed: Failed::of(observed).map(Failed::name),
             sent: TrafficRecord::of(&observed.sent),
             received: TrafficRecord::of(&observed.received),
             rtt_server_syn_ns: trips.server_syn.map(ns),

@@ -1,6 +1,7 @@
 //! The passive half as one machine: frames in, connections out.
 
 use std::slice;
+use std::time::Duration;
 
 use super::filter::Filter;
 use super::intake::Intake;
@@ -8,7 +9,7 @@ use super::losses::Losses;
 use super::numbers::{Happened, Numbers, Output};
 use super::part::{Part, Rests};
 use super::pcap::Frame;
-use super::{Hygiene, Observed, Time};
+use super::{Ending, Hygiene, Observed, Time};
 
 /// Upper limits of what is kept.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +76,13 @@ pub struct Split<'a> {
 pub struct Ledger<'a> {
     numbers: &'a mut Numbers,
     losses: &'a Losses,
+    /// The last frame's time, as far as they were read when it was made.
+    last: Option<Time>,
 }
+
+/// Until then an answer may still have come: the first timeout of TCP (RFC 6298 §2) and of QUIC's first
+/// probe (RFC 9002 §6.2.2).
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 impl Ledger<'_> {
     /// Gives out what was over within some frames: those that follow the last call's. Who made it frees it:
@@ -91,6 +98,10 @@ impl Ledger<'_> {
     /// Gives out a connection that was under way at the end: the one of [`Rests`] that is next, over all parts
     /// by the `number` that it has there.
     pub fn end(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&Observed)) {
+        let waited = self.last.map(|last| last.since(observed.started));
+        if observed.ending == Ending::Unanswered && waited < Some(ANSWER_WITHIN) {
+            observed.ending = Ending::Open;
+        }
         self.losses.mark(observed);
         self.numbers.emit(observed, &mut |observed| emit(observed));
     }
@@ -176,7 +187,8 @@ impl Analyzer {
 
     /// Taken apart, for as long as the parts are followed by several threads.
     pub fn split(&mut self) -> Split<'_> {
-        let ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses };
+        let last = self.hygiene().span.map(|(_, last)| last);
+        let ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses, last };
         Split { intake: &mut self.intake, parts: &mut self.parts, ledger }
     }
 
@@ -186,7 +198,8 @@ impl Analyzer {
     }
 
     fn settle(&mut self, emit: &mut dyn FnMut(&Observed)) {
-        let mut ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses };
+        let (numbers, losses) = (&mut self.numbers, &self.losses);
+        let mut ledger = Ledger { numbers, losses, last: None };
         ledger.settle(slice::from_mut(&mut self.happened), emit);
         self.happened.clear();
     }

@@ -8,6 +8,8 @@ use super::layers::{Endpoint, Fragment};
 
 const MOST: usize = 64;
 const LONGEST: usize = 65_535;
+/// Pieces of a datagram: the longest one has fewer, cut for the smallest MTU that is met.
+const PIECES: usize = 128;
 /// As long as hosts wait (RFC 8200 §4.5).
 const PATIENCE_NS: i64 = 60_000_000_000;
 
@@ -24,6 +26,8 @@ struct Pending {
     /// Begin and end of each piece, in order.
     pieces: Vec<(usize, usize)>,
     end: Option<usize>,
+    /// Bytes in the pieces.
+    there: usize,
 }
 
 impl Fragments {
@@ -43,7 +47,7 @@ impl Fragments {
                     self.pending.remove(0);
                 }
                 let (bytes, pieces) = (Vec::new(), Vec::new());
-                self.pending.push(Pending { of, began: at, bytes, pieces, end: None });
+                self.pending.push(Pending { of, began: at, bytes, pieces, end: None, there: 0 });
                 self.pending.len() - 1
             }
         };
@@ -71,14 +75,14 @@ impl Pending {
         if end > LONGEST || end == start {
             return Added::Bad;
         }
-        if self.pieces.contains(&(start, end)) {
+        let place = self.pieces.partition_point(|piece| piece.0 < start);
+        if self.pieces.get(place) == Some(&(start, end)) {
             return Added::More;
         }
-        let place = self.pieces.partition_point(|piece| piece.0 < start);
         let overlaps = place > 0 && self.pieces[place - 1].1 > start
             || self.pieces.get(place).is_some_and(|next| next.0 < end);
         let beyond = self.end.is_some_and(|last| end > last || !fragment.more);
-        if overlaps || beyond {
+        if overlaps || beyond || self.pieces.len() == PIECES {
             return Added::Bad;
         }
         if !fragment.more {
@@ -89,7 +93,8 @@ impl Pending {
         }
         self.bytes[start..end].copy_from_slice(fragment.payload.captured);
         self.pieces.insert(place, (start, end));
-        let joined = self.pieces.iter().try_fold(0, |at, piece| (piece.0 == at).then_some(piece.1));
-        if self.end.is_some() && joined == self.end { Added::Whole } else { Added::More }
+        self.there += end - start;
+        // None overlaps another, so as many bytes as there should be are all of them.
+        if self.end == Some(self.there) { Added::Whole } else { Added::More }
     }
 }

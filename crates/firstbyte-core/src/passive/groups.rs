@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::layers::Endpoint;
-use super::observed::{Carrier, Ending, Observed};
+use super::observed::{Carrier, Observed};
 use super::sampled::Sampled;
-use super::{Roles, Time};
+use super::{Failed, Roles, Time};
 use crate::stats::quantile;
 use crate::timeline::Handshake;
 
@@ -46,6 +46,17 @@ const EXCHANGE: usize = 2;
 struct Times {
     sampled: Sampled<u64>,
     sum_ns: u64,
+    /// Its own, and the same in every run: the same connections give the same figures.
+    random: Random,
+}
+
+#[derive(Clone, Debug)]
+struct Random(fastrand::Rng);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(fastrand::Rng::with_seed(0x5eed))
+    }
 }
 
 /// Upper limits of what is kept.
@@ -94,12 +105,24 @@ pub struct Counts {
     pub early_data: u64,
     /// Whose early data was taken.
     pub early_data_accepted: u64,
-    /// That ended badly: refused, unanswered, reset before the handshake was over, or with an alert.
-    pub errors: u64,
+    /// That failed, by the way they did, as in [`Failed::ALL`].
+    pub failed: [u64; Failed::ALL.len()],
     /// Of the numbers of which something is in doubt.
     pub doubtful: u64,
     /// Exchanges that were answered.
     pub exchanges: u64,
+}
+
+impl Counts {
+    /// How many failed, in whatever way.
+    pub fn errors(&self) -> u64 {
+        self.failed.iter().sum()
+    }
+
+    /// Every way in which some failed, and how many did.
+    pub fn failures(&self) -> impl Iterator<Item = (Failed, u64)> {
+        Failed::ALL.into_iter().zip(self.failed).filter(|(_, number)| *number > 0)
+    }
 }
 
 /// Times of a kind.
@@ -173,10 +196,12 @@ impl ServerSummary {
         (all > 0).then(|| self.counts.resumed as f64 / all as f64)
     }
 
-    /// Handshakes in a second, from the first packet to the last; absent within less than a second.
+    /// Handshakes in a second, from the first packet to the last; absent without any, and within less than
+    /// a second.
     pub fn handshakes_per_second(&self) -> Option<f64> {
         let span = self.span.1.since(self.span.0).as_secs_f64();
-        (span >= 1.0).then(|| (self.counts.full + self.counts.resumed) as f64 / span)
+        let handshakes = self.counts.full + self.counts.resumed;
+        (span >= 1.0 && handshakes > 0).then(|| handshakes as f64 / span)
     }
 }
 
@@ -192,7 +217,6 @@ pub struct Groups {
     /// Times kept, over all servers.
     times: usize,
     left_out: u64,
-    random: fastrand::Rng,
 }
 
 impl Default for Groups {
@@ -204,14 +228,7 @@ impl Default for Groups {
 impl Groups {
     /// None yet.
     pub fn new(limits: GroupLimits) -> Self {
-        Self {
-            limits,
-            servers: HashMap::new(),
-            times: 0,
-            left_out: 0,
-            // The same connections give the same figures.
-            random: fastrand::Rng::with_seed(0x5eed),
-        }
+        Self { limits, servers: HashMap::new(), times: 0, left_out: 0 }
     }
 
     /// Adds a connection. One whose ends are not known to be client and server belongs to none.
@@ -230,7 +247,7 @@ impl Groups {
             counts: Counts::default(),
             times: Default::default(),
         });
-        self.times += server.add(observed, &mut self.random);
+        self.times += server.add(observed);
         while self.times > self.limits.times {
             self.halve_the_longest();
         }
@@ -269,7 +286,7 @@ impl Groups {
         let longest = self.all_times().map(|times| times.sampled.kept().len()).max().unwrap_or(0);
         let lists = self.servers.values_mut().flat_map(|server| &mut server.times);
         for times in lists.filter(|times| times.sampled.kept().len() > longest / 2) {
-            self.times -= times.sampled.halve(&mut self.random);
+            self.times -= times.sampled.halve(&mut times.random.0);
         }
     }
 
@@ -299,22 +316,24 @@ impl Groups {
 }
 
 impl Times {
-    fn add(&mut self, time: Duration, random: &mut fastrand::Rng) -> bool {
+    fn add(&mut self, time: Duration) -> bool {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.sum_ns = self.sum_ns.saturating_add(ns);
-        self.sampled.add(ns, random)
+        self.sampled.add(ns, &mut self.random.0)
     }
 }
 
 impl Server {
     /// Adds a connection; gives back how many of its times are kept.
-    fn add(&mut self, observed: &Observed, random: &mut fastrand::Rng) -> usize {
+    fn add(&mut self, observed: &Observed) -> usize {
         self.first = self.first.min(observed.started);
         self.last = self.last.max(observed.last);
         let counts = &mut self.counts;
         counts.connections += 1;
         counts.doubtful += u64::from(!observed.doubts.is_empty());
-        counts.errors += u64::from(is_error(observed));
+        if let Some(failed) = Failed::of(observed) {
+            counts.failed[failed as usize] += 1;
+        }
         counts.exchanges += u64::from(observed.exchanges.answered);
         let answered = observed
             .exchanges
@@ -322,7 +341,7 @@ impl Server {
             .iter()
             .filter_map(|exchange| Some(exchange.response_end?.since(exchange.request_start)));
         let exchanges = &mut self.times[EXCHANGE];
-        let mut kept = answered.filter(|time| exchanges.add(*time, random)).count();
+        let mut kept = answered.filter(|time| exchanges.add(*time)).count();
         let Some(tls) = &observed.tls else { return kept };
         counts.hellos += u64::from(tls.client_hello);
         counts.offered += u64::from(tls.resumption.offered.is_some());
@@ -344,18 +363,8 @@ impl Server {
             None => return kept,
         };
         if let Some(time) = observed.handshake_time.filter(|time| time.confident) {
-            kept += usize::from(self.times[kind].add(time.total(), random));
+            kept += usize::from(self.times[kind].add(time.total()));
         }
         kept
     }
-}
-
-/// Whether it ended badly.
-pub fn is_error(observed: &Observed) -> bool {
-    let complete = observed.tls.as_ref().is_some_and(|tls| tls.complete);
-    let alerted = observed.tls.as_ref().is_some_and(|tls| tls.alert.is_some());
-    let reset = matches!(observed.ending, Ending::ResetByClient | Ending::ResetByServer);
-    matches!(observed.ending, Ending::Refused | Ending::Unanswered)
-        || alerted
-        || reset && !complete && observed.tls.is_some()
 }

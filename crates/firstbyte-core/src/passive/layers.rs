@@ -173,7 +173,11 @@ const GTP_PORT: u16 = 2152;
 /// # Errors
 /// There is none to follow.
 pub fn packet(link: LinkType, frame: &[u8], wire_bytes: u32) -> Result<Packet<'_>, Unread<'_>> {
-    let mut next = first(link, Bytes { captured: frame, bytes: wire_bytes })?;
+    follow(first(link, Bytes { captured: frame, bytes: wire_bytes })?)
+}
+
+/// Opens one after the other, up to the innermost packet.
+fn follow(mut next: Next<'_>) -> Result<Packet<'_>, Unread<'_>> {
     for _ in 0..DEEPEST {
         next = match next {
             Next::Ethernet(bytes) => ethernet(bytes)?,
@@ -188,10 +192,11 @@ pub fn packet(link: LinkType, frame: &[u8], wire_bytes: u32) -> Result<Packet<'_
     Err(Unread::Malformed)
 }
 
-/// The packet in a datagram of IP that was put together from `fragment` and others.
+/// The packet in a datagram of IP that was put together from `fragment` and others; where that is a tunnel's,
+/// the one within.
 ///
 /// # Errors
-/// There is none to follow.
+/// There is none to follow, or again only a part of one.
 pub fn reassembled<'a>(fragment: &Fragment<'_>, whole: &'a [u8]) -> Result<Packet<'a>, Unread<'a>> {
     let bytes = Bytes { captured: whole, bytes: u32::try_from(whole.len()).unwrap_or(u32::MAX) };
     let carried = Carried {
@@ -201,10 +206,7 @@ pub fn reassembled<'a>(fragment: &Fragment<'_>, whole: &'a [u8]) -> Result<Packe
         protocol: fragment.protocol,
         bytes,
     };
-    match carried.open()? {
-        Opened::Packet(packet) => Ok(packet),
-        Opened::Tunnel(_) => Err(Unread::OtherTransport),
-    }
+    follow(extensions(carried)?)
 }
 
 /// Bytes of which only the first may have been kept.
@@ -374,13 +376,19 @@ fn ipv6(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     let head: [u8; HEADER] = bytes.array(0)?;
     let length = u32::from(u16::from_be_bytes([head[4], head[5]]));
     let whole = bytes.behind(HEADER)?;
-    let mut rest = if length == 0 { whole } else { whole.up_to(length) };
+    let bytes = if length == 0 { whole } else { whole.up_to(length) };
     let mut address = [0; 16];
     address.copy_from_slice(&head[8..24]);
     let source = Endpoint::v6(address, 0);
     address.copy_from_slice(&head[24..40]);
     let destination = Endpoint::v6(address, 0);
-    let mut protocol = head[6];
+    extensions(Carried { source, destination, identification: 0, protocol: head[6], bytes })
+}
+
+/// What stands behind extension headers (RFC 8200 §4), if there are any.
+fn extensions(carried: Carried<'_>) -> Result<Next<'_>, Unread<'_>> {
+    let Carried { source, destination, identification: of_datagram, .. } = carried;
+    let (mut protocol, mut rest) = (carried.protocol, carried.bytes);
     for _ in 0..DEEPEST {
         match protocol {
             // Hop-by-hop options, routing, destination options, mobility, HIP, shim6.
@@ -420,7 +428,7 @@ fn ipv6(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
                 return Ok(Next::Transport(Carried {
                     source,
                     destination,
-                    identification: 0,
+                    identification: of_datagram,
                     protocol,
                     bytes: rest,
                 }));

@@ -9,11 +9,13 @@ mod analyzer;
 pub mod diff;
 mod doubts;
 mod exchanges;
+mod failed;
 pub mod filter;
 mod flights;
 mod fragments;
 pub mod groups;
 mod intake;
+mod issued;
 pub mod layers;
 mod losses;
 pub mod model;
@@ -33,10 +35,12 @@ mod tls;
 
 pub use analyzer::{Analyzer, Ledger, Limits, Split};
 pub use doubts::{Doubts, Hygiene};
+pub use failed::Failed;
 pub use intake::{Arrival, Intake};
+pub use issued::SessionId;
 pub use numbers::Happened;
 pub use observed::{
-    AlertSeen, Carrier, CertificateKey, CertificatesSeen, EarlyDataSeen, Ending, Exchange,
+    AlertSeen, Carrier, CertificateKey, CertificatesSeen, Closing, EarlyDataSeen, Ending, Exchange,
     Exchanges, FlightSeen, HandshakeTime, Message, Observed, QuicPackets, QuicSeen, Resumption,
     Roles, RoundTrips, TlsSeen, Traffic,
 };

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::observed::{Ending, Exchange, Message, Observed, QuicSeen, TlsSeen};
-use super::{Carrier, Time, names};
+use super::observed::{Ending, Exchange, FlightSeen, Message, Observed, QuicSeen, TlsSeen};
+use super::{AlertSeen, Carrier, Closing, Failed, Time, names};
 use crate::timeline::{
     Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
     Facts, Failure, Flight, Mark, Offset, PhaseName, QuicFacts, Stamp, TcpFacts, TlsFacts,
@@ -79,18 +79,30 @@ impl<'a> View<'a> {
             Carrier::Tcp => set(Mark::SecureConnectionStart, observed.opening[1], Received),
             Carrier::Quic => set(Mark::SecureConnectionStart, observed.opening[0], Sent),
         }
+        let first = self.first_exchange();
         if tls.complete
-            && let Some(last) = observed.flights.last()
+            && let Some(last) = self.last_waited_for(first)
         {
             let direction = if last.by_client { Sent } else { Received };
             set(Mark::HandshakeComplete, Some(last.end), direction);
         }
-        if let Some(first) = self.first_exchange() {
+        if let Some(first) = first {
             set(Mark::RequestStart, Some(first.request_start), Sent);
             set(Mark::RequestEnd, Some(first.request_end), Sent);
             set(Mark::ResponseStart, first.response_start, Received);
             set(Mark::ResponseEnd, first.response_end, Received);
         }
+    }
+
+    /// The flight with which the handshake was over for the client: the last one, or with a false start
+    /// (RFC 7918), which does not wait for the server's Finished, its own last.
+    fn last_waited_for(&self, first: Option<&Exchange>) -> Option<&'a FlightSeen> {
+        let last = self.observed.flights.last()?;
+        let own = self.observed.flights.iter().rfind(|flight| flight.by_client)?;
+        let false_start = |exchange: &Exchange| {
+            !last.by_client && (own.end..last.end).contains(&exchange.request_start)
+        };
+        Some(if first.is_some_and(false_start) { own } else { last })
     }
 
     fn first_exchange(&self) -> Option<&'a Exchange> {
@@ -110,7 +122,13 @@ impl<'a> View<'a> {
     }
 
     fn flights(&self, connection: &mut Connection) {
+        let complete = self.observed.tls.as_ref().is_some_and(|tls| tls.complete);
+        let left = self.observed.closing.filter(|closing| !complete && !closing.by_client);
         for flight in &self.observed.flights {
+            // What was sent to a server that had left went nowhere.
+            if flight.by_client && left.is_some_and(|closing| closing.at <= flight.start) {
+                break;
+            }
             let direction = if flight.by_client { Direction::Sent } else { Direction::Received };
             let messages = self.named(&flight.messages);
             let chunks = self.chunks(flight.start, flight.end, flight.bytes, direction);
@@ -162,28 +180,62 @@ impl<'a> View<'a> {
         vec![chunk(start, 0), chunk(end, bytes)]
     }
 
+    /// Why the handshake did not come to its end, or that the capture does not show it.
     fn failure(&self) -> Option<Failure> {
         let observed = self.observed;
         let remote = observed.server.socket_addr();
-        let complete = observed.tls.as_ref().is_some_and(|tls| tls.complete);
-        let alert = observed.tls.as_ref().and_then(|tls| tls.alert).filter(|a| !a.by_client);
-        let (phase, cause) = match observed.ending {
-            Ending::Refused => (PhaseName::Connect, Cause::Refused { remote }),
-            _ if !complete && alert.is_some() => {
-                let number = alert.and_then(|alert| alert.description);
-                let name = number.and_then(names::alert).unwrap_or("unknown");
-                (PhaseName::Tls, Cause::TlsAlert { alert: name.into() })
-            }
-            Ending::ResetByServer if observed.tls.is_some() && !complete => {
-                (PhaseName::Tls, Cause::ResetInHandshake)
-            }
-            Ending::Closed if observed.tls.is_some() && !complete => {
-                (PhaseName::Tls, Cause::ClosedInHandshake)
-            }
-            _ => return None,
-        };
         let at = Some(self.stamp(observed.last, Direction::Received).at);
-        Some(Failure { phase, cause, at })
+        if observed.ending == Ending::Refused {
+            return Some(Failure {
+                phase: PhaseName::Connect,
+                cause: Cause::Refused { remote },
+                at,
+            });
+        }
+        let tls = observed.tls.as_deref().filter(|tls| !tls.complete)?;
+        let phase = match observed.carrier {
+            Carrier::Tcp => PhaseName::Tls,
+            Carrier::Quic => PhaseName::Quic,
+        };
+        let end = |at, by_client| {
+            let direction = if by_client { Direction::Sent } else { Direction::Received };
+            Some(self.stamp(at, direction).at)
+        };
+        let (name, message, at) = match (Failed::of(observed), tls.alert, observed.closing) {
+            (Some(Failed::Alert), Some(alert), _) => {
+                ("alert", alerted(alert), end(alert.at, alert.by_client))
+            }
+            (Some(way @ (Failed::Reset | Failed::Closed)), _, Some(closing)) => {
+                (way.name(), self.left(tls, closing, way), end(closing.at, closing.by_client))
+            }
+            _ => (Failure::NOT_SEEN_TO_END, "its end was not seen".to_owned(), at),
+        };
+        Some(Failure { phase, cause: Cause::Captured { name, message }, at })
+    }
+
+    /// Who ended the connection in the middle of the handshake, and what it had waited for.
+    fn left(&self, tls: &TlsSeen, closing: Closing, way: Failed) -> String {
+        let who = if closing.by_client { "client" } else { "server" };
+        let how = way.name();
+        let hello = self.observed.flights.iter().rfind(|flight| flight.by_client);
+        match hello.filter(|_| closing.by_client && !tls.server_hello) {
+            Some(hello) => {
+                let waited = closing.at.since(hello.end).as_secs_f64();
+                format!("the {who} {how} the connection: no ServerHello within {waited:.3} s")
+            }
+            None => format!("the {who} {how} the connection in the middle of the handshake"),
+        }
+    }
+}
+
+fn alerted(alert: AlertSeen) -> String {
+    let who = if alert.by_client { "client" } else { "server" };
+    match alert.description {
+        Some(number) => {
+            let name = names::alert(number).map_or_else(|| number.to_string(), str::to_owned);
+            format!("the {who} sent the TLS alert {name}")
+        }
+        None => format!("the {who} sent an encrypted TLS alert"),
     }
 }
 

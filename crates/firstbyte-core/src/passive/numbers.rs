@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
+use super::issued::Issued;
 use super::table::Seeded;
-use super::{Hygiene, Observed};
+use super::{Hygiene, Observed, SessionId};
 
 /// What happened to connections of some frames.
 #[derive(Debug, Default)]
@@ -18,13 +19,18 @@ pub struct Happened {
     over: Vec<(u64, Observed)>,
     /// Frames that connections began with of which nothing is given out.
     forgotten: Vec<u64>,
+    /// Session IDs that servers issued, each with its frame.
+    issued: Vec<(u64, SessionId)>,
 }
 
 impl Happened {
     /// Whether nothing did.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.began.is_empty() && self.over.is_empty() && self.forgotten.is_empty()
+        self.began.is_empty()
+            && self.over.is_empty()
+            && self.forgotten.is_empty()
+            && self.issued.is_empty()
     }
 
     /// Forgets what was settled; its room is kept.
@@ -32,6 +38,7 @@ impl Happened {
         self.began.clear();
         self.over.clear();
         self.forgotten.clear();
+        self.issued.clear();
     }
 }
 
@@ -61,6 +68,11 @@ impl Output<'_> {
         self.happened.over.push((self.frame, observed));
     }
 
+    /// A server gave this ID to a session.
+    pub(super) fn issue(&mut self, id: SessionId) {
+        self.happened.issued.push((self.frame, id));
+    }
+
     /// The connection that began with the frame `began` will not be given out.
     pub(super) fn forget(&mut self, began: u64) {
         self.happened.forgotten.push(began);
@@ -74,11 +86,17 @@ pub(super) struct Numbers {
     /// Those that began in frames which are being settled.
     began: Vec<u64>,
     by_frame: HashMap<u64, u64, Seeded>,
+    issued: Issued,
 }
 
 impl Numbers {
     pub(super) fn new(seed: u64) -> Self {
-        Self { last: 0, began: Vec::new(), by_frame: HashMap::with_hasher(Seeded(seed)) }
+        Self {
+            last: 0,
+            began: Vec::new(),
+            by_frame: HashMap::with_hasher(Seeded(seed)),
+            issued: Issued::default(),
+        }
     }
 
     /// Connections that have one, those that are over among them.
@@ -104,13 +122,21 @@ impl Numbers {
             self.last += 1;
             self.by_frame.insert(began, self.last);
         }
+        let mut issued: Vec<(u64, SessionId)> =
+            happened.iter().flat_map(|happened| &happened.issued).copied().collect();
+        issued.sort_by_key(|(frame, _)| *frame);
+        let mut issued = issued.into_iter().peekable();
         let mut over: Vec<&mut (u64, Observed)> =
             happened.iter_mut().flat_map(|happened| &mut happened.over).collect();
         // Those of one frame are of one part, whose order is kept.
         over.sort_by_key(|(frame, _)| *frame);
-        for (_, observed) in over {
+        for (frame, observed) in over {
+            while let Some((_, id)) = issued.next_if(|(issued, _)| issued <= frame) {
+                self.issued.add(id);
+            }
             self.emit(observed, emit);
         }
+        issued.for_each(|(_, id)| self.issued.add(id));
         for began in happened.iter().flat_map(|happened| &happened.forgotten) {
             self.by_frame.remove(began);
         }
@@ -121,6 +147,7 @@ impl Numbers {
         if let Some(number) = self.by_frame.remove(&observed.number) {
             observed.number = number;
         }
+        self.issued.judge(observed);
         emit(observed);
     }
 }

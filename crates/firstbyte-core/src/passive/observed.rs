@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::layers::Endpoint;
-use super::{Doubts, Time};
+use super::{Doubts, SessionId, Time};
 use crate::timeline::{Handshake, SessionMechanism};
 
 /// What carries the TLS handshake.
@@ -61,7 +61,7 @@ pub enum Ending {
     ResetByServer,
     /// The server refused it: a reset in answer to the SYN.
     Refused,
-    /// Nothing answered the SYN.
+    /// Nothing answered the SYN, or the first Initial, for a second at least.
     Unanswered,
     /// The five-tuple was used for a new connection.
     Replaced,
@@ -88,6 +88,15 @@ impl Ending {
             Self::Open => "open",
         }
     }
+}
+
+/// The first FIN, RST or CONNECTION_CLOSE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closing {
+    /// The client sent it.
+    pub by_client: bool,
+    /// When it was at the tap.
+    pub at: Time,
 }
 
 /// What one end sent.
@@ -138,8 +147,8 @@ impl RoundTrips {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resumption {
     /// The mechanism that was offered; absent when none was, or the ClientHello was not seen. A
-    /// session ID beside an offer of TLS 1.3 (RFC 8446 §D.4) or of an empty ticket (RFC 5077 §3.4) may
-    /// be random: it is no offer unless it proves to be one.
+    /// session ID may be random (RFC 8446 §D.4, RFC 5077 §3.4): it is an offer if it is taken up, or was
+    /// seen to be issued before.
     pub offered: Option<SessionMechanism>,
     /// Identities in the `pre_shared_key` extension, or bytes of the ticket or session ID.
     pub offered_size: Option<u32>,
@@ -147,6 +156,8 @@ pub struct Resumption {
     pub accepted: Option<SessionMechanism>,
     /// The server made a full handshake of an offer.
     pub declined: bool,
+    /// The session ID in the ClientHello, of a session or random, and its length.
+    pub id_sent: Option<(SessionId, u32)>,
 }
 
 /// What is known of early data.
@@ -216,6 +227,8 @@ pub struct AlertSeen {
     pub by_client: bool,
     /// Its description (IANA "TLS Alerts"); absent when it was encrypted.
     pub description: Option<u8>,
+    /// It was in the clear, and a warning (RFC 5246 §7.2): the connection may go on.
+    pub warning: bool,
     /// When.
     pub at: Time,
 }
@@ -422,6 +435,8 @@ pub struct Observed {
     pub opening: [Option<Time>; 3],
     /// How it ended.
     pub ending: Ending,
+    /// Who closed or reset it first; absent where neither end did.
+    pub closing: Option<Closing>,
     /// What the client sent.
     pub sent: Traffic,
     /// What the server sent.

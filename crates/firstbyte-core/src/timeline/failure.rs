@@ -112,6 +112,21 @@ pub struct Failure {
     pub at: Option<Offset>,
 }
 
+impl Failure {
+    /// The name of a [`Cause::Captured`] that is no failure: the capture ends before it is known.
+    pub const NOT_SEEN_TO_END: &'static str = "not-seen-to-end";
+
+    /// What stands at the end of a picture.
+    pub fn ending(&self) -> String {
+        match &self.cause {
+            Cause::Captured { name: Self::NOT_SEEN_TO_END, message } => {
+                format!("{}: {message}", self.phase)
+            }
+            cause => format!("failed in {}: {cause}", self.phase),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} ({} fault)", self.phase, self.cause, self.cause.fault())
@@ -217,6 +232,8 @@ pub enum Cause {
     TooManyRedirects { limit: u32 },
     /// The redirect leads to something that is no http or https URL.
     BadRedirect { location: String },
+    /// What a capture shows: who has to act cannot be seen.
+    Captured { name: &'static str, message: String },
     /// Any of the above, or of a later version's, read back from where it was recorded.
     Recorded { name: String, fault: Fault, message: String, hint: Option<String> },
 }
@@ -227,7 +244,8 @@ impl Cause {
         match self {
             Self::Recorded { fault, .. } => *fault,
             Self::TimedOut { unanswered: true, .. } => Fault::Peer,
-            Self::ResolverTimedOut { .. }
+            Self::Captured { .. }
+            | Self::ResolverTimedOut { .. }
             | Self::ResolverFailed { .. }
             | Self::Unreachable { .. }
             | Self::ConnectTimedOut { .. }
@@ -280,6 +298,7 @@ impl Cause {
     pub fn name(&self) -> &str {
         match self {
             Self::Recorded { name, .. } => name,
+            Self::Captured { name, .. } => name,
             Self::NameNotFound { .. } => "name-not-found",
             Self::NoAddresses { .. } => "no-addresses",
             Self::ResolverFailed { .. } => "resolver-failed",
@@ -393,7 +412,7 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Recorded { message, .. } => f.write_str(message),
+            Self::Recorded { message, .. } | Self::Captured { message, .. } => f.write_str(message),
             Self::NameNotFound { name } => write!(f, "no such name: {name} (NXDOMAIN)"),
             Self::NoAddresses { name, family: "any" } => write!(f, "{name} has no address"),
             Self::NoAddresses { name, family } => write!(f, "{name} has no {family} address"),

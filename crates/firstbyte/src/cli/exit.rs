@@ -117,6 +117,6 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         Cause::ClientCertificateRequired => 98,
         Cause::BadRedirect { .. } => UNSUPPORTED_SCHEME,
         // It failed when it was measured; showing it does not.
-        Cause::Recorded { .. } => OK,
+        Cause::Recorded { .. } | Cause::Captured { .. } => OK,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here looks at the environment; who calls decides (`NO_COLOR`, `is_terminal`, locale).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// How text is dressed for the terminal.
@@ -93,6 +94,24 @@ impl Style {
     /// `unicode`, or `ascii` where the terminal has only that.
     pub(crate) fn glyph<T>(&self, unicode: T, ascii: T) -> T {
         if self.unicode { unicode } else { ascii }
+    }
+
+    /// Our own `text` as the terminal can show it: its few signs outside ASCII written with letters.
+    pub(crate) fn plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        const SIGNS: [(char, &str); 6] =
+            [('µ', "u"), ('×', "x"), ('…', "..."), ('·', ","), ('–', "-"), ('→', "->")];
+        if self.unicode || text.is_ascii() {
+            return text.into();
+        }
+        let sign = |c: char| SIGNS.iter().find(|(sign, _)| *sign == c).map(|(_, word)| *word);
+        let mut plain = String::with_capacity(text.len());
+        for c in text.chars() {
+            match sign(c) {
+                Some(word) => plain.push_str(word),
+                None => plain.push(c),
+            }
+        }
+        plain.into()
     }
 
     /// `text` as the terminal can show it: no control characters, which could move its cursor or

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use firstbyte_core::passive::{Carrier, Ending, Observed, names};
+use firstbyte_core::passive::{Carrier, Ending, Failed, Observed, names};
 
 use super::{Table, by_client, read, resumed, rows};
 
@@ -57,6 +57,18 @@ fn clients(own: &Path, all: &[Observed], table: &mut Table) {
             continue;
         };
         let tls = observed.tls.clone().unwrap_or_default();
+        let failed = match kind.as_str() {
+            kind if kind.starts_with("alert_") => Some("alert"),
+            "rst_midhs" => Some("reset"),
+            _ => None,
+        };
+        let ours = Failed::of(observed).map(Failed::name);
+        table.compare(&format!("{place} failed"), ours, failed, cut(observed));
+        // Go sends a session ID whether it has a session or not; only one server declines any.
+        if kind != "noresume_server" {
+            let declined = tls.resumption.declined;
+            table.compare(&format!("{place} declined"), declined, false, None);
+        }
         if was_resumed != "-" {
             let truth = Some(was_resumed == "true");
             table.compare(&format!("{place} resumed"), resumed(observed), truth, cut(observed));

@@ -31,7 +31,7 @@ pub struct FullAndShort {
 impl FullAndShort {
     fn of(sides: [&Side; 2]) -> Option<Self> {
         let times = |resumed| -> Vec<f64> {
-            let seen = sides.into_iter().flat_map(|side| &side.seen);
+            let seen = sides.into_iter().flat_map(Side::iter);
             seen.filter_map(|seen| Some(seen.timed(resumed)?.0)).collect()
         };
         let (full, short) = (times(false), times(true));
@@ -72,11 +72,10 @@ pub(super) fn add(change: &mut Change, before: &Side, after: &Side) {
 
 /// What the difference has to be multiplied by, for seconds a connection.
 fn each(change: &Change, before: &Side, after: &Side) -> Option<f64> {
-    let seen = &after.seen;
     match change.what {
         What::Resumption => {
             // Of all connections, as many have a handshake; each that is full instead of short costs so much.
-            let handshakes = mean(seen, |seen| f64::from(u8::from(seen.resumed.is_some())))?;
+            let handshakes = mean(after, |seen| f64::from(u8::from(seen.resumed.is_some())))?;
             change.handshakes.map(|times| (times.short - times.full) * handshakes)
         }
         What::Version(version) => of_value(before, after, |seen| Some(seen.version? == version)),
@@ -84,28 +83,33 @@ fn each(change: &Change, before: &Side, after: &Side) -> Option<f64> {
         What::Group(group) => of_value(before, after, |seen| Some(seen.group? == group)),
         What::HelloRetryRequest => {
             let rtts: Vec<f64> =
-                seen.iter().filter_map(|seen| Some(seen.server_rtt? + seen.client_rtt?)).collect();
+                after.iter().filter_map(|seen| Some(seen.server_rtt? + seen.client_rtt?)).collect();
             median(&rtts)
         }
         What::ServerRoundTrip | What::ClientRoundTrip => {
             // The opening, the handshake's, one for each exchange.
-            mean(seen, |seen| 1.0 + f64::from(seen.round_trips.unwrap_or(0) + seen.answered))
+            mean(after, |seen| 1.0 + f64::from(seen.round_trips.unwrap_or(0) + seen.answered))
         }
-        What::ServerTimeFull => mean(seen, |seen| f64::from(u8::from(seen.resumed == Some(false)))),
-        What::ServerTimeShort => mean(seen, |seen| f64::from(u8::from(seen.resumed == Some(true)))),
-        What::ServerTimeExchange => mean(seen, |seen| f64::from(seen.answered)),
-        What::Refused | What::Unanswered | What::Reset | What::Alert => None,
+        What::ServerTimeFull => {
+            mean(after, |seen| f64::from(u8::from(seen.resumed == Some(false))))
+        }
+        What::ServerTimeShort => {
+            mean(after, |seen| f64::from(u8::from(seen.resumed == Some(true))))
+        }
+        What::ServerTimeExchange => mean(after, |seen| f64::from(seen.answered)),
+        What::Failed(_) => None,
     }
 }
 
-fn mean(seen: &[Seen], of: impl Fn(&Seen) -> f64) -> Option<f64> {
-    (!seen.is_empty()).then(|| seen.iter().map(of).sum::<f64>() / seen.len() as f64)
+fn mean(side: &Side, of: impl Fn(&Seen) -> f64) -> Option<f64> {
+    let all = side.connections();
+    (all > 0).then(|| side.iter().map(of).sum::<f64>() / all as f64)
 }
 
 /// How much longer a full handshake takes with the value than without, at the median of both sides.
 fn of_value(before: &Side, after: &Side, is: impl Fn(&Seen) -> Option<bool>) -> Option<f64> {
     let times = |with: bool| -> Vec<f64> {
-        let seen = before.seen.iter().chain(&after.seen);
+        let seen = before.iter().chain(after.iter());
         seen.filter(|seen| is(seen) == Some(with))
             .filter_map(|seen| Some(seen.timed(false)?.0))
             .collect()

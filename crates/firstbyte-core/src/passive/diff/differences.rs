@@ -1,13 +1,18 @@
 //! Everything that is tested of one pair: shares and medians, before and after; and what they are taken from.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
+use super::super::Failed;
 use super::seen::{Seen, Side};
 use super::{Change, Figure, Pair, Spread, What};
 use crate::stats::{Estimate, median, median_difference, share_difference};
 
 /// Clients hardly ever come twice when fewer than one handshake in so many is of one that does.
 const HARDLY_ANY: usize = 5;
+/// Versions, keys or groups that are tested.
+const MOST_VALUES: usize = 16;
 
 /// All differences between `before` and `after`, whether they mean something or not.
 pub(super) fn of(pair: usize, before: &Side, after: &Side) -> Vec<Change> {
@@ -18,10 +23,9 @@ pub(super) fn of(pair: usize, before: &Side, after: &Side) -> Vec<Change> {
     tests.values(What::CertificateKey, |seen| seen.key);
     tests.values(What::Group, |seen| seen.group);
     tests.share(What::HelloRetryRequest, |seen| seen.hello_retry_request);
-    tests.share(What::Refused, |seen| Some(seen.refused));
-    tests.share(What::Unanswered, |seen| Some(seen.unanswered));
-    tests.share(What::Reset, |seen| Some(seen.reset));
-    tests.share(What::Alert, |seen| Some(seen.alert));
+    for way in Failed::ALL {
+        tests.share(What::Failed(way), |seen| Some(seen.failed == Some(way)));
+    }
     TIMES.into_iter().for_each(|what| tests.time(what));
     tests.found
 }
@@ -59,10 +63,7 @@ pub(super) fn spread(what: What, pair: &Pair) -> Spread {
         What::CertificateKey(_) => values(&sides, What::CertificateKey, |seen| seen.key),
         What::Group(_) => values(&sides, What::Group, |seen| seen.group),
         What::HelloRetryRequest => counted(known(&sides, |seen| seen.hello_retry_request)),
-        What::Refused => counted(known(&sides, |seen| Some(seen.refused))),
-        What::Unanswered => counted(known(&sides, |seen| Some(seen.unanswered))),
-        What::Reset => counted(known(&sides, |seen| Some(seen.reset))),
-        What::Alert => counted(known(&sides, |seen| Some(seen.alert))),
+        What::Failed(way) => counted(known(&sides, |seen| Some(seen.failed == Some(way)))),
         _ => Spread::Times(known(&sides, |seen| time(what, seen)).map(|mut times| {
             times.sort_by(f64::total_cmp);
             times
@@ -71,30 +72,34 @@ pub(super) fn spread(what: What, pair: &Pair) -> Spread {
 }
 
 /// All values there are, those with most connections first.
-fn values<T: Copy + Eq>(
+fn values<T: Copy + Eq + Hash>(
     sides: &[Vec<&Seen>; 2],
     what: impl Fn(T) -> What,
     of: impl Fn(&Seen) -> Option<T>,
 ) -> Spread {
     let sides = known(sides, of);
-    let mut counts: Vec<(T, [usize; 2])> = Vec::new();
-    for (side, values) in sides.iter().enumerate() {
-        for value in values {
-            match counts.iter_mut().find(|(other, _)| other == value) {
-                Some((_, count)) => count[side] += 1,
-                None => {
-                    let mut count = [0; 2];
-                    count[side] = 1;
-                    counts.push((*value, count));
-                }
-            }
-        }
-    }
-    counts.sort_by_key(|(_, [before, after])| std::cmp::Reverse(before + after));
+    let mut counts = counts(&sides);
+    counts.sort_by_key(|(_, [before, after])| Reverse(before + after));
     Spread::Shares {
         of: sides.map(|side| side.len()),
         values: counts.into_iter().map(|(value, count)| (what(value), count)).collect(),
     }
+}
+
+/// Every value, in the order in which they were met, and how often it was on either side.
+fn counts<T: Copy + Eq + Hash>(sides: &[Vec<T>; 2]) -> Vec<(T, [usize; 2])> {
+    let mut places: HashMap<T, usize> = HashMap::new();
+    let mut counts: Vec<(T, [usize; 2])> = Vec::new();
+    for (side, values) in sides.iter().enumerate() {
+        for value in values {
+            let place = *places.entry(*value).or_insert_with(|| {
+                counts.push((*value, [0; 2]));
+                counts.len() - 1
+            });
+            counts[place].1[side] += 1;
+        }
+    }
+    counts
 }
 
 /// Of each side, what is known of its connections.
@@ -140,16 +145,22 @@ impl Tests<'_> {
         self.share_of(What::Resumption, &before, &after);
     }
 
-    fn values<T: Copy + Eq>(&mut self, what: impl Fn(T) -> What, of: impl Fn(&Seen) -> Option<T>) {
-        let mut values: Vec<T> = Vec::new();
-        for value in known(&self.sides, &of).into_iter().flatten() {
-            if !values.contains(&value) {
-                values.push(value);
+    fn values<T: Copy + Eq + Hash>(
+        &mut self,
+        what: impl Fn(T) -> What,
+        of: impl Fn(&Seen) -> Option<T>,
+    ) {
+        let mut values = counts(&known(&self.sides, &of));
+        // With two values one says what the other does. Of many made up the most frequent count.
+        let tested = match values.len() {
+            0..=2 => 1,
+            3..=MOST_VALUES => values.len(),
+            _ => {
+                values.sort_by_key(|(_, [before, after])| Reverse(before + after));
+                MOST_VALUES
             }
-        }
-        // With two values one says what the other does.
-        let tested = if values.len() <= 2 { 1 } else { values.len() };
-        for value in values.into_iter().take(tested) {
+        };
+        for (value, _) in values.into_iter().take(tested) {
             self.share(what(value), |seen| of(seen).map(|it| it == value));
         }
     }

@@ -14,8 +14,9 @@ mod simulated;
 
 pub use cost::{Cost, FullAndShort};
 pub use seen::Side;
-pub use servers::{MOST_CONNECTIONS, Pair, Servers, is_server};
+pub use servers::{MOST_CONNECTIONS, MOST_SERVERS, Pair, Servers, is_server};
 
+use super::Failed;
 use super::observed::CertificateKey;
 use crate::stats::{ALPHA, Estimate, holm};
 
@@ -51,14 +52,8 @@ pub enum What {
     ServerTimeShort,
     /// The server's time in exchanges.
     ServerTimeExchange,
-    /// Share of the connections that were refused.
-    Refused,
-    /// Share of the connections that nothing answered.
-    Unanswered,
-    /// Share of the connections that were reset before the handshake was over.
-    Reset,
-    /// Share of the connections with an alert.
-    Alert,
+    /// Share of the connections that failed in this way.
+    Failed(Failed),
 }
 
 impl What {
@@ -75,10 +70,7 @@ impl What {
             Self::ServerTimeFull => "server-time-full",
             Self::ServerTimeShort => "server-time-short",
             Self::ServerTimeExchange => "server-time-exchange",
-            Self::Refused => "refused",
-            Self::Unanswered => "unanswered",
-            Self::Reset => "reset",
-            Self::Alert => "alert",
+            Self::Failed(way) => way.name(),
         }
     }
 
@@ -96,7 +88,7 @@ impl What {
 
     /// Whether it is a way to fail.
     pub const fn is_error(self) -> bool {
-        matches!(self, Self::Refused | Self::Unanswered | Self::Reset | Self::Alert)
+        matches!(self, Self::Failed(_))
     }
 
     /// Whether a difference is large enough to matter.

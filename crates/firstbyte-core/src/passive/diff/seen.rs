@@ -1,11 +1,13 @@
 //! What of a connection is compared: a few numbers each, so that long captures fit in memory.
 
 use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::layers::Endpoint;
-use super::super::observed::{Carrier, CertificateKey, Ending, Observed};
-use super::super::{Roles, Time};
+use super::super::observed::{Carrier, CertificateKey, Observed};
+use super::super::{Failed, Roles, Time};
 use crate::timeline::Handshake;
 
 /// One connection, as far as it is compared.
@@ -22,10 +24,7 @@ pub(super) struct Seen {
     pub(super) key: Option<CertificateKey>,
     /// Absent without a ServerHello.
     pub(super) hello_retry_request: Option<bool>,
-    pub(super) refused: bool,
-    pub(super) unanswered: bool,
-    pub(super) reset: bool,
-    pub(super) alert: bool,
+    pub(super) failed: Option<Failed>,
     /// Round trips between the tap and either side, seconds.
     pub(super) server_rtt: Option<f64>,
     pub(super) client_rtt: Option<f64>,
@@ -44,8 +43,7 @@ impl Seen {
             return None;
         }
         let tls = observed.tls.as_deref();
-        let complete = tls.is_some_and(|tls| tls.complete);
-        let reset = matches!(observed.ending, Ending::ResetByClient | Ending::ResetByServer);
+        let failed = Failed::of(observed);
         let trips = &observed.round_trips;
         let handshake = observed.handshake_time.filter(|time| time.confident);
         // Acknowledgements of data wait in the client and the server; those of the opening do not.
@@ -64,10 +62,7 @@ impl Seen {
             hello_retry_request: tls
                 .filter(|tls| tls.server_hello || tls.hello_retry_request)
                 .map(|tls| tls.hello_retry_request),
-            refused: observed.ending == Ending::Refused,
-            unanswered: observed.ending == Ending::Unanswered,
-            reset: reset && !complete && tls.is_some(),
-            alert: tls.is_some_and(|tls| tls.alert.is_some()),
+            failed,
             server_rtt: rtt(trips.server_syn, trips.server_min),
             client_rtt: rtt(trips.client_syn, trips.client_min),
             handshake: handshake
@@ -102,39 +97,63 @@ fn exchange_server(observed: &Observed) -> Option<f64> {
 }
 
 /// Connections of one side of a comparison.
+///
+/// Clones share what they have, and so does what is left of many when some are taken out.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    pub(super) seen: Vec<Seen>,
+    seen: Arc<Vec<Seen>>,
+    /// Places in it that are not of this side.
+    without: Range<usize>,
 }
 
 impl Side {
     /// Adds a connection. One whose ends are not known to be client and server is left out.
     pub fn add(&mut self, observed: &Observed) {
-        self.seen.extend(Seen::of(observed));
+        self.own().extend(Seen::of(observed));
+    }
+
+    /// The list, of this side alone.
+    fn own(&mut self) -> &mut Vec<Seen> {
+        if !self.without.is_empty() {
+            self.seen = Arc::new(self.iter().cloned().collect());
+            self.without = 0..0;
+        }
+        Arc::make_mut(&mut self.seen)
+    }
+
+    /// Those of this side but the ones at `places`.
+    pub(super) fn without(&self, places: Range<usize>) -> Self {
+        debug_assert!(self.without.is_empty());
+        Self { seen: Arc::clone(&self.seen), without: places }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Seen> {
+        let (before, rest) = self.seen.split_at(self.without.start);
+        before.iter().chain(&rest[self.without.len()..])
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        self.seen.extend_from_slice(&other.seen);
+        self.own().extend(other.iter().cloned());
     }
 
     /// How many connections there are.
     pub fn connections(&self) -> usize {
-        self.seen.len()
+        self.seen.len() - self.without.len()
     }
 
     /// In the order in which they began.
     pub(super) fn in_order(&self) -> Vec<&Seen> {
-        let mut seen: Vec<&Seen> = self.seen.iter().collect();
+        let mut seen: Vec<&Seen> = self.iter().collect();
         seen.sort_by_key(|seen| seen.started);
         seen
     }
 
     /// Connections in a second, from the first packet to the last; absent within less than a second.
     pub fn connections_per_second(&self) -> Option<f64> {
-        let first = self.seen.iter().map(|seen| seen.started).min()?;
-        let last = self.seen.iter().map(|seen| seen.last).max()?;
+        let first = self.iter().map(|seen| seen.started).min()?;
+        let last = self.iter().map(|seen| seen.last).max()?;
         let span = last.since(first).as_secs_f64();
-        (span >= 1.0).then(|| self.seen.len() as f64 / span)
+        (span >= 1.0).then(|| self.connections() as f64 / span)
     }
 }

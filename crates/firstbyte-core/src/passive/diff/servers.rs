@@ -1,7 +1,9 @@
 //! Connections by server, and which servers are held against which.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Range;
 
 use super::super::layers::Endpoint;
 use super::super::observed::{Carrier, Observed};
@@ -31,6 +33,8 @@ pub struct Servers {
 
 /// Connections of one side that are compared.
 pub const MOST_CONNECTIONS: usize = 1 << 20;
+/// Servers of one capture that are held against the others.
+pub const MOST_SERVERS: usize = 256;
 /// Names of one server that are kept.
 const MOST_NAMES: usize = 1_024;
 
@@ -87,24 +91,30 @@ impl Servers {
         (pairs, [before.without(after), after.without(before)])
     }
 
-    /// Each server against all others together.
-    pub fn each_against_others(&self) -> Vec<Pair> {
-        let pair = |(key, server): (&(Endpoint, bool), &Server)| {
-            let mut others = Side::default();
-            for (_, other) in self.servers.iter().filter(|(other, _)| *other != key) {
-                others.merge(&other.side);
-            }
-            Pair {
-                name: label(*key, &server.names),
-                against: Some("the others".to_owned()),
-                before: others,
-                after: server.side.clone(),
-            }
-        };
-        if self.servers.len() < 2 {
-            return Vec::new();
+    /// Each server against all others together: of the [`MOST_SERVERS`] with most connections. The others of
+    /// these are all, and how many servers there are is beside them.
+    pub fn each_against_others(&self) -> (Vec<Pair>, usize) {
+        let mut all = Side::default();
+        let mut places = Vec::with_capacity(self.servers.len());
+        for (key, server) in &self.servers {
+            let begin = all.connections();
+            all.merge(&server.side);
+            places.push((key, server, begin..all.connections()));
         }
-        self.servers.iter().map(pair).collect()
+        if places.len() < 2 {
+            return (Vec::new(), places.len());
+        }
+        let mut largest: Vec<usize> = (0..places.len()).collect();
+        largest.sort_by_key(|place| Reverse(places[*place].2.len()));
+        largest.truncate(MOST_SERVERS);
+        largest.sort_unstable();
+        let pair = |(key, server, place): &(&(Endpoint, bool), &Server, Range<usize>)| Pair {
+            name: label(**key, &server.names),
+            against: Some("the others".to_owned()),
+            before: all.without(place.clone()),
+            after: server.side.clone(),
+        };
+        (largest.into_iter().map(|place| pair(&places[place])).collect(), places.len())
     }
 
     /// The servers that one of `patterns` names.
@@ -144,7 +154,10 @@ fn matches(pattern: &str, server: Endpoint, names: &BTreeSet<Box<str>>) -> bool 
     if pattern.parse::<IpAddr>().is_ok_and(|ip| ip == address.ip()) {
         return true;
     }
-    is_like(pattern, &address.to_string()) || names.iter().any(|name| is_like(pattern, name))
+    // Host names are the same in either case (RFC 4343).
+    let pattern = pattern.to_ascii_lowercase();
+    is_like(&pattern, &address.to_string())
+        || names.iter().any(|name| is_like(&pattern, &name.to_ascii_lowercase()))
 }
 
 /// Whether a pattern names the server of `observed`, as in [`Servers::group`].
@@ -176,7 +189,7 @@ mod tests {
     fn patterns_name_servers() {
         let server = Endpoint::new("10.0.0.5".parse().unwrap(), 443);
         let names = BTreeSet::from(["node4.nam.test".into()]);
-        for pattern in ["10.0.0.5", "10.0.0.5:443", "10.0.0.*", "node4.nam.test", "node*.test", "*"]
+        for pattern in ["10.0.0.5", "10.0.0.5:443", "10.0.0.*", "NODE4.nam.test", "node*.test", "*"]
         {
             assert!(matches(pattern, server, &names), "{pattern}");
         }

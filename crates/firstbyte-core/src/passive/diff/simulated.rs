@@ -116,6 +116,7 @@ impl Simulation {
             started,
             last: after(Duration::from_millis(60)),
             opening: [None; 3],
+            closing: None,
             ending: if refused { Ending::Refused } else { Ending::Closed },
             sent: Traffic::default(),
             received: Traffic::default(),
@@ -321,7 +322,8 @@ fn servers_are_held_against_the_others() {
         }
         servers.add(&observed);
     }
-    let pairs = servers.each_against_others();
+    let (pairs, all) = servers.each_against_others();
+    assert_eq!(pairs.len(), all);
     let found = changes(&pairs);
     let worst = &found.changes[0];
     assert_eq!(pairs[worst.pair].name, "node2.test (10.0.0.2:443)");

@@ -1,6 +1,7 @@
 //! How the parts of a connection's record are packed.
 
 use super::{Pack, Packer, Unpacker, packed};
+use crate::passive::SessionId;
 use crate::passive::observed::{
     AlertSeen, CertificateKey, CertificatesSeen, EarlyDataSeen, Exchange, Resumption, TlsSeen,
 };
@@ -32,10 +33,10 @@ packed!(struct TlsSeen {
     alert,
     complete,
 });
-packed!(struct Resumption { offered, offered_size, accepted, declined });
+packed!(struct Resumption { offered, offered_size, accepted, declined, id_sent });
 packed!(struct EarlyDataSeen { offered, bytes, accepted, inferred });
 packed!(struct CertificatesSeen { count, chain_bytes, key });
-packed!(struct AlertSeen { by_client, description, at });
+packed!(struct AlertSeen { by_client, description, warning, at });
 packed!(
     enum Handshake {
         Full,
@@ -60,6 +61,15 @@ packed!(struct Exchange {
     request_bytes,
     response_bytes,
 });
+
+impl Pack for SessionId {
+    fn pack(&self, to: &mut Packer) {
+        self.0.pack(to);
+    }
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self(u64::unpack(from))
+    }
+}
 
 impl Pack for CertificateKey {
     fn pack(&self, to: &mut Packer) {

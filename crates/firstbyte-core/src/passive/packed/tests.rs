@@ -6,11 +6,11 @@ use proptest::option::of;
 use proptest::prelude::*;
 
 use super::{Packed, PackedList};
-use crate::passive::Time;
 use crate::passive::flights::Flight;
 use crate::passive::observed::{
     AlertSeen, CertificateKey, CertificatesSeen, EarlyDataSeen, Exchange, Resumption, TlsSeen,
 };
+use crate::passive::{SessionId, Time};
 use crate::timeline::{Handshake, SessionMechanism};
 
 fn time() -> impl Strategy<Value = Time> {
@@ -63,19 +63,25 @@ prop_compose! {
         (offered, accepted) in (mechanism(), mechanism()),
         (offered_size, declined, hello_retry_request, client_certificate_requested) in
             any::<(Option<u32>, bool, bool, bool)>(),
+        id_sent in any::<Option<(u64, u32)>>(),
         early in any::<Option<(bool, u64, Option<bool>, bool)>>(),
         (tickets, tickets_inferred) in any::<(Option<u32>, Option<u32>)>(),
-        alert in of((any::<(bool, Option<u8>)>(), time())),
+        alert in of((any::<(bool, Option<u8>, bool)>(), time())),
     ) -> TlsSeen {
         TlsSeen {
             certificates: certificates
                 .map(|((count, chain_bytes), key)| CertificatesSeen { count, chain_bytes, key }),
             handshake,
-            resumption: Resumption { offered, offered_size, accepted, declined },
+            resumption: Resumption {
+                offered, offered_size, accepted, declined,
+                id_sent: id_sent.map(|(id, length)| (SessionId(id), length)),
+            },
             early_data: early.map(|(offered, bytes, accepted, inferred)| EarlyDataSeen {
                 offered, bytes, accepted, inferred,
             }),
-            alert: alert.map(|((by_client, description), at)| AlertSeen { by_client, description, at }),
+            alert: alert.map(|((by_client, description, warning), at)| AlertSeen {
+                by_client, description, warning, at,
+            }),
             hello_retry_request, client_certificate_requested, tickets, tickets_inferred,
             ..hellos
         }

@@ -10,6 +10,7 @@ mod outcome;
 
 use std::num::NonZeroU32;
 
+use super::LEAST_OPENING;
 use super::exchanges::{self, Exchanges};
 use super::facts::{Counts, Datagrams, Past};
 use super::flights::{self, Message};
@@ -88,6 +89,7 @@ struct Close {
     by: u8,
     /// Its code is CONNECTION_REFUSED (RFC 9000 §20.1).
     refuses: bool,
+    at: Time,
 }
 
 impl Lasting for Connection {
@@ -101,6 +103,8 @@ impl Lasting for Connection {
 struct Contents {
     packets: u32,
     initial: bool,
+    /// It is long enough for a client's first Initial.
+    may_open: bool,
     /// Length of its last Handshake packet, and whether that is the last packet.
     handshake: Option<u32>,
     handshake_last: bool,
@@ -258,7 +262,8 @@ impl Connection {
             self.doubts.add(Doubts::CUT);
         }
         self.unvalidated(side, at, payload.bytes);
-        let mut contents = Contents::default();
+        let may_open = payload.bytes >= LEAST_OPENING;
+        let mut contents = Contents { may_open, ..Contents::default() };
         for packet in packet::packets(payload) {
             contents.packets += 1;
             contents.handshake_last = false;
@@ -325,7 +330,9 @@ impl Connection {
         match packet.kind {
             Kind::Initial => {
                 contents.initial = true;
-                self.initial(at, side, packet, room, scratch);
+                // Of packets in one datagram only the first can be a client's first.
+                let may_open = contents.may_open && contents.packets == 1;
+                self.initial((at, side, may_open), packet, room, scratch);
                 self.sent_by(side).initial += 1;
                 self.server_flight(side, packet);
             }

@@ -7,6 +7,8 @@
 const LONGEST: usize = 16 * 1024;
 /// Pieces apart from each other.
 const PIECES: usize = 128;
+/// Bytes between the pieces that are not there: a few bytes far away do not take much room.
+const HOLES: usize = 4 * 1024;
 const HEADER: usize = 4;
 
 /// What became of a piece.
@@ -42,7 +44,9 @@ impl Stream {
         }
         let (start, end) = (from as usize, to as usize);
         if end > self.data.len() {
-            if end - self.data.len() > room {
+            let there: usize = self.pieces.iter().map(|(a, b)| (b - a) as usize).sum();
+            let holes = end.saturating_sub(there + bytes.len());
+            if end - self.data.len() > room || holes > HOLES {
                 return Added::TooMuch;
             }
             self.data.resize(end, 0);

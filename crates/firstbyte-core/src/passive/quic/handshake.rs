@@ -69,6 +69,12 @@ pub(super) struct Brought {
 /// Whether the keys from an Initial's own destination open it: it is a client's first, or one of those
 /// that follow a Retry.
 pub(super) fn opens_by_itself(packet: &Long<'_>, scratch: &mut Vec<u8>) -> bool {
+    /// Packet number and what header protection takes its sample from (RFC 9001 §5.4.2).
+    const LEAST: usize = 20;
+    // Keys cost more than a look: what cannot be opened anyway has none made.
+    if !packet.is_whole() || packet.bytes.len() < packet.number_at + LEAST {
+        return false;
+    }
     InitialKeys::new(packet.version, packet.destination)
         .is_some_and(|keys| keys.open(true, packet, 0, scratch).is_some())
 }
@@ -176,7 +182,7 @@ impl Live {
                     brought.messages.push(Message::ClientHello);
                 }
                 (SERVER_HELLO, false) => {
-                    let answer = hello::server_hello(body, seen);
+                    let answer = hello::server_hello(body, seen, true);
                     brought.malformed |= !answer.whole;
                     brought.messages.push(if answer.retry {
                         Message::HelloRetryRequest

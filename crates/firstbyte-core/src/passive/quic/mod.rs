@@ -42,8 +42,11 @@ pub struct Datagram<'a> {
 
 /// A connection ID that tells connections apart has so many bytes at least.
 const TELLING: usize = 4;
-/// Every datagram, so many places are looked at for what is idle.
-const SWEPT: usize = 1;
+/// Every so many datagrams, so many places are looked at for what is idle.
+const SWEEP_EVERY: u64 = 16;
+const SWEPT: usize = 16;
+/// Datagrams with a client's first Initial are that long at least (RFC 9000 §14.1).
+const LEAST_OPENING: u32 = 1200;
 /// Among so many the most idle is given up when there are too many.
 const CANDIDATES: usize = 16;
 
@@ -53,6 +56,7 @@ pub(super) struct Connections {
     table: Table<Connection>,
     ids: Ids,
     held: usize,
+    datagrams: u64,
     limits: Limits,
     scratch: Vec<u8>,
     /// The connection that the last datagram belongs to.
@@ -65,6 +69,7 @@ impl Connections {
             table: Table::new(limits.seed),
             ids: Ids::new(limits.seed),
             held: 0,
+            datagrams: 0,
             limits,
             scratch: Vec::new(),
             latest: None,
@@ -83,11 +88,15 @@ impl Connections {
     /// The next datagram.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Output<'_>) {
         self.latest = None;
+        self.datagrams += 1;
+        if self.datagrams.is_multiple_of(SWEEP_EVERY) {
+            self.end_idle(datagram.at, SWEPT, out);
+        }
         let bytes = datagram.payload.captured;
         let (key, side) = Key::of(datagram.source, datagram.destination);
         let first = packet::packets(datagram.payload).next();
         if let Some((slot, side)) = self.find(&key, side, datagram, first.as_ref())
-            && !self.is_replaced(slot, side, first.as_ref(), out)
+            && !self.is_replaced(slot, side, datagram, first.as_ref(), out)
         {
             self.deliver(slot, side, datagram, out);
             return;
@@ -101,10 +110,10 @@ impl Connections {
             return;
         }
         // A version that is not known is QUIC only if the datagram has an Initial's size (RFC 9000 §14.1).
-        if packet::is_reserved(long.version) && datagram.payload.bytes < 1200 {
+        if packet::is_reserved(long.version) && datagram.payload.bytes < LEAST_OPENING {
             return;
         }
-        self.sweep(datagram.at, out);
+        self.make_room(out);
         let number = out.begin();
         let connection = Connection::new(number, datagram.at, side, self.limits.exchanges);
         let slot = self.table.insert(key, connection);
@@ -181,10 +190,14 @@ impl Connections {
         &mut self,
         slot: Slot,
         side: Side,
+        datagram: &Datagram<'_>,
         first: Option<&Packet<'_>>,
         out: &mut Output<'_>,
     ) -> bool {
         let Some(Packet::Long(long)) = first else { return false };
+        if datagram.payload.bytes < LEAST_OPENING {
+            return false;
+        }
         let Some(connection) = self.table.get_mut(slot) else { return false };
         if !connection.is_replaced_by(side, long, &mut self.scratch) {
             return false;
@@ -229,9 +242,8 @@ impl Connections {
         true
     }
 
-    /// Makes room: what is idle goes, and with too many the most idle of a few.
-    fn sweep(&mut self, at: Time, out: &mut Output<'_>) {
-        self.end_idle(at, SWEPT, out);
+    /// With too many connections, the most idle of a few goes.
+    fn make_room(&mut self, out: &mut Output<'_>) {
         if self.live() < self.limits.connections.max(1) {
             return;
         }

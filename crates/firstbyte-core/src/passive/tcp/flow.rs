@@ -3,12 +3,12 @@
 use super::copies::{Copies, signature};
 use super::half::Half;
 use crate::passive::layers::{Packet, Segment};
-use crate::passive::observed::{Carrier, Ending, Observed, Roles, RoundTrips};
+use crate::passive::observed::{Carrier, Closing, Ending, Observed, Roles, RoundTrips};
 use crate::passive::table::{Key, Lasting, Side};
 use crate::passive::time::Elapsed;
 use crate::passive::timing::{self, Timed};
 use crate::passive::tls::{Place, Session, message_name};
-use crate::passive::{Doubts, Hygiene, Time};
+use crate::passive::{Doubts, Hygiene, SessionId, Time};
 
 /// What a segment did to the memory that is held.
 pub(super) enum Taken {
@@ -38,6 +38,8 @@ pub(super) struct Flow {
     first: u8,
     /// The side that reset it.
     reset: Option<u8>,
+    /// The side that closed or reset it first, and when.
+    closed: Option<(u8, Time)>,
     /// SYN and SYN/ACK were sent again.
     repeated: [bool; 2],
 }
@@ -67,12 +69,19 @@ impl Flow {
             opener: None,
             first: side as u8,
             reset: None,
+            closed: None,
             repeated: [false; 2],
         }
     }
 
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The session ID that the server gave to a new session, once.
+    #[inline]
+    pub(super) fn take_issued(&mut self) -> Option<SessionId> {
+        self.session.take_issued()
     }
 
     fn opener(&self) -> Option<Side> {
@@ -103,7 +112,8 @@ impl Flow {
         // Long after, the same number is a coincidence.
         let long_after = self.is_closed() && at.signed_since(self.last) > STEP_NS;
         // Both ends may open at once (RFC 9293 §3.5): the other end's SYN is no new connection.
-        let both_open = !half.started() && self.is_half_open() && !self.is_closed();
+        let opens = self.opener.is_some() && self.is_half_open();
+        let both_open = !half.started() && opens && !self.is_closed();
         (!same || long_after) && !both_open
     }
 
@@ -148,6 +158,8 @@ impl Flow {
         };
         let half = &mut self.halves[side];
         if half.reader.skips(bytes) && half.next() == sequence && half.held() == 0 {
+            // The end of a record may end the handshake, and free what it held.
+            let before = self.session.held();
             half.payload(
                 &mut self.session,
                 side,
@@ -156,7 +168,8 @@ impl Flow {
                 (at, acked),
                 &mut self.doubts,
             );
-            return Taken::Nothing;
+            let after = self.session.held();
+            return if before == after { Taken::Nothing } else { Taken::Held(before, after) };
         }
         let before = self.held();
         let half = &mut self.halves[side];
@@ -215,9 +228,11 @@ impl Flow {
     fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         if segment.has(Segment::RST) {
             self.reset.get_or_insert(side as u8);
+            self.closed.get_or_insert((side as u8, at));
             return;
         }
         if segment.has(Segment::FIN) {
+            self.closed.get_or_insert((side as u8, at));
             self.halves[side].fin = true;
         }
         if !segment.has(Segment::SYN) {
@@ -301,12 +316,10 @@ impl Flow {
             (None, None) => (self.first.into(), Roles::Unknown),
         };
         let server = 1 - client;
-        let ending = match ending {
-            Some(Ending::Replaced) | None => self.ending(client).unwrap_or(match ending {
-                Some(Ending::Replaced) => Ending::Replaced,
-                _ => Ending::Open,
-            }),
-            Some(other) => other,
+        let ending = match (self.ending(client), ending) {
+            (Some(Ending::Unanswered), Some(Ending::Idle)) => Ending::Unanswered,
+            (_, Some(forced @ (Ending::Idle | Ending::Evicted))) => forced,
+            (own, other) => own.or(other).unwrap_or(Ending::Open),
         };
         let round_trips = self.round_trips(client);
         let (tls, flights) =
@@ -337,6 +350,9 @@ impl Flow {
             last: self.last,
             opening: self.opening,
             ending,
+            closing: self
+                .closed
+                .map(|(side, at)| Closing { by_client: Side::from(side) == client, at }),
             sent: self.halves[client].traffic,
             received: self.halves[server].traffic,
             round_trips,
@@ -391,7 +407,8 @@ impl Flow {
     fn round_trips(&mut self, client: Side) -> RoundTrips {
         let [syn, answer, ack] = self.opening;
         let between = |from: Option<Time>, to: Option<Time>, again: bool| {
-            Some(to?.since(from?)).filter(|_| !again)
+            let trip = Elapsed::between(from?, to?).filter(|_| !again)?;
+            Some(timing::duration(trip.ns()))
         };
         let opened_by_client = self.opener() == Some(client);
         let server_syn = between(syn, answer, self.repeated[0]).filter(|_| opened_by_client);

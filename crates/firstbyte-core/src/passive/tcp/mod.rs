@@ -100,6 +100,9 @@ impl Connections {
         self.latest = Some(flow.number());
         let was_half_open = flow.is_half_open();
         let taken = flow.segment(at, side, packet, segment, out.hygiene);
+        if let Some(id) = flow.take_issued() {
+            out.issue(id);
+        }
         if was_half_open && !flow.is_half_open() {
             self.half_open_count = self.half_open_count.saturating_sub(1);
         }

@@ -176,6 +176,12 @@ pub(super) fn server_hello12() -> Vec<u8> {
     hello(2, 6, &[])
 }
 
+/// A hello with another session ID.
+pub(super) fn with_session_id(mut hello: Vec<u8>, id: u8) -> Vec<u8> {
+    hello[39..71].fill(id);
+    hello
+}
+
 /// What the server answers to a ClientHello of TLS 1.3.
 pub(super) fn flight13(pre_shared_key: bool) -> Vec<u8> {
     let mut bytes = record(22, &server_hello13(pre_shared_key));

@@ -1,5 +1,6 @@
 //! Laws of the passive half, on packets made by hand.
 
+mod failures;
 mod groups;
 mod hostile;
 mod hygiene;

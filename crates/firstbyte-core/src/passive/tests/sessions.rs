@@ -1,10 +1,10 @@
 //! Sessions, early data and the rest of what a handshake tells.
 
-use super::made::server_hello12;
-use super::made::{ACK, FIN, MS, RST, SYN, Talk};
+use super::made::{ACK, MS, Made, Talk};
 use super::made::{client_hello12, client_hello13, flight13, message, read, record, sealed};
+use super::made::{server_hello12, with_session_id};
 use super::{facts, only};
-use crate::passive::{CertificateKey, Ending, Roles};
+use crate::passive::{CertificateKey, Roles};
 use crate::timeline::{Handshake, SessionMechanism};
 
 const TICKET: u16 = 35;
@@ -135,18 +135,68 @@ fn tickets_before_the_response_are_no_response() {
     assert_eq!(waited, std::time::Duration::from_millis(28));
 }
 
-#[test]
-fn alerts_refusals_and_silence_have_their_names() {
-    let mut talk = Talk::new(40_000, 7);
-    talk.open().send(0, ACK, &record(22, &client_hello12(&[]))).after(MS);
-    talk.send(1, ACK, &record(21, &[2, 70])).send(1, FIN | ACK, &[]).send(0, FIN | ACK, &[]);
-    let alert = facts(&only(&talk.packets)).alert.unwrap();
-    assert_eq!((alert.by_client, alert.description), (false, Some(70)));
+/// A full handshake of TLS 1.2 in which these session IDs are in the hellos.
+fn with_ids(port: u16, client: u8, server: u8) -> Vec<Made> {
+    let mut talk = Talk::new(port, 7);
+    let hello = with_session_id(client_hello12(&[]), client);
+    talk.open().send(0, ACK, &record(22, &hello)).after(5 * MS);
+    let hello = with_session_id(server_hello12(), server);
+    let flight = [hello, message(11, &[0; 3]), message(14, &[])].concat();
+    talk.send(1, ACK, &record(22, &flight)).after(9 * MS);
+    let answer = [record(22, &message(16, &[4; 33])), finished12()].concat();
+    talk.send(0, ACK, &answer).after(3 * MS).send(1, ACK, &finished12());
+    talk.packets
+}
 
+#[test]
+fn a_session_id_is_an_offer_if_it_was_issued() {
+    // The second client has what the first was given; the third made its own up, the server echoes it.
+    let packets = [with_ids(1, 1, 5), with_ids(2, 5, 6), with_ids(3, 2, 2), with_ids(4, 2, 7)];
+    let (all, _) = read(&packets.concat());
+    let offered: Vec<_> = all
+        .iter()
+        .map(|observed| facts(observed).resumption)
+        .map(|resumption| (resumption.offered, resumption.offered_size, resumption.declined))
+        .collect();
+    let no = (None, None, false);
+    let declined = (Some(SessionMechanism::SessionId), Some(32), true);
+    assert_eq!(offered, [no, declined, no, no]);
+}
+
+#[test]
+fn postgresql_agrees_to_tls_with_one_byte() {
     let mut talk = Talk::new(40_000, 7);
-    talk.send(0, SYN, &[]).after(MS).send(1, RST | ACK, &[]);
-    assert_eq!(only(&talk.packets).ending, Ending::Refused);
-    assert_eq!(only(&talk.packets[..1]).ending, Ending::Unanswered);
+    talk.open().send(0, ACK, &[0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f]).after(MS).send(1, ACK, b"S");
+    talk.send(0, ACK, &record(22, &client_hello13(&[]))).after(5 * MS);
+    talk.send(1, ACK, &flight13(false)).after(9 * MS);
+    talk.send(0, ACK, &[record(20, &[1]), sealed(53)].concat());
+    let seen = facts(&only(&talk.packets));
+    assert_eq!((seen.version, seen.complete), (Some(0x0304), true));
+}
+
+#[test]
+fn a_hello_that_is_cut_does_not_say_its_version() {
+    let mut talk = Talk::new(40_000, 7);
+    talk.open().send(0, ACK, &record(22, &client_hello13(&[]))).after(5 * MS);
+    talk.send(1, ACK, &flight13(false));
+    // Headers, and a hello up to its session ID.
+    for packet in &mut talk.packets {
+        packet.frame.truncate(54 + 5 + 60);
+    }
+    let seen = facts(&only(&talk.packets));
+    assert!(seen.client_hello && seen.server_hello);
+    assert_eq!((seen.version_offered, seen.version), (None, None));
+}
+
+#[test]
+fn names_are_kept_up_to_their_longest() {
+    let name = vec![b'a'; 9_000];
+    let list = [vec![0], (name.len() as u16).to_be_bytes().to_vec(), name].concat();
+    let names = (0, [(list.len() as u16).to_be_bytes().to_vec(), list].concat());
+    let mut talk = Talk::new(40_000, 7);
+    talk.open().send(0, ACK, &record(22, &client_hello12(&[names])));
+    let sni = facts(&only(&talk.packets)).sni.unwrap();
+    assert_eq!((sni.chars().count(), sni.ends_with('…')), (256, true));
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use super::exchanges::Record;
 use super::hello::ClientOffer;
 use super::messages::Assembler;
-use crate::passive::Time;
 use crate::passive::flights::Flight;
 use crate::passive::observed::TlsSeen;
 use crate::passive::packed::packed;
 use crate::passive::table::Side;
+use crate::passive::{SessionId, Time};
 
 /// Flights of a handshake that are kept; with a HelloRetryRequest and a client certificate there are 6.
 const FLIGHTS: usize = 10;
@@ -41,6 +41,8 @@ pub(super) struct Live {
     pub(super) retry: bool,
     /// The hello that is being read has SSL 2.0's form.
     pub(super) sslv2: bool,
+    /// Bytes of the server's that the ClientHello acknowledged.
+    pub(super) hello_acked: Option<u32>,
     pub(super) early_bytes: u64,
     pub(super) end_of_early_data: bool,
     /// Encrypted records of the server so far.
@@ -51,6 +53,11 @@ pub(super) struct Live {
     pub(super) odd: Vec<Record>,
     /// The alert in the record that is being read.
     pub(super) alert: ([u8; 2], u8),
+    /// The session ID in the ServerHello, if it is not the client's: that of a new session, once the
+    /// handshake proves to be full.
+    pub(super) new_session: Option<SessionId>,
+    /// It proved to be one.
+    pub(super) issued: Option<SessionId>,
     /// Side and time of the ServerHello.
     pub(super) server_hello: Option<(Side, Time)>,
 }
@@ -63,13 +70,19 @@ impl Live {
 
     /// The flight of `side`'s under way, or a new one from `start` on; absent beyond what is kept.
     pub(super) fn flight(&mut self, side: Side, start: Time) -> Option<&mut Flight> {
-        if !self.flies(side) {
-            if self.past.flights.len() == FLIGHTS {
-                return None;
-            }
-            self.past.flights.push(Flight::new(side, start));
+        if !self.flies(side) && !self.begin_flight(side, start) {
+            return None;
         }
         self.past.flights.last_mut()
+    }
+
+    /// A new flight of `side`'s; false beyond what is kept.
+    pub(super) fn begin_flight(&mut self, side: Side, start: Time) -> bool {
+        let kept = self.past.flights.len() < FLIGHTS;
+        if kept {
+            self.past.flights.push(Flight::new(side, start));
+        }
+        kept
     }
 
     /// Bytes held.
@@ -88,6 +101,11 @@ pub(super) const fn finished_length(suite: Option<u16>) -> u16 {
         Some(0x1305) => HEADER_AND_TYPE + 32 + 8,
         _ => HEADER_AND_TYPE + 32 + 16,
     }
+}
+
+/// Length of a record with nothing but an alert (RFC 8446 §6), which no handshake message can have.
+pub(super) const fn alert_length(suite: Option<u16>) -> u16 {
+    end_of_early_data_length(suite) - 2
 }
 
 /// Length of a record with nothing but EndOfEarlyData (RFC 8446 §4.5).

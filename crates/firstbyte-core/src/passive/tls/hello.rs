@@ -3,6 +3,7 @@
 //! In: the body of the message, perhaps cut. Out: what it says up to there. Nothing is an error: what
 //! is not there is absent.
 
+use crate::passive::SessionId;
 use crate::passive::observed::TlsSeen;
 
 const SERVER_NAME: u16 = 0;
@@ -15,6 +16,8 @@ const KEY_SHARE: u16 = 51;
 /// Before draft 23 (it had to move: RFC 8446 §4.2.8, draft-ietf-tls-tls13-23).
 const KEY_SHARE_OLD: u16 = 40;
 const ECH: u16 = 0xfe0d;
+/// TLS 1.2, or the version that hellos of TLS 1.3 have in its place (RFC 8446 §4.1.2, §4.1.3).
+const LEGACY: u16 = 0x0303;
 /// Encrypted SNI, what became ECH.
 const ESNI: u16 = 0xffce;
 
@@ -27,9 +30,9 @@ const RETRY_RANDOM: [u8; 32] = [
 /// What a ClientHello says that the session's end is judged by.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClientOffer {
-    pub(crate) session_id: u32,
+    /// With its length; absent when it is empty.
+    pub(crate) session_id: Option<(SessionId, u32)>,
     pub(crate) ticket: u32,
-    pub(crate) ticket_extension: bool,
     pub(crate) identities: u32,
     pub(crate) pre_shared_key: bool,
     pub(crate) early_data: bool,
@@ -44,6 +47,7 @@ pub(crate) struct ServerAnswer {
     pub(crate) retry: bool,
     pub(crate) pre_shared_key: bool,
     pub(crate) tls13: bool,
+    pub(crate) session_id: Option<SessionId>,
     /// All of it was there.
     pub(crate) whole: bool,
 }
@@ -65,6 +69,10 @@ pub(crate) fn client_hello(body: &[u8], seen: &mut TlsSeen) -> ClientOffer {
     seen.client_hello = true;
     let whole = client_fields(body, seen, &mut offer);
     offer.whole = whole.is_some();
+    if !offer.whole && seen.version_offered == Some(LEGACY) {
+        // What is cut may offer more (RFC 8446 §4.2.1).
+        seen.version_offered = None;
+    }
     offer
 }
 
@@ -73,7 +81,8 @@ fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Op
     let version = reader.u16()?;
     seen.version_offered = Some(version);
     reader.take(32)?;
-    offer.session_id = reader.block8()?.len() as u32;
+    let session_id = reader.block8()?;
+    offer.session_id = SessionId::of(session_id).map(|id| (id, session_id.len() as u32));
     reader.block16()?;
     reader.block8()?;
     if reader.0.is_empty() {
@@ -88,10 +97,7 @@ fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Op
         match kind {
             SERVER_NAME if !cut => seen.sni = server_name(value),
             ALPN => seen.alpn_offered = protocols(value),
-            SESSION_TICKET => {
-                offer.ticket = value.len() as u32;
-                offer.ticket_extension = true;
-            }
+            SESSION_TICKET => offer.ticket = value.len() as u32,
             PRE_SHARED_KEY => {
                 offer.pre_shared_key = true;
                 offer.identities = identities(value);
@@ -115,10 +121,15 @@ fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Op
     whole.then_some(())
 }
 
-/// Reads a ServerHello's body into `seen`.
-pub(crate) fn server_hello(body: &[u8], seen: &mut TlsSeen) -> ServerAnswer {
+/// Reads a ServerHello's body into `seen`. With `may_be_13`, one that was cut before it says its version does
+/// not say it.
+pub(crate) fn server_hello(body: &[u8], seen: &mut TlsSeen, may_be_13: bool) -> ServerAnswer {
     let mut answer = ServerAnswer::default();
+    let before = seen.version;
     answer.whole = server_fields(body, seen, &mut answer).is_some();
+    if !answer.whole && may_be_13 && seen.version == Some(LEGACY) {
+        seen.version = before;
+    }
     answer
 }
 
@@ -142,7 +153,7 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
     // Drafts up to 21 have neither session ID nor compression.
     let old_draft = matches!(version, 0x7f00..=0x7f15);
     if !old_draft {
-        reader.block8()?;
+        answer.session_id = SessionId::of(reader.block8()?);
     }
     seen.cipher_suite = Some(reader.u16()?);
     if !old_draft {
@@ -202,19 +213,29 @@ fn is_ecdhe(suite: u16) -> bool {
 pub(crate) fn sslv2_hello(message: &[u8], seen: &mut TlsSeen) -> ClientOffer {
     let mut offer = ClientOffer::default();
     seen.client_hello = true;
-    if let [1, major, minor, _, _, a, b, ..] = message {
+    if let [1, major, minor, a, b, c, d, _, _, rest @ ..] = message {
         seen.version_offered = Some(u16::from_be_bytes([*major, *minor]));
-        offer.session_id = u32::from(u16::from_be_bytes([*a, *b]));
+        let (suites, length) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+        let id = rest.get(usize::from(suites)..).and_then(|rest| rest.get(..usize::from(length)));
+        offer.session_id = id.and_then(SessionId::of).map(|id| (id, length.into()));
         offer.whole = true;
     }
     offer
 }
 
+/// The longest host name there is (RFC 1035 §2.3.4), and what is kept of protocols' names.
+const LONGEST_NAME: usize = 255;
+const LONGEST_PROTOCOLS: usize = 512;
+
 fn server_name(value: &[u8]) -> Option<Box<str>> {
     const HOST_NAME: u8 = 0;
     let mut list = Reader(Reader(value).block16()?);
     (list.take(1)? == [HOST_NAME]).then_some(())?;
-    Some(text(list.block16()?))
+    let name = list.block16()?;
+    Some(match name.get(..LONGEST_NAME) {
+        Some(kept) if name.len() > LONGEST_NAME => (text(kept) + "…").into(),
+        _ => text(name).into(),
+    })
 }
 
 fn protocols(value: &[u8]) -> Option<Box<str>> {
@@ -225,13 +246,17 @@ fn protocols(value: &[u8]) -> Option<Box<str>> {
         if !names.is_empty() {
             names.push(',');
         }
+        if names.len() > LONGEST_PROTOCOLS {
+            names.push('…');
+            break;
+        }
         names.push_str(&text(name));
     }
     (!names.is_empty()).then(|| names.into())
 }
 
 /// Bytes as text: what is not printable ASCII is escaped, so that it can be shown and is not lost.
-fn text(bytes: &[u8]) -> Box<str> {
+fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
         match byte {
@@ -239,7 +264,7 @@ fn text(bytes: &[u8]) -> Box<str> {
             _ => text.extend(std::ascii::escape_default(*byte).map(char::from)),
         }
     }
-    text.into()
+    text
 }
 
 fn highest_version(value: &[u8]) -> Option<u16> {

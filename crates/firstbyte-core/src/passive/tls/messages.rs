@@ -24,6 +24,7 @@ pub(super) const EARLY_DATA: u8 = 204;
 pub(super) const END_OF_EARLY_DATA: u8 = 205;
 pub(super) const ENCRYPTED: u8 = 206;
 pub(super) const RETRY: u8 = 207;
+pub(super) const ENCRYPTED_ALERT: u8 = 208;
 
 /// The name of a message, in braces where it is encrypted and inferred.
 pub(crate) const fn name(code: u8) -> &'static str {
@@ -35,6 +36,7 @@ pub(crate) const fn name(code: u8) -> &'static str {
         EARLY_DATA => "(early data)",
         END_OF_EARLY_DATA => "{EndOfEarlyData}",
         ENCRYPTED => "{…}",
+        ENCRYPTED_ALERT => "{Alert}",
         RETRY | OLD_HELLO_RETRY_REQUEST => "HelloRetryRequest",
         17 => "NextProtocol",
         21 => "CertificateURL",

@@ -144,7 +144,10 @@ impl Reader {
         let have = self.have as usize;
         self.header[have..have + taken].copy_from_slice(&bytes[..taken]);
         self.have += taken as u8;
-        if self.have as usize == HEADER {
+        if self.mode == Mode::AtStart && !may_begin(self.header[0]) {
+            // Something of another protocol, however short: PostgreSQL agrees to TLS with one byte.
+            self.lose();
+        } else if self.have as usize == HEADER {
             self.begin(session, side, place);
         }
         &bytes[taken..]
@@ -222,6 +225,11 @@ impl Reader {
         }
         begins
     }
+}
+
+/// Whether a record, or a hello in SSL 2.0's form, may begin so.
+const fn may_begin(first: u8) -> bool {
+    matches!(first, 20..=24) || first & 0x80 != 0
 }
 
 fn is_header(kind: u8, major: u8, minor: u8, length: u16) -> bool {

@@ -10,11 +10,11 @@ use super::exchanges::{Exchanges, Record};
 use super::handshake::{Live, Past};
 use super::hello;
 use super::messages::{self, Message};
-use crate::passive::Time;
 use crate::passive::flights::Flight;
 use crate::passive::observed::{self, AlertSeen, TlsSeen};
 use crate::passive::packed::Packed;
 use crate::passive::table::Side;
+use crate::passive::{SessionId, Time};
 use crate::timeline::{Handshake, SessionMechanism};
 
 /// Where and when in the streams something is.
@@ -287,6 +287,7 @@ impl Session {
             HANDSHAKE => self.encrypted_handshake(side, place.at),
             CHANGE_CIPHER_SPEC => self.change_cipher_spec(side, place.at),
             ALERT => {
+                self.apart(side, now.start);
                 self.fly(side, place.at, Some(messages::ALERT));
                 self.alert(side, place.at);
             }
@@ -304,6 +305,16 @@ impl Session {
         flight.end = at;
         if let Some(code) = code {
             flight.name(code);
+        }
+    }
+
+    /// What begins at `start` is a flight of its own, if it was not sent together with the last one: an alert
+    /// answers something, or ends a wait.
+    fn apart(&mut self, side: Side, start: Time) {
+        if let Some(live) = &mut self.live
+            && live.past.flights.last().is_some_and(|last| last.side() == side && last.end < start)
+        {
+            live.begin_flight(side, start);
         }
     }
 
@@ -336,12 +347,14 @@ impl Session {
                 };
                 self.malformed |= !live.offer.whole && !message.cut;
                 seen.client_hello_bytes = Some(message.bytes);
+                live.hello_acked = self.now[side].acked;
                 let offer = live.offer;
                 self.offered(offer);
             }
             messages::SERVER_HELLO => {
                 self.client = Some(1 - side as u8);
-                let answer = hello::server_hello(message.body, seen);
+                let may_be_13 = live.offer.tls13 || !live.offer.whole;
+                let answer = hello::server_hello(message.body, seen, may_be_13);
                 self.malformed |= !answer.whole && !message.cut;
                 if seen.version.is_some() {
                     live.tls13 = Some(answer.tls13);
@@ -352,6 +365,8 @@ impl Session {
                     return messages::RETRY;
                 }
                 live.server_hello = Some((side, place.at));
+                let sent = live.offer.session_id.map(|(id, _)| id);
+                live.new_session = answer.session_id.filter(|id| Some(*id) != sent);
                 if answer.tls13 && (answer.whole || answer.pre_shared_key) {
                     self.answered(answer.pre_shared_key);
                 }
@@ -400,11 +415,10 @@ impl Session {
             (Some(SessionMechanism::Psk), Some(offer.identities))
         } else if offer.ticket > 0 {
             (Some(SessionMechanism::Ticket), Some(offer.ticket))
-        } else if offer.session_id > 0 && !offer.tls13 && !offer.ticket_extension && offer.whole {
-            (Some(SessionMechanism::SessionId), Some(offer.session_id))
         } else {
             (None, None)
         };
+        resumption.id_sent = offer.session_id;
         if offer.early_data {
             let early = seen.early_data.get_or_insert_default();
             early.offered = true;
@@ -447,11 +461,18 @@ impl Session {
     /// A full handshake of TLS up to 1.2.
     fn full(&mut self) {
         let tls13 = self.tls13;
-        let Some(seen) = self.seen() else { return };
+        let Some(live) = self.live.as_deref_mut() else { return };
+        let seen = &mut live.past.seen;
         if seen.handshake.is_none() && !tls13 {
             seen.handshake = Some(Handshake::Full);
             seen.resumption.declined = seen.resumption.offered.is_some();
+            live.issued = live.new_session;
         }
+    }
+
+    /// The session ID that the server gave to a new session, once.
+    pub(crate) fn take_issued(&mut self) -> Option<SessionId> {
+        self.live.as_deref_mut()?.issued.take()
     }
 
     /// The server changes its cipher: in TLS up to 1.2, without a key exchange before, the session is
@@ -465,13 +486,12 @@ impl Session {
         seen.handshake = Some(Handshake::Resumed);
         let mechanism = if live.offer.ticket > 0 {
             Some(SessionMechanism::Ticket)
-        } else if live.offer.session_id > 0 {
-            Some(SessionMechanism::SessionId)
         } else {
-            None
+            live.offer.session_id.map(|_| SessionMechanism::SessionId)
         };
         if seen.resumption.offered.is_none_or(|offered| offered == SessionMechanism::Psk) {
             seen.resumption.offered = mechanism;
+            seen.resumption.offered_size = live.offer.session_id.map(|(_, length)| length);
         }
         seen.resumption.accepted = mechanism;
     }
@@ -519,16 +539,17 @@ impl Session {
 
     fn alert(&mut self, side: Side, at: Time) {
         const CLOSE_NOTIFY: u8 = 0;
+        const WARNING: u8 = 1;
         let clear = self.now[side].clear;
         let read = self.live.as_ref().map_or(([0; 2], 0), |live| live.alert);
-        let description = match read {
-            ([_, description], 2) if clear => Some(description),
-            _ => None,
+        let (description, warning) = match read {
+            ([level, description], 2) if clear => (Some(description), level == WARNING),
+            _ => (None, false),
         };
         if description != Some(CLOSE_NOTIFY) {
             let by_client = self.client() == Some(side);
             self.change(|past| {
-                past.seen.alert.get_or_insert(AlertSeen { by_client, description, at });
+                past.seen.alert.get_or_insert(AlertSeen { by_client, description, warning, at });
             });
         }
     }

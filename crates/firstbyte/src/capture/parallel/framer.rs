@@ -49,8 +49,9 @@ impl<'a> Framer<'a> {
         self.ended.is_some()
     }
 
-    /// Finds the packets of the next piece: `filled` bytes behind the block's room. None are the file's end.
-    pub(super) fn piece(&mut self, block: &mut Block, (filled, failed): Filled) {
+    /// Finds the packets of the next piece: `filled` bytes behind the block's room. None are the file's end, and
+    /// so is the `last` piece: a file that grows meanwhile has a gap behind it.
+    pub(super) fn piece(&mut self, block: &mut Block, (filled, failed): Filled, last: bool) {
         if self.is_over() {
             return;
         }
@@ -58,14 +59,14 @@ impl<'a> Framer<'a> {
             self.packets(block, filled);
         }
         if !self.is_over() {
-            self.ended = self.end(filled, failed);
+            self.ended = self.end(filled > 0 && !last, failed);
         }
     }
 
     /// How the file ended, if it did with what was read.
     fn end(
         &self,
-        filled: usize,
+        goes_on: bool,
         failed: Option<io::Error>,
     ) -> Option<Result<Ended, CaptureFileError>> {
         let (left, offset) = (self.across.len(), self.reader.offset());
@@ -75,7 +76,7 @@ impl<'a> Framer<'a> {
                 let offset = offset + left as u64;
                 Some(Err(CaptureFileError::Read { path, offset, error }))
             }
-            None if filled > 0 => None,
+            None if goes_on => None,
             None => Some(match (left, offset) {
                 (left, 0) => Err(CaptureFileError::NotACapture { path, empty: left == 0 }),
                 (0, _) => Ok(Ended::Whole),

@@ -166,7 +166,8 @@ impl Followers<'_> {
     /// Finds the packets of the piece that is next; whether the file is over with it.
     fn frame(&self, mut block: Block, filled: Filled) -> bool {
         let mut framer = self.framer.lock().unwrap_or_else(PoisonError::into_inner);
-        framer.piece(&mut block, filled);
+        let last = self.file.is_some() && filled.0 < PIECE;
+        framer.piece(&mut block, filled, last);
         let over = framer.is_over();
         drop(framer);
         self.board.framed(block, over);

@@ -22,11 +22,7 @@ pub(in crate::cli) struct WireArgs {
     pub command: Option<WireCommand>,
 
     /// Captures, in the order in which they were made
-    #[arg(
-        required_unless_present = "interface",
-        conflicts_with = "interface",
-        value_name = "FILE"
-    )]
+    #[arg(required_unless_present = "interface", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -50,8 +46,8 @@ pub(in crate::cli) struct WireArgs {
     pub threads: Option<u8>,
 
     /// Show connection N, the number in the table's first column, as a sequence diagram, with all that
-    /// is known of it; with --html draw it there too, with --pcap-out write only its packets. Can be
-    /// given several times
+    /// is known of it; with --html draw it there too; rows (--json and the like) and --pcap-out are of
+    /// it alone. Can be given several times
     #[arg(long, value_name = "N", help_heading = "Which connections")]
     pub flow: Vec<u64>,
     /// Only connections to this server: a name, in which * stands for any letters, an address, or
@@ -114,7 +110,7 @@ pub(in crate::cli) enum WireSession {
     Resumed,
     /// Early data was sent
     EarlyData,
-    /// Refused, unanswered, reset in the handshake, or with an alert
+    /// Refused, unanswered, or ended in the handshake by an alert, a reset or a close
     Failed,
     /// Neither full nor resumed as far as could be seen, and not failed
     Unknown,

@@ -22,6 +22,9 @@ pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
     if let Some(WireCommand::Diff(diff)) = &args.command {
         return diff::run(diff);
     }
+    if args.live.interface.is_some() && !args.files.is_empty() {
+        return Err(Problem::new(exit::USAGE, "give files or -i, not both"));
+    }
     outputs::check(args)?;
     match args.live.interface.as_deref() {
         Some(interface) => live::run(args, interface),

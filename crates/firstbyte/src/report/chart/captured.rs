@@ -67,7 +67,7 @@ pub(crate) fn servers(servers: &[ServerBars], note: &str) -> Figure {
     Figure {
         name: "servers",
         title: "Full handshakes against short ones, by server".into(),
-        note: format!("Percentiles of the handshakes of which nothing is in doubt.{scale}{note}"),
+        note: format!("Percentiles of the handshakes whose times are not in doubt.{scale}{note}"),
         keys: keys(),
         rows: vec![Row { heading: String::new(), panels }],
         folded: false,
@@ -228,7 +228,7 @@ pub(crate) fn over_time(handshakes: &[Placed], one_in: u64) -> Figure {
         name: "over-time",
         title: "Over the capture's time".into(),
         note: format!(
-            "A column is {each}, by the handshake's first packet. Handshakes of which nothing is in doubt. \
+            "A column is {each}, by the handshake's first packet. Handshakes whose times are not in doubt. \
              A column without a handshake of a kind has no median of it.{sampled}"
         ),
         keys: keys(),

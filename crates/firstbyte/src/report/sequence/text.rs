@@ -257,10 +257,7 @@ impl<'a> Page<'a> {
         let mut row = self.blank();
         let total = self.scale.time(self.sequence.total, &self.style);
         let (glyph, label, ink) = match &self.sequence.failure {
-            Some(failure) => {
-                let cause = format!("failed in {}: {}", failure.phase, failure.cause);
-                (self.style.glyph('✗', 'X'), cause, Ink::Loss)
-            }
+            Some(failure) => (self.style.glyph('✗', 'X'), failure.ending(), Ink::Loss),
             None => (self.style.glyph('┴', '+'), format!("total {total}"), Ink::Strong),
         };
         let at = match self.sequence.failure.as_ref().and_then(|f| f.at) {

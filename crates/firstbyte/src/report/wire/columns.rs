@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::passive::{CertificateKey, Observed, QuicSeen, TlsSeen, names};
+use firstbyte_core::passive::{CertificateKey, Failed, Observed, QuicSeen, TlsSeen, names};
 
 use super::connections::session;
 
@@ -164,6 +164,7 @@ columns! {
         let names: Vec<&str> = o.doubts.names().collect();
         (!names.is_empty()).then(|| Value::Text(names.join(" ")))
     };
+    "failed" Text |o| text(Failed::of(o)?.name());
 }
 
 #[cfg(test)]

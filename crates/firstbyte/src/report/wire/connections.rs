@@ -2,36 +2,44 @@
 
 use std::fmt::Write as _;
 
-use firstbyte_core::passive::{Observed, names};
+use firstbyte_core::passive::{Carrier, Observed, names};
 use firstbyte_core::timeline::Handshake;
 
 use super::{fit, time, time_or_blank};
 use crate::report::Style;
 
-/// Width of the columns that are always there.
-const FIXED: usize = 80;
+/// Width of the columns but the last.
+const FIXED: usize = 67;
 
-/// A table of `connections`.
+/// A table of `connections`. What is left of the width is the server's name, of which the begin goes first.
 pub fn connections(connections: &[Observed], style: &Style) -> String {
-    let room = style.columns().saturating_sub(FIXED);
-    let names = room.min(40);
+    let names = style.columns().saturating_sub(FIXED).min(60);
     let mut text = format!(
-        "{:>5} {:<9} {:<8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>4} {:<3}",
-        "#", "version", "session", "rtt", "hshake", "network", "server", "client", "exch", "?"
+        "{:>5} {:<3} {:<8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>4} {:<2} {}",
+        "#",
+        "TLS",
+        "session",
+        "rtt",
+        "hshake",
+        "network",
+        "server",
+        "client",
+        "exch",
+        "?",
+        fit("server name", names)
     );
-    if names >= 10 {
-        let _ = write!(text, " {}", fit("server name", names));
-    }
     end_line(&mut text);
     for observed in connections {
         let split = observed.handshake_time;
         let exchanges = observed.exchanges.count.map(|n| n.to_string()).unwrap_or_default();
         let approximate = if observed.exchanges.approximate { "~" } else { "" };
+        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
+        let name = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
         let _ = write!(
             text,
-            "{:>5} {:<9} {:<8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>4} {:<3}",
+            "{:>5} {:<3} {:<8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>4} {:<2} {}",
             observed.number,
-            version(observed),
+            short_version(observed),
             session(observed),
             time_or_blank(observed.round_trips.path()),
             split.map(|s| time(s.total())).unwrap_or_default(),
@@ -40,15 +48,29 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
             time_or_blank(split.map(|s| s.client)),
             format!("{approximate}{exchanges}"),
             mark(observed),
+            fit_end(&style.safe(&name), names),
         );
-        if names >= 10 {
-            let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
-            let name = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
-            let _ = write!(text, " {}", fit(&style.safe(&name), names));
-        }
         end_line(&mut text);
     }
     text
+}
+
+/// The version's number; `-` where there is no TLS.
+fn short_version(observed: &Observed) -> &'static str {
+    match version(observed) {
+        "no TLS" => "-",
+        "1.3-draft" => "1.3",
+        name => name.strip_prefix("TLSv").or(name.strip_prefix("SSLv")).unwrap_or(name),
+    }
+}
+
+/// The end of `text`, at most `width` characters wide: the end of addresses tells them apart.
+fn fit_end(text: &str, width: usize) -> String {
+    let all = text.chars().count();
+    if all <= width {
+        return text.to_owned();
+    }
+    ['…'].into_iter().chain(text.chars().skip(all + 1 - width)).collect()
 }
 
 /// Ends a line, without the blanks of columns that are empty.
@@ -58,7 +80,9 @@ fn end_line(text: &mut String) {
 }
 
 pub(super) fn version(observed: &Observed) -> &'static str {
-    let Some(tls) = &observed.tls else { return "no TLS" };
+    // QUIC has nothing but TLS, of versions whose Initials can be opened or not.
+    let unread = if observed.carrier == Carrier::Quic { "" } else { "no TLS" };
+    let Some(tls) = &observed.tls else { return unread };
     match tls.version {
         Some(version) => match names::version(version).unwrap_or("unknown") {
             "TLSv1.3 draft" => "1.3-draft",

@@ -6,13 +6,14 @@ use firstbyte_core::passive::model;
 use firstbyte_core::passive::{Carrier, Exchange, Observed, QuicSeen, TlsSeen, Traffic, names};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::split::Split;
+use firstbyte_core::timeline::SessionMechanism;
 
 use super::connections::session;
-use super::{count, time};
+use super::{count, counted, time};
 use crate::report::chart::{self, Figure};
 use crate::report::equation::Ledger;
 use crate::report::style::{Ink, Style, wrap};
-use crate::report::{dates, error, sequence, units};
+use crate::report::{dates, sequence, units};
 
 const LABEL: usize = 12;
 
@@ -22,7 +23,7 @@ pub fn flow(observed: &Observed, style: &Style) -> String {
     let split = Split::of(&connection);
     let mut text = format!("{}\n", style.paint(Ink::Strong, &style.safe(&title(observed))));
     for (label, words) in facts(observed) {
-        let words: Vec<String> = words.iter().map(|word| style.safe(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| style.safe(&style.plain(word))).collect();
         let separated = separate(&words, style);
         for line in wrap(&format!("  {label:<LABEL$}"), &separated, style.columns()) {
             text += &format!("{line}\n");
@@ -37,10 +38,6 @@ pub fn flow(observed: &Observed, style: &Style) -> String {
             text.push('\n');
             equation.iter().for_each(|line| text += &format!("{}\n", line.trim_end()));
         }
-    }
-    if let Some(failure) = &connection.failure {
-        text.push('\n');
-        text += &error::failure(failure, style);
     }
     text += &exchanges(observed, style);
     text
@@ -178,7 +175,13 @@ fn session_words(tls: &TlsSeen) -> Vec<String> {
         name => name.to_owned(),
     }));
     match (resumption.offered, resumption.offered_size) {
-        (Some(offered), Some(size)) => words.push(format!("offered {} ({size})", offered.name())),
+        (Some(SessionMechanism::Psk), Some(identities)) => {
+            let noun = if identities == 1 { "identity" } else { "identities" };
+            words.push(format!("offered psk, {identities} {noun}"));
+        }
+        (Some(offered), Some(size)) => {
+            words.push(format!("offered {}, {size} bytes", offered.name()));
+        }
         (Some(offered), None) => words.push(format!("offered {}", offered.name())),
         (None, _) if tls.client_hello => words.push("none offered".into()),
         (None, _) => {}
@@ -255,11 +258,11 @@ fn quic_lines(quic: &QuicSeen) -> Vec<Line> {
 
 fn traffic(traffic: &Traffic, carrier: Carrier) -> Vec<String> {
     let unit = match carrier {
-        Carrier::Tcp => "segments",
-        Carrier::Quic => "datagrams",
+        Carrier::Tcp => "segment",
+        Carrier::Quic => "datagram",
     };
-    let mut words =
-        vec![format!("{} {unit}, {} bytes", count(traffic.packets.into()), count(traffic.bytes))];
+    let packets = counted(traffic.packets.into(), unit);
+    let mut words = vec![format!("{packets}, {}", counted(traffic.bytes, "byte"))];
     for (number, what) in [
         (u64::from(traffic.retransmitted), "sent again"),
         (u64::from(traffic.reordered), "out of order"),
@@ -279,7 +282,7 @@ fn exchanges(observed: &Observed, style: &Style) -> String {
     let Some(all) = exchanges.count.filter(|all| *all > 0) else { return String::new() };
     let about = if exchanges.approximate { "about " } else { "" };
     let mut text = format!(
-        "\n{about}{}, {} answered, {} in all\n",
+        "\n{about}{}, {} answered, {} in all, at the tap\n",
         units::count(all.into(), "exchange"),
         count(exchanges.answered.into()),
         time(exchanges.time)
@@ -296,7 +299,7 @@ fn exchanges(observed: &Observed, style: &Style) -> String {
     if left > 0 {
         text += &format!("  and {} more that were not kept one by one\n", count(left as u64));
     }
-    style_ascii(&text, style)
+    style.plain(&text).into_owned()
 }
 
 fn row(number: usize, exchange: &Exchange, observed: &Observed) -> String {
@@ -312,9 +315,4 @@ fn row(number: usize, exchange: &Exchange, observed: &Observed) -> String {
         took.unwrap_or_default(),
     );
     format!("{}\n", line.trim_end())
-}
-
-/// Microseconds as the terminal can show them.
-fn style_ascii(text: &str, style: &Style) -> String {
-    if style.unicode { text.to_owned() } else { text.replace('µ', "u") }
 }

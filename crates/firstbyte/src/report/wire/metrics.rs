@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::passive::{Ending, Hygiene, Observed, Roles};
+use firstbyte_core::passive::{Failed, Hygiene, Observed, Roles};
 use firstbyte_core::timeline::Handshake;
 
 /// Servers with labels of their own; those that come later are counted together.
@@ -32,7 +32,10 @@ const BUCKETS: [(u64, &str); 16] = [
     (10_000_000_000, "10"),
 ];
 const SESSIONS: [&str; 3] = ["full", "full-hello-retry-request", "resumed"];
-const ERRORS: [&str; 4] = ["refused", "unanswered", "reset", "alert"];
+const ERRORS: [&str; 5] = {
+    let [a, b, c, d, e] = Failed::ALL;
+    [a.name(), b.name(), c.name(), d.name(), e.name()]
+};
 const SIDES: [&str; 2] = ["client", "server"];
 
 /// Counts and histograms since the capture began.
@@ -56,7 +59,7 @@ struct Server {
     declined: u64,
     early_data: u64,
     early_data_accepted: u64,
-    errors: [u64; 4],
+    errors: [u64; 5],
     retransmitted: [u64; 2],
     bytes: [u64; 2],
     exchanges: u64,
@@ -227,8 +230,8 @@ impl Server {
             self.retransmitted[side] += u64::from(traffic.retransmitted);
             self.bytes[side] += traffic.bytes;
         }
-        if let Some(error) = error(observed) {
-            self.errors[error] += 1;
+        if let Some(failed) = Failed::of(observed) {
+            self.errors[failed as usize] += 1;
         }
         let sides = [observed.round_trips.client_min, observed.round_trips.server_min];
         for (histogram, time) in self.round_trip.iter_mut().zip(sides) {
@@ -257,19 +260,6 @@ impl Server {
             self.handshake[session].add(time.total());
             self.server_time[session].add(time.server);
         }
-    }
-}
-
-/// Which of [`ERRORS`] it ended with.
-fn error(observed: &Observed) -> Option<usize> {
-    let tls = observed.tls.as_ref();
-    let complete = tls.is_some_and(|tls| tls.complete);
-    match observed.ending {
-        Ending::Refused => Some(0),
-        Ending::Unanswered => Some(1),
-        _ if tls.is_some_and(|tls| tls.alert.is_some()) => Some(3),
-        Ending::ResetByClient | Ending::ResetByServer if tls.is_some() && !complete => Some(2),
-        _ => None,
     }
 }
 

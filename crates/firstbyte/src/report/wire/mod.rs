@@ -36,6 +36,8 @@ pub use parquet::ParquetWriter;
 pub use servers::{findings, left_out, servers};
 pub use zeek::ZeekWriter;
 
+use crate::report::units::{count as counted, grouped as count};
+
 /// Writes a connection as one line of JSON.
 ///
 /// # Errors
@@ -73,24 +75,6 @@ fn time(duration: Duration) -> String {
 
 fn time_or_blank(duration: Option<Duration>) -> String {
     duration.map(time).unwrap_or_default()
-}
-
-/// A count with its thousands apart.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A number of things, the word for one of them in the singular or the plural.
-fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// `text` at most `width` characters wide.

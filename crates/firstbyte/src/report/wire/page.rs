@@ -34,6 +34,8 @@ pub struct Page<'a> {
     pub files: &'a [String],
     /// What was cleared up.
     pub hygiene: &'a Hygiene,
+    /// Whether servers are judged: not where connections were chosen by their session.
+    pub judged: bool,
     /// Those with most connections first.
     pub servers: &'a [ServerSummary],
     /// What of servers was beyond the limits.
@@ -55,7 +57,9 @@ pub fn page(page: &Page<'_>) -> String {
     html::begin(&mut html, &title, None);
     header(&mut html, page, &title);
     hygiene(&mut html, page.hygiene);
-    findings(&mut html, page.servers);
+    if page.judged {
+        findings(&mut html, page.servers);
+    }
     let figures = figures(page);
     contents(&mut html, &figures);
     figures.iter().for_each(|figure| html::draw(&mut html, figure));
@@ -258,6 +262,7 @@ mod tests {
         page(&Page {
             files: &["<nam>.pcapng".to_owned()],
             hygiene: analyzer.hygiene(),
+            judged: true,
             servers: &groups.summaries(),
             left_out: groups.left_out(),
             gathered: &gathered,

@@ -56,14 +56,14 @@ fn name(summary: &ServerSummary, style: &Style) -> String {
     format!("{name} {}", summary.key.server.socket_addr())
 }
 
-/// One paragraph for each of the first `most` servers.
-pub fn servers(summaries: &[ServerSummary], most: usize, style: &Style) -> String {
+/// One paragraph for each of the first `most` servers, with a verdict if they are `judged`.
+pub fn servers(summaries: &[ServerSummary], most: usize, judged: bool, style: &Style) -> String {
     let mut text = String::new();
     for summary in summaries.iter().take(most) {
         let carrier = summary.key.carrier.name();
         let head = fit(&format!("{} {carrier}", name(summary, style)), style.columns());
         let _ = writeln!(text, "{}", style.paint(Ink::Strong, &head));
-        if let Some(verdict) = verdict(summary) {
+        if let Some(verdict) = verdict(summary).filter(|_| judged) {
             text.push_str(&told("", &verdict, style));
         }
         for line in wrap("    ", &counts(summary), style.columns()) {
@@ -90,7 +90,7 @@ fn counts(summary: &ServerSummary) -> Vec<String> {
         (counts.hello_retry_requests, "HelloRetryRequest"),
         (counts.early_data, "sent early data"),
         (counts.early_data_accepted, "had it taken"),
-        (counts.errors, "failed"),
+        (counts.errors(), "failed"),
         (counts.doubtful, "in doubt"),
     ] {
         if number > 0 {
@@ -121,7 +121,10 @@ fn times(summary: &ServerSummary, style: &Style) -> String {
         let _ = writeln!(text, "    {what:<8}{}{:>9}", figures(&times), count(times.count));
     }
     for sentence in costs(summary) {
-        let _ = writeln!(text, "    {sentence}");
+        let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
+        for line in wrap("    ", &words, style.columns()) {
+            let _ = writeln!(text, "{line}");
+        }
     }
     text
 }
@@ -186,7 +189,7 @@ mod tests {
         long.key.sni = Some("x".repeat(300).into());
         let servers = [long, declining(2)];
         let style = Style::default();
-        let text = findings(&servers, &style) + &super::servers(&servers, 20, &style);
+        let text = findings(&servers, &style) + &super::servers(&servers, 20, true, &style);
         for line in text.lines() {
             assert!(line.chars().count() <= style.columns(), "{line}");
         }

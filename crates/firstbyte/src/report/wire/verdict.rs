@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use firstbyte_core::passive::Failed;
 use firstbyte_core::passive::groups::ServerSummary;
 
 use super::{count, counted, time};
@@ -22,13 +23,30 @@ pub(super) struct Verdict {
 /// What is to be said of a server; absent where neither a handshake nor a failure was seen.
 pub(super) fn verdict(summary: &ServerSummary) -> Option<Verdict> {
     let counts = &summary.counts;
-    let mut parts: Vec<String> = sessions(summary).into_iter().collect();
-    if counts.errors > 0 {
+    let mut parts: Vec<String> = Vec::new();
+    let errors = counts.errors();
+    if errors > 0 {
         let all = counted(counts.connections, "connection");
-        parts.push(format!("{} of {all} failed", count(counts.errors)));
+        let ways: Vec<String> = counts
+            .failures()
+            .map(|(way, number)| format!("{} {}", count(number), word(way)))
+            .collect();
+        parts.push(format!("{} of {all} failed ({})", count(errors), ways.join(", ")));
     }
-    let is_finding = counts.declined > 0 || counts.errors > 0;
+    // What is to be mended comes first.
+    match sessions(summary) {
+        Some(sessions) if counts.declined > 0 => parts.insert(0, sessions),
+        other => parts.extend(other),
+    }
+    let is_finding = counts.declined > 0 || errors > 0;
     (!parts.is_empty()).then(|| Verdict { is_finding, sentence: parts.join("; ") })
+}
+
+const fn word(way: Failed) -> &'static str {
+    match way {
+        Failed::Alert => "by alert",
+        other => other.name(),
+    }
 }
 
 /// What it does with the sessions that it is offered.
@@ -83,7 +101,7 @@ pub(super) fn by_weight(summaries: &[ServerSummary]) -> Vec<(&ServerSummary, Ver
     let mut all: Vec<_> =
         summaries.iter().filter_map(|summary| Some((summary, verdict(summary)?))).collect();
     // Stable: beyond this, the order of the servers is kept.
-    all.sort_by_key(|(summary, _)| Reverse((summary.counts.declined, summary.counts.errors)));
+    all.sort_by_key(|(summary, _)| Reverse((summary.counts.declined, summary.counts.errors())));
     all
 }
 
@@ -155,11 +173,11 @@ pub(super) mod tests {
             resumed: 110,
             offered: 122,
             declined: 12,
-            errors: 6,
+            failed: [0, 0, 4, 2, 0],
             ..Counts::default()
         };
         let expected = "declines 12 of 122 sessions offered (9.8 %), each for 1.40 ms more than a \
-                        short handshake; 6 of 180 connections failed";
+                        short handshake; 6 of 180 connections failed (4 by alert, 2 reset)";
         assert_eq!(said(counts, [Some(0.0038), Some(0.0024), None]), (true, expected.into()));
         // A short handshake that is the longer one saves nothing.
         let none = said(counts, [Some(0.002), Some(0.0024), None]).1;
@@ -182,8 +200,9 @@ pub(super) mod tests {
 
     #[test]
     fn of_failures_and_silence_no_more_is_said_than_was_seen() {
-        let failed = Counts { connections: 1, errors: 1, ..Counts::default() };
-        assert_eq!(said(failed, [None; 3]), (true, "1 of 1 connection failed".into()));
+        let failed = Counts { connections: 1, failed: [1, 0, 0, 0, 0], ..Counts::default() };
+        let expected = "1 of 1 connection failed (1 refused)";
+        assert_eq!(said(failed, [None; 3]), (true, expected.into()));
         let unseen = Counts { connections: 3, ..Counts::default() };
         assert_eq!(verdict(&server(unseen, [None; 3])), None);
     }
@@ -196,7 +215,7 @@ pub(super) mod tests {
                 full: connections,
                 offered: declined,
                 declined,
-                errors,
+                failed: [errors, 0, 0, 0, 0],
                 ..Counts::default()
             };
             server(counts, [None; 3])

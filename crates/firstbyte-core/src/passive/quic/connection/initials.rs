@@ -11,8 +11,7 @@ use crate::passive::{Doubts, Time};
 impl Connection {
     pub(super) fn initial(
         &mut self,
-        at: Time,
-        side: Side,
+        (at, side, may_open): (Time, Side, bool),
         packet: &Long<'_>,
         room: usize,
         scratch: &mut Vec<u8>,
@@ -21,6 +20,7 @@ impl Connection {
         let known = self.is_made_up(packet.destination);
         let Some(live) = &mut self.live else { return };
         let begins = by_client
+            && may_open
             && !(self.client.is_some() && live.opens(true, packet, scratch))
             && handshake::opens_by_itself(packet, scratch);
         if begins {
@@ -71,7 +71,7 @@ impl Connection {
         if let Some(code) = brought.close {
             const CONNECTION_REFUSED: u64 = 0x02;
             let (by, refuses) = (side as u8, code == CONNECTION_REFUSED);
-            self.closed.get_or_insert(Close { by, refuses });
+            self.closed.get_or_insert(Close { by, refuses, at });
             self.close(at, by_client, code);
             self.fly(side, at, packet.wire_bytes, Some(Message::Close));
         }
@@ -98,7 +98,7 @@ impl Connection {
             && let Some(seen) = &mut live.past.seen
         {
             let description = Some(code as u8);
-            seen.alert.get_or_insert(AlertSeen { by_client, description, at });
+            seen.alert.get_or_insert(AlertSeen { by_client, description, warning: false, at });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Close, Connection};
 use crate::passive::Doubts;
-use crate::passive::observed::{Carrier, Ending, Observed, QuicSeen, Roles, RoundTrips};
+use crate::passive::observed::{Carrier, Closing, Ending, Observed, QuicSeen, Roles, RoundTrips};
 use crate::passive::quic::flights;
 use crate::passive::table::{Key, Side};
 use crate::passive::time::Elapsed;
@@ -56,6 +56,9 @@ impl Connection {
             last: self.last,
             opening: self.opening,
             ending: own.or(ending).unwrap_or(Ending::Open),
+            closing: self
+                .closed
+                .map(|close| Closing { by_client: Side::from(close.by) == client, at: close.at }),
             sent: self.datagrams[client].traffic(),
             received: self.datagrams[server].traffic(),
             round_trips,
@@ -71,7 +74,9 @@ impl Connection {
 
     fn ending(&self, client: Side) -> Option<Ending> {
         match self.closed {
-            Some(Close { by, refuses: true }) if Side::from(by) != client => Some(Ending::Refused),
+            Some(Close { by, refuses: true, .. }) if Side::from(by) != client => {
+                Some(Ending::Refused)
+            }
             Some(_) => Some(Ending::Closed),
             None if self.client.is_some() && self.datagrams[1 - client].packets == 0 => {
                 Some(Ending::Unanswered)

@@ -394,7 +394,8 @@ fn without_ids_a_new_connection_replaces_the_old_one() {
     let (all, hygiene) = read(&talk.made, Limits::default());
     assert_eq!((all.len(), hygiene.port_reuses), (2, 1));
     assert_eq!(all[0].ending, Ending::Replaced);
-    assert_eq!(all[1].ending, Ending::Unanswered);
+    // The capture is over before anything could have answered.
+    assert_eq!(all[1].ending, Ending::Open);
 }
 
 #[test]

@@ -91,20 +91,27 @@ proptest! {
 
 #[test]
 fn holes_cost_no_more_than_the_limit() {
-    let limits = Limits { held_bytes: 100_000, ..Limits::default() };
-    let made: Vec<Made> = (0..40u8)
+    let refused = |offset| {
+        let (all, _) = read(&far_away(offset), Limits { held_bytes: 100_000, ..Limits::default() });
+        assert_eq!(all.len(), 40);
+        all.iter().filter(|o| o.doubts.any(Doubts::TOO_MUCH_HELD)).count()
+    };
+    assert_eq!(refused(4_000), 40 - 100_000 / 4_100);
+    // Few bytes far away take no room at all.
+    assert_eq!(refused(15_000), 40);
+}
+
+/// Forty connections, of whose hellos a hundred bytes at `offset` are there.
+fn far_away(offset: usize) -> Vec<Made> {
+    (0..40u8)
         .map(|n| {
             let id = vec![n ^ 0x55; 8];
-            let frames = crypto(15_000, &[n; 100]);
+            let frames = crypto(offset, &[n; 100]);
             let initial = Initial { keys: id.clone(), destination: id, frames, ..client_initial() };
             let port = PORT + u16::from(n);
             Made { at: 0, by_client: true, port, payload: initial.padded(1200) }
         })
-        .collect();
-    let (all, _) = read(&made, limits);
-    assert_eq!(all.len(), 40);
-    let refused = all.iter().filter(|o| o.doubts.any(Doubts::TOO_MUCH_HELD)).count();
-    assert_eq!(refused, 40 - 100_000 / 15_100);
+        .collect()
 }
 
 #[test]

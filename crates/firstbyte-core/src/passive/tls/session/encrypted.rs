@@ -4,10 +4,10 @@
 //! data, exchanges. Nothing is taken for a message whose length another one can have.
 
 use super::Session;
-use crate::passive::observed::EarlyDataSeen;
+use crate::passive::observed::{AlertSeen, EarlyDataSeen};
 use crate::passive::table::Side;
 use crate::passive::tls::exchanges::{self, Record};
-use crate::passive::tls::handshake::{end_of_early_data_length, finished_length};
+use crate::passive::tls::handshake::{alert_length, end_of_early_data_length, finished_length};
 use crate::passive::tls::messages;
 
 impl Session {
@@ -20,8 +20,9 @@ impl Session {
                 self.data(side, record);
             }
             _ if client => {
+                // What stood before TLS (CONNECT, STARTTLS) was acknowledged before.
                 let before_answer = match record.acked {
-                    Some(acked) => acked == 0,
+                    Some(acked) => acked <= live.hello_acked.unwrap_or(0),
                     None => live.server_hello.is_none(),
                 };
                 if live.offer.early_data && before_answer {
@@ -33,7 +34,12 @@ impl Session {
                 }
             }
             Some(true) => {
-                let length = finished_length(live.past.seen.cipher_suite);
+                let suite = live.past.seen.cipher_suite;
+                let length = finished_length(suite);
+                if record.length == alert_length(suite) && !live.server_finished {
+                    self.encrypted_alert(side, record);
+                    return;
+                }
                 live.server_records += 1;
                 if live.server_finished {
                     let early = live.early_bytes > 0 && self.exchanges.under_way();
@@ -85,13 +91,18 @@ impl Session {
     fn client_flight(&mut self, side: Side, record: &Record) {
         let Some(live) = &mut self.live else { return };
         let suite = live.past.seen.cipher_suite;
-        if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
+        if record.length == alert_length(suite) && live.odd.is_empty() && live.early_bytes == 0 {
+            self.encrypted_alert(side, record);
+        } else if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
             live.end_of_early_data = true;
             self.fly(side, record.end, Some(messages::END_OF_EARLY_DATA));
         } else if record.length == finished_length(suite) {
             live.odd.clear();
             self.fly(side, record.end, Some(messages::ENCRYPTED_FINISHED));
-            self.finish_tls13();
+            self.finish_tls13(true);
+        } else if live.early_bytes > 0 && !live.end_of_early_data && live.odd.is_empty() {
+            // Before its Finished a client sends nothing else (RFC 8446 §4.6.2: no certificate with a PSK).
+            self.early_data(side, record);
         } else if live.odd.len() < 4 {
             // A certificate, or everything in one record.
             if live.odd.is_empty() {
@@ -106,18 +117,39 @@ impl Session {
         }
     }
 
+    /// An alert where a Finished, or what comes before it, should be: the handshake is over.
+    fn encrypted_alert(&mut self, side: Side, record: &Record) {
+        self.apart(side, record.start);
+        self.fly(side, record.end, Some(messages::ENCRYPTED_ALERT));
+        let by_client = self.client() == Some(side);
+        let (description, warning, at) = (None, false, record.end);
+        self.change(|past| {
+            past.seen.alert.get_or_insert(AlertSeen { by_client, description, warning, at });
+        });
+        self.finish(false);
+    }
+
     /// No record as long as a Finished came: the first must have held it, the others are requests.
     pub(super) fn settle_odd(&mut self, server: Side) {
-        let odd = self.live.as_mut().map(|live| std::mem::take(&mut live.odd)).unwrap_or_default();
-        self.finish_tls13();
+        let Some(live) = &mut self.live else { return };
+        let odd = std::mem::take(&mut live.odd);
+        let finished = finished_length(live.past.seen.cipher_suite);
+        if odd.iter().all(|record| record.length < finished) {
+            self.finish(false);
+            return;
+        }
+        self.finish_tls13(false);
         let client = self.client().unwrap_or(1 - server);
         for record in odd.iter().skip(1) {
             self.data(client, record);
         }
     }
 
-    fn finish_tls13(&mut self) {
+    /// The client's Finished was there, `alone` in a record or with what cannot be told from it.
+    fn finish_tls13(&mut self, alone: bool) {
+        let client = self.client();
         let Some(live) = &mut self.live else { return };
+        let whole = alone && client.is_some_and(|client| !live.lost[client]);
         live.finished = [true; 2];
         let sent = live.early_bytes > 0;
         let ended = live.end_of_early_data;
@@ -125,9 +157,10 @@ impl Session {
             && early.accepted.is_none()
             && sent
         {
-            // Only data that is taken has an end (RFC 8446 §4.5).
-            *early = EarlyDataSeen { accepted: Some(ended), inferred: true, ..*early };
-            if !ended {
+            // Only data that is taken has an end (RFC 8446 §4.5), if that is not among what is missing.
+            let accepted = (ended || whole).then_some(ended);
+            *early = EarlyDataSeen { accepted, inferred: accepted.is_some(), ..*early };
+            if accepted == Some(false) {
                 self.exchanges.rejected();
             }
         }

@@ -258,6 +258,7 @@ impl Expectation {
 
 #[cfg(test)]
 mod tests {
+    use firstbyte_core::passive::Failed;
     use firstbyte_core::passive::diff::{Cost, Figure, What};
     use firstbyte_core::stats::Estimate;
 
@@ -290,7 +291,7 @@ mod tests {
         };
         assert_eq!(holds(&found(What::Resumption, 0.0)), [true, true, true]);
         assert_eq!(holds(&found(What::Resumption, 0.5)), [false, true, true]);
-        assert_eq!(holds(&found(What::Refused, 0.5)), [false, false, false]);
+        assert_eq!(holds(&found(What::Failed(Failed::Refused), 0.5)), [false, false, false]);
         assert_eq!(holds(&Changes::default()), [false, false, true]);
     }
 

@@ -1,8 +1,7 @@
 //! Which connections are shown and written: by server, by what their session is, by number.
 
-use firstbyte_core::passive::Observed;
 use firstbyte_core::passive::diff::is_server;
-use firstbyte_core::passive::groups::is_error;
+use firstbyte_core::passive::{Failed, Observed};
 use firstbyte_core::timeline::Handshake;
 
 use crate::cli::args::{WireArgs, WireSession};
@@ -14,7 +13,7 @@ pub(super) fn is_chosen(args: &WireArgs, observed: &Observed) -> bool {
     (args.server.is_empty() || of_server) && (args.session.is_empty() || of_session)
 }
 
-/// Whether its packets are to be written: of those chosen, the flows that were named; all without.
+/// Whether its row and its packets are to be written: of those chosen, the flows that were named; all without.
 pub(super) fn is_written(args: &WireArgs, observed: &Observed) -> bool {
     is_chosen(args, observed) && (args.flow.is_empty() || args.flow.contains(&observed.number))
 }
@@ -30,7 +29,7 @@ fn is_session(session: WireSession, observed: &Observed) -> bool {
         WireSession::EarlyData => {
             tls.and_then(|tls| tls.early_data).is_some_and(|early| early.bytes > 0)
         }
-        WireSession::Failed => is_error(observed),
-        WireSession::Unknown => handshake.is_none() && !is_error(observed),
+        WireSession::Failed => Failed::of(observed).is_some(),
+        WireSession::Unknown => handshake.is_none() && Failed::of(observed).is_none(),
     }
 }

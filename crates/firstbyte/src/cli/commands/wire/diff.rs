@@ -42,7 +42,16 @@ pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
         (None, Some([base, other])) => {
             Compared { pairs: vec![held(&before, base, other)?], only: Default::default() }
         }
-        (None, None) => Compared { pairs: before.each_against_others(), only: Default::default() },
+        (None, None) => {
+            let (pairs, servers) = before.each_against_others();
+            if servers > pairs.len() && !pairs.is_empty() {
+                let [most, all] = [pairs.len(), servers].map(|n| grouped(n as u64));
+                terminal::note(&format!(
+                    "  of {all} servers the {most} with most connections are compared"
+                ));
+            }
+            Compared { pairs, only: Default::default() }
+        }
     };
     let found = changes(&compared.pairs);
     let [only_before, only_after] = &compared.only;

@@ -21,13 +21,18 @@ pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     let mut rows = outputs::Rows::open(args)?;
     let mut kept = Kept::new(args);
     let mut emit = |observed: &Observed| {
-        if choice::is_chosen(args, observed) {
+        if choice::is_written(args, observed) {
             rows.add(observed);
+        }
+        if choice::is_chosen(args, observed) {
             kept.add(observed);
         }
     };
     let code = read(args, &mut first, &mut emit);
     rows.finish(first.hygiene(), None)?;
+    if code.is_err() && first.hygiene().frames == 0 {
+        return code;
+    }
     kept.sort();
     kept.check_flows(first.connections())?;
     kept.show(&first)?;
@@ -51,11 +56,17 @@ fn read(
 ) -> Result<u8, Problem> {
     let threads = args.threads.map_or_else(capture::threads, usize::from);
     let mut code = Ok(exit::OK);
-    for path in &args.files {
+    for (place, path) in args.files.iter().enumerate() {
         match capture::read_on(threads, path, analyzer, emit) {
             Ok(ended) => note_end(path, ended, &mut code),
             Err(error) => {
-                code = Err(Problem::new(exit::READ, error.to_string()));
+                let problem = Problem::new(exit::READ, error.to_string());
+                let behind: Vec<String> =
+                    args.files[place + 1..].iter().map(|path| capture::name(path)).collect();
+                code = Err(match behind.is_empty() {
+                    true => problem,
+                    false => problem.hint(format!("not read either: {}", behind.join(", "))),
+                });
                 break;
             }
         }

@@ -15,6 +15,7 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::render;
 use crate::cli::terminal;
 use crate::report::style::wrap;
+use crate::report::units::count;
 use crate::report::wire::{self, page};
 
 /// What is kept of connections until all have been read.
@@ -112,14 +113,22 @@ impl<'a> Kept<'a> {
         let text = if self.args.flow.is_empty() {
             let mut text = format!("{hygiene}\n");
             let servers = self.groups.summaries();
-            text.push_str(&wire::findings(&servers, &style));
-            text.push_str(&wire::servers(&servers, self.args.servers, &style));
+            // Of connections chosen by their session, what a server does with sessions cannot be said.
+            let judged = self.args.session.is_empty();
+            if judged {
+                text.push_str(&wire::findings(&servers, &style));
+            }
+            text.push_str(&wire::servers(&servers, self.args.servers, judged, &style));
             for sentence in wire::left_out(self.groups.left_out()) {
                 let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
                 let lines = wrap("", &words, style.columns());
                 lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
             }
-            text.push_str(&wire::connections(&self.shown, &style));
+            if self.all == 0 {
+                text.push_str(&self.nothing(analyzer));
+            } else {
+                text.push_str(&wire::connections(&self.shown, &style));
+            }
             if self.all > self.shown.len() {
                 let (first, all) = (self.shown.len(), self.all);
                 text.push_str(&format!("first {first} of {all} connections\n"));
@@ -131,7 +140,22 @@ impl<'a> Kept<'a> {
                 self.flows.iter().map(|flow| wire::flow(flow, &style)).collect();
             pages.join("\n")
         };
+        let text = style.plain(&text);
         io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+    }
+
+    /// Why there is no connection.
+    fn nothing(&self, analyzer: &Analyzer) -> String {
+        let args = self.args;
+        let chosen = !args.server.is_empty() || !args.session.is_empty();
+        match analyzer.connections() {
+            0 => "no connections of TCP, and none of QUIC\n".to_owned(),
+            seen if chosen => format!(
+                "no connections that --server and --session choose, of {}\n",
+                count(seen, "connection")
+            ),
+            _ => "no connections\n".to_owned(),
+        }
     }
 
     /// Writes the picture, and the page of captures that are called so.
@@ -143,6 +167,7 @@ impl<'a> Kept<'a> {
             let page = page::page(&page::Page {
                 files: names,
                 hygiene: analyzer.hygiene(),
+                judged: self.args.session.is_empty(),
                 servers: &self.groups.summaries(),
                 left_out: self.groups.left_out(),
                 gathered,

@@ -187,7 +187,9 @@ impl Taker for Taken<'_> {
             if let Some(metrics) = &self.metrics {
                 metrics.lock().unwrap_or_else(PoisonError::into_inner).add(observed);
             }
-            self.rows.add(observed);
+            if choice::is_written(self.args, observed) {
+                self.rows.add(observed);
+            }
             self.kept.add(observed);
         }
     }

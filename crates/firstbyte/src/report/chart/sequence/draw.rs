@@ -333,7 +333,7 @@ impl<'a> Drawing<'a> {
     fn end(&mut self, total: &str) -> f64 {
         let mut y = self.bottom() + 24.0;
         if let Some(failure) = &self.column.sequence.failure {
-            let said = format!("✕ failed in {}: {}", failure.phase, failure.cause);
+            let said = format!("✕ {}", failure.ending());
             for line in wrap(&said, SMALL, WIDTH - CLIENT, 3) {
                 self.canvas.text(CLIENT - HALF, y, Anchor::Start, "fx", &line);
                 y += LINE;

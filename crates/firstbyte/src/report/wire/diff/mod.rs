@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use firstbyte_core::document::value_name;
+use firstbyte_core::passive::Failed;
 use firstbyte_core::passive::diff::{Change, Changes, Cost, Figure, Pair, What};
 
 use super::{count, fit, time};
@@ -149,10 +150,11 @@ fn phrase(it: What) -> String {
         What::ServerTimeFull => "the server's time in full handshakes".into(),
         What::ServerTimeShort => "the server's time in short handshakes".into(),
         What::ServerTimeExchange => "the server's time in exchanges".into(),
-        What::Refused => "connections refused".into(),
-        What::Unanswered => "connections that nothing answered".into(),
-        What::Reset => "connections reset before the handshake was over".into(),
-        What::Alert => "connections with an alert".into(),
+        What::Failed(Failed::Refused) => "connections refused".into(),
+        What::Failed(Failed::Unanswered) => "connections that nothing answered".into(),
+        What::Failed(Failed::Reset) => "connections reset before the handshake was over".into(),
+        What::Failed(Failed::Closed) => "connections closed before the handshake was over".into(),
+        What::Failed(Failed::Alert) => "connections that an alert ended in the handshake".into(),
         _ => what(it),
     }
 }
@@ -175,10 +177,11 @@ fn what(what: What) -> String {
         What::ServerTimeFull => "server, full handshake".into(),
         What::ServerTimeShort => "server, short hshake".into(),
         What::ServerTimeExchange => "server, exchange".into(),
-        What::Refused => "refused".into(),
-        What::Unanswered => "unanswered".into(),
-        What::Reset => "reset in handshake".into(),
-        What::Alert => "alerts".into(),
+        What::Failed(Failed::Refused) => "refused".into(),
+        What::Failed(Failed::Unanswered) => "unanswered".into(),
+        What::Failed(Failed::Alert) => "alerts".into(),
+        What::Failed(Failed::Reset) => "reset in handshake".into(),
+        What::Failed(Failed::Closed) => "closed in handshake".into(),
         What::CertificateKey(_) => format!("key {}", value_name(what).unwrap_or_default()),
         What::Group(_) => format!("group {}", value_name(what).unwrap_or_default()),
         What::Version(_) => value_name(what).unwrap_or_default(),

@@ -23,6 +23,7 @@ fn observed(sni: &str, handshake: Handshake) -> Observed {
         last: at(90),
         opening: [Some(at(0)), Some(at(9)), Some(at(10))],
         ending: Ending::Closed,
+        closing: None,
         sent: Traffic { packets: 5, bytes: 700, retransmitted: 1, ..Traffic::default() },
         received: Traffic { packets: 5, bytes: 5_000, ..Traffic::default() },
         round_trips: RoundTrips {

@@ -58,7 +58,7 @@ pub(super) fn servers(html: &mut String, page: &Page<'_>) {
         "exchange p50",
         "a second",
     ];
-    let note = "Counts are of all connections, times of handshakes of which nothing is in doubt.";
+    let note = "Counts are of all connections, times of handshakes whose parts are not in doubt.";
     table(html, ["server-table", "Servers", note], &columns, 1);
     for summary in summaries.iter().take(LISTED) {
         let counts = &summary.counts;
@@ -69,7 +69,7 @@ pub(super) fn servers(html: &mut String, page: &Page<'_>) {
             counts.resumed,
             counts.declined,
             counts.hello_retry_requests,
-            counts.errors,
+            counts.errors(),
         ] {
             let _ = write!(html, "<td>{}</td>", count(n));
         }
