@@ -51,6 +51,10 @@ impl Issued {
 
     /// Says of a session ID that was not taken up whether it was an offer.
     pub(super) fn judge(&self, observed: &mut Observed) {
+        // Mostly there are none, and then nothing of the connection is looked at.
+        if self.ids.is_empty() {
+            return;
+        }
         let Some(tls) = observed.tls.as_deref_mut() else { return };
         let resumption = &mut tls.resumption;
         let Some((id, length)) = resumption.id_sent else { return };

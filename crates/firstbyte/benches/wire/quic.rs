@@ -28,7 +28,7 @@ struct Tap<'a> {
     tags: u64,
 }
 
-/// So many connections, none of which is closed.
+/// So many connections, none of which is closed or silent for long.
 pub(super) fn live(connections: u32, stage: Stage, analyzer: &mut Analyzer) {
     let mut tap = Tap { analyzer, at_ns: 0, tags: 0 };
     let all: Vec<Connection> = (0..connections).map(Connection::new).collect();
@@ -68,7 +68,7 @@ impl Connection {
     fn answered(&self, tap: &mut Tap<'_>) {
         let hello = crypto(&support::client_hello());
         self.send(tap, 0, &self.initial(0, 0, &hello, 1200));
-        tap.at_ns += 20_000_000;
+        tap.at_ns += 2_000_000;
         let answer = [&[2, 0, 0, 0, 0][..], &crypto(&support::server_hello())].concat();
         let mut flight = self.initial(1, 0, &answer, 0);
         flight.extend(self.handshake(tap, 1, 900));
@@ -77,11 +77,11 @@ impl Connection {
 
     /// The client's Finished, and the server's first packets after it.
     fn finished(&self, tap: &mut Tap<'_>) {
-        tap.at_ns += 10_000_000;
+        tap.at_ns += 1_000_000;
         self.send(tap, 0, &self.initial(0, 1, &[2, 0, 0, 0, 0], 0));
         let finished = self.handshake(tap, 0, 60);
         self.send(tap, 0, &finished);
-        tap.at_ns += 10_000_000;
+        tap.at_ns += 1_000_000;
         self.one_rtt(tap, 1, 300);
     }
 
