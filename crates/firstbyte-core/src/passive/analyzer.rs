@@ -174,7 +174,7 @@ impl Analyzer {
     pub fn advance(&mut self, to: Time, emit: &mut dyn FnMut(&Observed)) {
         let hygiene = self.intake.hygiene_mut();
         let frame = hygiene.frames;
-        let mut out = Output { hygiene, frame, happened: &mut self.happened };
+        let mut out = Output { hygiene, frame, timed: true, happened: &mut self.happened };
         self.parts.iter_mut().for_each(|part| part.advance(to, &mut out));
         self.settle(emit);
     }

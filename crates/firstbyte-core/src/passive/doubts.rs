@@ -43,6 +43,8 @@ doubts! {
     SLOW_FLIGHT = 12, "slow-flight";
     /// Frames were dropped by who captured, while it was under way.
     FRAMES_DROPPED = 13, "frames-dropped";
+    /// Some of its frames have no time: nothing that is a time is known.
+    UNTIMED = 14, "untimed";
 }
 
 impl Doubts {

@@ -18,8 +18,10 @@ const REORDERED_NS: i64 = 1_000_000_000;
 pub struct Arrival<'a> {
     /// The frame that it came with, counted from 1.
     pub frame: u64,
-    /// When.
+    /// When; where the frame has no time, that of the one before.
     pub at: Time,
+    /// The frame has a time.
+    pub timed: bool,
     /// Index of the part that it belongs to.
     pub part: usize,
     /// The packet.
@@ -99,7 +101,14 @@ impl Intake {
             }
         };
         self.hygiene.cut_payloads += u64::from(payload.captured.len() < payload.bytes as usize);
-        Some(Arrival { frame: self.hygiene.frames, at, part, packet, reassembled })
+        Some(Arrival {
+            frame: self.hygiene.frames,
+            at,
+            timed: frame.at.is_some(),
+            part,
+            packet,
+            reassembled,
+        })
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::issued::Issued;
 use super::table::Seeded;
-use super::{Hygiene, Observed, SessionId};
+use super::{Doubts, Hygiene, Observed, SessionId};
 
 /// What happened to connections of some frames.
 #[derive(Debug, Default)]
@@ -48,6 +48,8 @@ pub(super) struct Output<'a> {
     pub(super) hygiene: &'a mut Hygiene,
     /// The frame that is looked at.
     pub(super) frame: u64,
+    /// It has a time.
+    pub(super) timed: bool,
     pub(super) happened: &'a mut Happened,
 }
 
@@ -146,6 +148,9 @@ impl Numbers {
     pub(super) fn emit(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&mut Observed)) {
         if let Some(number) = self.by_frame.remove(&observed.number) {
             observed.number = number;
+        }
+        if observed.doubts.any(Doubts::UNTIMED) {
+            observed.forget_times();
         }
         self.issued.judge(observed);
         emit(observed);

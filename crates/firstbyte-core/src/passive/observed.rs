@@ -414,6 +414,15 @@ pub struct QuicSeen {
     pub spin_round_trip: Option<Duration>,
 }
 
+impl Observed {
+    /// Leaves out what follows from times that nobody knows.
+    pub(super) fn forget_times(&mut self) {
+        self.round_trips = RoundTrips::default();
+        self.handshake_time = None;
+        self.exchanges.first.clear();
+    }
+}
+
 /// Everything that was seen of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {

@@ -50,8 +50,8 @@ impl Part {
         happened: &mut Happened,
         hygiene: &mut Hygiene,
     ) {
-        let Arrival { at, packet, frame, .. } = arrival;
-        let mut out = Output { hygiene, frame: *frame, happened };
+        let Arrival { at, timed, packet, frame, .. } = arrival;
+        let mut out = Output { hygiene, frame: *frame, timed: *timed, happened };
         match (packet.transport, &mut self.0) {
             (Transport::Tcp(segment), Flows::Tcp(tcp)) => {
                 tcp.segment(*at, packet, &segment, &mut out);

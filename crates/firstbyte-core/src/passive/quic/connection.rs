@@ -283,6 +283,11 @@ impl Connection {
         self.handshake(at, side, payload.bytes, contents);
     }
 
+    /// A datagram came without a time.
+    pub(super) fn untimed(&mut self) {
+        self.doubts.add(Doubts::UNTIMED);
+    }
+
     /// Every protected packet ends in a tag of its own: the same tag again is a copy.
     fn is_copy(&mut self, side: Side, payload: Payload<'_>) -> bool {
         let whole = payload.captured.len() == payload.bytes as usize;

@@ -217,6 +217,9 @@ impl Connections {
         let room = self.limits.held_bytes.saturating_sub(self.held);
         let (at, payload) = (datagram.at, datagram.payload);
         connection.datagram(at, side, payload, room, &mut self.scratch, out.hygiene());
+        if !out.timed {
+            connection.untimed();
+        }
         let mut after = connection.held();
         if (self.held + after).saturating_sub(before) > self.limits.held_bytes {
             connection.let_go();

@@ -78,6 +78,11 @@ impl Flow {
         self.number
     }
 
+    /// A segment came without a time.
+    pub(super) fn untimed(&mut self) {
+        self.doubts.add(Doubts::UNTIMED);
+    }
+
     /// The session ID that the server gave to a new session, once.
     #[inline]
     pub(super) fn take_issued(&mut self) -> Option<SessionId> {

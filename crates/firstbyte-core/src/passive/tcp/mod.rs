@@ -100,6 +100,9 @@ impl Connections {
         self.latest = Some(flow.number());
         let was_half_open = flow.is_half_open();
         let taken = flow.segment(at, side, packet, segment, out.hygiene);
+        if !out.timed {
+            flow.untimed();
+        }
         if let Some(id) = flow.take_issued() {
             out.issue(id);
         }

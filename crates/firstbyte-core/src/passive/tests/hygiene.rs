@@ -2,6 +2,24 @@
 
 use super::made::{ACK, Made, SYN, Talk, conversation13, read, read_with};
 use super::{Analyzer, Doubts, Ending, Limits, Time, facts, only};
+use crate::passive::pcap::Frame;
+use crate::timeline::Handshake;
+
+#[test]
+fn without_times_nothing_is_a_time() {
+    let packets = conversation13(false, 1_400).packets;
+    let mut analyzer = Analyzer::new(Limits::default());
+    let mut all = Vec::new();
+    for made in &packets {
+        analyzer.frame(&Frame { at: None, ..made.as_frame() }, &mut |_| {});
+    }
+    analyzer.finish(&mut |observed| all.push(observed.clone()));
+    let observed = &all[0];
+    assert_eq!(observed.doubts.names().collect::<Vec<_>>(), ["untimed"]);
+    assert_eq!((observed.round_trips, observed.handshake_time), Default::default());
+    assert_eq!((observed.exchanges.count, observed.exchanges.first.len()), (Some(2), 0));
+    assert_eq!(facts(observed).handshake, Some(Handshake::Full));
+}
 
 #[test]
 fn copies_by_the_capture_are_removed() {

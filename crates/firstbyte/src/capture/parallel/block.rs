@@ -43,6 +43,7 @@ struct Stored {
     flags: u8,
     is_tcp: bool,
     reassembled: bool,
+    timed: bool,
     maximum_segment: Option<u16>,
     sequence: u32,
     acknowledgment: u32,
@@ -111,6 +112,7 @@ impl Packets {
             flags: segment.map_or(0, |segment| segment.flags),
             is_tcp: segment.is_some(),
             reassembled: arrival.reassembled,
+            timed: arrival.timed,
             maximum_segment: segment.and_then(|segment| segment.maximum_segment),
             sequence: segment.map_or(0, |segment| segment.sequence),
             acknowledgment: segment.map_or(0, |segment| segment.acknowledgment),
@@ -146,6 +148,7 @@ impl Stored {
             transport,
         };
         let (frame, at) = (self.frame, self.at);
-        Arrival { frame, at, part, packet, reassembled: self.reassembled }
+        let (timed, reassembled) = (self.timed, self.reassembled);
+        Arrival { frame, at, timed, part, packet, reassembled }
     }
 }
