@@ -184,7 +184,8 @@ impl<'a> View<'a> {
     fn failure(&self) -> Option<Failure> {
         let observed = self.observed;
         let remote = observed.server.socket_addr();
-        let at = Some(self.stamp(observed.last, Direction::Received).at);
+        let last = observed.flights.last().map_or(observed.last, |flight| flight.end);
+        let at = Some(self.stamp(last, Direction::Received).at);
         if observed.ending == Ending::Refused {
             return Some(Failure {
                 phase: PhaseName::Connect,

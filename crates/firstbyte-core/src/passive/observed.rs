@@ -282,7 +282,7 @@ pub struct TlsSeen {
     pub tickets: Option<u32>,
     /// Records that are taken to be NewSessionTickets by their place and size (TLS 1.3).
     pub tickets_inferred: Option<u32>,
-    /// The first alert that is not close_notify.
+    /// The first alert that is not close_notify, and no warning if one that is none follows.
     pub alert: Option<AlertSeen>,
     /// Both Finished messages were seen.
     pub complete: bool,

@@ -60,6 +60,10 @@ fn a_warning_after_which_it_goes_on_is_no_failure() {
     let ongoing = only(&talk.packets);
     assert!(facts(&ongoing).alert.unwrap().warning);
     assert_eq!(Failed::of(&ongoing), None);
+    let mut fatal = talk.clone();
+    fatal.after(MS).send(0, ACK, &record(21, &[2, 40]));
+    let alert = facts(&only(&fatal.packets)).alert.unwrap();
+    assert_eq!((alert.warning, alert.description), (false, Some(40)));
     talk.after(MS).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
     assert_eq!(Failed::of(&only(&talk.packets)), Some(Failed::Alert));
 }

@@ -549,7 +549,11 @@ impl Session {
         if description != Some(CLOSE_NOTIFY) {
             let by_client = self.client() == Some(side);
             self.change(|past| {
-                past.seen.alert.get_or_insert(AlertSeen { by_client, description, warning, at });
+                let seen = AlertSeen { by_client, description, warning, at };
+                // After a warning the one counts that ends the connection.
+                if past.seen.alert.is_none_or(|known| known.warning && !warning) {
+                    past.seen.alert = Some(seen);
+                }
             });
         }
     }

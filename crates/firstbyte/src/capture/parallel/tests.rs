@@ -5,7 +5,9 @@ use std::path::Path;
 
 use firstbyte_core::passive::{Analyzer, Carrier, Hygiene, Limits, Observed};
 
-use crate::capture::{Source, finish_on, read_on};
+use super::block::{Block, PIECE, ROOM};
+use super::framer::Framer;
+use crate::capture::{Ended, Source, finish_on, read_on};
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -42,8 +44,9 @@ impl Made {
     fn tcp(&mut self, client: Client, sent: bool, flags: u8, sequence: u32, payload: &[u8]) {
         let packet = tcp(client, sent, flags, sequence, payload);
         match client.1 % 16 {
-            // In GRE, in VXLAN, in pieces, and with a copy.
-            3 => self.frame(&ip(47, (9, 9), true, 0, &[&[0, 0, 8, 0][..], &packet].concat())),
+            // In GRE, whole and in pieces, in VXLAN, in pieces, and with a copy.
+            3 if payload.len() < 100 => self.frame(&gre(&packet)),
+            3 => fragments(&gre(&packet)).iter().for_each(|piece| self.frame(piece)),
             5 => {
                 let inner = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &[2; 12], &[8, 0], &packet].concat();
                 self.frame(&udp((9, 9), true, 4789, &inner));
@@ -69,6 +72,18 @@ fn tcp(client: Client, sent: bool, flags: u8, sequence: u32, payload: &[u8]) -> 
     body.extend([0x50, flags, 1, 0, 0, 0, 0, 0]);
     body.extend(payload);
     ip(6, client, sent, sequence as u16 | 1, &body)
+}
+
+fn gre(packet: &[u8]) -> Vec<u8> {
+    ip(47, (9, 9), true, 77, &[&[0, 0, 8, 0][..], packet].concat())
+}
+
+/// Messages of a TLS 1.2 handshake in a record: a hello with this session ID, and what follows it.
+fn handshake(kind: u8, id: u8, behind: &[u8]) -> Vec<u8> {
+    let rest: &[u8] = if kind == 1 { &[0, 2, 0xc0, 0x2f, 1, 0] } else { &[0xc0, 0x2f, 0] };
+    let body = [&[3, 3][..], &[kind; 32], &[32], &[id; 32], rest].concat();
+    let messages = [&[kind, 0, 0, body.len() as u8][..], &body, behind].concat();
+    [&[22, 3, 3, 0, messages.len() as u8][..], &messages].concat()
 }
 
 fn udp(client: Client, sent: bool, server_port: u16, payload: &[u8]) -> Vec<u8> {
@@ -146,6 +161,15 @@ fn everything() -> Vec<u8> {
                 .filter(|c| c.1 % 5 > 0 || n != 1)
                 .for_each(|c| made.tcp(c, false, ACK, 1_001 + n * 255, &record(250)));
         }
+        // Each client offers a session that another one was given, in the round before.
+        for n in 0..60u8 {
+            let (client, id) = ((n, 10_000 + u16::from(n)), n + round as u8);
+            made.tcp(client, true, SYN, start, &[]);
+            made.tcp(client, false, SYN | ACK, 1_000, &[]);
+            made.tcp(client, true, ACK, start + 1, &handshake(1, id, &[]));
+            let behind = [11, 0, 0, 3, 0, 0, 0, 14, 0, 0, 0];
+            made.tcp(client, false, ACK, 1_001, &handshake(2, id + 1, &behind));
+        }
         for n in 0..400u16 {
             made.tcp((200, 30_000 + n + round as u16), true, SYN, start, &[]);
         }
@@ -202,6 +226,9 @@ fn threads_change_nothing() {
         counts.add(&alone.1);
         let moved = alone.0.iter().filter_map(|o| o.quic.as_ref()).filter(|q| q.migrations > 0);
         assert!(moved.count() >= 200, "{limits:?}");
+        let tls = alone.0.iter().filter_map(|observed| observed.tls.as_deref());
+        let declined = tls.filter(|tls| tls.resumption.declined).count();
+        assert!(declined >= 200, "{declined}, {limits:?}");
     }
     // All that this is about is in it.
     let each = [
@@ -252,6 +279,23 @@ fn several_files_are_one_capture() {
     file.write_all(&bytes).unwrap();
     let whole = self::read(1, file.path(), Limits::default());
     assert!(read(1) == whole && read(2) == whole);
+}
+
+#[test]
+fn a_piece_that_is_not_full_is_the_last() {
+    let bytes = everything();
+    let mut analyzer = Analyzer::new(Limits::default());
+    let split = analyzer.split();
+    let mut framer = Framer::new(Path::new("x"), split.intake);
+    let mut block = Block::new(0);
+    block.bytes[ROOM..ROOM + 5_000].copy_from_slice(&bytes[..5_000]);
+    framer.piece(&mut block, (5_000, None), true);
+    assert!(framer.is_over());
+    // The file has grown meanwhile, and what comes now is not what follows.
+    block.clear();
+    framer.piece(&mut block, (PIECE, None), false);
+    assert_eq!(block.parts().count(), 0);
+    assert!(matches!(framer.into_ended(), Some(Ok(Ended::Whole | Ended::CutOff { .. }))));
 }
 
 /// Bytes of the first so many frames.
