@@ -43,7 +43,7 @@ pub struct ObservedRecord {
     pub handshake_time: Option<HandshakeTimeRecord>,
     pub flights: Vec<FlightSeenRecord>,
     pub exchanges: ExchangesRecord,
-    pub longest_idle_ns: u64,
+    pub longest_idle_ns: Option<u64>,
     pub doubts: Vec<&'static str>,
 }
 
@@ -85,7 +85,7 @@ pub struct TlsSeenRecord {
     pub handshake: Option<&'static str>,
     pub session_offered: Option<&'static str>,
     pub session_accepted: Option<&'static str>,
-    pub session_declined: bool,
+    pub session_declined: Option<bool>,
     pub hello_retry_request: bool,
     pub early_data_offered: bool,
     pub early_data_bytes: Option<u64>,
@@ -160,7 +160,7 @@ pub struct FlightSeenRecord {
 pub struct ExchangesRecord {
     pub count: Option<u32>,
     pub answered: u32,
-    pub time_ns: u64,
+    pub time_ns: Option<u64>,
     pub approximate: bool,
     pub first: Vec<ExchangeRecord>,
 }
@@ -219,11 +219,11 @@ impl ObservedRecord {
             exchanges: ExchangesRecord {
                 count: exchanges.count,
                 answered: exchanges.answered,
-                time_ns: ns(exchanges.time),
+                time_ns: exchanges.time.map(ns),
                 approximate: exchanges.approximate,
                 first: exchanges.first.iter().map(|e| ExchangeRecord::of(e, start)).collect(),
             },
-            longest_idle_ns: ns(observed.longest_idle),
+            longest_idle_ns: observed.longest_idle.map(ns),
             doubts: observed.doubts.names().collect(),
         }
     }
@@ -269,7 +269,7 @@ impl TlsSeenRecord {
             handshake: tls.handshake.map(|h| h.name()),
             session_offered: tls.resumption.offered.map(|m| m.name()),
             session_accepted: tls.resumption.accepted.map(|m| m.name()),
-            session_declined: tls.resumption.declined,
+            session_declined: (!tls.offer_is_unknown()).then_some(tls.resumption.declined),
             hello_retry_request: tls.hello_retry_request,
             early_data_offered: early.is_some_and(|e| e.offered),
             early_data_bytes: early.map(|e| e.bytes),

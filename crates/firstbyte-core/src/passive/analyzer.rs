@@ -1,12 +1,12 @@
 //! The passive half as one machine: frames in, connections out.
 
 use std::slice;
-use std::time::Duration;
 
 use super::filter::Filter;
 use super::intake::Intake;
 use super::losses::Losses;
 use super::numbers::{Happened, Numbers, Output};
+use super::observed::ANSWER_WITHIN;
 use super::part::{Part, Rests};
 use super::pcap::Frame;
 use super::{Ending, Hygiene, Observed, Time};
@@ -79,10 +79,6 @@ pub struct Ledger<'a> {
     /// The last frame's time, as far as they were read when it was made.
     last: Option<Time>,
 }
-
-/// Until then an answer may still have come: the first timeout of TCP (RFC 6298 §2) and of QUIC's first
-/// probe (RFC 9002 §6.2.2).
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 impl Ledger<'_> {
     /// Gives out what was over within some frames: those that follow the last call's. Who made it frees it:

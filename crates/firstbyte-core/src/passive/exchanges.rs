@@ -63,7 +63,7 @@ impl Tally {
         Exchanges {
             count: complete.then_some(self.begun),
             answered: self.answered,
-            time: timing::duration(self.time_ns),
+            time: Some(timing::duration(self.time_ns)),
             first: self.kept.values().collect(),
             approximate,
         }

@@ -3,7 +3,7 @@
 //! In: an [`Observed`]. Out: the way it failed, only where the capture shows it: a handshake of which a part
 //! is missing may have come to its end.
 
-use super::{AlertSeen, Closing, Doubts, Ending, Observed};
+use super::{Doubts, Ending, Observed};
 
 /// A way for a connection to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,8 @@ pub enum Failed {
     /// It was closed before the handshake was over.
     Closed,
 }
+
+const SSL_2_0: u16 = 0x0002;
 
 /// What a capture may lack of a handshake.
 const INCOMPLETE: Doubts = Doubts::MID_STREAM
@@ -54,20 +56,34 @@ impl Failed {
             _ => {}
         }
         let tls = observed.tls.as_deref().filter(|tls| tls.client_hello && !tls.complete)?;
-        let ended = match observed.ending {
-            Ending::ResetByClient | Ending::ResetByServer => Some(Self::Reset),
-            Ending::Closed => Some(Self::Closed),
-            _ => None,
-        };
-        // What one end says when the other has left is not why.
-        let too_late = |alert: &AlertSeen| {
-            let left = |closing: &Closing| closing.by_client != alert.by_client;
-            observed.closing.filter(left).is_some_and(|closing| closing.at < alert.at)
-        };
-        let alert = tls.alert.filter(|alert| !too_late(alert));
-        if alert.is_some_and(|alert| !alert.warning || ended.is_some()) {
-            return Some(Self::Alert);
+        // Messages of SSL 2.0 are not followed to their end.
+        if tls.version == Some(SSL_2_0) {
+            return None;
         }
-        ended.filter(|_| !observed.doubts.any(INCOMPLETE))
+        let complete = !observed.doubts.any(INCOMPLETE);
+        let over = matches!(
+            observed.ending,
+            Ending::Closed | Ending::ResetByClient | Ending::ResetByServer
+        );
+        let closing = observed.closing.filter(|_| over);
+        let alert = tls.alert.filter(|alert| {
+            // What one end says when the other has left is not why.
+            let too_late = observed.closing.is_some_and(|closing| {
+                closing.by_client != alert.by_client && closing.at < alert.at
+            });
+            // After a warning the handshake may go on.
+            let last =
+                observed.flights.last().is_none_or(|last| last.messages.last() == Some(&"Alert"));
+            let ends = !alert.warning || last && closing.is_some();
+            // One that cannot be read says nothing where something is missing: it may be that of a proper end.
+            ends && !too_late && (complete || !alert.warning && alert.description.is_some())
+        });
+        match (alert, closing) {
+            (Some(_), _) => Some(Self::Alert),
+            (None, Some(closing)) if complete => {
+                Some(if closing.reset { Self::Reset } else { Self::Closed })
+            }
+            _ => None,
+        }
     }
 }

@@ -81,7 +81,9 @@ impl Pending {
         }
         let overlaps = place > 0 && self.pieces[place - 1].1 > start
             || self.pieces.get(place).is_some_and(|next| next.0 < end);
-        let beyond = self.end.is_some_and(|last| end > last || !fragment.more);
+        let behind = self.pieces.last().is_some_and(|last| last.1 > end);
+        let beyond =
+            self.end.is_some_and(|last| end > last || !fragment.more) || !fragment.more && behind;
         if overlaps || beyond || self.pieces.len() == PIECES {
             return Added::Bad;
         }
@@ -96,5 +98,54 @@ impl Pending {
         self.there += end - start;
         // None overlaps another, so as many bytes as there should be are all of them.
         if self.end == Some(self.there) { Added::Whole } else { Added::More }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::super::layers::Payload;
+    use super::*;
+
+    /// What came of pieces: where each begins, how long it is, whether more follow.
+    fn whole(pieces: &[(u32, usize, bool)]) -> Option<usize> {
+        let end = Endpoint::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let mut fragments = Fragments::default();
+        let bytes = [7; 2_000];
+        let add = |(offset, length, more): &(u32, usize, bool)| {
+            let payload = Payload { captured: &bytes[..*length], bytes: *length as u32 };
+            let fragment = Fragment {
+                source: end,
+                destination: end,
+                identification: 1,
+                protocol: 17,
+                offset: *offset,
+                more: *more,
+                payload,
+            };
+            fragments.add(Time::default(), &fragment)
+        };
+        pieces.iter().filter_map(add).map(|whole| whole.len()).next()
+    }
+
+    #[test]
+    fn pieces_make_a_whole_in_any_order_and_only_without_holes() {
+        assert_eq!(whole(&[(0, 800, true), (800, 100, false)]), Some(900));
+        assert_eq!(whole(&[(800, 100, false), (0, 800, true)]), Some(900));
+        assert_eq!(whole(&[(0, 800, true), (0, 800, true), (800, 100, false)]), Some(900));
+        assert_eq!(whole(&[(0, 400, true), (800, 100, false)]), None);
+        // As many bytes as up to the end, but some of them behind it.
+        assert_eq!(whole(&[(24, 8, true), (8, 8, false)]), None);
+        assert_eq!(whole(&[(0, 800, true), (792, 100, false)]), None);
+    }
+
+    #[test]
+    fn many_small_pieces_are_no_datagram() {
+        let pieces = |many: u32| -> Vec<(u32, usize, bool)> {
+            (0..many).map(|n| (n * 8, 8, n + 1 < many)).collect()
+        };
+        assert_eq!(whole(&pieces(128)), Some(1_024));
+        assert_eq!(whole(&pieces(129)), None);
     }
 }

@@ -99,6 +99,8 @@ pub struct Counts {
     pub offered: u64,
     /// With a session offered, and a full handshake all the same.
     pub declined: u64,
+    /// With a full handshake of which it is not known whether a session was offered.
+    pub undetermined: u64,
     /// With a HelloRetryRequest.
     pub hello_retry_requests: u64,
     /// That sent early data.
@@ -358,6 +360,7 @@ impl Server {
             }
             Some(_) => {
                 counts.full += 1;
+                counts.undetermined += u64::from(tls.offer_is_unknown());
                 FULL
             }
             None => return kept,

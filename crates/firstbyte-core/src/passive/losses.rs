@@ -1,6 +1,6 @@
 //! When frames were dropped by who captured, and which connections that may have touched.
 
-use super::{Doubts, Observed, Time};
+use super::{Doubts, Ending, Observed, Time};
 
 /// Intervals that are kept apart; then the last one grows.
 const MOST: usize = 64;
@@ -20,6 +20,14 @@ impl Losses {
 
     /// Marks a connection that was under way meanwhile; if its handshake was, that is in doubt too.
     pub(super) fn mark(&self, observed: &mut Observed) {
+        if observed.ending == Ending::Unanswered {
+            // The answer may have been among them.
+            let answer = Time::from_unix_ns(observed.last.unix_ns().saturating_add(1_000_000_000));
+            if self.within(observed.started, answer) {
+                observed.ending = Ending::Open;
+                observed.doubts.add(Doubts::FRAMES_DROPPED);
+            }
+        }
         if !self.within(observed.started, observed.last) {
             return;
         }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::observed::{Ending, Exchange, FlightSeen, Message, Observed, QuicSeen, TlsSeen};
-use super::{AlertSeen, Carrier, Closing, Failed, Time, names};
+use super::{AlertSeen, Carrier, Closing, Doubts, Failed, Time, names};
 use crate::timeline::{
     Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
     Facts, Failure, Flight, Mark, Offset, PhaseName, QuicFacts, Stamp, TcpFacts, TlsFacts,
@@ -207,7 +207,7 @@ impl<'a> View<'a> {
                 ("alert", alerted(alert), end(alert.at, alert.by_client))
             }
             (Some(way @ (Failed::Reset | Failed::Closed)), _, Some(closing)) => {
-                (way.name(), self.left(tls, closing, way), end(closing.at, closing.by_client))
+                (way.name(), self.left(tls, closing), end(closing.at, closing.by_client))
             }
             _ => (Failure::NOT_SEEN_TO_END, "its end was not seen".to_owned(), at),
         };
@@ -215,11 +215,14 @@ impl<'a> View<'a> {
     }
 
     /// Who ended the connection in the middle of the handshake, and what it had waited for.
-    fn left(&self, tls: &TlsSeen, closing: Closing, way: Failed) -> String {
+    fn left(&self, tls: &TlsSeen, closing: Closing) -> String {
         let who = if closing.by_client { "client" } else { "server" };
-        let how = way.name();
+        let how = if closing.reset { "reset" } else { "closed" };
         let hello = self.observed.flights.iter().rfind(|flight| flight.by_client);
         match hello.filter(|_| closing.by_client && !tls.server_hello) {
+            Some(_) if self.observed.doubts.any(Doubts::UNTIMED) => {
+                format!("the {who} {how} the connection: no ServerHello")
+            }
             Some(hello) => {
                 let waited = closing.at.since(hello.end).as_secs_f64();
                 format!("the {who} {how} the connection: no ServerHello within {waited:.3} s")

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::layers::Endpoint;
+use super::tls::hello;
 use super::{Doubts, SessionId, Time};
 use crate::timeline::{Handshake, SessionMechanism};
 
@@ -49,6 +50,10 @@ impl Roles {
         }
     }
 }
+
+/// Until then an answer may still come: the first timeout of TCP (RFC 6298 §2) and of QUIC's first probe
+/// (RFC 9002 §6.2.2).
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a connection ended, as far as the capture goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +100,8 @@ impl Ending {
 pub struct Closing {
     /// The client sent it.
     pub by_client: bool,
+    /// It was a RST.
+    pub reset: bool,
     /// When it was at the tap.
     pub at: Time,
 }
@@ -158,6 +165,8 @@ pub struct Resumption {
     pub declined: bool,
     /// The session ID in the ClientHello, of a session or random, and its length.
     pub id_sent: Option<(SessionId, u32)>,
+    /// Not all of the ClientHello was there: it may offer more.
+    pub cut: bool,
 }
 
 /// What is known of early data.
@@ -165,8 +174,9 @@ pub struct Resumption {
 pub struct EarlyDataSeen {
     /// The ClientHello has the `early_data` extension: an offer, no proof.
     pub offered: bool,
-    /// Bytes of records, with headers, that the client sent before it had any of the server's answer;
-    /// over QUIC, bytes of 0-RTT packets. Zero when it offered and sent none.
+    /// Bytes of records, with headers, that the client sent before it had any of the server's answer or, unless
+    /// they are known to be refused, before its Finished; over QUIC, bytes of 0-RTT packets. Zero when it
+    /// offered and sent none.
     pub bytes: u64,
     /// Whether the server took it: proven where it could not (HelloRetryRequest, session declined),
     /// inferred from the sizes of the client's last records where it could.
@@ -288,6 +298,16 @@ pub struct TlsSeen {
     pub complete: bool,
 }
 
+impl TlsSeen {
+    /// Whether a session was offered is not known: the ClientHello was cut, or has a session ID that may be of a
+    /// session of before the capture, or random.
+    pub fn offer_is_unknown(&self) -> bool {
+        let old = self.version.is_some_and(|version| !hello::is_tls13(version));
+        let sent = &self.resumption;
+        sent.offered.is_none() && (!self.client_hello || sent.cut || old && sent.id_sent.is_some())
+    }
+}
+
 /// Where the time of a handshake went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeTime {
@@ -334,8 +354,8 @@ pub struct Exchanges {
     pub count: Option<u32>,
     /// How many had a response.
     pub answered: u32,
-    /// From requests' first byte to responses' last, added up.
-    pub time: Duration,
+    /// From requests' first byte to responses' last, added up; absent where frames have no times.
+    pub time: Option<Duration>,
     /// The first of them, as many as are kept.
     pub first: Vec<Exchange>,
     /// Requests may have been multiplexed (HTTP/2, HTTP/3): counts and times are approximate.
@@ -420,6 +440,12 @@ impl Observed {
         self.round_trips = RoundTrips::default();
         self.handshake_time = None;
         self.exchanges.first.clear();
+        self.exchanges.time = None;
+        self.longest_idle = None;
+        if let Some(quic) = &mut self.quic {
+            quic.limit_stall = None;
+            quic.spin_round_trip = None;
+        }
     }
 }
 
@@ -462,8 +488,8 @@ pub struct Observed {
     pub flights: Vec<FlightSeen>,
     /// The exchanges after it.
     pub exchanges: Exchanges,
-    /// Longest time without a packet.
-    pub longest_idle: Duration,
+    /// Longest time without a packet; absent where frames have no times.
+    pub longest_idle: Option<Duration>,
     /// What spoils the numbers.
     pub doubts: Doubts,
 }

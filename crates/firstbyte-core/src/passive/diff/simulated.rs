@@ -139,11 +139,11 @@ impl Simulation {
             exchanges: Exchanges {
                 count: Some(10),
                 answered: if refused { 0 } else { 10 },
-                time: wait * 10,
+                time: Some(wait * 10),
                 first: if refused { Vec::new() } else { vec![exchange] },
                 approximate: false,
             },
-            longest_idle: Duration::ZERO,
+            longest_idle: None,
             doubts: Doubts::NONE,
         }
     }

@@ -33,7 +33,7 @@ packed!(struct TlsSeen {
     alert,
     complete,
 });
-packed!(struct Resumption { offered, offered_size, accepted, declined, id_sent });
+packed!(struct Resumption { offered, offered_size, accepted, declined, id_sent, cut });
 packed!(struct EarlyDataSeen { offered, bytes, accepted, inferred });
 packed!(struct CertificatesSeen { count, chain_bytes, key });
 packed!(struct AlertSeen { by_client, description, warning, at });

@@ -61,8 +61,8 @@ prop_compose! {
             Just(Handshake::Resumed),
         ]),
         (offered, accepted) in (mechanism(), mechanism()),
-        (offered_size, declined, hello_retry_request, client_certificate_requested) in
-            any::<(Option<u32>, bool, bool, bool)>(),
+        (offered_size, declined, hello_retry_request, client_certificate_requested, cut) in
+            any::<(Option<u32>, bool, bool, bool, bool)>(),
         id_sent in any::<Option<(u64, u32)>>(),
         early in any::<Option<(bool, u64, Option<bool>, bool)>>(),
         (tickets, tickets_inferred) in any::<(Option<u32>, Option<u32>)>(),
@@ -75,6 +75,7 @@ prop_compose! {
             resumption: Resumption {
                 offered, offered_size, accepted, declined,
                 id_sent: id_sent.map(|(id, length)| (SessionId(id), length)),
+                cut,
             },
             early_data: early.map(|(offered, bytes, accepted, inferred)| EarlyDataSeen {
                 offered, bytes, accepted, inferred,

@@ -3,6 +3,7 @@
 use super::copies::{Copies, signature};
 use super::half::Half;
 use crate::passive::layers::{Packet, Segment};
+use crate::passive::observed::ANSWER_WITHIN;
 use crate::passive::observed::{Carrier, Closing, Ending, Observed, Roles, RoundTrips};
 use crate::passive::table::{Key, Lasting, Side};
 use crate::passive::time::Elapsed;
@@ -38,8 +39,8 @@ pub(super) struct Flow {
     first: u8,
     /// The side that reset it.
     reset: Option<u8>,
-    /// The side that closed or reset it first, and when.
-    closed: Option<(u8, Time)>,
+    /// What closed or reset it first: whose it was, whether it was a RST, and when.
+    closed: Option<(u8, bool, Time)>,
     /// SYN and SYN/ACK were sent again.
     repeated: [bool; 2],
 }
@@ -233,11 +234,11 @@ impl Flow {
     fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         if segment.has(Segment::RST) {
             self.reset.get_or_insert(side as u8);
-            self.closed.get_or_insert((side as u8, at));
+            self.closed.get_or_insert((side as u8, true, at));
             return;
         }
         if segment.has(Segment::FIN) {
-            self.closed.get_or_insert((side as u8, at));
+            self.closed.get_or_insert((side as u8, false, at));
             self.halves[side].fin = true;
         }
         if !segment.has(Segment::SYN) {
@@ -321,8 +322,10 @@ impl Flow {
             (None, None) => (self.first.into(), Roles::Unknown),
         };
         let server = 1 - client;
+        let soon = self.last.since(self.began) < ANSWER_WITHIN;
         let ending = match (self.ending(client), ending) {
             (Some(Ending::Unanswered), Some(Ending::Idle)) => Ending::Unanswered,
+            (Some(Ending::Unanswered), Some(Ending::Replaced)) if soon => Ending::Replaced,
             (_, Some(forced @ (Ending::Idle | Ending::Evicted))) => forced,
             (own, other) => own.or(other).unwrap_or(Ending::Open),
         };
@@ -355,9 +358,10 @@ impl Flow {
             last: self.last,
             opening: self.opening,
             ending,
-            closing: self
-                .closed
-                .map(|(side, at)| Closing { by_client: Side::from(side) == client, at }),
+            closing: self.closed.map(|(side, reset, at)| {
+                let by_client = Side::from(side) == client;
+                Closing { by_client, reset, at }
+            }),
             sent: self.halves[client].traffic,
             received: self.halves[server].traffic,
             round_trips,
@@ -366,7 +370,7 @@ impl Flow {
             handshake_time,
             flights: flights.iter().map(|flight| flight.seen(client, message_name)).collect(),
             exchanges,
-            longest_idle: timing::duration(self.longest_idle_ns),
+            longest_idle: Some(timing::duration(self.longest_idle_ns)),
             doubts: self.doubts,
         }
     }
@@ -399,7 +403,9 @@ impl Flow {
             Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
             Some(_) => Some(Ending::ResetByServer),
             None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),
+            // What the client acknowledges was there, captured or not.
             None if self.opening[0].is_some()
+                && self.opening[2].is_none()
                 && self.halves[1 - client].traffic.packets == 0
                 && !self.halves[client].flowing =>
             {

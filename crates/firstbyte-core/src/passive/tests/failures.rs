@@ -64,8 +64,45 @@ fn a_warning_after_which_it_goes_on_is_no_failure() {
     fatal.after(MS).send(0, ACK, &record(21, &[2, 40]));
     let alert = facts(&only(&fatal.packets)).alert.unwrap();
     assert_eq!((alert.warning, alert.description), (false, Some(40)));
+    // It went on, and was closed for another reason.
     talk.after(MS).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
+    assert_eq!(Failed::of(&only(&talk.packets)), Some(Failed::Closed));
+    // It did not go on.
+    let mut talk = Talk::new(40_000, 7);
+    talk.open().send(0, ACK, &record(22, &client_hello12(&[]))).after(MS);
+    talk.send(1, ACK, &record(21, &[1, 112])).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
     assert_eq!(Failed::of(&only(&talk.packets)), Some(Failed::Alert));
+}
+
+#[test]
+fn a_proper_end_after_what_is_missing_is_no_failure() {
+    let mut talk = Talk::new(40_000, 7);
+    talk.open().send(0, ACK, &record(22, &client_hello12(&[]))).after(5 * MS);
+    let flight = [super::made::server_hello12(), message(11, &[0; 3]), message(14, &[])].concat();
+    talk.send(1, ACK, &record(22, &flight)).after(9 * MS);
+    let finished = [record(20, &[1]), record(22, &[0x77; 40])].concat();
+    talk.send(0, ACK, &[record(22, &message(16, &[4; 33])), finished.clone()].concat());
+    talk.after(3 * MS).send(1, ACK, &finished).after(MS);
+    // close_notify, encrypted, in both directions.
+    talk.send(0, ACK, &record(21, &[9; 26])).send(0, FIN | ACK, &[]);
+    talk.send(1, ACK, &record(21, &[9; 26])).send(1, FIN | ACK, &[]);
+    assert_eq!(Failed::of(&only(&talk.packets)), None);
+    // Without the server's Finished; the client's direction alone.
+    let mut gap = talk.packets.clone();
+    gap.remove(6);
+    assert_eq!(Failed::of(&only(&gap)), None);
+    talk.packets.retain(|packet| packet.frame[26] == 10);
+    assert_eq!(Failed::of(&only(&talk.packets)), None);
+}
+
+#[test]
+fn who_reset_what_the_other_had_closed_is_not_who_ended_it() {
+    let mut talk = hello();
+    talk.after(1_200 * MS).send(0, FIN | ACK, &[]).after(MS).send(1, RST, &[]);
+    let observed = only(&talk.packets);
+    assert_eq!(observed.ending, Ending::ResetByServer);
+    assert_eq!(Failed::of(&observed), Some(Failed::Closed));
+    assert!(told(&talk.packets).starts_with("failed in tls: the client closed the connection"));
 }
 
 #[test]
@@ -136,6 +173,11 @@ fn nothing_answers_only_after_a_second() {
     };
     assert_eq!(with_more(900 * MS), Ending::Open);
     assert_eq!(with_more(1_100 * MS), Ending::Unanswered);
+    // Who acknowledges an answer has had one.
+    let mut one_way = Talk::new(40_000, 7);
+    one_way.open().after(5_000 * MS).send(0, FIN | ACK, &[]);
+    one_way.packets.retain(|packet| packet.frame[26] == 10);
+    assert_eq!(only(&one_way.packets).ending, Ending::Open);
     // So it is when it is given up for its silence, long before the end.
     let mut analyzer = Analyzer::new(Limits::default());
     let mut endings = Vec::new();

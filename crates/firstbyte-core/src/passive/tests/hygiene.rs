@@ -18,6 +18,7 @@ fn without_times_nothing_is_a_time() {
     assert_eq!(observed.doubts.names().collect::<Vec<_>>(), ["untimed"]);
     assert_eq!((observed.round_trips, observed.handshake_time), Default::default());
     assert_eq!((observed.exchanges.count, observed.exchanges.first.len()), (Some(2), 0));
+    assert_eq!((observed.exchanges.time, observed.longest_idle), (None, None));
     assert_eq!(facts(observed).handshake, Some(Handshake::Full));
 }
 

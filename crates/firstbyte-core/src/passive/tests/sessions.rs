@@ -120,6 +120,40 @@ fn early_data_is_what_was_sent_and_taken_not_what_was_offered() {
 }
 
 #[test]
+fn a_certificate_after_refused_early_data_is_none() {
+    let mut talk = Talk::new(40_000, 7);
+    let hello = record(22, &client_hello13(&[(EARLY_DATA, vec![]), identity()]));
+    talk.open().send(0, ACK, &hello).send(0, ACK, &sealed(300));
+    talk.after(5 * MS).send(1, ACK, &flight13(false)).after(9 * MS);
+    // Certificate, CertificateVerify and Finished in one record, then the request again.
+    talk.send(0, ACK, &sealed(1_500)).send(0, ACK, &sealed(300));
+    talk.after(20 * MS).send(1, ACK, &sealed(1_200));
+    let observed = only(&talk.packets);
+    let seen = facts(&observed);
+    assert!(seen.complete);
+    let early = seen.early_data.unwrap();
+    assert_eq!((early.bytes, early.accepted), (305, Some(false)));
+    assert_eq!(observed.exchanges.count, Some(1));
+}
+
+#[test]
+fn early_data_whose_end_is_missing_may_have_been_taken() {
+    let mut talk = Talk::new(40_000, 7);
+    let hello = record(22, &client_hello13(&[(EARLY_DATA, vec![]), identity()]));
+    talk.open().send(0, ACK, &hello).send(0, ACK, &sealed(300));
+    talk.after(5 * MS).send(1, ACK, &flight13(true)).after(9 * MS);
+    talk.send(0, ACK, &[sealed(21), sealed(53)].concat());
+    talk.send(1, ACK, &sealed(1_200)).after(MS).send(0, ACK, &sealed(300));
+    talk.after(20 * MS).send(1, ACK, &sealed(1_200));
+    let taken = |packets: &[Made]| facts(&only(packets)).early_data.unwrap();
+    assert_eq!(taken(&talk.packets).accepted, Some(true));
+    let mut gap = talk.packets;
+    gap.remove(6);
+    let early = taken(&gap);
+    assert_eq!((early.bytes, early.accepted), (305, None));
+}
+
+#[test]
 fn tickets_before_the_response_are_no_response() {
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &record(22, &client_hello13(&[]))).after(5 * MS);
@@ -161,6 +195,10 @@ fn a_session_id_is_an_offer_if_it_was_issued() {
     let no = (None, None, false);
     let declined = (Some(SessionMechanism::SessionId), Some(32), true);
     assert_eq!(offered, [no, declined, no, no]);
+    // Of the others nobody knows.
+    let unknown: Vec<bool> =
+        all.iter().map(|observed| facts(observed).offer_is_unknown()).collect();
+    assert_eq!(unknown, [true, false, true, true]);
 }
 
 #[test]

@@ -176,7 +176,8 @@ impl Session {
             clear = match kind {
                 // TLS 1.3 sends handshake records in the clear only, and a ChangeCipherSpec for show.
                 HANDSHAKE => !live.changed[side] || live.tls13 == Some(true),
-                ALERT => length == 2 && !live.changed[side],
+                // An encrypted one is longer.
+                ALERT => length == 2,
                 _ => false,
             };
             if kind == HANDSHAKE && clear {
@@ -356,9 +357,9 @@ impl Session {
                 let may_be_13 = live.offer.tls13 || !live.offer.whole;
                 let answer = hello::server_hello(message.body, seen, may_be_13);
                 self.malformed |= !answer.whole && !message.cut;
-                if seen.version.is_some() {
-                    live.tls13 = Some(answer.tls13);
-                    self.tls13 = answer.tls13;
+                if let Some(version) = seen.version {
+                    self.tls13 = hello::is_tls13(version);
+                    live.tls13 = Some(self.tls13);
                 }
                 if answer.retry {
                     self.retried();
@@ -419,6 +420,7 @@ impl Session {
             (None, None)
         };
         resumption.id_sent = offer.session_id;
+        resumption.cut = !offer.whole;
         if offer.early_data {
             let early = seen.early_data.get_or_insert_default();
             early.offered = true;

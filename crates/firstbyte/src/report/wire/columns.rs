@@ -101,7 +101,7 @@ columns! {
     "handshake_confident" Bool |o| o.handshake_time.map(|t| Value::Bool(t.confident));
     "exchanges" Int |o| int(o.exchanges.count?);
     "exchanges_answered" Int |o| o.exchanges.count.and(int(o.exchanges.answered));
-    "exchanges_time" Time |o| o.exchanges.count.map(|_| Value::Time(o.exchanges.time));
+    "exchanges_time" Time |o| o.exchanges.count.and(o.exchanges.time).map(Value::Time);
     "exchanges_approximate" Bool
         |o| o.exchanges.count.map(|_| Value::Bool(o.exchanges.approximate));
     "tls_version_offered" Text |o| text(version(tls(o)?.version_offered?));
@@ -118,7 +118,9 @@ columns! {
     "tls_session_offered" Text |o| text(tls(o)?.resumption.offered?.name());
     "tls_session_accepted" Text |o| text(tls(o)?.resumption.accepted?.name());
     "tls_session_declined" Bool
-        |o| tls(o).filter(|t| t.handshake.is_some()).map(|t| Value::Bool(t.resumption.declined));
+        |o| tls(o)
+        .filter(|t| t.handshake.is_some() && !t.offer_is_unknown())
+        .map(|t| Value::Bool(t.resumption.declined));
     "tls_hello_retry_request" Bool |o| tls(o)
         .filter(|t| t.server_hello || t.hello_retry_request)
         .map(|t| Value::Bool(t.hello_retry_request));
@@ -159,7 +161,7 @@ columns! {
     "received_bytes" Int |o| int(o.received.bytes);
     "received_retransmitted_packets" Int |o| int(o.received.retransmitted);
     "received_missing_bytes" Int |o| int(o.received.missing_bytes);
-    "longest_idle" Time |o| Some(Value::Time(o.longest_idle));
+    "longest_idle" Time |o| o.longest_idle.map(Value::Time);
     "doubts" Text |o| {
         let names: Vec<&str> = o.doubts.names().collect();
         (!names.is_empty()).then(|| Value::Text(names.join(" ")))

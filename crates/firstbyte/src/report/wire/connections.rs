@@ -99,7 +99,8 @@ pub(super) fn session(observed: &Observed) -> &'static str {
         Some(Handshake::Resumed) => {
             match tls.and_then(|tls| tls.early_data).filter(|early| early.bytes > 0) {
                 Some(early) if early.accepted == Some(true) => "0-RTT",
-                Some(_) => "0-RTT no",
+                Some(early) if early.accepted == Some(false) => "0-RTT no",
+                Some(_) => "0-RTT ?",
                 None => "resumed",
             }
         }

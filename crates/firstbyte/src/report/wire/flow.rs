@@ -9,7 +9,7 @@ use firstbyte_core::split::Split;
 use firstbyte_core::timeline::SessionMechanism;
 
 use super::connections::session;
-use super::{count, counted, time};
+use super::{count, counted, fit, time};
 use crate::report::chart::{self, Figure};
 use crate::report::equation::Ledger;
 use crate::report::style::{Ink, Style, wrap};
@@ -58,10 +58,12 @@ pub fn figure(flows: &[Observed]) -> Figure {
     chart::sequences(&title, &columns)
 }
 
-/// What stands above a diagram: "7, resumed, TLSv1.3".
+/// What stands above a diagram: "7, shop.example, resumed, TLSv1.3".
 pub(super) fn label(observed: &Observed) -> String {
-    let version = observed.tls.as_ref().and_then(|tls| tls.version).and_then(names::version);
-    let words = [session(observed), version.unwrap_or_default()];
+    let tls = observed.tls.as_deref();
+    let version = tls.and_then(|tls| tls.version).and_then(names::version);
+    let name = fit(tls.and_then(|tls| tls.sni.as_deref()).unwrap_or_default(), 28);
+    let words = [&name, session(observed), version.unwrap_or_default()];
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     format!("{}, {}", observed.number, words.join(", ")).trim_end_matches(", ").to_owned()
 }
@@ -106,7 +108,7 @@ fn began(observed: &Observed) -> Vec<String> {
     let mut words: Vec<String> = started.and_then(dates::rfc3339_micros).into_iter().collect();
     words.push(format!("{} to the last packet", time(observed.last.since(observed.started))));
     words.push(observed.ending.name().replace('-', " "));
-    words.push(format!("longest silence {}", time(observed.longest_idle)));
+    words.extend(observed.longest_idle.map(|idle| format!("longest silence {}", time(idle))));
     if observed.roles.name() != "opening" {
         words.push(format!("client known by: {}", observed.roles.name()));
     }
@@ -183,6 +185,10 @@ fn session_words(tls: &TlsSeen) -> Vec<String> {
             words.push(format!("offered {}, {size} bytes", offered.name()));
         }
         (Some(offered), None) => words.push(format!("offered {}", offered.name())),
+        (None, _) if tls.offer_is_unknown() && resumption.id_sent.is_some() => {
+            words.push("offered or not: a session ID, of a session of before or random".into());
+        }
+        (None, _) if tls.offer_is_unknown() => {}
         (None, _) if tls.client_hello => words.push("none offered".into()),
         (None, _) => {}
     }
@@ -282,11 +288,14 @@ fn exchanges(observed: &Observed, style: &Style) -> String {
     let Some(all) = exchanges.count.filter(|all| *all > 0) else { return String::new() };
     let about = if exchanges.approximate { "about " } else { "" };
     let mut text = format!(
-        "\n{about}{}, {} answered, {} in all, at the tap\n",
+        "\n{about}{}, {} answered",
         units::count(all.into(), "exchange"),
         count(exchanges.answered.into()),
-        time(exchanges.time)
     );
+    match exchanges.time {
+        Some(all) => text += &format!(", {} in all, at the tap\n", time(all)),
+        None => return text + "\n",
+    }
     let heading = format!(
         "  {:>4} {:>9} {:>12} {:>9} {:>12} {:>9}",
         "#", "at", "request", "waited", "response", "took"

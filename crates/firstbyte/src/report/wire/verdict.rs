@@ -55,10 +55,14 @@ fn sessions(summary: &ServerSummary) -> Option<String> {
     let offered = counted(counts.offered, "session");
     let mut text = match (counts.declined, counts.offered) {
         (0, 0) if counts.resumed == 0 => {
-            return (counts.full > 0).then(|| "no client offers a session".into());
+            let all = counts.full > 0 && counts.undetermined == 0;
+            return all.then(|| "no client offers a session".into());
         }
         (0, offered) if offered > counts.resumed => {
             return (counts.resumed > 0).then(|| "declines no session".into());
+        }
+        (0, _) if counts.undetermined > 0 => {
+            return Some("takes up every session known to be offered".into());
         }
         (0, _) => return Some("takes up every session offered".into()),
         (1, 1) => "declines the one session offered".into(),
@@ -194,7 +198,12 @@ pub(super) mod tests {
         assert_eq!(said(unseen, [None; 3]), (false, "declines no session".into()));
         let failed = Counts { connections: 2, full: 1, offered: 1, ..Counts::default() };
         assert_eq!(verdict(&server(failed, [None; 3])), None);
+        let unknown = Counts { undetermined: 1, ..all };
+        let taken = "takes up every session known to be offered";
+        assert_eq!(said(unknown, [None; 3]), (false, taken.into()));
         let full = Counts { connections: 2, full: 2, ..Counts::default() };
+        let unknown = Counts { undetermined: 1, ..full };
+        assert_eq!(verdict(&server(unknown, [None; 3])), None);
         assert_eq!(said(full, [None; 3]), (false, "no client offers a session".into()));
     }
 

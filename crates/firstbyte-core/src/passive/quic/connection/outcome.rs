@@ -2,6 +2,7 @@
 
 use super::{Close, Connection};
 use crate::passive::Doubts;
+use crate::passive::observed::ANSWER_WITHIN;
 use crate::passive::observed::{Carrier, Closing, Ending, Observed, QuicSeen, Roles, RoundTrips};
 use crate::passive::quic::flights;
 use crate::passive::table::{Key, Side};
@@ -45,7 +46,12 @@ impl Connection {
             spin_round_trip: self.spin.round_trip(round_trips.path()),
             ..self.counts.seen(&past)
         };
-        let own = self.ending(client);
+        let soon = self.last.since(self.began) < ANSWER_WITHIN;
+        let ending = match (self.ending(client), ending) {
+            (Some(Ending::Unanswered), Some(forced @ Ending::Evicted)) => forced,
+            (Some(Ending::Unanswered), Some(forced @ Ending::Replaced)) if soon => forced,
+            (own, other) => own.or(other).unwrap_or(Ending::Open),
+        };
         Observed {
             number: self.number,
             carrier: Carrier::Quic,
@@ -55,10 +61,11 @@ impl Connection {
             started: self.began,
             last: self.last,
             opening: self.opening,
-            ending: own.or(ending).unwrap_or(Ending::Open),
-            closing: self
-                .closed
-                .map(|close| Closing { by_client: Side::from(close.by) == client, at: close.at }),
+            ending,
+            closing: self.closed.map(|close| {
+                let by_client = Side::from(close.by) == client;
+                Closing { by_client, reset: false, at: close.at }
+            }),
             sent: self.datagrams[client].traffic(),
             received: self.datagrams[server].traffic(),
             round_trips,
@@ -67,7 +74,7 @@ impl Connection {
             handshake_time,
             flights: past.flights.iter().map(|flight| flight.seen(client, flights::name)).collect(),
             exchanges: self.exchanges.end(self.complete),
-            longest_idle: timing::duration(self.longest_idle_ns),
+            longest_idle: Some(timing::duration(self.longest_idle_ns)),
             doubts: self.doubts,
         }
     }
@@ -78,7 +85,12 @@ impl Connection {
                 Some(Ending::Refused)
             }
             Some(_) => Some(Ending::Closed),
-            None if self.client.is_some() && self.datagrams[1 - client].packets == 0 => {
+            // A client that goes on has been answered, whether that was captured or not.
+            None if self.client.is_some()
+                && self.datagrams[1 - client].packets == 0
+                && self.counts.sent.handshake == 0
+                && self.counts.sent.one_rtt == 0 =>
+            {
                 Some(Ending::Unanswered)
             }
             None => None,

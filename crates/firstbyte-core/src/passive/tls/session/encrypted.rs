@@ -36,7 +36,8 @@ impl Session {
             Some(true) => {
                 let suite = live.past.seen.cipher_suite;
                 let length = finished_length(suite);
-                if record.length == alert_length(suite) && !live.server_finished {
+                let lost = live.lost[side];
+                if record.length == alert_length(suite) && !live.server_finished && !lost {
                     self.encrypted_alert(side, record);
                     return;
                 }
@@ -91,7 +92,10 @@ impl Session {
     fn client_flight(&mut self, side: Side, record: &Record) {
         let Some(live) = &mut self.live else { return };
         let suite = live.past.seen.cipher_suite;
-        if record.length == alert_length(suite) && live.odd.is_empty() && live.early_bytes == 0 {
+        let refused = live.past.seen.early_data.is_some_and(|early| early.accepted == Some(false));
+        let early = live.early_bytes > 0 && !live.end_of_early_data && !refused;
+        let in_place = live.odd.is_empty() && !live.lost[side];
+        if record.length == alert_length(suite) && live.early_bytes == 0 && in_place {
             self.encrypted_alert(side, record);
         } else if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
             live.end_of_early_data = true;
@@ -100,8 +104,8 @@ impl Session {
             live.odd.clear();
             self.fly(side, record.end, Some(messages::ENCRYPTED_FINISHED));
             self.finish_tls13(true);
-        } else if live.early_bytes > 0 && !live.end_of_early_data && live.odd.is_empty() {
-            // Before its Finished a client sends nothing else (RFC 8446 §4.6.2: no certificate with a PSK).
+        } else if early && in_place {
+            // With a session a client sends no certificate (RFC 8446 §4.3.2): before its Finished comes nothing else.
             self.early_data(side, record);
         } else if live.odd.len() < 4 {
             // A certificate, or everything in one record.

@@ -48,7 +48,7 @@ fn observed(sni: &str, handshake: Handshake) -> Observed {
         }),
         flights: Vec::new(),
         exchanges: Exchanges::default(),
-        longest_idle: ms(1),
+        longest_idle: Some(ms(1)),
         doubts: Doubts::NONE,
     }
 }
