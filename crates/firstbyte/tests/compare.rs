@@ -441,6 +441,26 @@ fn a_check_fails_when_the_interval_says_so() {
     let other = check("c.run", &["tls=1.1: ttfb.median > 5s"]);
     assert_eq!(other.code, 2, "{}", other.stdout);
     assert!(other.stderr.contains("no way to connect has these values"), "{}", other.stderr);
+    // What could not be measured has not passed, now or when the run is looked at again.
+    let closed =
+        "url = 'https://127.0.0.1:1/'\nvary = ['tls=1.2,1.3']\nsamples = 2\ninterval = 0\n";
+    std::fs::write(bench.file("closed.toml"), closed).unwrap();
+    let run = ["--plan", "closed.toml", "--run", "closed.run", "--silent"];
+    let again = ["--candidate", "closed.run", "--silent"];
+    let other = ["--candidate", "b.run", "--baseline", "closed.run", "--silent"];
+    for (flags, condition, code, says) in [
+        (&run[..], "ttfb > 1ms", 7, "no sample succeeded"),
+        (&again, "ttfb > 1ms", 101, "no sample succeeded"),
+        (&other, "ttfb +5%", 101, "no sample in the baseline"),
+        (&["--candidate", "b.run", "--silent"], "ttfb.p99 > 5s", 0, "too few samples"),
+    ] {
+        let words = [&["check", "--fail-if", condition][..], flags].concat();
+        let outcome = firstbyte(bench.directory.path(), &words);
+        assert_eq!(outcome.code, code, "{flags:?} {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stdout.contains(says), "{flags:?} {}", outcome.stdout);
+        let passed = outcome.stdout.contains("check: passed");
+        assert_eq!(passed, code == 0, "{flags:?} {}", outcome.stdout);
+    }
     let words = ["check", "--plan", "plan.toml", "--run", "c.run", "--fail-if", "ttfb.p50 > 5s"];
     let words: Vec<&str> = words.into_iter().chain(["--summary", "none/summary.md"]).collect();
     let summary = firstbyte(bench.directory.path(), &words);

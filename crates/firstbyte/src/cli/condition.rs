@@ -41,6 +41,10 @@ pub(super) enum Finding {
     NotMet,
     /// The interval holds the limit, or there are too few samples for one.
     Open,
+    /// There is no such time in connections of this kind.
+    NoSuchTime,
+    /// There is nothing to hold it against: no sample, or none of this kind in the baseline.
+    Unmeasured(&'static str),
 }
 
 /// A condition held against one cell.
@@ -114,20 +118,27 @@ impl Condition {
         cell.twin_of.is_none() && self.only.iter().all(has)
     }
 
-    /// Holds it against the rows of one cell, and those of the same cell of a baseline.
+    /// Holds it against the values of one cell, and those of the same cell of a baseline.
     pub(super) fn hold(&self, values: &[f64], baseline: Option<&[f64]>) -> Held {
-        let figure = quantile_estimate(values, self.q);
-        let Some(figure) = figure else {
-            return Held { finding: Finding::Open, figure: None, baseline: None };
-        };
+        let nothing = |finding| Held { finding, figure: None, baseline: None };
+        if self.needs_baseline() && baseline.is_none() {
+            return nothing(Finding::Unmeasured("not in the baseline"));
+        }
+        if self.needs_baseline() && baseline.is_some_and(<[f64]>::is_empty) {
+            return nothing(Finding::Unmeasured("no sample in the baseline"));
+        }
+        // A percentile is one only where a value is expected beyond.
+        let enough = |values: &[f64]| values.len() as f64 * (1.0 - self.q) >= 1.0 - 1e-9;
+        let figure = quantile_estimate(values, self.q).filter(|_| enough(values));
+        let Some(figure) = figure else { return nothing(Finding::Open) };
         let (limit, figure, baseline) = match self.limit {
             Limit::Above(limit) => (limit, figure, None),
             Limit::Below(limit) => (-limit, negated(&figure), None),
             Limit::GrownBy(limit) | Limit::GrownByShare(limit) => {
-                let before = baseline.and_then(|values| quantile_estimate(values, self.q));
-                let Some(before) = before else {
-                    return Held { finding: Finding::Open, figure: None, baseline: None };
-                };
+                let before = baseline
+                    .filter(|values| enough(values))
+                    .and_then(|values| quantile_estimate(values, self.q));
+                let Some(before) = before else { return nothing(Finding::Open) };
                 let grown = match self.limit {
                     Limit::GrownBy(_) => growth(&before, &figure),
                     _ => relative_growth(&before, &figure),
@@ -157,6 +168,11 @@ pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Vec<f64> {
         rows.iter().filter(|row| usize::from(row.cell) == cell && row.counts()).collect();
     rows.sort_by_key(|row| row.round);
     rows.iter().filter_map(|row| row.metric(metric)).map(|ns| ns as f64).collect()
+}
+
+/// Whether any row of `cell` counts.
+pub(super) fn is_measured(rows: &[Row], cell: usize) -> bool {
+    rows.iter().any(|row| usize::from(row.cell) == cell && row.counts())
 }
 
 /// How much larger `after` is: two runs are independent, so the squares of their intervals' reach add.

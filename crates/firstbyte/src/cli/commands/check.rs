@@ -50,12 +50,27 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     };
     let verdicts = verdicts(&conditions, &candidate, baseline.as_ref())?;
     let failed = verdicts.iter().any(|verdict| verdict.held.finding == Finding::Met);
-    let text = markdown(&verdicts, &candidate, baseline.as_ref()).unwrap_or_default();
+    let unmeasured = is_unmeasured(&conditions, &verdicts);
+    let text = markdown(&verdicts, &candidate, baseline.as_ref(), unmeasured).unwrap_or_default();
     match &args.summary {
         Some(path) => fs::write(path, &text).map_err(|error| unwritable(path, &error))?,
         None => io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?,
     }
-    Ok(if failed { exit::CONDITION_MET } else { measured })
+    // What could not be checked has not passed; why it could not be measured says more, where that is known.
+    Ok(match (failed, unmeasured, measured) {
+        (true, ..) | (false, true, exit::OK) => exit::CONDITION_MET,
+        (_, _, measured) => measured,
+    })
+}
+
+/// Whether a condition had nothing to be held against: in one of its cells, or there was no such time in any.
+fn is_unmeasured(conditions: &[Condition], verdicts: &[Verdict<'_>]) -> bool {
+    conditions.iter().any(|condition| {
+        let mut about =
+            verdicts.iter().filter(|v| v.condition == condition).map(|v| v.held.finding);
+        about.clone().any(|finding| matches!(finding, Finding::Unmeasured(_)))
+            || about.all(|finding| finding == Finding::NoSuchTime)
+    })
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Problem {
@@ -114,7 +129,14 @@ fn verdicts<'a>(
             let before = baseline
                 .zip(twin)
                 .map(|(run, index)| condition::values(&run.rows, index, condition.metric));
-            let held = condition.hold(&values, before.as_deref());
+            let nothing = |finding| Held { finding, figure: None, baseline: None };
+            let held = if !condition::is_measured(&candidate.rows, index) {
+                nothing(Finding::Unmeasured("no sample succeeded"))
+            } else if values.is_empty() {
+                nothing(Finding::NoSuchTime)
+            } else {
+                condition.hold(&values, before.as_deref())
+            };
             verdicts.push(Verdict { condition, cell: cell.name(), held });
         }
     }
@@ -130,14 +152,16 @@ fn markdown(
     verdicts: &[Verdict<'_>],
     candidate: &Run,
     baseline: Option<&Run>,
+    unmeasured: bool,
 ) -> Result<String, std::fmt::Error> {
     let count = |finding| verdicts.iter().filter(|v| v.held.finding == finding).count();
     let (met, open) = (count(Finding::Met), count(Finding::Open));
     let mut text = String::new();
     let head = match (met, open) {
+        (1.., _) => format!("failed, {met} of {} conditions met", verdicts.len()),
+        (0, _) if unmeasured => "failed, not everything could be measured".to_owned(),
         (0, 0) => "passed".to_owned(),
         (0, open) => format!("passed, {open} undecided"),
-        (met, _) => format!("failed, {met} of {} conditions met", verdicts.len()),
     };
     writeln!(text, "# firstbyte check: {head}\n")?;
     writeln!(text, "| | fail if | way to connect | measured (95 % interval) | baseline |")?;
@@ -147,9 +171,15 @@ fn markdown(
             Finding::Met => "❌ failed",
             Finding::NotMet => "✅ passed",
             Finding::Open => "❔ undecided",
+            Finding::NoSuchTime => "— has none",
+            Finding::Unmeasured(_) => "❌ not measured",
         };
-        let figure =
-            held.figure.as_ref().map_or("too few samples".into(), |f| figure(condition, f));
+        let why = match held.finding {
+            Finding::Unmeasured(why) => why,
+            Finding::NoSuchTime => "no such time in its connections",
+            _ => "too few samples",
+        };
+        let figure = held.figure.as_ref().map_or(why.into(), |f| figure(condition, f));
         let before = held.baseline.map_or("—".into(), milliseconds);
         writeln!(
             text,

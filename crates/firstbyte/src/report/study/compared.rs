@@ -155,6 +155,8 @@ fn effects(pair: &PairEffects) -> Vec<EffectView> {
             .effect
             .quantiles
             .iter()
+            // As those of a cell: only where a value is expected beyond.
+            .filter(|q| pair.rounds as f64 * (1.0 - q.q) >= 1.0 - 1e-9)
             .map(|q| (q.q, Estimate::from(&q.difference)))
             .collect(),
         verdict: Verdict::from(&effect.verdict),

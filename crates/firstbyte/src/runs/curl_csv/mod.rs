@@ -232,6 +232,13 @@ struct Columns {
 
 impl Columns {
     fn of(head: &[String]) -> Result<Self, String> {
+        // Its columns have names of curl's timers, but are lengths of phases.
+        let has = |name: &str| head.iter().any(|field| field == name);
+        if has("sequence") || has("wait_us") && has("round_trips") {
+            return Err("this is firstbyte's own CSV; give the run file it was made from \
+                (firstbyte compare --run FILE)"
+                .into());
+        }
         let mut of: [Option<(usize, f64, String)>; TIMERS.len()] = Default::default();
         for (position, name) in head.iter().enumerate() {
             let (plain, unit_ns) = unit(name)?;
@@ -251,9 +258,6 @@ impl Columns {
             return Err("the first line has to name the columns: \
                 DNS,Connect,SSL,Wait,TTFB,Total Time"
                 .into());
-        }
-        if head.first().is_some_and(|name| name == "sequence") {
-            return Err("this is firstbyte's own CSV; give the run file it was made from".into());
         }
         let missing = missing.map_or("", |timer| timer.names()[1]);
         Err(format!(

@@ -63,6 +63,8 @@ impl<'a> Shown<'a> {
                 out.flush()?;
             }
             Sink::Csv(writer) => writer.sample(&sample)?,
+            // Scripts take every line for a measurement, and no variable says that it warmed up.
+            Sink::WriteOut(..) if sample.warmup => {}
             Sink::WriteOut(out, format) => {
                 let transfer = Transfer {
                     url_number: u32::try_from(index).unwrap_or(u32::MAX),
