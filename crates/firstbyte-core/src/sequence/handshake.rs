@@ -26,7 +26,7 @@ pub(super) fn arrows(connection: &Connection, split: &Split) -> Vec<Arrow> {
         let from = arrows.len();
         match attempt.outcome {
             AttemptOutcome::Won => won(connection, attempt.start, split, &mut arrows),
-            _ => lost(attempt, until, is_main && !quic, &mut arrows),
+            _ => lost(attempt, until, (is_main, quic), &mut arrows),
         }
         for arrow in &mut arrows[from..] {
             arrow.remote = several.then_some(attempt.remote);
@@ -88,7 +88,14 @@ fn sent_again(
 }
 
 /// An attempt that led nowhere.
-fn lost(attempt: &Attempt, until: Option<Offset>, main: bool, arrows: &mut Vec<Arrow>) {
+fn lost(
+    attempt: &Attempt,
+    until: Option<Offset>,
+    (main, quic): (bool, bool),
+    arrows: &mut Vec<Arrow>,
+) {
+    // Where nobody listens, UDP is answered by ICMP.
+    let (first, refusal) = if quic { ("Initial", "port unreachable") } else { ("SYN", "RST") };
     let kind = |retransmission| match main {
         true => ArrowKind::Syn { retransmission },
         false => ArrowKind::OtherAttempt,
@@ -98,8 +105,8 @@ fn lost(attempt: &Attempt, until: Option<Offset>, main: bool, arrows: &mut Vec<A
     if let (true, Some(end)) = (refused, until) {
         let there = Some(Moment::estimated(attempt.start + half(end.since(attempt.start))));
         let (sent, received) = (Direction::Sent, Direction::Received);
-        arrows.push(packet(kind(0), sent, "SYN", Some(Moment::seen(attempt.start)), there));
-        arrows.push(packet(ArrowKind::Reset, received, "RST", there, Some(Moment::seen(end))));
+        arrows.push(packet(kind(0), sent, first, Some(Moment::seen(attempt.start)), there));
+        arrows.push(packet(ArrowKind::Reset, received, refusal, there, Some(Moment::seen(end))));
         return;
     }
     let waited = until.map_or(Duration::ZERO, |end| end.since(attempt.start));
@@ -112,7 +119,7 @@ fn lost(attempt: &Attempt, until: Option<Offset>, main: bool, arrows: &mut Vec<A
             break; // one arrow tells as much
         }
         let departed = Moment { at: attempt.start + after, estimated };
-        let arrow = packet(kind(number), Direction::Sent, "SYN", Some(departed), None);
+        let arrow = packet(kind(number), Direction::Sent, first, Some(departed), None);
         arrows.push(Arrow { unanswered: true, ..arrow });
     }
 }

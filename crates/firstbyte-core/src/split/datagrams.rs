@@ -50,6 +50,36 @@ fn ms(n: i64) -> Duration {
     Duration::from_nanos((n * MS) as u64)
 }
 
+/// An address that did not answer was tried for a second before the one that did.
+#[test]
+fn the_attempt_before_is_fallback() {
+    let second = 1_000 * MS;
+    let mut c = Connection::default();
+    let at = |ns| Stamp::kernel(Offset::from_nanos(ns));
+    c.marks.set(Mark::ConnectStart, at(second + MS));
+    c.marks.set(Mark::SecureConnectionStart, at(second + MS));
+    let done = second + MS + RTT;
+    c.marks.set(Mark::HandshakeComplete, at(done));
+    let attempt = |start: i64, outcome| Attempt {
+        remote: "192.0.2.1:443".parse().unwrap(),
+        start: Offset::from_nanos(start),
+        end: None,
+        outcome,
+    };
+    let failed = AttemptOutcome::Failed { error: "no answer".into() };
+    c.attempts = vec![attempt(0, failed), attempt(second, AttemptOutcome::Won)];
+    c.flights = vec![
+        sent(&[(second + MS, 1_200)], &["Initial"]),
+        received(&[(done, 1_200)], &["Initial", "Handshake"]),
+        sent(&[(done, 100)], &["Handshake"]),
+    ];
+    let min_rtt = Some(Duration::from_nanos(RTT as u64));
+    c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
+    let quic = *Split::of(&c).phase(PhaseName::Quic).unwrap();
+    assert_eq!((quic.parts.fallback, quic.parts.client), (ms(1_000), ms(1)));
+    assert_eq!((quic.parts.network, quic.parts.sum()), (ms(80), ms(1_081)));
+}
+
 const HELLO: [&str; 2] = ["Initial", "Initial"];
 
 /// A ClientHello of two datagrams, each answered by a Retry; the second one comes when the client has

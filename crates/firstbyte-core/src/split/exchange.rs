@@ -167,6 +167,9 @@ impl Walk {
     fn flights(&mut self, connection: &Connection, bottleneck: &Bottleneck, known: Option<Known>) {
         let Phase { start, end, complete, .. } = self.phase;
         let mut cursor = start;
+        if self.phase.name == PhaseName::Quic {
+            cursor = self.other_attempts(connection);
+        }
         let mut departures = Departures::new(connection, known);
         let mut answer: Option<Answer> = None;
         let mut heeds = Heeds::default();
@@ -228,6 +231,23 @@ impl Walk {
             }
             None => self.step(cursor, end, Step::Client),
         }
+    }
+
+    /// QUIC's attempts come one after the other: those before the last one. Gives back where that begins.
+    fn other_attempts(&mut self, connection: &Connection) -> Offset {
+        let Phase { start, end, .. } = self.phase;
+        let (Some(first), Some(last)) = (connection.attempts.first(), connection.attempts.last())
+        else {
+            return start;
+        };
+        let begun = first.start.clamp(start, end);
+        let won = last.start.clamp(begun, end);
+        if won == begun {
+            return start;
+        }
+        self.step(start, begun, Step::Client);
+        self.step(begun, won, Step::Fallback);
+        won
     }
 
     fn send(&mut self, connection: &Connection) {

@@ -70,7 +70,8 @@ pub(super) async fn connect(
     }
 }
 
-async fn arrival(late: &mut Option<Late<'_>>) -> Vec<IpAddr> {
+/// The addresses that are still to come; never where there are none.
+pub(super) async fn arrival(late: &mut Option<Late<'_>>) -> Vec<IpAddr> {
     match late {
         Some(late) => late.await,
         None => std::future::pending().await,

@@ -11,6 +11,7 @@ mod streams;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -56,13 +57,22 @@ pub(super) async fn open(
         };
         let remote = SocketAddr::new(address, port);
         let index = begin(seen, remote);
-        let attempt = attempt(seen, options, remote, tls, early);
-        let last = waiting.is_empty() && late.is_none();
-        let result = if last {
-            attempt.await
-        } else {
-            let unanswered = Cause::ConnectTimedOut { remote, after: ATTEMPT_LIMIT };
-            tokio::time::timeout(ATTEMPT_LIMIT, attempt).await.unwrap_or(Err(unanswered))
+        let mut attempt = pin!(attempt(seen, options, remote, tls, early));
+        let mut limit = pin!(tokio::time::sleep(ATTEMPT_LIMIT));
+        let result = loop {
+            let others = late.is_some() || !waiting.is_empty();
+            tokio::select! {
+                biased;
+                result = &mut attempt => break result,
+                // The other family's answer is taken when it comes: its time is part of the lookup.
+                more = connect::arrival(&mut late), if late.is_some() => {
+                    late = None;
+                    waiting.extend(more);
+                }
+                () = &mut limit, if others => {
+                    break Err(Cause::ConnectTimedOut { remote, after: ATTEMPT_LIMIT });
+                }
+            }
         };
         let mut observation = seen.borrow_mut();
         let now = observation.timebase.now();

@@ -119,8 +119,10 @@ fn label(arrow: &Arrow, index: usize, style: &Style) -> String {
     let words = match arrow.kind {
         ArrowKind::Syn { retransmission: 0 } => "SYN",
         ArrowKind::Syn { .. } => "SYN again",
+        ArrowKind::OtherAttempt if has("Initial") => "Initial elsewhere",
         ArrowKind::OtherAttempt => "SYN elsewhere",
         ArrowKind::SynAck => "SYN/ACK",
+        ArrowKind::Reset if has("port unreachable") => "unreachable",
         ArrowKind::Reset => "RST",
         ArrowKind::Response if index == 0 => "response",
         ArrowKind::Response | ArrowKind::Meanwhile => return format!("{dots} response"),
