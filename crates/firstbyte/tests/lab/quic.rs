@@ -2,19 +2,49 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, Scene, alone, fastest};
+use crate::support::{RTT_V4, Scene, alone, fastest, phase};
 
 /// Three visits to a server with these settings, over IPv4.
 fn visits(server: &str) -> Vec<SampleRecord> {
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms" }"#;
+    visits_over(links, server, &["-4", "-n", "3"])
+}
+
+fn visits_over(links: &str, server: &str, flags: &[&str]) -> Vec<SampleRecord> {
     let scene = Scene::new(links);
     let source = std::fs::read_to_string(scene.file()).unwrap();
     let server =
         format!("server = {{ kind = \"builtin\", page_bytes = 2000, http3 = true{server} }}");
     let source = source.replace("server = { page_bytes = 2000 }", &server);
     std::fs::write(scene.file(), source).unwrap();
-    scene.measure(&[], &["--http3-only", "-4", "-n", "3", "https://server.test/"])
+    let words = [&["--http3-only"], flags, &["https://server.test/"]].concat();
+    scene.measure(&[], &words)
+}
+
+/// QUIC's attempts come one after the other: what the first took is no work of the client's, and the other
+/// family's answer came long before it was wanted.
+#[test]
+fn an_address_that_does_not_answer_is_fallback() {
+    let _alone = alone();
+    let links = r#"up = { delay = "10ms" }
+down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
+    let samples = visits_over(links, "", &[]);
+    let [sample] = &samples[..] else { panic!("{samples:?}") };
+    let connection = &sample.connection;
+    let outcomes: Vec<&str> = connection.attempts.iter().map(|a| a.outcome.as_str()).collect();
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    assert_eq!(outcomes[1], "won");
+    let second = std::time::Duration::from_secs(1);
+    let quic = phase(sample, "quic").unwrap();
+    let fallback = std::time::Duration::from_nanos(quic.parts.fallback_ns);
+    assert!(fallback >= second && fallback < second + second / 20, "{fallback:?}");
+    let client = std::time::Duration::from_nanos(quic.parts.client_ns);
+    assert!(client < second / 2, "{client:?}");
+    for lookup in &connection.lookups {
+        let end = lookup.end_ns.unwrap();
+        assert!(end < 500_000_000, "{} {end}", lookup.record_type);
+    }
 }
 
 fn first_byte(samples: &[SampleRecord]) -> u64 {
