@@ -86,8 +86,23 @@ enum After {
 /// A server that leaves a session does so within this time of its response.
 const SESSION_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a sample may take, and when that is over.
-type Deadline = Option<(Duration, tokio::time::Instant)>;
+/// How long a sample may take, redirects and all, and when that is over: counted from when its clock starts.
+struct Deadline {
+    limit: Option<Duration>,
+    at: Option<tokio::time::Instant>,
+}
+
+impl Deadline {
+    const fn new(limit: Option<Duration>) -> Self {
+        Self { limit, at: None }
+    }
+
+    /// The clock starts, or goes on.
+    fn begun(&mut self) -> Option<(Duration, tokio::time::Instant)> {
+        let limit = self.limit?;
+        Some((limit, *self.at.get_or_insert_with(|| crate::clock::timer_now() + limit)))
+    }
+}
 
 /// Why a prober cannot be made.
 #[derive(Debug)]
@@ -125,7 +140,7 @@ impl NetProber {
         &self,
         target: &Target,
         http: &HttpOptions,
-        deadline: Deadline,
+        deadline: &mut Deadline,
         after: After,
     ) -> Connection {
         // Key shares are made before the clock starts: they are the client's preparation, and no
@@ -136,6 +151,7 @@ impl NetProber {
             _ => Ok(None),
         };
         let seen = Observation::start(target.url.as_str());
+        let deadline = deadline.begun();
         seen.borrow_mut().connection.facts.http =
             Some(HttpFacts { method: http.method.to_string(), ..HttpFacts::default() });
         let steps = async {
@@ -306,10 +322,6 @@ impl NetProber {
         Ok((stream, http2))
     }
 
-    fn deadline(&self) -> Deadline {
-        self.options.max_time.map(|limit| (limit, crate::clock::timer_now() + limit))
-    }
-
     /// What becomes of a sample's connection.
     const fn after(&self) -> After {
         match self.options.tls.session {
@@ -354,16 +366,16 @@ impl Prober for NetProber {
         } else {
             return Ok(());
         };
-        let deadline = self.deadline();
-        let connection = self.visit(target, &self.options.http, deadline, needed).await;
+        let mut deadline = Deadline::new(self.options.max_time);
+        let connection = self.visit(target, &self.options.http, &mut deadline, needed).await;
         connection.failure.map_or(Ok(()), Err)
     }
 
     async fn probe(&self, target: &Target) -> Sample {
         let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
         let mut http = self.options.http.clone();
-        let deadline = self.deadline();
-        let mut connection = self.visit(target, &http, deadline, self.after()).await;
+        let mut deadline = Deadline::new(self.options.max_time);
+        let mut connection = self.visit(target, &http, &mut deadline, self.after()).await;
         let mut current = target.clone();
         while let Some(limit) = self.options.max_redirects
             && let Some(location) = redirect(&connection)
@@ -380,7 +392,7 @@ impl Prober for NetProber {
             http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
             current = next;
             sample.redirects.push(connection);
-            connection = self.visit(&current, &http, deadline, self.after()).await;
+            connection = self.visit(&current, &http, &mut deadline, self.after()).await;
         }
         sample.connection = connection;
         sample
