@@ -191,5 +191,7 @@ fn what_is_wrong_is_said() {
     assert!(other.stdout.contains("other.test"), "{}", other.stdout);
 
     let plain = visit("http://localhost/");
-    assert!(plain.code != 0 && plain.stdout.contains("TLS"), "{}", plain.stdout);
+    assert_eq!(plain.code, 2, "{}", plain.stdout);
+    let said = "there is no HTTP/3 without TLS\nhint: use https://";
+    assert!(plain.stderr.contains(said), "{}", plain.stderr);
 }

@@ -75,7 +75,7 @@ fn serves_until_it_is_told_to_stop() {
         let (code, rest) = server.stop(signal);
         assert_eq!(code, Some(0), "{rest}");
         assert!(
-            rest.contains("measure it: firstbyte --cacert ca.pem https://localhost:"),
+            rest.contains("measure it: firstbyte --cacert ca.pem -4 https://localhost:"),
             "{rest}"
         );
         assert!(rest.ends_with("stop it with Ctrl-C\nstopped\n"), "{rest}");

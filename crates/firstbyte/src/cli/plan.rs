@@ -57,9 +57,15 @@ impl Plan {
         let targets: Vec<Target> =
             args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
         let warmup = args.warmup.unwrap_or(u32::from(args.samples > 1));
+        let options = options(&args.visit, output(args)?)?;
+        let plain = targets.iter().find(|target| !target.tls);
+        if let (HttpVersion::Http3, Some(target)) = (options.http.version, plain) {
+            let message = format!("{}: there is no HTTP/3 without TLS", target.url);
+            return Err(Problem::new(exit::USAGE, message).hint("use https://"));
+        }
         Ok(Self {
             targets,
-            options: options(&args.visit, output(args)?)?,
+            options,
             samples: args.samples,
             warmup,
             interval: values::seconds("--interval", args.interval.as_deref())?,

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 const EXAMPLES: &str = "\
 Examples:
   firstbyte serve --self-signed localhost --ca-out ca.pem --early-data
-  firstbyte --cacert ca.pem https://localhost:8443/
+  firstbyte --cacert ca.pem -4 https://localhost:8443/
                                   the one measured by the other
   firstbyte serve --cert chain.pem --key key.pem --listen [::]:443 --early-data
                                   a host of one's own, for all who can reach it

@@ -148,7 +148,10 @@ fn introduce(args: &ServeArgs, server: &Handle) {
         let file = file.display();
         let port = at.port();
         let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };
-        let resolve = if name == "localhost" || name.parse::<std::net::IpAddr>().is_ok() {
+        let resolve = if name == "localhost" {
+            // It has an address of either family, and the server listens at one.
+            if at.is_ipv4() { " -4".into() } else { " -6".into() }
+        } else if name.parse::<std::net::IpAddr>().is_ok() {
             String::new()
         } else {
             format!(" --resolve {name}:{port}:{}", at.ip())
