@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Clock, Connection, Direction, Failure, Flight, Mark, PhaseName, Stamp, TcpFacts,
+    AttemptOutcome, Cause, Clock, Connection, Direction, Failure, Flight, Mark, Offset, PhaseName,
+    Stamp, TcpFacts,
 };
 
 use crate::clock::Timebase;
@@ -107,10 +108,35 @@ impl Observation {
             if let Cause::TimedOut { unanswered, .. } = &mut cause {
                 *unanswered = is_unanswered(self.phase, &self.connection.flights);
             }
+            if self.connection.facts.quic.is_some() {
+                self.never_answered(&cause, at);
+            }
             let failure = Failure { phase: self.phase, cause, at: Some(at) };
             self.connection.failure = Some(failure);
         }
         std::mem::take(&mut self.connection)
+    }
+
+    /// With early data an attempt is taken for the one that won before anything came back: if nothing ever did,
+    /// it was not, and what was sent is all that is known.
+    fn never_answered(&mut self, cause: &Cause, at: Offset) {
+        let datagrams = |direction| {
+            let flights = self.connection.flights.iter().filter(|f| f.direction == direction);
+            flights.map(|flight| flight.chunks.len()).sum::<usize>()
+        };
+        if datagrams(Direction::Received) > 0 {
+            return;
+        }
+        let sent = u32::try_from(datagrams(Direction::Sent)).unwrap_or(u32::MAX);
+        if let Some(quic) = &mut self.connection.facts.quic {
+            quic.datagrams_sent = quic.datagrams_sent.max(sent);
+        }
+        if let Some(attempt) = self.connection.attempts.last_mut()
+            && attempt.outcome == AttemptOutcome::Won
+        {
+            attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
+            attempt.end = Some(at);
+        }
     }
 
     /// The arrival of the SYN/ACK is derived from when the SYN left, known to some microseconds
