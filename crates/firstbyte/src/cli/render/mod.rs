@@ -32,15 +32,16 @@ pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
         return Ok(());
     }
     Material::of(data)?.show(data, |study| {
+        // First of all: what cannot be written after it takes nothing away.
+        if on_terminal {
+            let text = study_table::table(study, &terminal::style(args.color));
+            io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+        }
         if let Some(path) = &args.html {
             export::whole(path, html::page(study).as_bytes())?;
         }
         if args.svg.is_some() || args.png.is_some() {
             pictures(&chart::figures(study), args.svg.as_deref(), args.png.as_deref())?;
-        }
-        if on_terminal {
-            let text = study_table::table(study, &terminal::style(args.color));
-            io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
         }
         Ok(())
     })
