@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use firstbyte_core::passive::{Hygiene, Limits, Observed, Time};
+use firstbyte_core::passive::{Doubts, Failed, Hygiene, Limits, Observed, Time};
 
 /// Holds all connections of a capture against what was counted.
 pub fn hold(all: &[Observed], hygiene: &Hygiene, limits: &Limits) {
@@ -46,6 +46,12 @@ fn one(observed: &Observed, hygiene: &Hygiene, limits: &Limits) {
         exchange.response_start.iter().for_each(|at| within(*at, "response_start"));
         exchange.response_end.iter().for_each(|at| within(*at, "response_end"));
     }
+    if let Some(closing) = observed.closing {
+        within(closing.at, "closing");
+    }
+    if observed.doubts.any(Doubts::UNTIMED) {
+        assert!(observed.handshake_time.is_none() && exchanges.first.is_empty(), "{observed:?}");
+    }
     if let Some(alert) = observed.tls.as_ref().and_then(|tls| tls.alert) {
         within(alert.at, "alert");
     }
@@ -58,7 +64,7 @@ fn one(observed: &Observed, hygiene: &Hygiene, limits: &Limits) {
     let quic = observed.quic.as_deref();
     let trips = observed.round_trips;
     let times = [
-        ("longest_idle", Some(observed.longest_idle)),
+        ("longest_idle", observed.longest_idle),
         ("server_syn", trips.server_syn),
         ("client_syn", trips.client_syn),
         ("server_min", trips.server_min),
@@ -71,13 +77,15 @@ fn one(observed: &Observed, hygiene: &Hygiene, limits: &Limits) {
     }
     if hygiene.clock_steps == 0 && hygiene.out_of_order_times == 0 {
         let most = span * exchanges.answered.max(1);
-        assert!(exchanges.time <= most, "exchanges of {:?}: {exchanges:?}", exchanges.time);
+        assert!(exchanges.time <= Some(most), "exchanges of {:?}: {exchanges:?}", exchanges.time);
         // Half of the path lies outside of what the tap saw, before and after.
         let whole = observed.handshake_time.map_or(Duration::ZERO, |time| time.total());
         assert!(whole <= span * 2, "a handshake of {whole:?} in {span:?}: {observed:?}");
     }
     if let Some(tls) = &observed.tls {
         let texts = [&tls.sni, &tls.alpn, &tls.alpn_offered];
-        assert!(texts.iter().all(|text| text.as_ref().is_none_or(|text| text.len() <= 1 << 17)));
+        assert!(texts.iter().all(|text| text.as_ref().is_none_or(|text| text.len() <= 1 << 11)));
+        assert!(!tls.complete || Failed::of(observed).is_none_or(|way| way == Failed::Refused));
+        assert!(!tls.resumption.declined || tls.resumption.offered.is_some(), "{observed:?}");
     }
 }

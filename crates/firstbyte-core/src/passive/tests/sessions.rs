@@ -202,6 +202,16 @@ fn a_session_id_is_an_offer_if_it_was_issued() {
 }
 
 #[test]
+fn a_hello_after_the_answer_offers_nothing() {
+    let mut talk = Talk::new(40_000, 7);
+    talk.open().send(0, ACK, &record(22, &client_hello13(&[identity()]))).after(5 * MS);
+    talk.send(1, ACK, &record(22, &super::made::server_hello13(false)));
+    talk.send(0, ACK, &record(22, &client_hello13(&[])));
+    let resumption = facts(&only(&talk.packets)).resumption;
+    assert_eq!((resumption.offered, resumption.declined), (Some(SessionMechanism::Psk), true));
+}
+
+#[test]
 fn postgresql_agrees_to_tls_with_one_byte() {
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &[0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f]).after(MS).send(1, ACK, b"S");

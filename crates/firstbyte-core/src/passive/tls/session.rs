@@ -411,6 +411,10 @@ impl Session {
     /// What the ClientHello offers to take up again, as far as it can be told before the answer.
     fn offered(&mut self, offer: hello::ClientOffer) {
         let Some(seen) = self.seen() else { return };
+        // What comes after the answer was not what it answers.
+        if seen.handshake.is_some() {
+            return;
+        }
         let resumption = &mut seen.resumption;
         (resumption.offered, resumption.offered_size) = if offer.pre_shared_key {
             (Some(SessionMechanism::Psk), Some(offer.identities))
