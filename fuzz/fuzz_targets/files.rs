@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
     let servers = groups.summaries();
     let text = wire::hygiene(analyzer.hygiene())
         + &wire::findings(&servers, &style)
-        + &wire::servers(&servers, usize::MAX, &style)
+        + &wire::servers(&servers, usize::MAX, true, &style)
         + &wire::connections(&all, &style);
     let control = |c: char| c.is_control() && c != '\n';
     assert!(!text.contains(control), "what a capture says reaches the terminal: {text:?}");
