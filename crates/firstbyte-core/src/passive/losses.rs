@@ -1,5 +1,6 @@
 //! When frames were dropped by who captured, and which connections that may have touched.
 
+use super::observed::ANSWER_WITHIN;
 use super::{Doubts, Ending, Observed, Time};
 
 /// Intervals that are kept apart; then the last one grows.
@@ -22,7 +23,8 @@ impl Losses {
     pub(super) fn mark(&self, observed: &mut Observed) {
         if observed.ending == Ending::Unanswered {
             // The answer may have been among them.
-            let answer = Time::from_unix_ns(observed.last.unix_ns().saturating_add(1_000_000_000));
+            let wait_ns = ANSWER_WITHIN.as_nanos() as i64;
+            let answer = Time::from_unix_ns(observed.last.unix_ns().saturating_add(wait_ns));
             if self.within(observed.started, answer) {
                 observed.ending = Ending::Open;
                 observed.doubts.add(Doubts::FRAMES_DROPPED);

@@ -554,14 +554,17 @@ impl Session {
         };
         if description != Some(CLOSE_NOTIFY) {
             let by_client = self.client() == Some(side);
-            self.change(|past| {
-                let seen = AlertSeen { by_client, description, warning, at };
-                // After a warning the one counts that ends the connection.
-                if past.seen.alert.is_none_or(|known| known.warning && !warning) {
-                    past.seen.alert = Some(seen);
-                }
-            });
+            self.note_alert(AlertSeen { by_client, description, warning, at });
         }
+    }
+
+    /// The first one counts, or after a warning the one that ends the connection.
+    fn note_alert(&mut self, alert: AlertSeen) {
+        self.change(|past| {
+            if past.seen.alert.is_none_or(|known| known.warning && !alert.warning) {
+                past.seen.alert = Some(alert);
+            }
+        });
     }
 
     fn may_be_http2(&mut self) {

@@ -33,8 +33,7 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
         let split = observed.handshake_time;
         let exchanges = observed.exchanges.count.map(|n| n.to_string()).unwrap_or_default();
         let approximate = if observed.exchanges.approximate { "~" } else { "" };
-        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
-        let name = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
+        let name = server(observed);
         let _ = write!(
             text,
             "{:>5} {:<3} {:<8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>4} {:<2} {}",
@@ -53,6 +52,12 @@ pub fn connections(connections: &[Observed], style: &Style) -> String {
         end_line(&mut text);
     }
     text
+}
+
+/// The server's name, or its address where none was asked for.
+pub(super) fn server(observed: &Observed) -> String {
+    let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
+    sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned)
 }
 
 /// The version's number; `-` where there is no TLS.

@@ -127,9 +127,7 @@ impl Session {
         self.fly(side, record.end, Some(messages::ENCRYPTED_ALERT));
         let by_client = self.client() == Some(side);
         let (description, warning, at) = (None, false, record.end);
-        self.change(|past| {
-            past.seen.alert.get_or_insert(AlertSeen { by_client, description, warning, at });
-        });
+        self.note_alert(AlertSeen { by_client, description, warning, at });
         self.finish(false);
     }
 

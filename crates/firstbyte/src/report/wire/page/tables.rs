@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firstbyte_core::passive::groups::Distribution;
 
-use super::super::connections::{mark, session, version};
+use super::super::connections::{mark, server, session, version};
 use super::super::servers::left_out as beyond;
 use super::super::{count, time};
 use super::{Page, left_out, name};
@@ -140,13 +140,11 @@ pub(super) fn connections(html: &mut String, page: &Page<'_>) {
     let note = format!("{note} ! in doubt, A alert, R reset; ~ approximate.");
     table(html, ["connections", "Connections", &note], &columns, 5);
     for observed in &page.shown[..shown] {
-        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
-        let server = sni.map_or_else(|| observed.server.socket_addr().to_string(), str::to_owned);
         let _ = write!(
             html,
             "<tr><td>{}</td><td class=\"t\">{}</td><td class=\"tl\">{}</td>",
             observed.number,
-            escape(&server),
+            escape(&server(observed)),
             observed.client.socket_addr()
         );
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
