@@ -73,7 +73,7 @@ impl Talk {
                 retry
             }
             // A version the server picked, or the list of those it has.
-            6 if bytes.len() % 4 == 0 => {
+            6 if bytes.len().is_multiple_of(4) => {
                 let mut list = vec![0x80 | step.detail, 0, 0, 0, 0];
                 for id in [&self.ids[0], &self.ids[1]] {
                     list.push(id.len() as u8);
