@@ -6,7 +6,7 @@ use super::axis::TimeAxis;
 use super::dress::SERIES;
 use super::figure::{Figure, Panel, Row, panel_title};
 use super::{SMALL, WIDTH, metric_title, time};
-use crate::report::study::{Digest, Group, Grouping, SPREADS, STEPS};
+use crate::report::study::{Digest, Group, Grouping, SPREADS, STEPS, rank};
 use crate::report::svg::{Anchor, Canvas, fit, number, width};
 
 const LEFT: f64 = 46.0;
@@ -42,15 +42,16 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
     }
 }
 
-/// The value at a share of the samples.
-fn at(sorted: &[u64], share: f64) -> Option<u64> {
-    let last = sorted.len().checked_sub(1)?;
-    sorted.get((share * last as f64).round() as usize).copied()
+/// The time within which so many percent of the samples came: the least that at least so many reach,
+/// as the line is drawn.
+fn within(sorted: &[u64], percent: usize) -> Option<u64> {
+    let percentiles = sorted.len() > STEPS;
+    sorted.get(if percentiles { percent } else { rank(sorted.len(), percent) }).copied()
 }
 
 /// Where the axis may end: at the 99th percentile, but before it where that is far out.
 fn end(sorted: &[u64]) -> Option<f64> {
-    let [q1, q3, p99] = [0.25, 0.75, 0.99].map(|q| at(sorted, q).map(|ns| ns as f64));
+    let [q1, q3, p99] = [25, 75, 99].map(|q| within(sorted, q).map(|ns| ns as f64));
     let (q1, q3) = (q1?, q3?);
     Some(p99?.min((q3 + 6.0 * (q3 - q1)).max(q3 * 1.25)))
 }
@@ -108,7 +109,7 @@ fn panel(digest: &Digest, grouping: &Grouping, group: &Group, spread: usize) -> 
             canvas.text(WIDTH - RIGHT, y, Anchor::End, "n", &beyond);
         }
         y += 16.0;
-        let half = at(sorted, 0.5).map_or(String::new(), |ns| printed(ns, &axis));
+        let half = within(sorted, 50).map_or(String::new(), |ns| printed(ns, &axis));
         halves.push(format!("{label} {half}"));
         sentences.push(sentence(label, sorted, &axis));
         let _ = write!(quantiles, "{}{}", if index > 0 { ";" } else { "" }, encode(sorted, &axis));
@@ -178,11 +179,11 @@ fn printed(ns: u64, axis: &TimeAxis) -> String {
 }
 
 fn sentence(label: &str, sorted: &[u64], axis: &TimeAxis) -> String {
-    let of = |share: f64| at(sorted, share).map_or(String::new(), |ns| printed(ns, axis));
+    let of = |percent| within(sorted, percent).map_or(String::new(), |ns| printed(ns, axis));
     format!(
         "{label}: half within {} {unit}, nine in ten within {} {unit}",
-        of(0.5),
-        of(0.9),
+        of(50),
+        of(90),
         unit = axis.unit()
     )
 }
@@ -193,7 +194,7 @@ fn encode(sorted: &[u64], axis: &TimeAxis) -> String {
     let mut last = 0;
     let mut parts = Vec::with_capacity(101);
     for percent in 0..=100 {
-        let value = at(sorted, f64::from(percent) / 100.0).unwrap_or(0);
+        let value = within(sorted, percent).unwrap_or(0);
         let steps = (value as f64 / axis.step_ns() as f64).round() as i64;
         parts.push((steps - last).to_string());
         last = steps;

@@ -25,6 +25,12 @@ pub(crate) const SPREADS: [Metric; 3] = [Metric::Total, Metric::Ttfb, Metric::Se
 /// Quantiles that a distribution is drawn through: every percent.
 pub(crate) const STEPS: usize = 100;
 
+/// Where the percentile stands among `n` sorted values: the least that at least so many percent reach
+/// (definition 1 of Hyndman and Fan), which is how a distribution is drawn.
+pub(crate) fn rank(n: usize, percent: usize) -> usize {
+    (n * percent).div_ceil(STEPS).saturating_sub(1)
+}
+
 /// All cells of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
@@ -177,11 +183,11 @@ impl Series {
             values.sort_unstable();
             *spread = match values.len() {
                 0..=STEPS => values.clone(),
-                n => (0..=STEPS).map(|k| values[(n - 1) * k / STEPS]).collect(),
+                n => (0..=STEPS).map(|percent| values[rank(n, percent)]).collect(),
             };
             if metric == Metric::Total && !values.is_empty() {
-                let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
-                self.quartiles = Some([at(1), at(2), at(3)]);
+                self.quartiles =
+                    Some([25, 50, 75].map(|percent| values[rank(values.len(), percent)]));
             }
         }
     }
