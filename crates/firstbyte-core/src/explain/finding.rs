@@ -41,7 +41,7 @@ pub enum FindingKind {
     SlowDns,
     /// The IPv6 addresses come later than the IPv4 ones, and are waited for (RFC 8305 §3).
     LateAaaa,
-    /// An address that does not answer is tried first (RFC 8305 §5).
+    /// An address that fails or does not answer is tried first (RFC 8305 §5).
     Fallback,
     /// QUIC connections begin with a Retry (RFC 9000 §8.1.2).
     QuicRetry,

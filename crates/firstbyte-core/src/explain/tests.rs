@@ -6,6 +6,7 @@ use super::fixtures::{Path, healthy, lacking, over_quic};
 use super::reconcile::{Witness, reconcile, server_timing};
 use super::*;
 use crate::run::Shortfall;
+use crate::timeline::AttemptOutcome;
 
 fn kinds(evidence: &Evidence) -> Vec<&'static str> {
     findings(evidence).iter().map(|finding| finding.kind.name()).collect()
@@ -48,6 +49,25 @@ fn each_fault_is_one_finding_and_costs_what_it_takes() {
         assert!(off < ms(1.5), "{name} costs {:?}, not {cost} ms", found[0].cost);
         assert!(!found[0].evidence.is_empty() && !found[0].advice.is_empty());
     }
+}
+
+#[test]
+fn an_address_that_refuses_is_not_said_to_be_silent() {
+    let title = |refused: bool| {
+        let mut evidence = healthy(&Path { fallback: 250_000, ..Path::default() });
+        let all = evidence.ways.iter_mut().flat_map(|(_, way)| &mut way.proven);
+        for first in all.filter_map(|(_, c)| c.attempts.first_mut()).filter(|_| refused) {
+            first.outcome = AttemptOutcome::Failed { error: "connection refused".into() };
+        }
+        let found = findings(&evidence);
+        assert_eq!(found[0].kind, FindingKind::Fallback);
+        (found[0].title.clone(), found[0].evidence.clone())
+    };
+    assert_eq!(title(false).0, "an IPv6 address that does not answer is tried first");
+    let (title, evidence) = title(true);
+    assert_eq!(title, "an IPv6 address that fails is tried first");
+    let before = "2001:db8::1 failed, and cost 250 ms before 198.51.100.1";
+    assert!(evidence.starts_with(before), "{evidence}");
 }
 
 #[test]

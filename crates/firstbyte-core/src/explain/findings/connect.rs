@@ -56,28 +56,34 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let gave_up = seen.connections().find_map(|c| {
         let lost = c.attempts.iter().find(|a| a.outcome != AttemptOutcome::Won)?;
         let winner = c.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won)?;
-        Some((lost.remote, winner.remote))
+        Some((lost, winner.remote))
     });
-    let Some((silent, winner)) = gave_up else { return };
-    let (of, way, flag) = if silent.is_ipv6() {
+    let Some((lost, winner)) = gave_up else { return };
+    let first = lost.remote;
+    // One that fails has answered, in its way, or could not be sent to.
+    let (does, was) = match lost.outcome {
+        AttemptOutcome::Failed { .. } => ("fails", "failed, and cost"),
+        _ => ("does not answer", "was tried for"),
+    };
+    let (of, way, flag) = if first.is_ipv6() {
         ("IPv6", WayKind::Ipv4, "--ipv4")
     } else {
         ("IPv4", WayKind::Ipv6, "--ipv6")
     };
-    let alone =
-        match seen.evidence.way(if silent.is_ipv6() { WayKind::Ipv6 } else { WayKind::Ipv4 }) {
-            Some(way) if way.proven.is_empty() && way.asked() > 0 => {
-                format!("; over {of} alone none of {} connections came about", way.asked())
-            }
-            _ => String::new(),
-        };
+    let alone = match seen.evidence.way(if first.is_ipv6() { WayKind::Ipv6 } else { WayKind::Ipv4 })
+    {
+        Some(way) if way.proven.is_empty() && way.asked() > 0 => {
+            format!("; over {of} alone none of {} connections came about", way.asked())
+        }
+        _ => String::new(),
+    };
     found.push(Finding {
         kind: FindingKind::Fallback,
-        title: format!("an {of} address that does not answer is tried first"),
+        title: format!("an {of} address that {does} is tried first"),
         cost,
         evidence: format!(
-            "{} was tried for {} before {} (RFC 8305 §5){alone}",
-            silent.ip(),
+            "{} {was} {} before {} (RFC 8305 §5){alone}",
+            first.ip(),
             ms(cost),
             winner.ip()
         ),
