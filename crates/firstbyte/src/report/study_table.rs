@@ -118,7 +118,10 @@ impl View<'_> {
         let mut lines = vec![self.style.paint(Ink::Strong, &heading)];
         // The name lookup is the least telling, p95 between the median and p99.
         let p95 = used.len() + 3;
-        lines.extend(self.align(table, &[p95, 2, 1]));
+        let no_p99 = group.cells.iter().all(|c| value(c, Metric::Total, 0.99).is_none());
+        let first = no_p99.then_some(p95 + 1);
+        let dispensable: Vec<usize> = first.into_iter().chain([p95, 2, 1]).collect();
+        lines.extend(self.align(table, &dispensable));
         lines
     }
 
