@@ -137,6 +137,11 @@ impl<'a> Group<'a> {
         });
         rows.extend(Row::times("first byte", first_bytes, Ink::Strong));
         rows.extend(Row::times("total", totals.iter().copied(), Ink::Strong));
+        // Connections of their own, before the one that the total is of.
+        let redirected = self.pooled.iter().map(|m| &m.sample.redirects).filter(|r| !r.is_empty());
+        let spent =
+            redirected.map(|hops| hops.iter().map(|hop| Split::of(hop).total()).sum::<Duration>());
+        rows.extend(Row::times("redirects", spent, Ink::Plain));
         rows
     }
 
@@ -297,6 +302,19 @@ mod tests {
         assert_eq!(median_total(&samples), Some(Duration::from_micros(347_020 + 47 * 60)));
         let text = table(&samples, &Style::default());
         assert!(text.contains("median  349.8 ms = resolver 2.1 ms + 4 round trips × 81.1 ms"));
+    }
+
+    #[test]
+    fn redirects_are_counted_beside_the_total() {
+        let mut samples = vec![fixtures::redirects(); 3];
+        samples[2].redirects.clear();
+        let text = table(&samples, &Style::default());
+        let line = text.lines().find(|l| l.starts_with("redirects")).unwrap();
+        let figures: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(figures[1], "2", "{text}");
+        // 87.03 ms with the resolution of the total.
+        assert_eq!(figures[3], "87.0", "{text}");
+        assert!(!table(&samples[2..], &Style::default()).contains("redirects"));
     }
 
     #[test]
