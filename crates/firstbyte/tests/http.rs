@@ -113,6 +113,20 @@ fn redirects_are_followed_as_curl_does() {
 }
 
 #[test]
+fn a_body_on_standard_output_is_alone_there() {
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "", b"{\"a\": 1}\n"));
+    let url = format!("http://127.0.0.1:{}/", echo.peer.port());
+    let done = firstbyte(directory.path(), &["-o", "-", &url]);
+    assert_eq!(done.stdout, "{\"a\": 1}\n");
+    let shown = &done.stderr;
+    assert!(shown.contains("first byte") && shown.contains("round trip"), "{shown}");
+    // What was asked for by --write-out goes where curl has it.
+    let done = firstbyte(directory.path(), &["-o", "-", "-w", "%{http_code}\n", &url]);
+    assert_eq!(done.stdout, "{\"a\": 1}\n200\n");
+}
+
+#[test]
 fn every_hop_of_a_redirect_is_a_measurement() {
     let directory = Directory::new();
     let server = builtin(|_| ());

@@ -199,8 +199,8 @@ pub enum Cause {
     BodyCutShort { received: u64 },
     /// The body's transfer coding (RFC 9112 §7) is broken.
     BadTransferCoding { detail: String },
-    /// The response is not HTTP.
-    NotHttp { detail: String },
+    /// The response is not HTTP, but TLS, where `tls` is set.
+    NotHttp { detail: String, tls: bool },
     /// The server broke HTTP/2, or ended the connection with an error.
     Http2 { detail: String },
     /// The QUIC handshake or connection came to an end of its own (RFC 9000 §20).
@@ -401,6 +401,7 @@ impl Cause {
                 "the port answers in plain HTTP: use http://".into()
             }
             Self::NotTls { .. } => "check the port".into(),
+            Self::NotHttp { tls: true, .. } => "the port answers in TLS: use https://".into(),
             Self::TimedOut { limit, .. } => format!("allow more with {limit} SECONDS"),
             Self::TooManyRedirects { .. } => "allow more with --max-redirs N".into(),
             _ => return None,
@@ -496,7 +497,7 @@ impl fmt::Display for Cause {
             Self::BadTransferCoding { detail } => {
                 write!(f, "the body's transfer coding is broken: {detail}")
             }
-            Self::NotHttp { detail } => write!(f, "the answer is not HTTP: {detail}"),
+            Self::NotHttp { detail, .. } => write!(f, "the answer is not HTTP: {detail}"),
             Self::Quic { detail } => write!(f, "error in QUIC: {detail}"),
             Self::Http3 { detail } => write!(f, "error in HTTP/3: {detail}"),
             Self::Http2 { detail } | Self::Http2Stream { detail } => {

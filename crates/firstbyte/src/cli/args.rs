@@ -101,7 +101,8 @@ pub(super) struct ProbeArgs {
     /// Show every flight
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
-    /// Write the response's body to FILE; - is stdout [default: it is dropped]
+    /// Write the response's body to FILE; - is stdout, and what is shown for people goes to stderr
+    /// [default: it is dropped]
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// No progress bar

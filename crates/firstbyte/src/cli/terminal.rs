@@ -8,12 +8,21 @@ use crate::report::Style;
 
 /// How results are to look on standard output.
 pub(super) fn style(color: ColorChoice) -> Style {
+    style_on(&io::stdout(), color)
+}
+
+/// How they are to look on standard error, where standard output is taken by something else.
+pub(super) fn style_beside(color: ColorChoice) -> Style {
+    style_on(&io::stderr(), color)
+}
+
+fn style_on(out: &impl IsTerminal, color: ColorChoice) -> Style {
     let color = match color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         // no-color.org: set and not empty.
         ColorChoice::Auto => {
-            io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         }
     };
     Style { color, width: width(), unicode: unicode() }

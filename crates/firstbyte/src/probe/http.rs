@@ -432,10 +432,11 @@ fn cause(error: &hyper::Error, watch: &HttpWatch, body: &Body) -> Cause {
     }
     if error.is_parse() {
         let detail = match &watch.answer {
+            Some(_) if watch.answer_is_tls => "it looks like TLS".to_owned(),
             Some(line) if !line.starts_with("HTTP/") => format!("it begins with {line:?}"),
             _ => error.to_string().trim_end_matches(" parsed").to_owned(),
         };
-        return Cause::NotHttp { detail };
+        return Cause::NotHttp { detail, tls: watch.answer_is_tls };
     }
     if !watch.response_started {
         return Cause::ClosedBeforeResponse;

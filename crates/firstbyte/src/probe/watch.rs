@@ -17,6 +17,7 @@ pub(super) struct HttpWatch {
     pub response_offset: u64,
     /// The first line that came back, whatever it was.
     pub answer: Option<String>,
+    pub answer_is_tls: bool,
     received_bytes: u64,
 }
 
@@ -82,6 +83,7 @@ impl HttpWatch {
             response_started: false,
             response_offset: 0,
             answer: None,
+            answer_is_tls: false,
             received_bytes: 0,
         }
     }
@@ -94,6 +96,7 @@ impl HttpWatch {
         (self.request_bytes, self.header_bytes) = (0, 0);
         (self.request_complete, self.response_started) = (false, false);
         self.answer = None;
+        self.answer_is_tls = false;
     }
 
     /// Whether the end of the response's head has come by.
@@ -143,6 +146,8 @@ impl HttpWatch {
         self.received_bytes += bytes.len() as u64;
         if before == 0 && !bytes.is_empty() {
             self.answer = Some(first_line(bytes));
+            // A record: an alert, or whatever else.
+            self.answer_is_tls = matches!(bytes, [20..=23, 3, 0..=4, ..]);
         }
         match &mut self.protocol {
             Protocol::Http1 { response, .. } => {

@@ -36,6 +36,17 @@ pub(crate) const ROWS: &[Row] = &[
         curl: Curl::Ends(1, "curl takes an answer without a status line for HTTP/0.9"),
     },
     Row {
+        server: || says(b"\x15\x03\x01\x00\x02\x02\x46"),
+        arguments: &[],
+        url: URL,
+        code: 8,
+        cause: "not-http",
+        says: "receive: the answer is not HTTP: it looks like TLS (peer fault)\n\
+               hint: the port answers in TLS: use https://",
+        marks: ANSWERED,
+        curl: Curl::Ends(1, "curl takes a TLS record for HTTP/0.9"),
+    },
+    Row {
         server: || says(b"HTTP/1.1 two hundred OK\r\n\r\n"),
         arguments: &[],
         url: URL,

@@ -12,9 +12,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cli::args::ProbeArgs;
 use crate::cli::exit::{self, Problem};
-use crate::cli::plan::Plan;
+use crate::cli::plan::{Plan, View};
 use crate::cli::progress::Progress;
 use crate::cli::terminal;
+use crate::probe::options::Output;
 use crate::probe::{NetProber, Prober, SetupError, TlsSetupError};
 use crate::report::Style;
 use shown::Shown;
@@ -24,10 +25,16 @@ pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
     let runtime = terminal::runtime()?;
     let prober = runtime.block_on(async { NetProber::new(plan.options.clone()) });
     let prober = prober.map_err(setup_problem)?;
-    let style = terminal::style(args.color);
+    // A body that is piped on is to be nothing but the body.
+    let beside = matches!(plan.view, View::Terminal { .. })
+        && matches!(plan.options.http.output, Some(Output::Stdout));
+    let (style, mut out): (Style, Box<dyn Write>) = if beside {
+        (terminal::style_beside(args.color), Box::new(io::stderr()))
+    } else {
+        (terminal::style(args.color), Box::new(io::stdout()))
+    };
     let local = tokio::task::LocalSet::new();
-    let mut stdout = io::stdout();
-    let taken = take(&plan, &prober, &style, &mut stdout, interrupt());
+    let taken = take(&plan, &prober, &style, &mut *out, interrupt());
     local.block_on(&runtime, taken)
 }
 

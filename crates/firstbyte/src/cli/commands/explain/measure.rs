@@ -51,9 +51,7 @@ pub(super) fn measure(args: &ExplainArgs) -> Result<Measured, Problem> {
     })?;
     let seen = &first[1].connection;
     if let Some(failure) = first[1].failure() {
-        let message = format!("{}: {}: {}", seen.url, failure.phase, failure.cause);
-        return Err(Problem::new(exit::code(&failure.cause), message)
-            .hint("there is nothing to explain until a connection succeeds"));
+        return Err(super::unexplained(&seen.url, failure));
     }
     let target = Target::parse(&seen.url)
         .map_err(|error| Problem::new(exit::BAD_URL, format!("{:?}: {error}", seen.url)))?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
 use firstbyte_core::explain::{Equation, Evidence, Kind, Span, Way, WayKind, findings};
 use firstbyte_core::split::Split;
+use firstbyte_core::timeline::Failure;
 
 use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
@@ -136,6 +137,14 @@ fn witnesses(
     Ok(reconciled)
 }
 
+/// A failure leaves nothing to explain.
+fn unexplained(url: &str, failure: &Failure) -> Problem {
+    let message = format!("{url}: {}: {}", failure.phase, failure.cause);
+    let hint = failure.cause.hint();
+    Problem::new(exit::code(&failure.cause), message)
+        .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
+}
+
 /// Why there is nothing to explain.
 fn nothing(measured: &Measured) -> Problem {
     let way = measured.evidence.subject();
@@ -144,12 +153,7 @@ fn nothing(measured: &Measured) -> Problem {
         way.failed.first().or(first)
     });
     match failure {
-        Some(failure) => {
-            let code = exit::code(&failure.cause);
-            let message = format!("{}: {}: {}", measured.url, failure.phase, failure.cause);
-            Problem::new(code, message)
-                .hint("there is nothing to explain until a connection succeeds")
-        }
+        Some(failure) => unexplained(&measured.url, failure),
         None => Problem::new(exit::READ, "no connection was made that could be explained"),
     }
 }
