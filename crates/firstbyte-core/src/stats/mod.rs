@@ -27,6 +27,6 @@ pub use harrell_davis::harrell_davis;
 pub use hodges_lehmann::hodges_lehmann;
 pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};
-pub use quantile::{median, quantile};
+pub use quantile::{median, percentile, quantile};
 pub use rounds::{FORESEEABLE_ROUNDS, Outlook, outlook, rounds_needed};
 pub use unpaired::{median_difference, share_difference};

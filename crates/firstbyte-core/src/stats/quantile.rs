@@ -11,6 +11,13 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * fraction)
 }
 
+/// The least of `sorted` (ascending) that at least so many percent do not exceed: definition 1 of Hyndman
+/// and Fan, which is how a distribution is drawn step by step. Absent for an empty sample.
+pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
 /// The median of `values`, which need not be sorted.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -21,6 +28,19 @@ pub fn median(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_there() {
+        for (n, half) in [(1, 1), (2, 1), (5, 3), (10, 5), (100, 50), (101, 51), (1_000, 500)] {
+            let sorted: Vec<u64> = (1..=n).collect();
+            assert_eq!(percentile(&sorted, 50), Some(half), "of {n}");
+            assert_eq!([0, 100].map(|p| percentile(&sorted, p)), [Some(1), Some(n)]);
+        }
+        // 0.07 × 1,000 is more than 70 in floating point.
+        let sorted: Vec<u64> = (1..=1_000).collect();
+        assert!((0..=100).all(|p| percentile(&sorted, p) == Some(p as u64 * 10).max(Some(1))));
+        assert_eq!(percentile::<u64>(&[], 50), None);
+    }
 
     #[test]
     fn interpolates_as_numpy_does() {

@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
+use firstbyte_core::stats::percentile;
 use serde::Serialize;
 
 use super::chart;
 use super::style::{Ink, Style};
 use super::svg::escape;
 use super::units::{Scale, grouped};
-use crate::prediction::audience::{Played, mean, quantile};
+use crate::prediction::audience::{Played, mean};
 
 /// Percentiles that are shown.
-const PERCENTILES: [u32; 7] = [10, 25, 50, 75, 90, 95, 99];
+const PERCENTILES: [usize; 7] = [10, 25, 50, 75, 90, 95, 99];
 
 /// The table: mean and percentiles before and after, and who gained. `labels` name the two ways.
 pub fn table(played: &Played, labels: [&str; 2], style: &Style) -> String {
     let mut out = String::new();
-    let largest = played.total.iter().filter_map(|sorted| quantile(sorted, 0.99)).max();
+    let largest = played.total.iter().filter_map(|sorted| percentile(sorted, 99)).max();
     let scale = Scale::for_largest(Duration::from_nanos(largest.unwrap_or(0)));
     for (title, times) in [("first byte", &played.first_byte), ("total", &played.total)] {
         let label = labels.map(|label| style.safe(label));
@@ -49,7 +50,7 @@ pub fn table(played: &Played, labels: [&str; 2], style: &Style) -> String {
         };
         line("average", [mean(&times[0]), mean(&times[1])]);
         for percent in PERCENTILES {
-            let at = |sorted: &[u64]| quantile(sorted, f64::from(percent) / 100.0);
+            let at = |sorted: &[u64]| percentile(sorted, percent);
             let values = [at(&times[0]), at(&times[1])].map(|ns| ns.map(|ns| ns as f64));
             line(&format!("p{percent}"), values);
         }
@@ -123,7 +124,7 @@ struct Distribution {
 
 impl Distribution {
     fn of(sorted: &[u64]) -> Self {
-        let percentiles = (0..=100).filter_map(|p| quantile(sorted, f64::from(p) / 100.0));
+        let percentiles = (0..=100).filter_map(|p| percentile(sorted, p));
         Self {
             mean_ns: mean(sorted).map(|ns| ns.round() as u64),
             percentiles_ns: percentiles.collect(),

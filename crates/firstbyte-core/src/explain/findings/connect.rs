@@ -65,13 +65,12 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         AttemptOutcome::Failed { .. } => ("fails", "failed, and cost"),
         _ => ("does not answer", "was tried for"),
     };
-    let (of, way, flag) = if first.is_ipv6() {
-        ("IPv6", WayKind::Ipv4, "--ipv4")
+    let (of, own, way, flag) = if first.is_ipv6() {
+        ("IPv6", WayKind::Ipv6, WayKind::Ipv4, "--ipv4")
     } else {
-        ("IPv4", WayKind::Ipv6, "--ipv6")
+        ("IPv4", WayKind::Ipv4, WayKind::Ipv6, "--ipv6")
     };
-    let alone = match seen.evidence.way(if first.is_ipv6() { WayKind::Ipv6 } else { WayKind::Ipv4 })
-    {
+    let alone = match seen.evidence.way(own) {
         Some(way) if way.proven.is_empty() && way.asked() > 0 => {
             format!("; over {of} alone none of {} connections came about", way.asked())
         }

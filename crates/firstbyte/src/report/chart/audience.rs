@@ -2,8 +2,8 @@
 
 use super::ecdf;
 use super::figure::Figure;
-use crate::prediction::audience::{Played, quantile};
-use crate::report::study::{Digest, Group, Grouping, SPREADS, STEPS, Series};
+use crate::prediction::audience::Played;
+use crate::report::study::{Digest, Group, Grouping, SPREADS, Series, percentiles};
 use firstbyte_core::run::Metric;
 
 /// The picture; `labels` name the two ways.
@@ -27,12 +27,4 @@ pub fn audience(played: &Played, labels: [&str; 2]) -> Figure {
                    faster. Lines are drawn through every percent."
             .into();
     figure
-}
-
-/// Every percent, where there are more values than that.
-fn percentiles(sorted: &[u64]) -> Vec<u64> {
-    if sorted.len() <= STEPS {
-        return sorted.to_vec();
-    }
-    (0..=STEPS).filter_map(|step| quantile(sorted, step as f64 / STEPS as f64)).collect()
 }

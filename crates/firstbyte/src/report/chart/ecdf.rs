@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
+use firstbyte_core::stats::percentile;
+
 use super::axis::TimeAxis;
 use super::dress::SERIES;
 use super::figure::{Figure, Panel, Row, panel_title};
 use super::{SMALL, WIDTH, metric_title, time};
-use crate::report::study::{Digest, Group, Grouping, SPREADS, STEPS, rank};
+use crate::report::study::{Digest, Group, Grouping, SPREADS, STEPS};
 use crate::report::svg::{Anchor, Canvas, fit, number, width};
 
 const LEFT: f64 = 46.0;
@@ -45,8 +47,7 @@ pub(crate) fn figure(digest: &Digest, grouping: &Grouping) -> Figure {
 /// The time within which so many percent of the samples came: the least that at least so many reach,
 /// as the line is drawn.
 fn within(sorted: &[u64], percent: usize) -> Option<u64> {
-    let percentiles = sorted.len() > STEPS;
-    sorted.get(if percentiles { percent } else { rank(sorted.len(), percent) }).copied()
+    if sorted.len() > STEPS { sorted.get(percent).copied() } else { percentile(sorted, percent) }
 }
 
 /// Where the axis may end: at the 99th percentile, but before it where that is far out.

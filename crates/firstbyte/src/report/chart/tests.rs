@@ -5,7 +5,6 @@ use resvg::usvg::roxmltree::{Document, Node};
 
 use super::*;
 use crate::report::study::fixtures::{Made, made};
-use crate::report::study::rank;
 
 fn drawn(made: &Made) -> Vec<Figure> {
     let medians = made.medians();
@@ -24,15 +23,6 @@ fn there_is_a_picture_for_every_question() {
         names,
         ["phases", "medians", "distributions", "differences", "waterfalls", "sequences"]
     );
-}
-
-#[test]
-fn half_of_the_samples_is_half_of_them() {
-    for (values, halves) in [(1, 1), (2, 1), (5, 3), (10, 5), (100, 50), (101, 51), (1_000, 500)] {
-        let sorted: Vec<u64> = (1..=values).collect();
-        assert_eq!(sorted[rank(sorted.len(), 50)], halves, "of {values}");
-        assert_eq!([rank(sorted.len(), 0), rank(sorted.len(), 100)], [0, sorted.len() - 1]);
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! not), and the least and largest total around it. With few rounds a column is a sample.
 
 use firstbyte_core::run::{Metric, Row, Shortfall, Standing};
+use firstbyte_core::stats::percentile;
 
 use crate::report::units::grouped;
 
@@ -25,10 +26,12 @@ pub(crate) const SPREADS: [Metric; 3] = [Metric::Total, Metric::Ttfb, Metric::Se
 /// Quantiles that a distribution is drawn through: every percent.
 pub(crate) const STEPS: usize = 100;
 
-/// Where the percentile stands among `n` sorted values: the least that at least so many percent reach
-/// (definition 1 of Hyndman and Fan), which is how a distribution is drawn.
-pub(crate) fn rank(n: usize, percent: usize) -> usize {
-    (n * percent).div_ceil(STEPS).saturating_sub(1)
+/// Sorted values, or where there are more than [`STEPS`] their percentiles.
+pub(crate) fn percentiles(sorted: &[u64]) -> Vec<u64> {
+    if sorted.len() <= STEPS {
+        return sorted.to_vec();
+    }
+    (0..=STEPS).filter_map(|percent| percentile(sorted, percent)).collect()
 }
 
 /// All cells of a run.
@@ -181,13 +184,11 @@ impl Series {
             let counting = rows.clone().filter(|r| r.counts());
             values.extend(counting.filter_map(|r| r.metric(metric)));
             values.sort_unstable();
-            *spread = match values.len() {
-                0..=STEPS => values.clone(),
-                n => (0..=STEPS).map(|percent| values[rank(n, percent)]).collect(),
-            };
-            if metric == Metric::Total && !values.is_empty() {
-                self.quartiles =
-                    Some([25, 50, 75].map(|percent| values[rank(values.len(), percent)]));
+            *spread = percentiles(&values);
+            if metric == Metric::Total
+                && let [Some(q1), Some(q2), Some(q3)] = [25, 50, 75].map(|p| percentile(&values, p))
+            {
+                self.quartiles = Some([q1, q2, q3]);
             }
         }
     }

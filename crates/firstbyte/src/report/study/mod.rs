@@ -15,7 +15,7 @@ use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
-pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series, rank};
+pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series, percentiles};
 pub(crate) use grouping::{Group, Grouping, pair_names};
 
 /// A comparison, whole.
