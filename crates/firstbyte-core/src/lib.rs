@@ -15,4 +15,5 @@ pub mod sequence;
 pub mod split;
 pub mod stats;
 pub mod timeline;
+pub mod truth;
 pub mod wire;

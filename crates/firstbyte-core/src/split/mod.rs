@@ -62,7 +62,7 @@ impl Parts {
         self.named().into_iter().map(|(_, d)| d).sum()
     }
 
-    fn part(&mut self, part: Part) -> &mut Duration {
+    pub(crate) fn part(&mut self, part: Part) -> &mut Duration {
         match part {
             Part::Resolver => &mut self.resolver,
             Part::Network => &mut self.network,

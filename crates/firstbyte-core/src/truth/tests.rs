@@ -1,0 +1,298 @@
+//! Connections written down packet by packet, with what each stretch of them was.
+
+use std::time::Duration;
+
+use super::*;
+use crate::timeline::{Chunk, Direction, Facts, Flight, Mark, Offset, Stamp, TcpFacts};
+
+const MS: i64 = 1_000_000;
+/// Of a clock that counts since the epoch.
+const ORIGIN: i64 = 1_700_000_000 * 1_000 * MS;
+const ONE_WAY: i64 = 10 * MS;
+const MSS: u32 = 1_448;
+
+/// Writes packets down at both ends.
+#[derive(Default)]
+struct Made {
+    captured: Captured,
+    received: Vec<(i64, u64)>,
+    sent: Vec<(i64, u64)>,
+    next: [u32; 2],
+    acknowledged: [u32; 2],
+    id: u64,
+}
+
+impl Made {
+    fn packet(&mut self, from: End, departs: i64, arrives: Option<i64>, segment: Segment) {
+        self.id += 1;
+        let bytes = 52 + segment.payload;
+        let tcp = Some(segment);
+        let mut packet = Packet { at: ORIGIN + departs, from, id: self.id, bytes, tcp };
+        let (here, there) = match from {
+            End::Client => (&mut self.captured.client, &mut self.captured.server),
+            End::Server => (&mut self.captured.server, &mut self.captured.client),
+        };
+        here.push(packet);
+        if let Some(arrives) = arrives {
+            packet.at = ORIGIN + arrives;
+            there.push(packet);
+        }
+        self.captured.client.sort_by_key(|packet| packet.at);
+        self.captured.server.sort_by_key(|packet| packet.at);
+    }
+
+    /// Payload from `seq` on; the acknowledgement is of what had been noted.
+    fn at(&mut self, from: End, seq: u32, payload: u32, departs: i64, arrives: Option<i64>) {
+        let ack = Some(1 + self.acknowledged[from.other() as usize]);
+        self.packet(from, departs, arrives, Segment { seq: 1 + seq, ack, syn: false, payload });
+    }
+
+    /// New payload that arrives a way later; gives back when.
+    fn data(&mut self, from: End, payload: u32, departs: i64) -> i64 {
+        self.data_in(from, payload, departs, ONE_WAY)
+    }
+
+    fn data_in(&mut self, from: End, payload: u32, departs: i64, way: i64) -> i64 {
+        let seq = self.next[from as usize];
+        self.next[from as usize] += payload;
+        self.at(from, seq, payload, departs, Some(departs + way));
+        self.note(from, payload, departs, departs + way);
+        departs + way
+    }
+
+    /// What the client's record has of it.
+    fn note(&mut self, from: End, payload: u32, departed: i64, arrived: i64) {
+        match from {
+            End::Client => self.sent.push((departed, payload.into())),
+            End::Server => self.received.push((arrived, payload.into())),
+        }
+    }
+
+    /// The client acknowledges all that was sent to it so far.
+    fn ack(&mut self, departs: i64) -> i64 {
+        self.acknowledged[End::Server as usize] = self.next[End::Server as usize];
+        self.at(End::Client, self.next[End::Client as usize], 0, departs, Some(departs + ONE_WAY));
+        departs + ONE_WAY
+    }
+
+    fn opened(&mut self) -> i64 {
+        let syn = |seq, ack| Segment { seq, ack, syn: true, payload: 0 };
+        self.packet(End::Client, MS, Some(MS + ONE_WAY), syn(0, None));
+        self.packet(End::Server, MS + ONE_WAY, Some(MS + 2 * ONE_WAY), syn(0, Some(1)));
+        MS + 2 * ONE_WAY
+    }
+
+    /// A request at `asked`; the response began at `begun`.
+    fn truth(&self, asked: i64, begun: i64, known: Known) -> Truth {
+        let ended = self.received.iter().map(|(at, _)| *at).max().unwrap();
+        let mut connection = Connection {
+            started_unix_ns: Some(ORIGIN.unsigned_abs()),
+            facts: Facts { tcp: Some(TcpFacts::default()), ..Facts::default() },
+            ..Connection::default()
+        };
+        let stamp = |at: i64| Stamp::kernel(Offset::from_nanos(at));
+        let marks = [(Mark::RequestEnd, asked), (Mark::ResponseStart, begun)];
+        for (mark, at) in marks.into_iter().chain([(Mark::ResponseEnd, ended)]) {
+            connection.marks.set(mark, stamp(at));
+        }
+        for (direction, list) in
+            [(Direction::Sent, &self.sent), (Direction::Received, &self.received)]
+        {
+            let chunk = |(at, bytes): &(i64, u64)| Chunk {
+                stamp: stamp(*at),
+                bytes: *bytes,
+                acknowledged: None,
+            };
+            let chunks = list.iter().map(chunk).collect();
+            connection.flights.push(Flight { direction, chunks, messages: Vec::new() });
+        }
+        let truth = truth(&connection, &self.captured, &known).unwrap();
+        assert_eq!(truth.parts.sum(), Duration::from_nanos(ended.unsigned_abs()));
+        assert_eq!(truth.path.first().unwrap().from, 0);
+        for pair in truth.path.windows(2) {
+            assert_eq!(pair[0].to, pair[1].from);
+        }
+        truth
+    }
+}
+
+fn known() -> Known {
+    let way = Way { base: Duration::from_nanos(ONE_WAY.unsigned_abs()), ns_per_byte: 0.0 };
+    Known { up: way, down: way, ..Known::default() }
+}
+
+fn ms(n: i64) -> Duration {
+    Duration::from_nanos((n * MS).unsigned_abs())
+}
+
+#[test]
+fn a_server_that_thinks_and_pauses() {
+    let mut made = Made::default();
+    let asked = made.opened() + 2 * MS;
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, 200, there + 7 * MS);
+    made.ack(begun);
+    made.data(End::Server, 900, there + 30 * MS);
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!((parts.server, parts.pause), (ms(7), ms(23)));
+    assert_eq!((parts.network, parts.client), (ms(40), ms(3)));
+}
+
+#[test]
+fn a_full_window_is_a_round_trip_of_network() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked) + MS;
+    let begun = made.data(End::Server, MSS, there);
+    made.data(End::Server, MSS, there + 10_000);
+    let released = made.ack(begun + 20_000);
+    made.data(End::Server, 500, released + 30_000);
+    let truth = made.truth(asked, begun, known());
+    // The server's kernel takes 30 µs to let it go.
+    assert_eq!(truth.parts.network, ms(60) + Duration::from_micros(30));
+    assert_eq!(truth.parts.server, ms(1));
+    assert!(truth.parts.pause.is_zero());
+    assert!(truth.path.iter().any(|step| step.rule == Rule::Released));
+    assert_eq!(truth.open, Duration::ZERO, "nothing was configured that it could have been");
+}
+
+/// A small write waits for the acknowledgement of the one before, which the client delays.
+#[test]
+fn nagle_and_a_delayed_acknowledgement() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let tickets = made.data(End::Server, 200, there + MS);
+    let released = made.ack(tickets + 40 * MS);
+    let begun = made.data(End::Server, 700, released);
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!((parts.network, parts.pause, parts.server), (ms(60), ms(40), ms(1)));
+}
+
+/// What comes behind a hole waits for it: the loss is what it took.
+#[test]
+fn a_lost_segment_of_the_response() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, MSS, there);
+    made.at(End::Server, MSS, MSS, there, None);
+    made.at(End::Server, 2 * MSS, 100, there + 5_000, Some(there + ONE_WAY + 5_000));
+    made.ack(begun + 10_000);
+    let again = there + 25 * MS;
+    made.at(End::Server, MSS, MSS, again, Some(again + ONE_WAY));
+    made.note(End::Server, MSS + 100, again, again + ONE_WAY);
+    let truth = made.truth(asked, begun, known());
+    assert_eq!((truth.parts.variation, truth.parts.pause), (ms(25), Duration::ZERO));
+    assert_eq!(truth.lost, 1);
+}
+
+#[test]
+fn a_slow_link_is_transfer_from_the_first_segment_on() {
+    let mut made = Made::default();
+    // 1,500 bytes take 1.5 ms.
+    let known = Known { down: Way { ns_per_byte: 1e3, ..known().down }, ..known() };
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked) + 3 * MS;
+    let mut arrives = there + ONE_WAY;
+    let mut begun = None;
+    for _ in 0..5 {
+        arrives += i64::from(MSS + 52) * 1_000;
+        made.data_in(End::Server, MSS, there, arrives - there);
+        begun.get_or_insert(arrives);
+    }
+    let parts = made.truth(asked, begun.unwrap(), known).parts;
+    // The SYN/ACK's 52 bytes too are sent at the rate, within the base here.
+    let rate = Duration::from_micros(1_500) * 5;
+    assert!(parts.transfer.abs_diff(rate) < Duration::from_micros(60), "{parts:?}");
+    assert_eq!(parts.server, ms(3));
+}
+
+#[test]
+fn jitter_is_variation() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data_in(End::Client, 300, asked, ONE_WAY + 4 * MS);
+    let begun = made.data_in(End::Server, 500, there + MS, ONE_WAY + 2 * MS);
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!((parts.variation, parts.server, parts.network), (ms(6), ms(1), ms(40)));
+}
+
+/// Settings that the client acknowledges while the server thinks are not what it waits for.
+#[test]
+fn what_leaves_after_the_request_begins_no_server_time() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let settings = made.data(End::Server, 40, there);
+    made.acknowledged[End::Server as usize] = 40;
+    made.data(End::Client, 9, settings + 100_000);
+    let begun = made.data(End::Server, 500, there + 50 * MS);
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!((parts.server, parts.network), (ms(50), ms(40)));
+}
+
+#[test]
+fn an_exchange_on_an_open_connection() {
+    let mut made = Made::default();
+    let early = made.opened() - 60 * MS;
+    made.data(End::Client, 111, early - 20 * MS);
+    made.data(End::Server, 222, early - 10 * MS);
+    (made.sent, made.received) = Default::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, 400, there + 5 * MS);
+    let mut captured = std::mem::take(&mut made.captured);
+    captured.client.retain(|packet| packet.tcp.is_none_or(|tcp| !tcp.syn));
+    captured.server.retain(|packet| packet.tcp.is_none_or(|tcp| !tcp.syn));
+    // The packets of the first exchange count from the SYN, which is long ago.
+    let mut all = Made { captured, ..made };
+    let syn = Segment { seq: 0, ack: None, syn: true, payload: 0 };
+    for from in [End::Client, End::Server] {
+        all.packet(from, -500 * MS, Some(-490 * MS), syn);
+    }
+    let mut connection = Connection {
+        started_unix_ns: Some(ORIGIN.unsigned_abs()),
+        facts: Facts { reused: true, ..Facts::default() },
+        ..Connection::default()
+    };
+    let stamp = |at: i64| Stamp::kernel(Offset::from_nanos(at));
+    for (mark, at) in
+        [(Mark::RequestEnd, asked), (Mark::ResponseStart, begun), (Mark::ResponseEnd, begun)]
+    {
+        connection.marks.set(mark, stamp(at));
+    }
+    for (direction, at, bytes) in [(Direction::Sent, asked, 300), (Direction::Received, begun, 400)]
+    {
+        let chunk = Chunk { stamp: stamp(at), bytes, acknowledged: None };
+        connection.flights.push(Flight { direction, chunks: vec![chunk], messages: Vec::new() });
+    }
+    let parts = truth(&connection, &all.captured, &known()).unwrap().parts;
+    assert_eq!((parts.server, parts.network), (ms(5), ms(20)));
+    assert_eq!(parts.sum(), Duration::from_nanos(begun.unsigned_abs()));
+}
+
+#[test]
+fn the_base_is_the_smallest_of_each_way_without_the_rate() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    made.data_in(End::Client, 300, asked, ONE_WAY - MS);
+    let [up, down] = base(&[made.captured], 0.0, 1e3).unwrap();
+    assert_eq!(up.base, ms(9));
+    assert_eq!(down.base, ms(10) - Duration::from_micros(52));
+}
+
+#[test]
+fn what_is_not_in_the_captures_has_no_truth() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, 400, there);
+    made.captured.client.retain(|packet| packet.from == End::Client);
+    let mut connection = Connection { started_unix_ns: Some(1), ..Connection::default() };
+    assert_eq!(truth(&connection, &made.captured, &known()), Err(Untold::NotMeasured));
+    connection.marks.set(Mark::RequestEnd, Stamp::kernel(Offset::from_nanos(asked)));
+    connection.marks.set(Mark::ResponseStart, Stamp::kernel(Offset::from_nanos(begun)));
+    connection.marks.set(Mark::ResponseEnd, Stamp::kernel(Offset::from_nanos(begun)));
+    assert_eq!(truth(&connection, &made.captured, &known()), Err(Untold::NotCaptured));
+}

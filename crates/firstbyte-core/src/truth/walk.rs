@@ -1,0 +1,297 @@
+//! The critical path, walked backwards from the arrival of the response's last byte.
+//!
+//! Each event has one predecessor: the one that made it as late as it was. What lies between the two is
+//! a step, and the steps add up to the whole by construction.
+
+use super::places::Places;
+use super::stream::{Sent, Stream};
+use super::{End, Known, Rule, Step, Truth, Untold, Way};
+use crate::split::{Part, Parts};
+use std::time::Duration;
+
+/// A departure so soon after an acknowledgement's arrival was released by it: the kernel sends in the
+/// same context. An application that is woken takes about as long, but none is woken by an
+/// acknowledgement.
+const RELEASES: i64 = 150_000;
+/// Departures of one write, or of writes one behind the other, are closer than this.
+const BURST: i64 = 300_000;
+/// An acknowledgement later than this after what it acknowledges waited for a timer
+/// (Linux: TCP_DELACK_MIN, 40 ms; a tick early).
+const DELAYED: i64 = 5_000_000;
+/// Packets one behind the other at a link without a rate.
+const TOUCHING: i64 = 60_000;
+/// More steps than any connection of the oracle has.
+const STEPS: usize = 100_000;
+
+pub(super) struct Walk {
+    client: Stream,
+    server: Stream,
+    places: Places,
+    known: Known,
+    /// Backwards; times since the Unix epoch.
+    steps: Vec<Step>,
+    cursor: i64,
+    open: i64,
+}
+
+/// An event: a packet at one of its ends.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Departed(End, usize),
+    Arrived(End, usize),
+    Origin,
+}
+
+impl Walk {
+    pub(super) fn new([client, server]: [Stream; 2], places: Places, known: Known) -> Self {
+        Self { client, server, places, known, steps: Vec::new(), cursor: 0, open: 0 }
+    }
+
+    pub(super) fn run(mut self) -> Result<Truth, Untold> {
+        let last = self.last().ok_or(Untold::NotCaptured)?;
+        self.cursor = self.server.sent[last].arrived.ok_or(Untold::NotCaptured)?;
+        let mut event = Event::Arrived(End::Server, last);
+        for _ in 0..STEPS {
+            event = match event {
+                Event::Arrived(from, index) => self.arrived(from, index),
+                Event::Departed(End::Server, index) => self.server_departed(index),
+                Event::Departed(End::Client, index) => self.client_departed(index),
+                Event::Origin => return Ok(self.finish()),
+            }
+            .ok_or(Untold::NotCaptured)?;
+            if self.cursor <= self.places.origin {
+                event = Event::Origin;
+            }
+        }
+        Err(Untold::NoPath)
+    }
+
+    /// The packet that completed the response.
+    fn last(&self) -> Option<usize> {
+        if self.places.stream {
+            return self.server.completes(self.places.response_end);
+        }
+        self.server.last_arrival(self.places.response_end_at + BURST, |_| true)
+    }
+
+    fn stream(&self, from: End) -> &Stream {
+        match from {
+            End::Client => &self.client,
+            End::Server => &self.server,
+        }
+    }
+
+    fn way(&self, from: End) -> Way {
+        match from {
+            End::Client => self.known.up,
+            End::Server => self.known.down,
+        }
+    }
+
+    /// Goes back to `to`; none where that is later.
+    fn back(&mut self, to: i64, part: Part, rule: Rule) {
+        let to = to.max(self.places.origin);
+        if to < self.cursor {
+            self.steps.push(Step { part, from: to, to: self.cursor, rule });
+            self.cursor = to;
+        }
+    }
+
+    /// A packet is where it was sent to.
+    fn arrived(&mut self, from: End, index: usize) -> Option<Event> {
+        let sent = self.stream(from).sent[index];
+        let (arrived, way) = (sent.arrived?, self.way(from));
+        let base = i64::try_from(way.base.as_nanos()).ok()?;
+        let own = way.busy(sent.bytes);
+        // Alone it would have come at `alone`. The link was busy with the one before it?
+        let alone = sent.departed + base + own;
+        if let Some(before) = self.stream(from).arrival_before(index) {
+            let earlier = self.stream(from).sent[before].arrived?;
+            let touching = arrived - earlier <= own + own / 20 + TOUCHING;
+            if touching && sent.departed + base < earlier - TOUCHING / 2 && alone < arrived {
+                // The other one's own reasons are its own.
+                self.back(earlier, Part::Transfer, Rule::BehindAnother);
+                return Some(Event::Arrived(from, before));
+            }
+        }
+        let late = (arrived - alone).max(0);
+        self.back(arrived - late, Part::Variation, Rule::Jitter);
+        self.back(self.cursor - own, Part::Transfer, Rule::OwnRate);
+        self.back(sent.departed, Part::Network, Rule::OnItsWay);
+        Some(Event::Departed(from, index))
+    }
+
+    /// Why the server's packet left no sooner.
+    fn server_departed(&mut self, index: usize) -> Option<Event> {
+        let first = self.server.first_copy(index);
+        if first != index {
+            self.back(self.server.sent[first].departed, Part::Variation, Rule::Lost);
+            return Some(Event::Departed(End::Server, first));
+        }
+        let sent = self.server.sent[index];
+        if sent.syn {
+            let asked = self.client.last_arrival(sent.departed, |sent| sent.syn)?;
+            self.back(self.client.sent[asked].arrived?, Part::Server, Rule::Answered);
+            return Some(Event::Arrived(End::Client, asked));
+        }
+        let before = self.before(index);
+        let asked = self.client.last_arrival(sent.departed, |other| self.is_needed(other));
+        let at = |index: usize| self.client.sent[index].arrived;
+        let answered = asked.filter(|asked| match before {
+            Some(before) => at(*asked) >= Some(self.server.sent[before].departed),
+            None => true,
+        });
+        if let Some(answered) = answered {
+            self.back(at(answered)?, Part::Server, Rule::Answered);
+            return Some(self.availability(answered));
+        }
+        if let Some(ack) = self.released(index) {
+            let written = before.map_or(0, |before| self.server.sent[before].departed);
+            self.open += sent.departed - written.max(self.places.origin);
+            self.back(self.client.sent[ack].arrived?, Part::Network, Rule::Released);
+            return Some(Event::Arrived(End::Client, ack));
+        }
+        let before = before?;
+        let earlier = self.server.sent[before].departed;
+        let (part, rule) = if sent.departed - earlier <= BURST {
+            (Part::Transfer, Rule::Burst)
+        } else if self.before_response(index, asked) {
+            (Part::Server, Rule::WroteOn)
+        } else {
+            (Part::Pause, Rule::WroteOn)
+        };
+        self.back(earlier, part, rule);
+        Some(Event::Departed(End::Server, before))
+    }
+
+    /// The server's last packet with payload before this one.
+    fn before(&self, index: usize) -> Option<usize> {
+        self.server.sent[..index].iter().rposition(|sent| sent.has_payload())
+    }
+
+    /// Client bytes that the server's answer needs: not what leaves after the request (acknowledged
+    /// settings, window updates), and with early data the Finished only where the server waits for it.
+    fn is_needed(&self, sent: &Sent) -> bool {
+        if !self.places.stream {
+            return sent.departed <= self.places.request_end_at + TOUCHING;
+        }
+        sent.has_payload()
+            && (self.known.answers_after_finished || sent.start < self.places.request_end)
+    }
+
+    /// The arrival that made `index`'s bytes available: one before it may have been missing.
+    fn availability(&self, index: usize) -> Event {
+        let completed = match self.places.stream {
+            true => self.client.completes(self.client.sent[index].end),
+            false => None,
+        };
+        Event::Arrived(End::Client, completed.unwrap_or(index))
+    }
+
+    /// The acknowledgement whose arrival let the server's packet go.
+    fn released(&self, index: usize) -> Option<usize> {
+        let departed = self.server.sent[index].departed;
+        let last = self.client.last_arrival(departed, |_| true)?;
+        let ack = self.client.sent[last];
+        let soon = departed - ack.arrived? <= RELEASES;
+        if !self.places.stream {
+            return soon.then_some(last);
+        }
+        let new = ack.acknowledges?;
+        let had = self.client.arrivals.iter().copied().take_while(|i| *i != last);
+        let had = had.filter_map(|i| self.client.sent[i].acknowledges).max().unwrap_or(0);
+        let sent = self.server.sent[..index].iter().map(|sent| sent.end).max().unwrap_or(0);
+        // Something was under way, and this acknowledged of it.
+        (soon && new > had && sent > had).then_some(last)
+    }
+
+    /// Whether the packet comes after the request and before the response.
+    fn before_response(&self, index: usize, asked: Option<usize>) -> bool {
+        let sent = self.server.sent[index];
+        if !self.places.stream {
+            let before = |arrived: i64| arrived <= self.places.response_start_at + TOUCHING;
+            let asked = asked.and_then(|asked| self.client.sent[asked].arrived);
+            let whole = asked.is_some_and(|asked| asked <= sent.departed);
+            return whole && sent.arrived.is_some_and(before);
+        }
+        let request = self.client.completes(self.places.request_end);
+        let request = request.and_then(|request| self.client.sent[request].arrived);
+        request.is_some_and(|arrived| arrived <= sent.departed)
+            && sent.start <= self.places.response_start
+    }
+
+    /// Why the client's packet left no sooner.
+    fn client_departed(&mut self, index: usize) -> Option<Event> {
+        let first = self.client.first_copy(index);
+        if first != index {
+            self.back(self.client.sent[first].departed, Part::Variation, Rule::Lost);
+            return Some(Event::Departed(End::Client, first));
+        }
+        let sent = self.client.sent[index];
+        if sent.syn || index == 0 {
+            return Some(self.begin());
+        }
+        let is_ack = self.places.stream && !sent.has_payload();
+        let last = self.server.last_arrival(sent.departed, |_| true);
+        let Some(last) = last else { return Some(self.begin()) };
+        let at = self.server.sent[last].arrived?;
+        if is_ack && sent.departed - at > DELAYED {
+            // The timer began with the first that was not acknowledged yet.
+            let acked = self.client.sent[..index].iter().filter_map(|sent| sent.acknowledges).max();
+            let acked = acked.unwrap_or(0);
+            let waiting = self.server.arrivals.iter().copied().find(|i| {
+                let other = &self.server.sent[*i];
+                other.has_payload() && other.end > acked
+            });
+            let waiting = waiting.unwrap_or(last);
+            self.back(self.server.sent[waiting].arrived?, Part::Pause, Rule::DelayedAck);
+            return Some(Event::Arrived(End::Server, waiting));
+        }
+        self.back(at, Part::Client, Rule::ClientWorked);
+        // What the client has worked with is whole: the packet that completed it counts.
+        let whole = match is_ack {
+            true => None,
+            false => {
+                let place =
+                    self.server.available.partition_point(|(_, at, _)| *at <= sent.departed);
+                place.checked_sub(1).map(|place| self.server.available[place].2)
+            }
+        };
+        match whole.filter(|_| self.places.stream) {
+            Some(whole) if self.server.sent[last].has_payload() => {
+                self.back(self.server.sent[whole].arrived?, Part::Client, Rule::ClientWorked);
+                Some(Event::Arrived(End::Server, whole))
+            }
+            _ => Some(Event::Arrived(End::Server, last)),
+        }
+    }
+
+    /// Before the first packet: the name service, and the client.
+    fn begin(&mut self) -> Event {
+        let resolved = i64::try_from(self.places.resolved.as_nanos()).unwrap_or(0);
+        let end = (self.places.origin + resolved).min(self.cursor);
+        self.back(end, Part::Client, Rule::ClientWorked);
+        self.back(self.places.origin, Part::Resolver, Rule::Resolved);
+        Event::Origin
+    }
+
+    fn finish(mut self) -> Truth {
+        let origin = self.places.origin;
+        // An exchange on a connection that was open begins with the client's own time.
+        self.back(origin, Part::Client, Rule::ClientWorked);
+        self.steps.reverse();
+        let mut parts = Parts::default();
+        for step in &mut self.steps {
+            step.from -= origin;
+            step.to -= origin;
+            *parts.part(step.part) += Duration::from_nanos((step.to - step.from).unsigned_abs());
+        }
+        let lost = |stream: &Stream| stream.sent.iter().filter(|s| s.arrived.is_none()).count();
+        Truth {
+            parts,
+            path: self.steps,
+            open: Duration::from_nanos(self.open.unsigned_abs()).min(self.known.application),
+            lost: lost(&self.client) + lost(&self.server),
+        }
+    }
+}
