@@ -1,0 +1,136 @@
+//! Measures cases in one lab: each case has a server host with a path of its own, and the captures of
+//! both ends say what was true.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use firstbyte::runs::Run;
+use firstbyte_core::timeline::Connection;
+use firstbyte_core::truth::{Captured, Known, Packet, base};
+
+use crate::case::Case;
+use crate::packets::{self, Flows};
+use crate::score::{Outcome, Verdict};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
+
+/// Measures `cases`, `lanes` of them at a time, and scores each of their samples.
+///
+/// # Errors
+/// What kept the lab from running, or a file from being read.
+pub(crate) fn measure(cases: &[Case], samples: u32, lanes: usize) -> Result<Vec<Outcome>, String> {
+    let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let directory = directory.path();
+    let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
+    std::fs::write(&file, scenario(cases)).map_err(|e| e.to_string())?;
+    std::fs::write(&script, commands(cases, samples, lanes, directory))
+        .map_err(|e| e.to_string())?;
+    let mut lab = Command::new(PROGRAM);
+    lab.args(["lab", "run"]).arg(&file).arg("--capture").arg(directory).args(["--", "sh"]);
+    let output = lab.arg(&script).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(format!("in the lab: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let client = packets::read(&directory.join("client.pcapng"))?;
+    let mut outcomes = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let server = packets::read(&directory.join(format!("server-s{index}.pcapng")))?;
+        let run = directory.join(format!("s{index}.run"));
+        match connections(&run) {
+            Ok(connections) => outcomes.extend(score(case, index, &connections, &client, &server)),
+            Err(reason) => outcomes.push(Outcome::untold(case, 0, &reason)),
+        }
+    }
+    Ok(outcomes)
+}
+
+fn scenario(cases: &[Case]) -> String {
+    let seed = cases.first().map_or(1, |case| case.seed & 0x7fff_ffff);
+    let mut text = format!(
+        "description = \"drawn cases\"\nseed = {seed}\n\
+         [[host]]\nname = \"client\"\nrole = \"client\"\nipv4 = \"192.0.2.10\"\n"
+    );
+    for (index, case) in cases.iter().enumerate() {
+        text += &case.host(index);
+    }
+    text
+}
+
+/// A shell script: `lanes` lists of commands side by side. A visit that fails is data.
+fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> String {
+    let mut lists = vec![String::new(); lanes.max(1)];
+    let count = lists.len();
+    for (index, case) in cases.iter().enumerate() {
+        let run = directory.join(format!("s{index}.run"));
+        let mut words = vec![PROGRAM.to_owned()];
+        words.extend(case.command(index, samples));
+        words.extend(["--run".into(), run.display().to_string()]);
+        let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let said = directory.join(format!("s{index}.said"));
+        lists[index % count] += &format!("{} > '{}' 2>&1; ", words.join(" "), said.display());
+    }
+    let lists: Vec<String> =
+        lists.iter().filter(|l| !l.is_empty()).map(|l| format!("({l}) &\n")).collect();
+    lists.concat() + "wait\n"
+}
+
+/// The run's connections that count, with their sample's number.
+fn connections(run: &Path) -> Result<Vec<(u32, Connection)>, String> {
+    let read = Run::read(run).map_err(|error| said(run).unwrap_or_else(|| error.to_string()))?;
+    let mut connections = Vec::new();
+    for (index, taken) in read.each_taken().enumerate() {
+        let taken = taken.map_err(|error| error.to_string())?;
+        if !taken.sample.warmup {
+            connections.push((index as u32, taken.sample.connection));
+        }
+    }
+    Ok(connections)
+}
+
+/// The last line of what the command said.
+fn said(run: &Path) -> Option<String> {
+    let said: PathBuf = run.with_extension("said");
+    let text = std::fs::read_to_string(said).ok()?;
+    text.lines().rfind(|line| line.contains("error")).map(str::to_owned)
+}
+
+fn score(
+    case: &Case,
+    index: usize,
+    connections: &[(u32, Connection)],
+    client: &Flows,
+    server: &Flows,
+) -> Vec<Outcome> {
+    let address = [198, 51, 100, (index + 1) as u8];
+    let captured = |connection: &Connection| {
+        let port = connection.facts.local?.port();
+        let key = (address, port, connection.facts.quic.is_none());
+        let of = |flows: &HashMap<_, Vec<Packet>>| flows.get(&key).cloned();
+        Some(Captured { client: of(client)?, server: of(server)? })
+    };
+    let all: Vec<Captured> = connections.iter().filter_map(|(_, c)| captured(c)).collect();
+    let ways = base(&all, case.up.ns_per_byte(), case.down.ns_per_byte());
+    connections
+        .iter()
+        .map(|(number, connection)| {
+            let (Some([up, down]), Some(captured)) = (ways, captured(connection)) else {
+                return Outcome::untold(case, *number, "not in the captures");
+            };
+            let known =
+                Known { up, down, answers_after_finished: false, application: case.application() };
+            match firstbyte_core::truth::truth(connection, &captured, &known) {
+                Ok(truth) if connection.facts.quic.is_some() && truth.lost > 0 => {
+                    // What was lost cannot be told from what was sent anew.
+                    Outcome::untold(case, *number, "lost packets over QUIC")
+                }
+                Ok(truth) => Outcome::of(case, *number, &truth, &Verdict::of(connection)),
+                Err(reason) => {
+                    let failure = connection.failure.as_ref().map(ToString::to_string);
+                    let reason = failure.unwrap_or_else(|| format!("{reason:?}"));
+                    Outcome::untold(case, *number, &reason)
+                }
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,263 @@
+//! One drawn case: a path, a server, a way to connect, an exchange. The same number draws the same case.
+
+use std::fmt::Write as _;
+
+/// A direction of the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Way {
+    pub(crate) delay_us: u64,
+    pub(crate) jitter_us: u64,
+    /// Of a thousand packets.
+    pub(crate) loss_permille: u32,
+    pub(crate) kbit: Option<u32>,
+}
+
+impl Way {
+    /// Nanoseconds per byte of an IP packet.
+    pub(crate) fn ns_per_byte(&self) -> f64 {
+        self.kbit.map_or(0.0, |kbit| 8e6 / f64::from(kbit))
+    }
+
+    fn toml(&self, case: &Case, window: Option<u32>) -> String {
+        let mut text = format!("{{ delay = \"{}us\"", self.delay_us);
+        if self.jitter_us > 0 {
+            let _ = write!(text, ", jitter = \"{}us\"", self.jitter_us);
+        }
+        if self.loss_permille > 0 {
+            let _ = write!(text, ", loss = \"{}%\"", f64::from(self.loss_permille) / 10.0);
+        }
+        if let Some(kbit) = self.kbit {
+            let _ = write!(text, ", rate = \"{kbit}kbit\"");
+        }
+        if let Some(window) = window {
+            let _ = write!(text, ", initial_window = {window}");
+        }
+        if case.mtu != 1500 {
+            let _ = write!(text, ", mtu = {}", case.mtu);
+        }
+        text + " }"
+    }
+}
+
+/// A server of the zoo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Server {
+    Builtin,
+    Nginx,
+    Caddy,
+}
+
+impl Server {
+    pub(crate) const ALL: [Self; 3] = [Self::Builtin, Self::Nginx, Self::Caddy];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Nginx => "nginx",
+            Self::Caddy => "caddy",
+        }
+    }
+}
+
+/// A case.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Case {
+    pub(crate) seed: u64,
+    pub(crate) server: Server,
+    pub(crate) up: Way,
+    pub(crate) down: Way,
+    pub(crate) window: u32,
+    pub(crate) mtu: u32,
+    pub(crate) tls: &'static str,
+    pub(crate) http: &'static str,
+    pub(crate) session: &'static str,
+    pub(crate) reused: bool,
+    pub(crate) chain: u32,
+    pub(crate) body: u64,
+    pub(crate) think_us: u64,
+    pub(crate) handshake_us: u64,
+    pub(crate) nagle: bool,
+}
+
+/// Draws from a seed.
+struct Draw(fastrand::Rng);
+
+impl Draw {
+    fn chance(&mut self, percent: u32) -> bool {
+        self.0.u32(0..100) < percent
+    }
+
+    /// From `low` to `high`, every factor as often as every other.
+    fn log(&mut self, low: f64, high: f64) -> f64 {
+        (low.ln() + self.0.f64() * (high.ln() - low.ln())).exp()
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.0.usize(0..of.len())]
+    }
+}
+
+impl Case {
+    pub(crate) fn drawn(seed: u64, server: Server) -> Self {
+        let mut draw = Draw(fastrand::Rng::with_seed(seed));
+        let builtin = server == Server::Builtin;
+        let [up, down] = path(&mut draw);
+        let window = if draw.chance(40) { draw.0.u32(1..=20) } else { 10 };
+        let mtu = if draw.chance(20) { draw.one(&[1280, 1320, 1400, 1460]) } else { 1500 };
+        let http = match server {
+            Server::Nginx => draw.one(&["1.1", "2"]),
+            _ => draw.one(&["1.1", "1.1", "2", "2", "3"]),
+        };
+        let tls = if http == "3" { "1.3" } else { draw.one(&["1.2", "1.3", "1.3"]) };
+        let early = tls == "1.3" && (builtin || (server == Server::Nginx) || http == "3");
+        let session = match early {
+            true => draw.one(&["full", "full", "resumed", "0rtt"]),
+            false => draw.one(&["full", "full", "resumed"]),
+        };
+        let reused = session == "full" && draw.chance(10);
+        let chain = if draw.chance(60) { draw.log(2_000.0, 30_000.0) as u32 } else { 0 };
+        let body = match server {
+            Server::Builtin => draw.log(1.0, 200_000.0) as u64,
+            _ => draw.one(&[0, 1_000, 10_000, 100_000]),
+        };
+        let time = |draw: &mut Draw, chance, low, high| match builtin && draw.chance(chance) {
+            true => draw.log(low, high) as u64,
+            false => 0,
+        };
+        let think_us = time(&mut draw, 60, 500.0, 400_000.0);
+        let handshake_us = time(&mut draw, 25, 500.0, 200_000.0);
+        let nagle = builtin && http != "3" && draw.chance(20);
+        Self {
+            seed,
+            server,
+            up,
+            down,
+            window,
+            mtu,
+            tls,
+            http,
+            session,
+            reused,
+            chain,
+            body,
+            think_us,
+            handshake_us,
+            nagle,
+        }
+    }
+
+    pub(crate) fn rtt_us(&self) -> u64 {
+        self.up.delay_us + self.down.delay_us
+    }
+
+    /// A link without jitter, loss and rate.
+    pub(crate) fn is_quiet(&self) -> bool {
+        [self.up, self.down]
+            .iter()
+            .all(|way| way.jitter_us == 0 && way.loss_permille == 0 && way.kbit.is_none())
+    }
+
+    /// The host's table in a scenario.
+    pub(crate) fn host(&self, index: usize) -> String {
+        let mut server = format!(
+            "kind = \"{}\", early_data = \"{}\", tls = [\"{}\"]",
+            self.server.name(),
+            if self.session == "0rtt" { "on" } else { "off" },
+            self.tls
+        );
+        if self.http == "3" && self.server != Server::Caddy {
+            server += ", http3 = true";
+        }
+        if self.chain > 0 {
+            let _ = write!(server, ", chain_bytes = {}", self.chain);
+        }
+        for (key, us) in [("think_time", self.think_us), ("handshake_delay", self.handshake_us)] {
+            if us > 0 {
+                let _ = write!(server, ", {key} = \"{us}us\"");
+            }
+        }
+        if self.nagle {
+            server += ", nagle = true";
+        }
+        format!(
+            "[[host]]\nname = \"s{index}\"\nrole = \"server\"\nipv4 = \"198.51.100.{}\"\n\
+             names = [\"s{index}.oracle.test\"]\nserver = {{ {server} }}\nup = {}\ndown = {}\n",
+            index + 1,
+            self.down.toml(self, Some(self.window)),
+            self.up.toml(self, None)
+        )
+    }
+
+    /// The words that have `firstbyte compare` measure it.
+    pub(crate) fn command(&self, index: usize, samples: u32) -> Vec<String> {
+        let url = format!("https://s{index}.oracle.test/bytes/{}", self.body);
+        let connection = if self.reused { "reused" } else { "new" };
+        let tls = if self.http == "3" { String::new() } else { format!("tls={} ", self.tls) };
+        let way =
+            format!("x: {tls}http={} session={} connection={connection}", self.http, self.session);
+        let words = format!("compare {url} -s -4 -n {samples} --warmup 1 --interval 0");
+        let mut words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        words.extend(["--resolve".into(), format!("*:*:198.51.100.{}", index + 1)]);
+        words.extend(["--way".into(), way]);
+        words
+    }
+
+    /// Every axis with the value that was drawn, for counting.
+    pub(crate) fn axes(&self) -> Vec<(&'static str, String)> {
+        let some = |name: &str, on: bool| if on { name.to_owned() } else { "none".to_owned() };
+        let [up, down] = [self.up, self.down];
+        let steps = |value: u64, of: &[(u64, &str)]| {
+            let step = of.iter().find(|(below, _)| value < *below);
+            step.map_or_else(|| "more".to_owned(), |(_, name)| (*name).to_owned())
+        };
+        let time = [(1, "none"), (2_000, "< 2 ms"), (20_000, "2–20 ms"), (100_000, "20–100 ms")];
+        let size = [(1_000, "< 1 kB"), (10_000, "1–10 kB"), (50_000, "10–50 kB")];
+        let rtt = [(2_000, "0.5–2 ms"), (20_000, "2–20 ms"), (80_000, "20–80 ms")];
+        vec![
+            ("server", self.server.name().to_owned()),
+            ("RTT", steps(self.rtt_us(), &rtt)),
+            ("jitter", some("yes", up.jitter_us + down.jitter_us > 0)),
+            ("loss up", some("yes", up.loss_permille > 0)),
+            ("loss down", some("yes", down.loss_permille > 0)),
+            ("rate up", some("yes", up.kbit.is_some())),
+            ("rate down", some("yes", down.kbit.is_some())),
+            ("initial window", self.window.to_string()),
+            ("MTU", self.mtu.to_string()),
+            ("TLS", self.tls.to_owned()),
+            ("HTTP", self.http.to_owned()),
+            ("session", self.session.to_owned()),
+            ("connection", if self.reused { "reused" } else { "new" }.to_owned()),
+            (
+                "chain",
+                steps(self.chain.into(), &[(1, "0.9 kB"), (6_000, "2–6 kB"), (15_000, "6–15 kB")]),
+            ),
+            ("body", steps(self.body, &size)),
+            ("think time", steps(self.think_us, &time)),
+            ("handshake delay", steps(self.handshake_us, &time)),
+            ("Nagle", some("on", self.nagle)),
+        ]
+    }
+}
+
+fn path(draw: &mut Draw) -> [Way; 2] {
+    let rtt = draw.log(500.0, 250_000.0);
+    let share = if draw.chance(25) { 0.1 + draw.0.f64() * 0.8 } else { 0.5 };
+    let mut way = |share: f64| {
+        let delay_us = (rtt * share) as u64;
+        let jitter_us = match draw.chance(15) {
+            true => draw.log(100.0, 20_000.0) as u64,
+            false => 0,
+        };
+        let loss_permille = if draw.chance(10) { draw.0.u32(5..60) } else { 0 };
+        let kbit = draw.chance(15).then(|| draw.log(2_000.0, 100_000.0) as u32);
+        Way { delay_us, jitter_us, loss_permille, kbit }
+    };
+    [way(share), way(1.0 - share)]
+}
+
+impl Case {
+    /// What the application was told to take, in all.
+    pub(crate) fn application(&self) -> std::time::Duration {
+        std::time::Duration::from_micros(self.think_us + self.handshake_us)
+    }
+}

@@ -1,0 +1,127 @@
+//! Whose the time was: every part of measured connections held against captures at both ends.
+//!
+//! Draws cases (path, server, way to connect, exchange), measures each in the lab with
+//! `firstbyte compare`, and holds the parts that it says against the truth that
+//! `firstbyte_core::truth` reads from the packets at both ends. Definitions: `docs/measurement.md`,
+//! "Held against both ends".
+//!
+//!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
+//!         [--results FILE] [--server NAME] [--case SEED]
+//!
+//! Scored samples are appended to FILE; what is there already is not measured again.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal that has nobody to report to"
+)]
+
+mod batch;
+mod case;
+mod packets;
+mod score;
+mod table;
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use case::{Case, Server};
+use score::Outcome;
+
+/// Hosts of one lab.
+const BATCH: usize = 12;
+
+fn main() -> ExitCode {
+    if std::env::args().any(|a| a == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn argument(name: &str) -> Option<String> {
+    std::env::args().skip_while(|a| a != name).nth(1)
+}
+
+fn number(name: &str, default: u64) -> Result<u64, String> {
+    let text = argument(name);
+    text.map_or(Ok(default), |text| {
+        text.parse().map_err(|_| format!("{name} {text}: not a number"))
+    })
+}
+
+fn run() -> Result<bool, String> {
+    let now = firstbyte::clock::Realtime::now().unix_nanos();
+    let seed = number("--seed", now % 1_000_000_000)?;
+    let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
+    let samples = number("--samples", 3)? as u32;
+    let cases = drawn(seed, count)?;
+    println!("seed {seed}");
+    let results = argument("--results").map(PathBuf::from);
+    let mut outcomes = match &results {
+        Some(file) if file.exists() => stored(file)?,
+        _ => Vec::new(),
+    };
+    let done: HashSet<(u64, String)> =
+        outcomes.iter().map(|o| (o.seed, o.server.clone())).collect();
+    let left: Vec<Case> = cases
+        .into_iter()
+        .filter(|case| !done.contains(&(case.seed, case.server.name().to_owned())))
+        .collect();
+    for (index, batch) in left.chunks(BATCH).enumerate() {
+        eprint!("\r{} of {} cases", index * BATCH, left.len());
+        let scored = batch::measure(batch, samples, lanes)?;
+        if let Some(file) = &results {
+            store(file, &scored)?;
+        }
+        outcomes.extend(scored);
+    }
+    eprintln!();
+    Ok(table::print(&outcomes).met)
+}
+
+/// The cases of this run: each server as often as every other.
+fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
+    let named = argument("--server");
+    let servers: Vec<Server> = Server::ALL
+        .into_iter()
+        .filter(|server| named.as_deref().is_none_or(|name| name == server.name()))
+        .collect();
+    if servers.is_empty() {
+        let names = Server::ALL.map(Server::name).join(", ");
+        return Err(format!("--server {}: it is one of {names}", named.unwrap_or_default()));
+    }
+    if argument("--case").is_some() {
+        let seed = number("--case", 0)?;
+        return Ok(servers.into_iter().map(|server| Case::drawn(seed, server)).collect());
+    }
+    let mut seeds = fastrand::Rng::with_seed(seed);
+    let server = |index: usize| servers[index % servers.len()];
+    Ok((0..count).map(|index| Case::drawn(seeds.u64(..), server(index))).collect())
+}
+
+fn stored(file: &PathBuf) -> Result<Vec<Outcome>, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let line = |(index, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|e| format!("{}:{}: {e}", file.display(), index + 1))
+    };
+    text.lines().enumerate().map(line).collect()
+}
+
+fn store(file: &PathBuf, outcomes: &[Outcome]) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", file.display());
+    let mut out =
+        std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(failed)?;
+    for outcome in outcomes {
+        let line = serde_json::to_string(outcome).map_err(|e| e.to_string())?;
+        writeln!(out, "{line}").map_err(failed)?;
+    }
+    out.flush().map_err(failed)
+}

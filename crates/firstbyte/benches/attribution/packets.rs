@@ -1,0 +1,82 @@
+//! Captures as the packets of each connection. Nothing of the measuring half is used here: this is the
+//! other witness.
+
+use std::collections::HashMap;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::Path;
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use firstbyte_core::truth::{End, Packet, Segment};
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
+
+/// A connection: the server's address, the client's port, whether it is TCP.
+pub(crate) type Key = ([u8; 4], u16, bool);
+
+/// Packets by connection, in the order of their times.
+pub(crate) type Flows = HashMap<Key, Vec<Packet>>;
+
+const HTTPS: u16 = 443;
+
+/// The packets of a capture file that the lab wrote.
+pub(crate) fn read(path: &Path) -> Result<Flows, String> {
+    let failed = |detail: &dyn std::fmt::Debug| format!("{}: {detail:?}", path.display());
+    let file = std::fs::File::open(path).map_err(|e| failed(&e))?;
+    let mut reader = PcapNGReader::new(1 << 20, file).map_err(|e| failed(&e))?;
+    let mut flows = Flows::new();
+    loop {
+        match reader.next() {
+            Ok((consumed, PcapBlockOwned::NG(Block::EnhancedPacket(block)))) => {
+                // The lab's captures count nanoseconds.
+                let at = (i64::from(block.ts_high) << 32) | i64::from(block.ts_low);
+                if let Some((key, packet)) = packet(at, block.packet_data()) {
+                    flows.entry(key).or_default().push(packet);
+                }
+                reader.consume(consumed);
+            }
+            Ok((consumed, _)) => reader.consume(consumed),
+            Err(PcapError::Eof) => break,
+            Err(PcapError::Incomplete(_)) => reader.refill().map_err(|e| failed(&e))?,
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    for packets in flows.values_mut() {
+        packets.sort_by_key(|packet| packet.at);
+    }
+    Ok(flows)
+}
+
+fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet)> {
+    let sliced = SlicedPacket::from_ethernet(frame).ok()?;
+    let Some(NetSlice::Ipv4(ip)) = &sliced.net else { return None };
+    let header = ip.header();
+    let mut id = std::hash::DefaultHasher::new();
+    header.identification().hash(&mut id);
+    let (source, destination, tcp) = match sliced.transport.as_ref()? {
+        TransportSlice::Tcp(tcp) => {
+            tcp.payload().hash(&mut id);
+            // The checksum may be left to the device.
+            (tcp.sequence_number(), tcp.acknowledgment_number()).hash(&mut id);
+            (tcp.syn(), tcp.fin(), tcp.rst(), tcp.ack(), tcp.options()).hash(&mut id);
+            let segment = Segment {
+                seq: tcp.sequence_number(),
+                ack: tcp.ack().then(|| tcp.acknowledgment_number()),
+                syn: tcp.syn(),
+                payload: u32::try_from(tcp.payload().len()).ok()?,
+            };
+            (tcp.source_port(), tcp.destination_port(), Some(segment))
+        }
+        TransportSlice::Udp(udp) => {
+            udp.payload().hash(&mut id);
+            (udp.source_port(), udp.destination_port(), None)
+        }
+        _ => return None,
+    };
+    let (from, server, port) = match (source, destination) {
+        (HTTPS, port) => (End::Server, header.source(), port),
+        (port, HTTPS) => (End::Client, header.destination(), port),
+        _ => return None,
+    };
+    let bytes = u32::from(header.total_len());
+    Some(((server, port, tcp.is_some()), Packet { at, from, id: id.finish(), bytes, tcp }))
+}

@@ -1,0 +1,193 @@
+//! The tables: Markdown for `docs/measurement.md`.
+
+use std::collections::BTreeMap;
+
+use firstbyte_core::split::Part;
+
+use crate::score::Outcome;
+
+/// What has to be reached, and whether it is.
+pub(crate) struct Bars {
+    pub(crate) met: bool,
+}
+
+pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
+    let told: Vec<&Outcome> = outcomes.iter().filter(|o| o.untold.is_none()).collect();
+    drawn(outcomes);
+    untold(outcomes);
+    errors("server", &told);
+    errors("path", &told);
+    confusion(&told);
+    worst(&told);
+    bars(&told)
+}
+
+fn rank(sorted: &[f64], quantile: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((quantile * last as f64).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+fn share(part: usize, of: usize) -> f64 {
+    100.0 * part as f64 / of.max(1) as f64
+}
+
+/// How often each value of each axis was drawn.
+fn drawn(outcomes: &[Outcome]) {
+    let mut counts: BTreeMap<(usize, &str), BTreeMap<&str, usize>> = BTreeMap::new();
+    let mut cases: Vec<u64> = Vec::new();
+    for outcome in outcomes {
+        if cases.last() != Some(&outcome.seed) {
+            cases.push(outcome.seed);
+            for (index, (axis, value)) in outcome.axes.iter().enumerate() {
+                *counts.entry((index, axis)).or_default().entry(value).or_default() += 1;
+            }
+        }
+    }
+    println!("{} cases, {} samples. Drawn how often:\n", cases.len(), outcomes.len());
+    println!("| axis | values |\n|---|---|");
+    for ((_, axis), values) in counts {
+        let values: Vec<String> = values.iter().map(|(v, n)| format!("{v}: {n}")).collect();
+        println!("| {axis} | {} |", values.join(", "));
+    }
+}
+
+fn untold(outcomes: &[Outcome]) {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in outcomes.iter().filter_map(|o| o.untold.as_deref()) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    if !reasons.is_empty() {
+        println!("\nWithout truth:\n");
+        for (reason, count) in reasons {
+            println!("- {count}: {reason}");
+        }
+    }
+}
+
+fn kind_of_path(outcome: &Outcome) -> String {
+    let axis = |name: &str| {
+        outcome.axes.iter().find(|(axis, _)| axis == name).is_some_and(|(_, v)| v == "yes")
+    };
+    let mut kinds = Vec::new();
+    for (name, of) in [
+        ("jitter", &["jitter"][..]),
+        ("loss", &["loss up", "loss down"]),
+        ("rate", &["rate up", "rate down"]),
+    ] {
+        if of.iter().any(|of| axis(of)) {
+            kinds.push(name);
+        }
+    }
+    if kinds.is_empty() { "quiet".into() } else { kinds.join(" and ") }
+}
+
+/// Error of every part: median, p99 and worst of the absolute error.
+fn errors(by: &str, told: &[&Outcome]) {
+    let mut groups: BTreeMap<String, Vec<&Outcome>> = BTreeMap::new();
+    for outcome in told {
+        let group = if by == "server" { outcome.server.clone() } else { kind_of_path(outcome) };
+        groups.entry(group).or_default().push(outcome);
+    }
+    println!("\nError in ms by {by}: median, p99 and worst of the absolute error; ± median\n");
+    let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| *part != Part::Resolver).collect();
+    let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+    println!("| {by} | n | {} | ± |", names.join(" | "));
+    println!("|---|---:|{}---:|", "---:|".repeat(parts.len()));
+    for (name, group) in groups {
+        let mut line = format!("| {name} | {} |", group.len());
+        for part in &parts {
+            let mut errors: Vec<f64> = group.iter().map(|o| o.error(*part).abs()).collect();
+            errors.sort_by(f64::total_cmp);
+            let [a, b, c] = [0.5, 0.99, 1.0].map(|q| rank(&errors, q));
+            line += &format!(" {a:.2}, {b:.1}, {c:.1} |");
+        }
+        let mut uncertainty: Vec<f64> = group.iter().filter_map(|o| o.uncertainty).collect();
+        uncertainty.sort_by(f64::total_cmp);
+        println!("{line} {:.2} |", rank(&uncertainty, 0.5));
+    }
+}
+
+fn confusion(told: &[&Outcome]) {
+    let mut counts: BTreeMap<(Part, Part), usize> = BTreeMap::new();
+    for outcome in told {
+        *counts.entry(outcome.largest()).or_default() += 1;
+    }
+    println!("\nThe largest part was (row), was said to be (column)\n");
+    let names: Vec<&str> = Part::ALL.iter().map(|part| part.name()).collect();
+    println!("| | {} |\n|---|{}", names.join(" | "), "---:|".repeat(names.len()));
+    for truth in Part::ALL {
+        let row: Vec<String> = Part::ALL
+            .iter()
+            .map(|said| counts.get(&(truth, *said)).map_or_else(String::new, usize::to_string))
+            .collect();
+        println!("| {} | {} |", truth.name(), row.join(" | "));
+    }
+}
+
+fn worst(told: &[&Outcome]) {
+    let mut sorted = told.to_vec();
+    sorted.sort_by(|a, b| b.badness().total_cmp(&a.badness()));
+    println!("\nThe worst twenty\n");
+    for outcome in sorted.iter().filter(|o| o.badness() > 1.0).take(20) {
+        let values: Vec<String> = outcome
+            .wrong()
+            .map(|part| {
+                let index = Part::ALL.iter().position(|other| *other == part).unwrap_or_default();
+                format!(
+                    "{} {:.1} for {:.1}",
+                    part.name(),
+                    outcome.said[index],
+                    outcome.truth[index]
+                )
+            })
+            .collect();
+        let drawn: Vec<String> = outcome
+            .axes
+            .iter()
+            .filter(|(_, value)| value != "none" && value != "new" && value != "1500")
+            .map(|(axis, value)| format!("{axis} {value}"))
+            .collect();
+        println!(
+            "- `-- --case {} --server {}`, sample {}: {} (± {:.2}, total {:.1} ms): {}",
+            outcome.seed,
+            outcome.server,
+            outcome.sample,
+            values.join(", "),
+            outcome.uncertainty.unwrap_or(0.0),
+            outcome.total,
+            drawn.join(", ")
+        );
+    }
+}
+
+fn bars(told: &[&Outcome]) -> Bars {
+    let n = told.len();
+    let right = told.iter().filter(|o| o.wrong().next().is_none()).count();
+    let named = told
+        .iter()
+        .filter(|o| {
+            let (truth, said) = o.largest();
+            truth == said
+        })
+        .count();
+    let covered: Vec<bool> = told.iter().filter_map(|o| o.covered()).collect();
+    let honest = covered.iter().filter(|covered| **covered).count();
+    let mut quiet: Vec<f64> =
+        told.iter().filter(|o| o.quiet).filter_map(|o| o.uncertainty).collect();
+    quiet.sort_by(f64::total_cmp);
+    let open = told.iter().filter(|o| o.open > 0.0).count();
+    let rows = [
+        ("no part wrong by more than 1 ms, 3 %, ±", share(right, n), 99.5, false),
+        ("the largest part rightly named", share(named, n), 99.9, false),
+        ("± covers the truth", share(honest, covered.len()), 95.0, false),
+        ("median ± on a quiet link, ms", rank(&quiet, 0.5), 0.3, true),
+        ("truth is an interval, %", share(open, n), 5.0, true),
+    ];
+    println!("\n| over {n} samples | is | to reach |\n|---|---:|---:|");
+    let mut met = true;
+    for (name, is, bar, most) in rows {
+        met &= if most { is <= bar } else { is >= bar };
+        println!("| {name} | {is:.2} | {bar} |");
+    }
+    Bars { met }
+}
