@@ -74,6 +74,8 @@ pub struct Captured {
     pub client: Vec<Packet>,
     /// At the server's device.
     pub server: Vec<Packet>,
+    /// When other attempts to connect began: SYNs to other addresses at the client's device.
+    pub other_attempts: Vec<i64>,
 }
 
 /// One direction of the path.
@@ -141,6 +143,8 @@ pub enum Rule {
     Resolved,
     /// Before the first packet, or between what arrived and what left: the client.
     ClientWorked,
+    /// Another address was tried first.
+    AnotherAddress,
     /// A packet on its way.
     OnItsWay,
     /// A packet took longer than the path does.
@@ -197,7 +201,7 @@ pub fn truth(connection: &Connection, captured: &Captured, known: &Known) -> Res
     let streams = [End::Client, End::Server].map(|from| Stream::of(captured, from));
     let reused = connection.facts.reused;
     let places = if reused { places.on_open(&streams) } else { places };
-    Walk::new(streams, places, *known).run()
+    Walk::new(streams, places, *known, captured.other_attempts.clone()).run()
 }
 
 #[cfg(test)]

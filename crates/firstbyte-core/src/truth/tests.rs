@@ -139,6 +139,18 @@ fn a_server_that_thinks_and_pauses() {
 }
 
 #[test]
+fn an_address_that_was_tried_before_is_fallback() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, 200, there);
+    made.captured.other_attempts = vec![ORIGIN - MS, ORIGIN + MS / 4, ORIGIN + 9 * MS];
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!(parts.fallback, Duration::from_micros(750));
+    assert_eq!(parts.client, Duration::from_micros(250));
+}
+
+#[test]
 fn a_full_window_is_a_round_trip_of_network() {
     let mut made = Made::default();
     let asked = made.opened();

@@ -18,6 +18,9 @@ const BURST: i64 = 300_000;
 /// An acknowledgement later than this after what it acknowledges waited for a timer
 /// (Linux: TCP_DELACK_MIN, 40 ms; a tick early).
 const DELAYED: i64 = 5_000_000;
+/// A QUIC client that sends so long after the last arrival was woken by its timer, because what it sent
+/// before was lost (RFC 9002 §6.2), also within the server: no client of the oracle works for so long.
+const PROBES: i64 = 10_000_000;
 /// Packets one behind the other at a link without a rate.
 const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
@@ -28,6 +31,7 @@ pub(super) struct Walk {
     server: Stream,
     places: Places,
     known: Known,
+    other_attempts: Vec<i64>,
     /// Backwards; times since the Unix epoch.
     steps: Vec<Step>,
     cursor: i64,
@@ -43,8 +47,14 @@ enum Event {
 }
 
 impl Walk {
-    pub(super) fn new([client, server]: [Stream; 2], places: Places, known: Known) -> Self {
-        Self { client, server, places, known, steps: Vec::new(), cursor: 0, open: 0 }
+    pub(super) fn new(
+        [client, server]: [Stream; 2],
+        places: Places,
+        known: Known,
+        other_attempts: Vec<i64>,
+    ) -> Self {
+        let (steps, cursor, open) = (Vec::new(), 0, 0);
+        Self { client, server, places, known, other_attempts, steps, cursor, open }
     }
 
     pub(super) fn run(mut self) -> Result<Truth, Untold> {
@@ -247,6 +257,10 @@ impl Walk {
             self.back(self.server.sent[waiting].arrived?, Part::Pause, Rule::DelayedAck);
             return Some(Event::Arrived(End::Server, waiting));
         }
+        if !self.places.stream && sent.departed - at > PROBES {
+            self.back(at, Part::Variation, Rule::Lost);
+            return Some(Event::Arrived(End::Server, last));
+        }
         self.back(at, Part::Client, Rule::ClientWorked);
         // What the client has worked with is whole: the packet that completed it counts.
         let whole = match is_ack {
@@ -266,10 +280,15 @@ impl Walk {
         }
     }
 
-    /// Before the first packet: the name service, and the client.
+    /// Before the first packet: the name service, the client, another address.
     fn begin(&mut self) -> Event {
         let resolved = i64::try_from(self.places.resolved.as_nanos()).unwrap_or(0);
         let end = (self.places.origin + resolved).min(self.cursor);
+        let (origin, now) = (self.places.origin, self.cursor);
+        let tried = self.other_attempts.iter().copied().filter(|at| (origin..now).contains(at));
+        if let Some(first) = tried.min() {
+            self.back(first, Part::Fallback, Rule::AnotherAddress);
+        }
         self.back(end, Part::Client, Rule::ClientWorked);
         self.back(self.places.origin, Part::Resolver, Rule::Resolved);
         Event::Origin

@@ -1,13 +1,12 @@
 //! Measures cases in one lab: each case has a server host with a path of its own, and the captures of
 //! both ends say what was true.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use firstbyte::runs::Run;
 use firstbyte_core::timeline::Connection;
-use firstbyte_core::truth::{Captured, Known, Packet, base};
+use firstbyte_core::truth::{Captured, Known, Truth, base};
 
 use crate::case::Case;
 use crate::packets::{self, Flows};
@@ -15,11 +14,17 @@ use crate::score::{Outcome, Verdict};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// Measures `cases`, `lanes` of them at a time, and scores each of their samples.
+/// Measures `cases`, `lanes` of them at a time, and scores each of their samples. `show` prints the
+/// critical path of each beside what is said of it.
 ///
 /// # Errors
 /// What kept the lab from running, or a file from being read.
-pub(crate) fn measure(cases: &[Case], samples: u32, lanes: usize) -> Result<Vec<Outcome>, String> {
+pub(crate) fn measure(
+    cases: &[Case],
+    samples: u32,
+    lanes: usize,
+    show: bool,
+) -> Result<Vec<Outcome>, String> {
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
     let directory = directory.path();
     let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
@@ -38,7 +43,9 @@ pub(crate) fn measure(cases: &[Case], samples: u32, lanes: usize) -> Result<Vec<
         let server = packets::read(&directory.join(format!("server-s{index}.pcapng")))?;
         let run = directory.join(format!("s{index}.run"));
         match connections(&run) {
-            Ok(connections) => outcomes.extend(score(case, index, &connections, &client, &server)),
+            Ok(connections) => {
+                outcomes.extend(score(case, index, &connections, &client, &server, show))
+            }
             Err(reason) => outcomes.push(Outcome::untold(case, 0, &reason)),
         }
     }
@@ -49,7 +56,12 @@ fn scenario(cases: &[Case]) -> String {
     let seed = cases.first().map_or(1, |case| case.seed & 0x7fff_ffff);
     let mut text = format!(
         "description = \"drawn cases\"\nseed = {seed}\n\
-         [[host]]\nname = \"client\"\nrole = \"client\"\nipv4 = \"192.0.2.10\"\n"
+         [[host]]\nname = \"client\"\nrole = \"client\"\nipv4 = \"192.0.2.10\"\n\
+         ipv6 = \"2001:db8:0:1::10\"\n\
+         [[host]]\nname = \"resolver\"\nrole = \"resolver\"\nipv4 = \"192.0.2.53\"\n\
+         ipv6 = \"2001:db8:0:1::53\"\n\
+         up = {{ delay = \"{}us\" }}\ndown = {{ delay = \"1ms\" }}\n",
+        seed % 40_000
     );
     for (index, case) in cases.iter().enumerate() {
         text += &case.host(index);
@@ -101,13 +113,16 @@ fn score(
     connections: &[(u32, Connection)],
     client: &Flows,
     server: &Flows,
+    show: bool,
 ) -> Vec<Outcome> {
     let address = [198, 51, 100, (index + 1) as u8];
     let captured = |connection: &Connection| {
         let port = connection.facts.local?.port();
         let key = (address, port, connection.facts.quic.is_none());
-        let of = |flows: &HashMap<_, Vec<Packet>>| flows.get(&key).cloned();
-        Some(Captured { client: of(client)?, server: of(server)? })
+        let of = |flows: &Flows| flows.packets.get(&key).cloned();
+        let other = |(host, at): &(u16, i64)| (usize::from(*host) == index + 1).then_some(*at);
+        let other_attempts = client.ipv6_attempts.iter().filter_map(other).collect();
+        Some(Captured { client: of(client)?, server: of(server)?, other_attempts })
     };
     let all: Vec<Captured> = connections.iter().filter_map(|(_, c)| captured(c)).collect();
     let ways = base(&all, case.up.ns_per_byte(), case.down.ns_per_byte());
@@ -124,7 +139,12 @@ fn score(
                     // What was lost cannot be told from what was sent anew.
                     Outcome::untold(case, *number, "lost packets over QUIC")
                 }
-                Ok(truth) => Outcome::of(case, *number, &truth, &Verdict::of(connection)),
+                Ok(truth) => {
+                    if show {
+                        shown(*number, connection, &truth);
+                    }
+                    Outcome::of(case, *number, &truth, &Verdict::of(connection))
+                }
                 Err(reason) => {
                     let failure = connection.failure.as_ref().map(ToString::to_string);
                     let reason = failure.unwrap_or_else(|| format!("{reason:?}"));
@@ -133,4 +153,51 @@ fn score(
             }
         })
         .collect()
+}
+
+/// The critical path, and the course that firstbyte gives, one below the other.
+fn shown(number: u32, connection: &Connection, truth: &Truth) {
+    let ms = |ns: i64| ns as f64 / 1e6;
+    println!("\nsample {number}, true, in ms:");
+    let mut steps = truth.path.iter().peekable();
+    while let Some(step) = steps.next() {
+        let mut to = step.to;
+        // Steps of one kind are one line.
+        while let Some(next) =
+            steps.next_if(|next| next.part == step.part && next.rule == step.rule)
+        {
+            to = next.to;
+        }
+        let length = ms(to - step.from);
+        if length >= 0.05 {
+            println!(
+                "  {:10.3} {length:10.3} {:<10} {:?}",
+                ms(step.from),
+                step.part.name(),
+                step.rule
+            );
+        }
+    }
+    println!("sample {number}, said:");
+    let (_, course) = firstbyte_core::split::Split::in_order(connection);
+    for stretch in course.stretches.iter().filter(|s| s.duration().as_micros() >= 50) {
+        println!(
+            "  {:10.3} {:10.3} {:<10} {:?}",
+            ms(stretch.start.as_nanos()),
+            stretch.duration().as_secs_f64() * 1e3,
+            stretch.part.name(),
+            stretch.phase
+        );
+    }
+    println!("sample {number}, chunks:");
+    for flight in &connection.flights {
+        for chunk in &flight.chunks {
+            let acknowledged = chunk.acknowledged.map(|at| ms(at.as_nanos()));
+            let at = ms(chunk.stamp.at.as_nanos());
+            println!(
+                "  {at:10.3} {:?} {} acknowledged {acknowledged:?}",
+                flight.direction, chunk.bytes
+            );
+        }
+    }
 }

@@ -35,6 +35,9 @@ impl Way {
         if case.mtu != 1500 {
             let _ = write!(text, ", mtu = {}", case.mtu);
         }
+        if case.names == Names::DeadIpv6 {
+            text += ", ipv6 = { loss = \"100%\" }";
+        }
         text + " }"
     }
 }
@@ -77,6 +80,18 @@ pub(crate) struct Case {
     pub(crate) think_us: u64,
     pub(crate) handshake_us: u64,
     pub(crate) nagle: bool,
+    pub(crate) names: Names,
+}
+
+/// How the client comes to the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// It is told the address.
+    Told,
+    /// It asks the name service.
+    Asked,
+    /// It asks, and the IPv6 address, which is tried first, does not answer.
+    DeadIpv6,
 }
 
 /// Draws from a seed.
@@ -127,6 +142,13 @@ impl Case {
         let think_us = time(&mut draw, 60, 500.0, 400_000.0);
         let handshake_us = time(&mut draw, 25, 500.0, 200_000.0);
         let nagle = builtin && http != "3" && draw.chance(20);
+        // Over QUIC addresses are tried one after the other, and with early data the first alone.
+        let dead = http != "3" && !reused;
+        let names = match draw.0.u32(0..100) {
+            0..20 => Names::Asked,
+            20..30 if dead => Names::DeadIpv6,
+            _ => Names::Told,
+        };
         Self {
             seed,
             server,
@@ -143,6 +165,7 @@ impl Case {
             think_us,
             handshake_us,
             nagle,
+            names,
         }
     }
 
@@ -179,8 +202,12 @@ impl Case {
         if self.nagle {
             server += ", nagle = true";
         }
+        let ipv6 = match self.names {
+            Names::DeadIpv6 => format!("ipv6 = \"2001:db8:0:2::{:x}\"\n", index + 1),
+            _ => String::new(),
+        };
         format!(
-            "[[host]]\nname = \"s{index}\"\nrole = \"server\"\nipv4 = \"198.51.100.{}\"\n\
+            "[[host]]\nname = \"s{index}\"\nrole = \"server\"\nipv4 = \"198.51.100.{}\"\n{ipv6}\
              names = [\"s{index}.oracle.test\"]\nserver = {{ {server} }}\nup = {}\ndown = {}\n",
             index + 1,
             self.down.toml(self, Some(self.window)),
@@ -195,9 +222,14 @@ impl Case {
         let tls = if self.http == "3" { String::new() } else { format!("tls={} ", self.tls) };
         let way =
             format!("x: {tls}http={} session={} connection={connection}", self.http, self.session);
-        let words = format!("compare {url} -s -4 -n {samples} --warmup 1 --interval 0");
+        let words = format!("compare {url} -s -n {samples} --warmup 1 --interval 0");
         let mut words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        words.extend(["--resolve".into(), format!("*:*:198.51.100.{}", index + 1)]);
+        if self.names == Names::Told {
+            words.extend(["--resolve".into(), format!("*:*:198.51.100.{}", index + 1)]);
+        }
+        if self.names != Names::DeadIpv6 {
+            words.push("-4".into());
+        }
         words.extend(["--way".into(), way]);
         words
     }
@@ -235,6 +267,7 @@ impl Case {
             ("think time", steps(self.think_us, &time)),
             ("handshake delay", steps(self.handshake_us, &time)),
             ("Nagle", some("on", self.nagle)),
+            ("name", format!("{:?}", self.names).to_lowercase()),
         ]
     }
 }

@@ -17,6 +17,7 @@
 
 mod batch;
 mod case;
+mod lie;
 mod packets;
 mod score;
 mod table;
@@ -77,7 +78,7 @@ fn run() -> Result<bool, String> {
         .collect();
     for (index, batch) in left.chunks(BATCH).enumerate() {
         eprint!("\r{} of {} cases", index * BATCH, left.len());
-        let scored = batch::measure(batch, samples, lanes)?;
+        let scored = batch::measure(batch, samples, lanes, argument("--case").is_some())?;
         if let Some(file) = &results {
             store(file, &scored)?;
         }

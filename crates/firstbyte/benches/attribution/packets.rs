@@ -14,7 +14,12 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 pub(crate) type Key = ([u8; 4], u16, bool);
 
 /// Packets by connection, in the order of their times.
-pub(crate) type Flows = HashMap<Key, Vec<Packet>>;
+#[derive(Default)]
+pub(crate) struct Flows {
+    pub(crate) packets: HashMap<Key, Vec<Packet>>,
+    /// SYNs over IPv6: the host's number, and when.
+    pub(crate) ipv6_attempts: Vec<(u16, i64)>,
+}
 
 const HTTPS: u16 = 443;
 
@@ -23,15 +28,17 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     let failed = |detail: &dyn std::fmt::Debug| format!("{}: {detail:?}", path.display());
     let file = std::fs::File::open(path).map_err(|e| failed(&e))?;
     let mut reader = PcapNGReader::new(1 << 20, file).map_err(|e| failed(&e))?;
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     loop {
         match reader.next() {
             Ok((consumed, PcapBlockOwned::NG(Block::EnhancedPacket(block)))) => {
                 // The lab's captures count nanoseconds.
                 let at = (i64::from(block.ts_high) << 32) | i64::from(block.ts_low);
-                if let Some((key, packet)) = packet(at, block.packet_data()) {
-                    flows.entry(key).or_default().push(packet);
+                let frame = block.packet_data();
+                if let Some((key, packet)) = packet(at, frame) {
+                    flows.packets.entry(key).or_default().push(packet);
                 }
+                flows.ipv6_attempts.extend(ipv6_attempt(frame).map(|host| (host, at)));
                 reader.consume(consumed);
             }
             Ok((consumed, _)) => reader.consume(consumed),
@@ -40,7 +47,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
             Err(error) => return Err(failed(&error)),
         }
     }
-    for packets in flows.values_mut() {
+    for packets in flows.packets.values_mut() {
         packets.sort_by_key(|packet| packet.at);
     }
     Ok(flows)
@@ -79,4 +86,16 @@ fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet)> {
     };
     let bytes = u32::from(header.total_len());
     Some(((server, port, tcp.is_some()), Packet { at, from, id: id.finish(), bytes, tcp }))
+}
+
+/// The last part of the address that a SYN goes to over IPv6.
+fn ipv6_attempt(frame: &[u8]) -> Option<u16> {
+    let sliced = SlicedPacket::from_ethernet(frame).ok()?;
+    let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Tcp(tcp))) =
+        (&sliced.net, sliced.transport.as_ref())
+    else {
+        return None;
+    };
+    let syn = tcp.syn() && !tcp.ack() && tcp.destination_port() == HTTPS;
+    syn.then(|| ip.header().destination_addr().segments()[7])
 }

@@ -47,7 +47,8 @@ fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn index(part: Part) -> usize {
+/// Where a part stands in the lists.
+pub(crate) fn index(part: Part) -> usize {
     Part::ALL.iter().position(|other| *other == part).unwrap_or_default()
 }
 
@@ -94,7 +95,7 @@ impl Outcome {
     }
 
     /// What may be wrong: 1 ms, 3 %, the ± that is printed, and what is said to be unexplained.
-    fn allowed(&self) -> f64 {
+    pub(crate) fn allowed(&self) -> f64 {
         let honest = self.uncertainty.unwrap_or(0.0).max(self.said[index(Part::Unexplained)]);
         (self.total * 0.03).max(1.0).max(honest)
     }
@@ -105,6 +106,16 @@ impl Outcome {
         Part::ALL
             .into_iter()
             .filter(|part| *part != Part::Unexplained && self.error(*part).abs() > self.allowed())
+    }
+
+    /// Said to be unknown, more than is negligible.
+    pub(crate) fn evades(&self) -> bool {
+        self.said[index(Part::Unexplained)] > (self.total * 0.03).max(1.0)
+    }
+
+    /// No wrong part, and no evasion.
+    pub(crate) fn is_right(&self) -> bool {
+        self.wrong().next().is_none() && !self.evades()
     }
 
     /// In multiples of what is allowed: the part that is most wrong.

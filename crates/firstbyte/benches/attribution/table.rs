@@ -19,6 +19,7 @@ pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
     errors("path", &told);
     confusion(&told);
     worst(&told);
+    lies(outcomes);
     bars(&told)
 }
 
@@ -160,9 +161,20 @@ fn worst(told: &[&Outcome]) {
     }
 }
 
+/// Wrong rules put in on purpose.
+fn lies(outcomes: &[Outcome]) {
+    println!("\nA wrong rule put in for a part: samples in which it matters, and is found\n");
+    println!("| part | matters | found |\n|---|---:|---:|");
+    for part in Part::ALL {
+        let (matters, found) = crate::lie::found(outcomes, part);
+        println!("| {} | {matters} | {found} |", part.name());
+    }
+}
+
 fn bars(told: &[&Outcome]) -> Bars {
     let n = told.len();
     let right = told.iter().filter(|o| o.wrong().next().is_none()).count();
+    let evaded = told.iter().filter(|o| o.evades()).count();
     let named = told
         .iter()
         .filter(|o| {
@@ -179,6 +191,7 @@ fn bars(told: &[&Outcome]) -> Bars {
     let rows = [
         ("no part wrong by more than 1 ms, 3 %, ±", share(right, n), 99.5, false),
         ("the largest part rightly named", share(named, n), 99.9, false),
+        ("unexplained above 1 ms, 3 %", share(evaded, n), 0.5, true),
         ("± covers the truth", share(honest, covered.len()), 95.0, false),
         ("median ± on a quiet link, ms", rank(&quiet, 0.5), 0.3, true),
         ("truth is an interval, %", share(open, n), 5.0, true),

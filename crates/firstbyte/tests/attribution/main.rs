@@ -1,0 +1,58 @@
+//! Sixty drawn cases of the benchmark `attribution`, always the same: parts as firstbyte says them, held
+//! against captures at both ends; and wrong rules, which must be found.
+//!
+//! The bars of the benchmark are for many cases on an idle machine. These here are for an unoptimised
+//! build beside which nothing else runs.
+
+#[path = "../../benches/attribution/batch.rs"]
+mod batch;
+#[path = "../../benches/attribution/case.rs"]
+mod case;
+#[path = "../../benches/attribution/lie.rs"]
+mod lie;
+#[path = "../../benches/attribution/packets.rs"]
+mod packets;
+#[path = "../../benches/attribution/score.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod score;
+
+use case::{Case, Server};
+use firstbyte_core::split::Part;
+use score::Outcome;
+
+const CASES: usize = 60;
+const SEED: u64 = 1_414;
+
+fn measured() -> Vec<Outcome> {
+    let mut seeds = fastrand::Rng::with_seed(SEED);
+    let server = |index: usize| Server::ALL[index % Server::ALL.len()];
+    let cases: Vec<Case> =
+        (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
+    let batches = cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, false).unwrap());
+    batches.flatten().collect()
+}
+
+#[test]
+fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
+    let outcomes = measured();
+    let told: Vec<&Outcome> = outcomes.iter().filter(|o| o.untold.is_none()).collect();
+    // QUIC with losses has no truth.
+    assert!(told.len() * 10 >= outcomes.len() * 9, "{} of {}", told.len(), outcomes.len());
+    let wrong: Vec<String> = told
+        .iter()
+        .filter(|outcome| !outcome.is_right())
+        .map(|outcome| {
+            let parts: Vec<&str> = outcome.wrong().map(Part::name).collect();
+            format!("{} {} sample {}: {}", outcome.seed, outcome.server, outcome.sample, parts.join(", "))
+        })
+        .collect();
+    let share = wrong.len() as f64 / told.len() as f64;
+    assert!(share <= 0.3, "{} of {}:\n{}", wrong.len(), told.len(), wrong.join("\n"));
+    for part in Part::ALL {
+        let (matters, found) = lie::found(&outcomes, part);
+        assert!(found * 10 >= matters * 9, "{}: {found} of {matters} found", part.name());
+    }
+    for part in [Part::Resolver, Part::Network, Part::Server, Part::Client, Part::Fallback] {
+        assert!(lie::found(&outcomes, part).0 > 0, "no case in which {} matters", part.name());
+    }
+}
