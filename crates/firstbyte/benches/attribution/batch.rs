@@ -52,7 +52,7 @@ pub(crate) fn measure(
     Ok(outcomes)
 }
 
-fn scenario(cases: &[Case]) -> String {
+pub(crate) fn scenario(cases: &[Case]) -> String {
     let seed = cases.first().map_or(1, |case| case.seed & 0x7fff_ffff);
     let mut text = format!(
         "description = \"drawn cases\"\nseed = {seed}\n\

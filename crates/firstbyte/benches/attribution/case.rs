@@ -215,9 +215,13 @@ impl Case {
         )
     }
 
+    pub(crate) fn url(&self, index: usize) -> String {
+        format!("https://s{index}.oracle.test/bytes/{}", self.body)
+    }
+
     /// The words that have `firstbyte compare` measure it.
     pub(crate) fn command(&self, index: usize, samples: u32) -> Vec<String> {
-        let url = format!("https://s{index}.oracle.test/bytes/{}", self.body);
+        let url = self.url(index);
         let connection = if self.reused { "reused" } else { "new" };
         let tls = if self.http == "3" { String::new() } else { format!("tls={} ", self.tls) };
         let way =

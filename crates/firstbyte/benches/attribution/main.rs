@@ -6,7 +6,8 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--server NAME] [--case SEED]
+//!         [--results FILE] [--server NAME] [--explain N]
+//!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
 //!
 //! Scored samples are appended to FILE; what is there already is not measured again.
 #![allow(
@@ -17,6 +18,7 @@
 
 mod batch;
 mod case;
+mod explain;
 mod lie;
 mod packets;
 mod score;
@@ -28,6 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use case::{Case, Server};
+use explain::Explained;
 use score::Outcome;
 
 /// Hosts of one lab.
@@ -59,6 +62,11 @@ fn number(name: &str, default: u64) -> Result<u64, String> {
 }
 
 fn run() -> Result<bool, String> {
+    if argument("--explain-case").is_some() {
+        let explained = explain::measure(number("--explain-case", 0)?)?;
+        println!("{explained:#?}");
+        return Ok(explain::print(&[explained]));
+    }
     let now = firstbyte::clock::Realtime::now().unix_nanos();
     let seed = number("--seed", now % 1_000_000_000)?;
     let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
@@ -66,7 +74,7 @@ fn run() -> Result<bool, String> {
     let cases = drawn(seed, count)?;
     println!("seed {seed}");
     let results = argument("--results").map(PathBuf::from);
-    let mut outcomes = match &results {
+    let mut outcomes: Vec<Outcome> = match &results {
         Some(file) if file.exists() => stored(file)?,
         _ => Vec::new(),
     };
@@ -85,7 +93,40 @@ fn run() -> Result<bool, String> {
         outcomes.extend(scored);
     }
     eprintln!();
-    Ok(table::print(&outcomes).met)
+    let met = table::print(&outcomes).met;
+    let explained = explanations(seed, number("--explain", 400)? as usize, lanes)?;
+    Ok(explain::print(&explained) && met)
+}
+
+/// Has `count` cases explained, `lanes` at a time. Those in the file of results are not measured again.
+fn explanations(seed: u64, count: usize, lanes: usize) -> Result<Vec<Explained>, String> {
+    let file = argument("--results").map(|file| PathBuf::from(file + ".explained"));
+    let mut all: Vec<Explained> = match &file {
+        Some(file) if file.exists() => stored(file)?,
+        _ => Vec::new(),
+    };
+    let mut seeds = fastrand::Rng::with_seed(!seed);
+    let seeds: Vec<u64> = (0..count).map(|_| seeds.u64(..)).collect();
+    let left: Vec<u64> =
+        seeds.into_iter().filter(|seed| all.iter().all(|done| done.seed != *seed)).collect();
+    for (index, seeds) in left.chunks(lanes).enumerate() {
+        eprint!("\r{} of {} explanations", index * lanes, left.len());
+        let measured: Vec<Result<Explained, String>> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                seeds.iter().map(|seed| scope.spawn(|| explain::measure(*seed))).collect();
+            let died = |_| Err("a thread died".to_owned());
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
+        });
+        for explained in measured {
+            let explained = explained?;
+            if let Some(file) = &file {
+                store(file, std::slice::from_ref(&explained))?;
+            }
+            all.push(explained);
+        }
+    }
+    eprintln!();
+    Ok(all)
 }
 
 /// The cases of this run: each server as often as every other.
@@ -108,7 +149,7 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     Ok((0..count).map(|index| Case::drawn(seeds.u64(..), server(index))).collect())
 }
 
-fn stored(file: &PathBuf) -> Result<Vec<Outcome>, String> {
+fn stored<T: serde::de::DeserializeOwned>(file: &PathBuf) -> Result<Vec<T>, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let line = |(index, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| format!("{}:{}: {e}", file.display(), index + 1))
@@ -116,7 +157,7 @@ fn stored(file: &PathBuf) -> Result<Vec<Outcome>, String> {
     text.lines().enumerate().map(line).collect()
 }
 
-fn store(file: &PathBuf, outcomes: &[Outcome]) -> Result<(), String> {
+fn store<T: serde::Serialize>(file: &PathBuf, outcomes: &[T]) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", file.display());
     let mut out =
         std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(failed)?;

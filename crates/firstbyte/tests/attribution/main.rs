@@ -43,7 +43,13 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
         .filter(|outcome| !outcome.is_right())
         .map(|outcome| {
             let parts: Vec<&str> = outcome.wrong().map(Part::name).collect();
-            format!("{} {} sample {}: {}", outcome.seed, outcome.server, outcome.sample, parts.join(", "))
+            format!(
+                "{} {} sample {}: {}",
+                outcome.seed,
+                outcome.server,
+                outcome.sample,
+                parts.join(", ")
+            )
         })
         .collect();
     let share = wrong.len() as f64 / told.len() as f64;

@@ -1,0 +1,295 @@
+//! Findings of `firstbyte explain` held against what removing each fault saves.
+//!
+//! A case has up to three faults. Each subset of them is a server of its own, and measured: a fault's
+//! true cost is what the median total falls by when it is removed, the mean over the orders in which the
+//! faults can be (Shapley's value). It is expected to be found when that is more than 1 ms and 3 %.
+
+use std::process::{Command, Stdio};
+
+use firstbyte_core::run::Metric;
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Names, Server};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
+
+/// What can be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Fault {
+    ThinkTime,
+    HandshakeDelay,
+    Nagle,
+    SmallWindow,
+    LargeChain,
+    LargeBody,
+    Tls12,
+    SlowLink,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::ThinkTime,
+        Self::HandshakeDelay,
+        Self::Nagle,
+        Self::SmallWindow,
+        Self::LargeChain,
+        Self::LargeBody,
+        Self::Tls12,
+        Self::SlowLink,
+    ];
+
+    /// Findings that name it.
+    const fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Self::ThinkTime => &["slow-server"],
+            Self::HandshakeDelay => &["slow-handshake"],
+            Self::Nagle => &["nagle"],
+            Self::SmallWindow => &["small-window", "large-chain", "slow-start"],
+            Self::LargeChain => &["large-chain", "small-window"],
+            Self::LargeBody => &["slow-start", "small-window"],
+            Self::Tls12 => &["tls-1.2"],
+            Self::SlowLink => &["slow-link"],
+        }
+    }
+
+    fn is_in(self, case: &Case) -> bool {
+        match self {
+            Self::ThinkTime => case.think_us > 0,
+            Self::HandshakeDelay => case.handshake_us > 0,
+            Self::Nagle => case.nagle,
+            Self::SmallWindow => case.window < 10,
+            Self::LargeChain => case.chain > 0,
+            Self::LargeBody => case.body > 12_000,
+            Self::Tls12 => case.tls == "1.2",
+            Self::SlowLink => case.down.kbit.is_some(),
+        }
+    }
+
+    fn removed(self, case: &mut Case) {
+        match self {
+            Self::ThinkTime => case.think_us = 0,
+            Self::HandshakeDelay => case.handshake_us = 0,
+            Self::Nagle => case.nagle = false,
+            Self::SmallWindow => case.window = 10,
+            Self::LargeChain => case.chain = 0,
+            Self::LargeBody => case.body = 1_000,
+            Self::Tls12 => case.tls = "1.3",
+            Self::SlowLink => case.down.kbit = None,
+        }
+    }
+}
+
+/// What was expected and what was said of one case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Explained {
+    pub(crate) seed: u64,
+    /// The median total, ms.
+    pub(crate) total: f64,
+    /// Each fault with its true cost, ms.
+    pub(crate) faults: Vec<(Fault, f64)>,
+    /// Findings that concern every visit, with their cost, ms.
+    pub(crate) said: Vec<(String, f64)>,
+}
+
+/// A case for `explain`: a full handshake on a path that loses nothing, with at most three faults.
+pub(crate) fn drawn(seed: u64) -> (Case, Vec<Fault>) {
+    let mut case = Case::drawn(seed, Server::Builtin);
+    let mut random = fastrand::Rng::with_seed(!seed);
+    for way in [&mut case.up, &mut case.down] {
+        way.loss_permille = 0;
+        way.jitter_us = 0;
+    }
+    (case.names, case.session, case.reused) = (Names::Told, "full", false);
+    if case.http == "3" {
+        case.http = "2";
+    }
+    let mut faults: Vec<Fault> = Fault::ALL.into_iter().filter(|f| f.is_in(&case)).collect();
+    random.shuffle(&mut faults);
+    for left_out in faults.drain(faults.len().min(3)..) {
+        left_out.removed(&mut case);
+    }
+    (case, faults)
+}
+
+/// Measures a case and all its subsets of faults in one lab, and has it explained.
+///
+/// # Errors
+/// What kept the lab from running, or its outputs from being read.
+pub(crate) fn measure(seed: u64) -> Result<Explained, String> {
+    let (case, faults) = drawn(seed);
+    let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let directory = directory.path();
+    let variants: Vec<Case> = (0..1_usize << faults.len())
+        .map(|without| {
+            let mut variant = case.clone();
+            for (index, fault) in faults.iter().enumerate() {
+                if without & (1 << index) != 0 {
+                    fault.removed(&mut variant);
+                }
+            }
+            variant
+        })
+        .collect();
+    let script = directory.join("measure.sh");
+    let mut text = String::from("set -e\n");
+    let quoted =
+        |words: Vec<String>| -> String { words.iter().map(|word| format!("'{word}' ")).collect() };
+    for (index, variant) in variants.iter().enumerate() {
+        let mut words = vec![PROGRAM.to_owned()];
+        words.extend(variant.command(index, 5));
+        words
+            .extend(["--run".into(), directory.join(format!("{index}.run")).display().to_string()]);
+        text += &format!("{} > /dev/null\n", quoted(words));
+    }
+    let mut words = vec![PROGRAM.to_owned()];
+    words.extend("explain -s --json -4 -n 7 --resolve *:*:198.51.100.1".split(' ').map(Into::into));
+    words.extend([format!("--http{}", case.http), case.url(0)]);
+    let said = directory.join("explained.json");
+    text += &format!("{} > '{}'\n", quoted(words), said.display());
+    std::fs::write(&script, text).map_err(|e| e.to_string())?;
+    let file = directory.join("case.toml");
+    std::fs::write(&file, crate::batch::scenario(&variants)).map_err(|e| e.to_string())?;
+    let mut lab = Command::new(PROGRAM);
+    lab.args(["lab", "run"]).arg(&file).args(["--", "sh"]).arg(&script).stdin(Stdio::null());
+    let output = lab.output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(format!("in the lab: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let mut totals = Vec::new();
+    for index in 0..variants.len() {
+        totals.push(median_total(&directory.join(format!("{index}.run")))?);
+    }
+    let costs = faults.iter().enumerate().map(|(index, fault)| (*fault, shapley(&totals, index)));
+    let said = std::fs::read_to_string(&said).map_err(|e| e.to_string())?;
+    Ok(Explained { seed, total: totals[0], faults: costs.collect(), said: findings(&said)? })
+}
+
+fn median_total(run: &std::path::Path) -> Result<f64, String> {
+    let run = firstbyte::runs::Run::read(run).map_err(|e| e.to_string())?;
+    let totals = run.rows.iter().filter(|row| !row.warmup);
+    let mut totals: Vec<f64> =
+        totals.filter_map(|row| row.metrics.get(Metric::Total)).map(|ns| ns as f64 / 1e6).collect();
+    totals.sort_by(f64::total_cmp);
+    totals.get(totals.len() / 2).copied().ok_or_else(|| "no visit came to its end".to_owned())
+}
+
+/// The mean, over all orders of removal, of what removing fault `index` saves. `totals` is by the set of
+/// faults that are removed.
+fn shapley(totals: &[f64], index: usize) -> f64 {
+    let count = totals.len().trailing_zeros();
+    let factorial = |n: u32| (1..=n).map(f64::from).product::<f64>();
+    (0..totals.len())
+        .filter(|without| without & (1 << index) == 0)
+        .map(|without| {
+            let removed = without.count_ones();
+            let weight = factorial(removed) * factorial(count - removed - 1) / factorial(count);
+            weight * (totals[without] - totals[without | (1 << index)])
+        })
+        .sum()
+}
+
+/// Kinds and costs of the findings that concern every visit.
+fn findings(text: &str) -> Result<Vec<(String, f64)>, String> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let all = value["findings"].as_array().ok_or("explain --json has no findings")?;
+    let of_all = all.iter().filter(|finding| finding["concerns"].is_null());
+    Ok(of_all
+        .filter_map(|f| Some((f["kind"].as_str()?.to_owned(), f["cost_ns"].as_f64()? / 1e6)))
+        .collect())
+}
+
+/// Faults that the same findings may name, together: those kinds, and what the faults cost in all.
+fn shared(faults: &[(Fault, f64)]) -> Vec<(Vec<&'static str>, f64)> {
+    let mut groups: Vec<(Vec<&'static str>, f64)> = Vec::new();
+    for (fault, cost) in faults {
+        let mut group = (fault.kinds().to_vec(), *cost);
+        groups.retain(|(kinds, cost)| {
+            let apart = kinds.iter().all(|kind| !group.0.contains(kind));
+            if !apart {
+                group.0.extend(kinds);
+                group.1 += cost;
+            }
+            apart
+        });
+        group.0.sort_unstable();
+        group.0.dedup();
+        groups.push(group);
+    }
+    groups
+}
+
+/// Findings of faults that cases have: others are not judged.
+fn is_judged(kind: &str) -> bool {
+    kind == "pause" || Fault::ALL.iter().any(|fault| fault.kinds().contains(&kind))
+}
+
+/// Prints what was found, missed and false, and the error of costs.
+pub(crate) fn print(all: &[Explained]) -> bool {
+    let (mut found, mut missed, mut wrong) = ([0; 8], [0; 8], Vec::new());
+    let (mut false_ones, mut costs) = (0, Vec::new());
+    for case in all {
+        let least = (case.total * 0.03).max(1.0);
+        let mut explained: Vec<&str> = Vec::new();
+        for (fault, cost) in &case.faults {
+            let index = Fault::ALL.iter().position(|f| f == fault).unwrap_or_default();
+            let said: Vec<&(String, f64)> = case
+                .said
+                .iter()
+                .filter(|(kind, _)| fault.kinds().contains(&kind.as_str()))
+                .collect();
+            // A fault that costs little may be found or not.
+            if *cost > least / 2.0 {
+                explained.extend(fault.kinds());
+            }
+            if *cost <= least {
+                continue;
+            }
+            if said.is_empty() {
+                missed[index] += 1;
+                wrong.push(format!("{}: {fault:?} of {cost:.1} ms missed", case.seed));
+            } else {
+                found[index] += 1;
+            }
+        }
+        for (kinds, cost) in shared(&case.faults) {
+            let of_them = case.said.iter().filter(|(kind, _)| kinds.contains(&kind.as_str()));
+            let said: f64 = of_them.map(|(_, cost)| cost).sum();
+            if cost <= least || said == 0.0 {
+                continue;
+            }
+            costs.push((said - cost).abs() / cost);
+            if (said - cost).abs() > cost * 0.1 + least / 2.0 {
+                wrong.push(format!(
+                    "{}: {} {said:.1} for {cost:.1} ms",
+                    case.seed,
+                    kinds.join(", ")
+                ));
+            }
+        }
+        for (kind, cost) in &case.said {
+            if is_judged(kind) && !explained.contains(&kind.as_str()) {
+                false_ones += 1;
+                wrong.push(format!("{}: {kind} of {cost:.1} ms is not there", case.seed));
+            }
+        }
+    }
+    println!(
+        "\nFindings of `explain`, {} cases\n\n| fault | found | missed |\n|---|---:|---:|",
+        all.len()
+    );
+    for (index, fault) in Fault::ALL.iter().enumerate() {
+        println!("| {fault:?} | {} | {} |", found[index], missed[index]);
+    }
+    let (found, missed): (usize, usize) = (found.iter().sum(), missed.iter().sum());
+    let share = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
+    let (recall, precision) = (share(found, found + missed), share(found, found + false_ones));
+    let within = costs.iter().filter(|error| **error <= 0.1).count();
+    println!("\n| findings | is | to reach |\n|---|---:|---:|");
+    println!("| recall, % | {recall:.1} | 99 |\n| precision, % | {precision:.1} | 99 |");
+    println!("| costs within 10 %, % | {:.1} | 100 |", share(within, costs.len()));
+    println!("\nWrong:\n");
+    for line in wrong.iter().take(40) {
+        println!("- `-- --explain-case {line}`");
+    }
+    recall >= 99.0 && precision >= 99.0
+}
