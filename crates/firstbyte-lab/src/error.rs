@@ -52,6 +52,15 @@ pub enum LabError {
         /// The host that wants it.
         host: String,
     },
+    /// The scenario wants a program that is not here.
+    ProgramNotFound {
+        /// The host that wants it.
+        host: String,
+        /// Its name, or path.
+        program: String,
+        /// The Debian package that has it, where the scenario says so.
+        package: Option<String>,
+    },
     /// A server did not come up.
     Server {
         /// Its host.
@@ -120,6 +129,13 @@ impl fmt::Display for LabError {
                 "host {host} wants Caddy, which is not installed\n  install it (apt-get install \
                  caddy), or set server = {{ kind = \"builtin\" }}"
             ),
+            Self::ProgramNotFound { host, program, package } => {
+                write!(f, "host {host} wants the program {program}, which is not installed")?;
+                match package {
+                    Some(package) => write!(f, "\n  install it: apt-get install {package}"),
+                    None => Ok(()),
+                }
+            }
             Self::Server { host, kind, reason, output } => {
                 write!(f, "server {kind} on host {host} did not come up: {reason}")?;
                 for line in output.lines() {

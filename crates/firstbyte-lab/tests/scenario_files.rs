@@ -201,7 +201,32 @@ fn values_that_are_not_allowed() {
         (
             r#"server = { kind = "apache" }"#,
             r#"server.server.kind = "apache""#,
-            r#""auto", "nginx", "caddy" or "builtin""#,
+            r#""auto", "nginx", "caddy", "builtin" or "command""#,
+        ),
+        (
+            r#"server = { kind = "builtin", command = ["haproxy"] }"#,
+            r#"server.server.kind = "builtin""#,
+            "another with command: it is started in place of others",
+        ),
+        (
+            r#"server = { command = ["haproxy"], tls = ["1.3"] }"#,
+            r#"server.server.kind = "command""#,
+            "another with settings of the lab's own servers: the program's are in its command",
+        ),
+        (
+            "server = { command = [] }",
+            "server.server.command = []",
+            r#"the program and its arguments, such as ["haproxy", "-db"]"#,
+        ),
+        (
+            r#"server = { command = ["haproxy"], files = { "a/b" = "" } }"#,
+            r#"server.server.files = "a/b""#,
+            "plain file names, none of chain.pem, key.pem, server.pem, access.log, stderr, html",
+        ),
+        (
+            r#"server = { files = { "a" = "" } }"#,
+            "server.server.files = { … }",
+            r#"only with kind = "command""#,
         ),
         (
             r#"server = { kind = "nginx", think_time = "8ms" }"#,
@@ -338,6 +363,11 @@ fn what_must_be_there() {
         (
             with_server("[[host]]\nname = \"x\"\nrole = \"resolver\""),
             "x.ipv4 is missing\n  needed: an ipv4 or an ipv6 address, or both",
+        ),
+        (
+            with_server("server = { kind = \"command\" }"),
+            "server.server.command is missing\n  needed: the program and its arguments, such as \
+             [\"haproxy\", \"-db\"]",
         ),
         (
             with_server("[[host]]\nname = \"x\"\nrole = \"server\"\nipv4 = \"192.0.2.7\""),

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use bytes::{Buf, Bytes};
 use h3::error::StreamError;
 use h3::server::RequestResolver;
+use http_body_util::BodyExt;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
     Connecting, Endpoint, EndpointConfig, Incoming, TokenLog, TokenReuseError, TokioRuntime,
@@ -175,10 +176,12 @@ async fn answer(
         part.advance(part.remaining());
     }
     let response = server.site.respond(&request, connection, early).await;
-    let (head, body) = response.into_parts();
+    let (head, mut body) = response.into_parts();
     stream.send_response(hyper::Response::from_parts(head, ())).await?;
-    for piece in body {
-        stream.send_data(piece).await?;
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(piece) = frame.into_data() {
+            stream.send_data(piece).await?;
+        }
     }
     stream.finish().await
 }

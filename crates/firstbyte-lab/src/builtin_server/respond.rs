@@ -1,15 +1,21 @@
 //! What the built-in server answers, whatever carries it: the page, the headers, the log.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{
     ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION,
 };
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 use super::config::EarlyData;
 use super::filling::Filling;
+use super::pattern::{Pattern, Written};
 use super::pause::pause;
 use crate::access_log::{AccessLog, Entry};
 use crate::clock;
@@ -17,6 +23,10 @@ use crate::clock;
 /// The largest body that `/bytes/N` gives.
 const MAX_BYTES: usize = 100_000_000;
 
+/// The longest padding of a head.
+const MAX_HEAD_BYTES: usize = 100_000;
+
+const PADDING: HeaderName = HeaderName::from_static("x-padding");
 const EARLY_DATA: HeaderName = HeaderName::from_static("x-firstbyte-early-data");
 const RESUMED: HeaderName = HeaderName::from_static("x-firstbyte-resumed");
 const ZERO: HeaderValue = HeaderValue::from_static("0");
@@ -56,13 +66,18 @@ impl Site {
         request: &Request<B>,
         connection: &Connection,
         early: bool,
-    ) -> Response<Filling> {
+    ) -> Response<Answer> {
         let uri = request.uri();
-        pause(self.think_time).await;
+        let pattern = pattern(uri);
+        let thinks = pattern.as_ref().map(|pattern| pattern.think_time).unwrap_or_default();
+        let head_bytes = pattern.as_ref().map_or(0, |pattern| pattern.head_bytes);
+        pause(self.think_time + thinks).await;
         let mut response = if early && self.early_data == EarlyData::TooEarly {
-            with_body(StatusCode::TOO_EARLY, 0)
+            with_body(StatusCode::TOO_EARLY, Answer::of(0))
         } else if let Some(location) = self.redirect(request, connection) {
             redirect(StatusCode::MOVED_PERMANENTLY, location.clone())
+        } else if let Some(pattern) = pattern {
+            with_body(StatusCode::OK, Answer::Written(Written::new(pattern)))
         } else {
             self.page(uri.path())
         };
@@ -77,8 +92,9 @@ impl Site {
         if let Some(alt_svc) = &self.alt_svc {
             headers.insert(ALT_SVC, alt_svc.clone());
         }
+        pad(headers, head_bytes);
         if request.method() == Method::HEAD {
-            *response.body_mut() = Filling::new(0);
+            *response.body_mut() = Answer::of(0);
         }
         self.log(response.status(), uri, connection, early);
         response
@@ -110,26 +126,90 @@ impl Site {
         self.redirects.get(&format!("{scheme}://{host}{}", request.uri().path()))
     }
 
-    fn page(&self, path: &str) -> Response<Filling> {
+    fn page(&self, path: &str) -> Response<Answer> {
         let bytes = path.strip_prefix("/bytes/").and_then(|number| number.parse::<usize>().ok());
         match (path, bytes) {
-            ("/", _) => with_body(StatusCode::OK, self.page_bytes),
+            ("/", _) => with_body(StatusCode::OK, Answer::of(self.page_bytes)),
             ("/redirect", _) => redirect(StatusCode::FOUND, HeaderValue::from_static("/")),
-            (_, Some(bytes)) if bytes <= MAX_BYTES => with_body(StatusCode::OK, bytes),
-            _ => with_body(StatusCode::NOT_FOUND, 0),
+            (_, Some(bytes)) if bytes <= MAX_BYTES => with_body(StatusCode::OK, Answer::of(bytes)),
+            _ => with_body(StatusCode::NOT_FOUND, Answer::of(0)),
         }
     }
 }
 
-fn redirect(status: StatusCode, location: HeaderValue) -> Response<Filling> {
-    let mut response = with_body(status, 0);
+fn redirect(status: StatusCode, location: HeaderValue) -> Response<Answer> {
+    let mut response = with_body(status, Answer::of(0));
     response.headers_mut().insert(LOCATION, location);
     response
 }
 
-fn with_body(status: StatusCode, bytes: usize) -> Response<Filling> {
-    let mut response = Response::new(Filling::new(bytes));
+fn with_body(status: StatusCode, body: Answer) -> Response<Answer> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
+}
+
+/// How `/w` is to be answered.
+fn pattern(uri: &Uri) -> Option<Pattern> {
+    (uri.path() == "/w").then(|| Pattern::parse(uri.query().unwrap_or_default()))?
+}
+
+/// Makes a head about so long over HTTP/1.1, where it is shorter. HPACK and QPACK do not shorten the
+/// padding (RFC 7541 appendix B: `X` has 8 bits).
+fn pad(headers: &mut HeaderMap, bytes: usize) {
+    /// The status line, the date that HTTP/1.1 adds, and the empty line.
+    const REST: usize = 17 + 37 + 2;
+    let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    let shortest = REST + headers.iter().map(line).sum::<usize>();
+    let missing = bytes.saturating_sub(shortest + PADDING.as_str().len() + 4);
+    let padding = HeaderValue::try_from("X".repeat(missing.min(MAX_HEAD_BYTES)));
+    if let (Ok(padding), true) = (padding, missing > 0) {
+        headers.insert(PADDING, padding);
+    }
+}
+
+/// The body of a response.
+pub(super) enum Answer {
+    /// As fast as it goes.
+    Filling(Filling),
+    /// In parts, with pauses.
+    Written(Written),
+}
+
+impl Answer {
+    fn of(bytes: usize) -> Self {
+        Self::Filling(Filling::new(bytes))
+    }
+
+    /// How many bytes are still to come.
+    fn left(&self) -> usize {
+        match self {
+            Self::Filling(filling) => filling.left(),
+            Self::Written(written) => written.left(),
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Filling(filling) => Pin::new(filling).poll_frame(cx),
+            Self::Written(written) => Pin::new(written).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left() as u64)
+    }
 }

@@ -51,6 +51,7 @@ pub(super) fn scenario(
         seed: document.seed,
         hosts,
         source: source.to_owned(),
+        directory: std::env::current_dir().unwrap_or_default(),
     })
 }
 

@@ -54,6 +54,11 @@ pub(super) struct ServerDocument {
     pub(super) http3: Option<bool>,
     pub(super) retry: Option<bool>,
     pub(super) nagle: Option<bool>,
+    pub(super) command: Option<Vec<String>>,
+    pub(super) package: Option<String>,
+    #[serde(default)]
+    pub(super) files: BTreeMap<String, String>,
+    pub(super) backend: Option<bool>,
     #[serde(default)]
     pub(super) redirects: BTreeMap<String, String>,
     #[serde(default)]

@@ -4,6 +4,7 @@
 //! has been checked: everything after this module may rely on it.
 
 mod check;
+mod command;
 mod document;
 mod error;
 mod place;
@@ -12,9 +13,10 @@ mod shipped;
 mod units;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use command::{CommandSettings, Paths};
 pub use error::ScenarioError;
 pub use server::{ServerChoice, ServerSettings};
 use shipped::SHIPPED;
@@ -35,6 +37,8 @@ pub struct Scenario {
     pub hosts: Vec<Host>,
     /// The file as it was written.
     pub source: String,
+    /// The directory that the file is in; the working directory where there is none.
+    pub directory: PathBuf,
 }
 
 /// One machine of the lab: a network namespace with one interface.
@@ -146,8 +150,11 @@ impl Scenario {
         let source = std::fs::read_to_string(name_or_path).map_err(|error| {
             ScenarioError::Read { file: name_or_path.to_owned(), reason: error.to_string() }
         })?;
-        let stem = Path::new(name_or_path).file_stem().unwrap_or_default();
-        Self::parse(&stem.to_string_lossy(), name_or_path, &source)
+        let path = Path::new(name_or_path);
+        let stem = path.file_stem().unwrap_or_default();
+        let scenario = Self::parse(&stem.to_string_lossy(), name_or_path, &source)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Ok(Self { directory: scenario.directory.join(directory), ..scenario })
     }
 
     /// Reads and checks the text of a scenario file; `file` is what errors call it.

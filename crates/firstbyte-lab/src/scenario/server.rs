@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::command::{self, CommandSettings};
 use super::document::ServerDocument;
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
@@ -54,6 +55,11 @@ pub struct ServerSettings {
     pub redirects: BTreeMap<String, String>,
     /// Lines for nginx's `server` block; nginx only.
     pub nginx_directives: Vec<String>,
+    /// The program that serves; with [`ServerChoice::Command`], and only then.
+    pub command: Option<CommandSettings>,
+    /// Whether the built-in server answers at port 8080 of the host's loopback, for a server that
+    /// passes requests on.
+    pub backend: bool,
 }
 
 /// Which server software a host runs.
@@ -68,6 +74,8 @@ pub enum ServerChoice {
     Caddy,
     /// The built-in server.
     Builtin,
+    /// The program that the scenario names.
+    Command,
 }
 
 impl fmt::Display for ServerChoice {
@@ -77,6 +85,7 @@ impl fmt::Display for ServerChoice {
             Self::Nginx => "nginx",
             Self::Caddy => "caddy",
             Self::Builtin => "builtin",
+            Self::Command => "command",
         })
     }
 }
@@ -87,6 +96,14 @@ impl ServerSettings {
         let delays = !self.think_time.is_zero() || !self.handshake_delay.is_zero();
         match software {
             ServerChoice::Auto => None,
+            ServerChoice::Command if self.command.is_none() => {
+                Some(("no command", "there is nothing to start"))
+            }
+            ServerChoice::Command if self.is_for_servers_of_the_labs() => {
+                Some(("settings of the lab's own servers", "the program's are in its command"))
+            }
+            ServerChoice::Command => None,
+            _ if self.command.is_some() => Some(("command", "it is started in place of others")),
             ServerChoice::Builtin if !self.nginx_directives.is_empty() => {
                 Some(("nginx.directives", "the built-in server has no directives"))
             }
@@ -152,9 +169,10 @@ pub(super) fn check(
         Some("nginx") => ServerChoice::Nginx,
         Some("caddy") => ServerChoice::Caddy,
         Some("builtin") => ServerChoice::Builtin,
+        Some("command") => ServerChoice::Command,
         Some("auto") | None => ServerChoice::Auto,
         Some(other) => {
-            let allowed = r#""auto", "nginx", "caddy" or "builtin""#;
+            let allowed = r#""auto", "nginx", "caddy", "builtin" or "command""#;
             return Err(place.at("kind").bad(quoted(other), allowed));
         }
     };
@@ -182,7 +200,14 @@ pub(super) fn check(
         nagle: raw.nagle.unwrap_or_default(),
         redirects: redirects(&place.at("redirects"), raw.redirects, names)?,
         nginx_directives: raw.nginx.directives,
+        command: command::check(place, raw.command, raw.package, raw.files)?,
+        backend: raw.backend.unwrap_or_default(),
     };
+    if kind == ServerChoice::Command && settings.command.is_none() {
+        return Err(place
+            .at("command")
+            .missing(r#"the program and its arguments, such as ["haproxy", "-db"]"#));
+    }
     settings.choice = choice(place, &settings)?;
     if settings.retry && !settings.http3 {
         return Err(place.at("retry").bad(true, "only with http3 = true: a Retry is QUIC's"));
@@ -195,6 +220,18 @@ pub(super) fn check(
 }
 
 impl ServerSettings {
+    /// Whether something is said that only servers whose configuration the lab writes can be told.
+    fn is_for_servers_of_the_labs(&self) -> bool {
+        let delays = !self.think_time.is_zero() || !self.handshake_delay.is_zero();
+        let tls = self.versions != TlsVersions::default()
+            || self.resumption != Resumption::default()
+            || self.tickets != DEFAULT_TICKETS
+            || self.early_data != EarlyData::default()
+            || !self.groups.is_empty();
+        let lines = !self.redirects.is_empty() || !self.nginx_directives.is_empty();
+        delays || tls || lines || self.retry || self.nagle
+    }
+
     fn can_have_early_data(&self) -> bool {
         let tls13 = self.versions != TlsVersions::Tls12 || self.http3;
         tls13 && self.tickets > 0 && self.resumption != Resumption::None
@@ -206,6 +243,7 @@ impl ServerSettings {
 fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, ScenarioError> {
     let directives = !settings.nginx_directives.is_empty();
     let wanted = match settings.choice {
+        ServerChoice::Auto if settings.command.is_some() => ServerChoice::Command,
         ServerChoice::Auto if settings.beyond(ServerChoice::Nginx).is_some() => {
             ServerChoice::Builtin
         }
@@ -214,10 +252,12 @@ fn choice(place: &Place<'_>, settings: &ServerSettings) -> Result<ServerChoice, 
     };
     match settings.beyond(wanted) {
         None => Ok(wanted),
-        Some(_) if wanted == ServerChoice::Builtin => Err(place.at("nginx.directives").bad(
-            "[ … ]",
-            "only with nginx, and without what nginx cannot do (see docs/scenarios.md)",
-        )),
+        Some(("nginx.directives", _)) if wanted == ServerChoice::Builtin => {
+            Err(place.at("nginx.directives").bad(
+                "[ … ]",
+                "only with nginx, and without what nginx cannot do (see docs/scenarios.md)",
+            ))
+        }
         Some((what, why)) => {
             let other = if wanted == ServerChoice::Nginx { "\"builtin\"" } else { "another" };
             Err(place

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::BACKEND;
 use super::spawned::{Spawned, find_program, write_pages};
 use crate::builtin_server::{Group, Resumption, TlsVersions};
 use crate::ca::ServerCertificate;
@@ -63,7 +64,7 @@ fn configuration(directory: &Path, log: &Path, settings: &ServerSettings) -> Val
             "listen": [port],
             "protocols": if port == ":443" { protocols.clone() } else { json!(["h1"]) },
             "automatic_https": { "disable": true },
-            "routes": routes(directory),
+            "routes": routes(directory, settings.backend),
             "logs": { "default_logger_name": "requests" },
         })
     };
@@ -116,18 +117,27 @@ fn policy(settings: &ServerSettings) -> Value {
     policy
 }
 
-fn routes(directory: &Path) -> Value {
-    json!([
-        {
-            "match": [{ "path": ["/redirect"] }],
-            "handle": [{
-                "handler": "static_response",
-                "status_code": 302,
-                "headers": { "Location": ["/"] },
-            }],
-        },
-        { "handle": [{ "handler": "file_server", "root": directory.join("html") }] },
-    ])
+fn routes(directory: &Path, backend: bool) -> Value {
+    let redirect = json!({
+        "match": [{ "path": ["/redirect"] }],
+        "handle": [{
+            "handler": "static_response",
+            "status_code": 302,
+            "headers": { "Location": ["/"] },
+        }],
+    });
+    // What the backend writes is passed on as it comes.
+    let passed_on = json!({
+        "match": [{ "path": ["/w"] }],
+        "handle": [{
+            "handler": "reverse_proxy",
+            "upstreams": [{ "dial": format!("127.0.0.1:{BACKEND}") }],
+            "flush_interval": -1,
+        }],
+    });
+    let files = json!({ "handle": [{ "handler": "file_server", "root": directory.join("html") }] });
+    let passed_on = backend.then_some(passed_on);
+    [redirect].into_iter().chain(passed_on).chain([files]).collect()
 }
 
 fn caddy_name(group: Group) -> &'static str {

@@ -4,6 +4,7 @@
 //! error with what they wrote to stderr.
 
 mod caddy;
+mod command;
 mod dns;
 mod nginx;
 mod spawned;
@@ -21,16 +22,20 @@ use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::network::{HostNetwork, Network};
 use crate::reports::ServerReport;
-use crate::scenario::{Host, Scenario, ServerChoice, ServerSettings};
+use crate::scenario::{CommandSettings, Host, Paths, Scenario, ServerChoice, ServerSettings};
 use spawned::Spawned;
 
 pub(crate) use dns::start as start_dns;
 
 /// How long a server may take until it accepts connections.
-const START_LIMIT_NS: u64 = 5_000_000_000;
+const START_LIMIT: Duration = Duration::from_secs(5);
+/// The same of a scenario's own program, which may be one that is compiled first.
+const COMMAND_START_LIMIT: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(5);
 const HTTPS: u16 = 443;
 const HTTP: u16 = 80;
+/// Of a host's loopback: the built-in server behind one that passes requests on.
+pub(super) const BACKEND: u16 = 8_080;
 
 const BUILTIN: &str = "built-in (rustls)";
 const BUILTIN_HTTP3: &str = "built-in (rustls, quinn)";
@@ -44,10 +49,11 @@ struct Running {
     report: ServerReport,
     log: PathBuf,
     http3: bool,
-    /// nginx or Caddy.
+    /// nginx, Caddy or a program of the scenario's.
     process: Option<Spawned>,
-    /// Alone, or for HTTP/3 beside nginx.
-    _builtin: Option<builtin_server::Handle>,
+    start_limit: Duration,
+    /// Alone, or for HTTP/3 beside nginx, or behind one that passes requests on.
+    builtin: Vec<builtin_server::Handle>,
 }
 
 impl Servers {
@@ -73,8 +79,9 @@ impl Servers {
             let choice = if choice == ServerChoice::Auto { settings.choice } else { choice };
             let directory = scratch.join(&host.name);
             let log = directory.join("access.log");
-            let start = Start { host, settings, place, certificate, directory, log };
-            running.push(start.software(choice, &mut installed)?);
+            let origin = scenario.directory.as_path();
+            let start = Start { host, settings, place, certificate, directory, log, origin };
+            running.push(start.all(choice, &mut installed)?);
         }
         let mut servers = Self { running };
         servers.wait_until_up(scenario, network)?;
@@ -97,8 +104,9 @@ impl Servers {
     }
 
     fn wait_until_up(&mut self, scenario: &Scenario, network: &Network) -> Result<(), LabError> {
-        let deadline = monotonic_ns() + START_LIMIT_NS;
+        let begun = monotonic_ns();
         for running in &mut self.running {
+            let limit = running.start_limit;
             let name = &running.report.host;
             let (Some(host), Some(place)) = (scenario.host(name), network.host(name)) else {
                 continue;
@@ -111,8 +119,9 @@ impl Servers {
                 if let Some(reason) = running.process.as_mut().and_then(Spawned::ended) {
                     return Err(running.failed(reason));
                 }
-                if monotonic_ns() > deadline {
-                    return Err(running.failed(format!("nothing listens at {down} after 5 s")));
+                if monotonic_ns() - begun > limit.as_nanos() as u64 {
+                    let reason = format!("nothing listens at {down} after {} s", limit.as_secs());
+                    return Err(running.failed(reason));
                 }
                 std::thread::sleep(START_POLL);
             }
@@ -176,9 +185,19 @@ struct Start<'a> {
     certificate: ServerCertificate,
     directory: PathBuf,
     log: PathBuf,
+    /// Where the scenario's file is.
+    origin: &'a Path,
 }
 
 impl Start<'_> {
+    /// The server that is asked for, and behind it the built-in one where that is asked for too.
+    fn all(self, choice: ServerChoice, installed: &mut Installed) -> Result<Running, LabError> {
+        let backend = self.settings.backend.then(|| self.spawn_backend()).transpose()?;
+        let mut running = self.software(choice, installed)?;
+        running.builtin.extend(backend);
+        Ok(running)
+    }
+
     fn software(
         self,
         choice: ServerChoice,
@@ -191,6 +210,11 @@ impl Start<'_> {
         let host = || self.host.name.clone();
         match choice {
             ServerChoice::Builtin => self.builtin(),
+            ServerChoice::Command => match &self.settings.command {
+                Some(command) => self.command(command),
+                // The check above has said so.
+                None => Err(self.failed("command", "there is none")),
+            },
             ServerChoice::Caddy => match installed.caddy() {
                 Some(caddy) => self.caddy(caddy),
                 None => Err(LabError::CaddyNotFound { host: host() }),
@@ -206,7 +230,7 @@ impl Start<'_> {
     fn builtin(self) -> Result<Running, LabError> {
         let ports = if self.settings.http3 { Ports::All } else { Ports::Tcp };
         let handle = self.spawn_builtin(BUILTIN, ports)?;
-        Ok(self.running(BUILTIN, None, Some(handle)))
+        Ok(self.running(BUILTIN, None, vec![handle]))
     }
 
     fn caddy(self, installed: &caddy::Installed) -> Result<Running, LabError> {
@@ -214,7 +238,7 @@ impl Start<'_> {
         let caddy = installed
             .start(&self.directory, &self.log, self.settings, &self.certificate, self.place)
             .map_err(|error| self.failed(kind, &error.to_string()))?;
-        Ok(self.running(kind, Some(caddy), None))
+        Ok(self.running(kind, Some(caddy), Vec::new()))
     }
 
     /// nginx before 1.25 has no HTTP/3: the built-in server does it, with the same certificate.
@@ -224,11 +248,49 @@ impl Start<'_> {
             .start(&self.directory, &self.log, self.settings, &self.certificate, self.place)
             .map_err(|error| self.failed(kind, &error.to_string()))?;
         if !self.settings.http3 {
-            return Ok(self.running(kind, Some(nginx), None));
+            return Ok(self.running(kind, Some(nginx), Vec::new()));
         }
         let builtin = self.spawn_builtin(BUILTIN_HTTP3, Ports::Udp)?;
         let kind = format!("{kind}, HTTP/3: {BUILTIN_HTTP3}");
-        Ok(self.running(&kind, Some(nginx), Some(builtin)))
+        Ok(self.running(&kind, Some(nginx), vec![builtin]))
+    }
+
+    fn command(self, settings: &CommandSettings) -> Result<Running, LabError> {
+        let paths = Paths {
+            directory: self.directory.clone(),
+            log: self.log.clone(),
+            scenario: self.origin.to_owned(),
+        };
+        let program = command::find(settings, &paths).map_err(|program| {
+            let package = settings.package.clone();
+            LabError::ProgramNotFound { host: self.host.name.clone(), program, package }
+        })?;
+        let kind = program.name.as_str();
+        let page_bytes = self.settings.page_bytes;
+        let process = program
+            .start(settings, &paths, page_bytes, &self.certificate, self.place)
+            .map_err(|error| self.failed(kind, &error.to_string()))?;
+        let running = self.running(kind, Some(process), Vec::new());
+        Ok(Running { start_limit: COMMAND_START_LIMIT, ..running })
+    }
+
+    /// The built-in server without TLS at the host's loopback. What it answers is in the log of the
+    /// server before it.
+    fn spawn_backend(&self) -> Result<builtin_server::Handle, LabError> {
+        let at = (Ipv4Addr::LOCALHOST, BACKEND);
+        let listener = self
+            .place
+            .namespace
+            .within(|| TcpListener::bind(at))
+            .map_err(|errno| self.failed(BUILTIN, &format!("cannot enter its host: {errno}")))?
+            .map_err(|error| self.failed(BUILTIN, &format!("cannot listen: {error}")))?;
+        let config = builtin_server::Config {
+            page_bytes: self.settings.page_bytes,
+            ..builtin_server::Config::new(self.certificate.clone())
+        };
+        let listeners = Listeners { http: vec![listener], ..Listeners::default() };
+        builtin_server::spawn(config, listeners)
+            .map_err(|error| self.failed(BUILTIN, &error.to_string()))
     }
 
     fn spawn_builtin(&self, kind: &str, ports: Ports) -> Result<builtin_server::Handle, LabError> {
@@ -264,14 +326,15 @@ impl Start<'_> {
         self,
         kind: &str,
         process: Option<Spawned>,
-        builtin: Option<builtin_server::Handle>,
+        builtin: Vec<builtin_server::Handle>,
     ) -> Running {
         Running {
             report: ServerReport { host: self.host.name.clone(), kind: kind.to_owned() },
             log: self.log,
             http3: self.settings.http3,
             process,
-            _builtin: builtin,
+            start_limit: START_LIMIT,
+            builtin,
         }
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::BACKEND;
 use super::spawned::{Spawned, find_program, write_pages};
 use crate::builtin_server::{EarlyData, Group, Resumption, TlsVersions};
 use crate::ca::ServerCertificate;
@@ -145,6 +146,12 @@ fn tls_directives(settings: &ServerSettings) -> Vec<String> {
     }
     if !settings.redirects.is_empty() {
         lines.push("if ($firstbyte_redirect) { return 301 $firstbyte_redirect; }".to_owned());
+    }
+    if settings.backend {
+        lines.push(format!(
+            "location = /w {{ proxy_pass http://127.0.0.1:{BACKEND}; proxy_http_version 1.1; \
+             proxy_set_header connection ''; proxy_buffering off; }}"
+        ));
     }
     if settings.http3 {
         lines.push("add_header alt-svc 'h3=\":443\"; ma=86400' always;".to_owned());

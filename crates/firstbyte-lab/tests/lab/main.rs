@@ -13,6 +13,7 @@ mod servers;
 mod stories;
 mod support;
 mod windows;
+mod zoo;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -22,7 +23,7 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 38] = [
+const TESTS: [Test; 40] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -42,6 +43,8 @@ const TESTS: [Test; 38] = [
     ("servers::logs_are_copied_out", servers::logs),
     ("servers::caddy_answers_over_both_families", servers::caddy),
     ("servers::nginx_does_what_the_scenario_says_of_sessions", servers::nginx_sessions),
+    ("zoo::answers_and_resumes", zoo::answers),
+    ("zoo::writes_as_it_is_told", zoo::patterns),
     ("http3::the_built_in_server_in_as_many_round_trips_as_there_are", http3::builtin),
     ("http3::beside_nginx_with_its_certificate", http3::beside_nginx),
     ("http3::caddy", http3::caddy),
@@ -73,12 +76,9 @@ fn main() -> ExitCode {
         .map(String::as_str)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let tests = TESTS
-        .iter()
-        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|part| name.contains(part)));
     let user = if support::is_root() { "root" } else { "an ordinary user" };
     let mut failed = Vec::new();
-    for (name, test) in tests {
+    for (name, test) in selected(&wanted) {
         let passed = std::panic::catch_unwind(test).is_ok();
         println!("test {name} (as {user}) ... {}", if passed { "ok" } else { "FAILED" });
         if !passed {
@@ -92,6 +92,13 @@ fn main() -> ExitCode {
     if failed.is_empty() && passed_as_user { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// The tests whose names have one of these parts; all where there is none.
+fn selected<'a>(wanted: &'a [&str]) -> impl Iterator<Item = &'static Test> + 'a {
+    TESTS
+        .iter()
+        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|part| name.contains(part)))
+}
+
 /// Runs the tests from a copy of this program, which that user can read wherever this one is.
 fn again_as_ordinary_user(wanted: &[&str]) -> bool {
     let directory = tempfile::Builder::new().prefix("lab-test").tempdir().unwrap();
@@ -99,8 +106,13 @@ fn again_as_ordinary_user(wanted: &[&str]) -> bool {
     let program = directory.path().join("lab");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     support::open_to_all(&program);
+    let zoo = directory.path().join("zoo");
+    if selected(wanted).any(|(name, _)| name.starts_with("zoo::")) {
+        zoo::copy_to(&zoo);
+    }
     Command::new(program)
         .args(wanted)
+        .env(zoo::BUILT, zoo)
         .current_dir(directory.path())
         .env_remove("TMPDIR")
         .uid(ORDINARY_USER)

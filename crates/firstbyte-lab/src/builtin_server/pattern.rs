@@ -1,0 +1,210 @@
+//! How an answer at `/w` is written: what its query says, and the body that does so.
+//!
+//! `/w?think=12&head=300&writes=1000,400@50x3`: 12 ms after the request a head of 300 bytes with the
+//! body's first 1,000, then three times 400 bytes, each 50 ms after what was written before.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+use super::filling::Filling;
+use super::pause::pause;
+
+/// More than any answer needs.
+const MAX_WRITES: usize = 10_000;
+const MAX_BYTES: usize = 100_000_000;
+const MAX_WAIT_MS: f64 = 60_000.0;
+const DEFAULT_BYTES: usize = 2_000;
+
+/// How an answer is written.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pattern {
+    /// Time between the request and the head.
+    pub(super) think_time: Duration,
+    /// About how many bytes the head has over HTTP/1.1, where it is not longer anyway.
+    pub(super) head_bytes: usize,
+    writes: Vec<Write>,
+}
+
+/// A part of the body that is written by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Write {
+    bytes: usize,
+    /// Time since what was written before; `None` is at once. The first one without is written with the
+    /// head, any other alone.
+    wait: Option<Duration>,
+}
+
+impl Pattern {
+    /// The pattern of a query; `None` if it is none.
+    pub(super) fn parse(query: &str) -> Option<Self> {
+        let mut pattern = Self { think_time: Duration::ZERO, head_bytes: 0, writes: Vec::new() };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=')? {
+                ("think", time) => pattern.think_time = milliseconds(time)?,
+                ("head", bytes) => pattern.head_bytes = bytes.parse().ok()?,
+                ("writes", writes) => pattern.writes = parse_writes(writes)?,
+                _ => return None,
+            }
+        }
+        if pattern.writes.is_empty() {
+            pattern.writes.push(Write { bytes: DEFAULT_BYTES, wait: None });
+        }
+        (pattern.bytes()? <= MAX_BYTES).then_some(pattern)
+    }
+
+    /// Of the whole body.
+    fn bytes(&self) -> Option<usize> {
+        self.writes.iter().try_fold(0_usize, |sum, write| sum.checked_add(write.bytes))
+    }
+}
+
+fn parse_writes(text: &str) -> Option<Vec<Write>> {
+    let mut writes = Vec::new();
+    for step in text.split(',') {
+        let (step, times) = match step.split_once('x') {
+            Some((step, times)) => (step, times.parse::<usize>().ok()?),
+            None => (step, 1),
+        };
+        let (bytes, wait) = match step.split_once('@') {
+            Some((bytes, wait)) => (bytes, Some(milliseconds(wait)?)),
+            None => (step, None),
+        };
+        if writes.len().checked_add(times)? > MAX_WRITES {
+            return None;
+        }
+        let write = Write { bytes: bytes.parse().ok()?, wait };
+        writes.extend(std::iter::repeat_n(write, times));
+    }
+    Some(writes)
+}
+
+fn milliseconds(text: &str) -> Option<Duration> {
+    let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let number: f64 = text.parse().ok().filter(|_| plain)?;
+    (number <= MAX_WAIT_MS).then(|| Duration::from_secs_f64(number / 1e3))
+}
+
+/// A body that is written in parts.
+pub(super) struct Written {
+    writes: std::vec::IntoIter<Write>,
+    /// The part that is being written, in pieces.
+    part: Filling,
+    left: usize,
+    /// Whether anything of the answer has been given to HTTP: the head, when this is made.
+    state: State,
+}
+
+enum State {
+    /// The next part may follow at once.
+    WithTheHead,
+    /// A part is being given to HTTP, which writes it once there is nothing more to be had.
+    Flushing,
+    Waiting(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Writing,
+}
+
+impl Written {
+    pub(super) fn new(pattern: Pattern) -> Self {
+        let left = pattern.bytes().unwrap_or_default();
+        let writes = pattern.writes.into_iter();
+        Self { writes, part: Filling::new(0), left, state: State::WithTheHead }
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+}
+
+impl Body for Written {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            if let State::Waiting(wait) = &mut self.state {
+                std::task::ready!(wait.as_mut().poll(cx));
+                self.state = State::Writing;
+            }
+            if let Some(piece) = self.part.next() {
+                self.left -= piece.len();
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            let Some(write) = self.writes.as_slice().first().copied() else {
+                return Poll::Ready(None);
+            };
+            match (&self.state, write.wait) {
+                (State::WithTheHead, None) | (State::Writing, _) => {
+                    self.writes.next();
+                    self.part = Filling::new(write.bytes);
+                    self.state = State::Flushing;
+                }
+                (_, wait) => {
+                    // What was given before leaves first: nothing more is to be had now.
+                    let wait = wait.unwrap_or_default();
+                    self.state = State::Waiting(Box::pin(async move {
+                        tokio::task::yield_now().await;
+                        pause(wait).await;
+                    }));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(bytes: usize, wait_ms: Option<u64>) -> Write {
+        Write { bytes, wait: wait_ms.map(Duration::from_millis) }
+    }
+
+    #[test]
+    fn a_query_says_how_an_answer_is_written() {
+        let pattern = Pattern::parse("think=12.5&head=300&writes=1000,400@50x2,7@0").unwrap();
+        assert_eq!(pattern.think_time, Duration::from_micros(12_500));
+        assert_eq!(pattern.head_bytes, 300);
+        assert_eq!(
+            pattern.writes,
+            [write(1_000, None), write(400, Some(50)), write(400, Some(50)), write(7, Some(0))]
+        );
+        assert_eq!(Pattern::parse("").unwrap().writes, [write(DEFAULT_BYTES, None)]);
+    }
+
+    #[test]
+    fn other_queries_are_none() {
+        for query in [
+            "size=3",
+            "think",
+            "think=-1",
+            "think=inf",
+            "think=60001",
+            "writes=",
+            "writes=5,",
+            "writes=5@",
+            "writes=5@1x",
+            "writes=@5",
+            "writes=1x10001",
+            "writes=100000001",
+            "head=x",
+        ] {
+            assert_eq!(Pattern::parse(query), None, "{query}");
+        }
+    }
+}

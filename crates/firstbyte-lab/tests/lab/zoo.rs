@@ -1,0 +1,173 @@
+//! The zoo of servers that the benchmark `attribution` draws from: each starts, answers as it should,
+//! resumes as it should, and both ends see it.
+
+#[path = "../../../firstbyte/benches/attribution/zoo/mod.rs"]
+mod servers;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firstbyte_lab::LabOptions;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
+
+use crate::support::{client_config, in_lab, now_ms, read_capture, scenario};
+use servers::{Server, Tls, Wanted, Zoo};
+
+/// Where an ordinary user finds the zoo that root has built.
+pub(crate) const BUILT: &str = "FIRSTBYTE_TEST_ZOO";
+
+fn zoo() -> Zoo {
+    match std::env::var_os(BUILT) {
+        Some(directory) => Zoo::built(Path::new(&directory)),
+        None => Zoo::build(&directory()).unwrap_or_else(|why| panic!("{why}")),
+    }
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("zoo")
+}
+
+/// Puts what root has built where others can read it.
+pub(crate) fn copy_to(to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    crate::support::open_to_all(to);
+    for entry in std::fs::read_dir(directory()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            let file = to.join(entry.file_name());
+            std::fs::copy(entry.path(), &file).unwrap();
+            crate::support::open_to_all(&file);
+        }
+    }
+}
+
+/// One exchange, as the client sees it.
+struct Exchange {
+    /// Milliseconds between request and first byte.
+    first_ms: f64,
+    /// Milliseconds between first and last byte.
+    rest_ms: f64,
+    answer: Vec<u8>,
+    version: ProtocolVersion,
+    resumed: bool,
+}
+
+impl Exchange {
+    fn run(config: &Arc<ClientConfig>, path: &str) -> Self {
+        let name = "server.test";
+        let tcp = TcpStream::connect((name, 443)).unwrap();
+        tcp.set_nodelay(true).unwrap();
+        let tls = ClientConnection::new(Arc::clone(config), name.try_into().unwrap()).unwrap();
+        let mut stream = StreamOwned::new(tls, tcp);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        let begun = now_ms();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let (mut first, mut last, mut answer) = (None, begun, Vec::new());
+        let mut buffer = [0; 16_384];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    last = now_ms();
+                    first.get_or_insert(last);
+                    answer.extend_from_slice(&buffer[..count]);
+                }
+                // Servers may close without close_notify once all was sent.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let first = first.expect("an answer");
+        Self {
+            first_ms: first - begun,
+            rest_ms: last - first,
+            answer,
+            version: stream.conn.protocol_version().unwrap(),
+            resumed: stream.conn.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+
+    /// Bytes of the head with its empty line, and of the body.
+    fn sizes(&self) -> (usize, usize) {
+        let end = self.answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
+        (end + 4, self.answer.len() - end - 4)
+    }
+}
+
+/// Every server over both versions of TLS, with sessions and without.
+pub(crate) fn answers() {
+    let zoo = zoo();
+    for server in Server::ALL {
+        for (tls, version) in
+            [(Tls::V12, ProtocolVersion::TLSv1_2), (Tls::V13, ProtocolVersion::TLSv1_3)]
+        {
+            for sessions in [true, false] {
+                let wanted = Wanted { tls, sessions, response: (400, 3_000), ..Wanted::default() };
+                let line = zoo.server(server, &wanted).expect("can all of this");
+                let directory = tempfile::tempdir().unwrap();
+                let capture = Some(directory.path().to_owned());
+                let options = LabOptions { capture, ..LabOptions::default() };
+                in_lab(&scenario("", &line), &options, |lab| {
+                    let both = [&rustls::version::TLS12, &rustls::version::TLS13];
+                    let config = Arc::new(client_config(lab, &both));
+                    let of = format!("{server:?} {tls:?}, sessions {sessions}");
+                    let path = if server.writes_patterns() {
+                        "/w?head=400&writes=3000"
+                    } else {
+                        server.path()
+                    };
+                    let first = Exchange::run(&config, path);
+                    assert_eq!(first.version, version, "{of}");
+                    let (head, body) = first.sizes();
+                    assert_eq!(body, 3_000, "{of}");
+                    let heads = if server == Server::Gnutls { 80..100 } else { 350..600 };
+                    assert!(heads.contains(&head), "{of}: {head} bytes of head");
+                    let again = Exchange::run(&config, path);
+                    assert_eq!([first.resumed, again.resumed], [false, sessions], "{of}");
+                });
+                for file in ["client.pcapng", "server-server.pcapng"] {
+                    let (packets, dropped) = read_capture(&directory.path().join(file));
+                    assert!(packets.len() > 20 && dropped == 0, "{server:?}: {}", packets.len());
+                }
+            }
+        }
+    }
+}
+
+/// Head and parts of the body when the request says so, whatever the server is.
+pub(crate) fn patterns() {
+    let zoo = zoo();
+    for server in Server::ALL.into_iter().filter(|server| server.writes_patterns()) {
+        let line = zoo.server(server, &Wanted::default()).expect("what is usual");
+        in_lab(&scenario("", &line), &LabOptions::default(), |lab| {
+            let config = Arc::new(client_config(lab, &[&rustls::version::TLS13]));
+            // What is loaded or compiled with the first request is not the pattern's.
+            Exchange::run(&config, "/w");
+            for (path, first_ms, rest_ms, bytes) in [
+                ("/w?think=30&writes=1000", 30.0, 0.0, 1_000),
+                ("/w?writes=1000@40", 0.0, 40.0, 1_000),
+                ("/w?writes=700,500@20x2", 0.0, 40.0, 1_700),
+                ("/w?think=20&head=2000&writes=1000@0,3000@30", 20.0, 30.0, 4_000),
+            ] {
+                let all: Vec<_> = (0..5).map(|_| Exchange::run(&config, path)).collect();
+                assert!(all.iter().all(|one| one.sizes().1 == bytes), "{server:?} {path}");
+                let median = |of: fn(&Exchange) -> f64| {
+                    let mut values: Vec<f64> = all.iter().map(of).collect();
+                    values.sort_by(f64::total_cmp);
+                    values[values.len() / 2]
+                };
+                let (first, rest) = (median(|one| one.first_ms), median(|one| one.rest_ms));
+                let of = format!("{server:?} {path}: {first:.1} and {rest:.1} ms");
+                println!("  {of}");
+                assert!((first_ms..first_ms + 10.0).contains(&first), "{of}");
+                assert!((rest_ms..rest_ms + 10.0).contains(&rest), "{of}");
+            }
+        });
+    }
+}

@@ -1,0 +1,426 @@
+//! A zoo of HTTPS servers as a scenario's `server = …`: what the lab has, what Debian has, and short
+//! programs of our own (README.md says what each can vary).
+//!
+//! In: which server, and what is wanted of it. Out: a line for a scenario file, or that this server
+//! cannot do that. Programs that have to be compiled are, once.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PYTHON: &str = include_str!("server.py");
+const GO: &str = include_str!("server.go");
+const HAPROXY: &str = include_str!("haproxy.cfg");
+
+/// Where packages put servers when that is not on an ordinary user's PATH.
+const USUAL_PLACES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
+
+/// A kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Server {
+    Nginx,
+    Caddy,
+    Builtin,
+    HaProxy,
+    /// `openssl s_server -HTTP`: HTTP/1.0, one response from a file, and then the end.
+    Openssl,
+    /// `gnutls-serv --http`: the same.
+    Gnutls,
+    Go,
+    Python,
+}
+
+impl Server {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Nginx,
+        Self::Caddy,
+        Self::Builtin,
+        Self::HaProxy,
+        Self::Openssl,
+        Self::Gnutls,
+        Self::Go,
+        Self::Python,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Caddy => "caddy",
+            Self::Builtin => "builtin",
+            Self::HaProxy => "haproxy",
+            Self::Openssl => "openssl",
+            Self::Gnutls => "gnutls",
+            Self::Go => "go",
+            Self::Python => "python",
+        }
+    }
+
+    /// The program that must be installed, and the Debian package that has it; none for the built-in
+    /// server. Of Go it is the compiler.
+    pub(crate) fn program(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Nginx => Some(("nginx", "nginx-light")),
+            Self::Caddy => Some(("caddy", "caddy")),
+            Self::Builtin => None,
+            Self::HaProxy => Some(("haproxy", "haproxy")),
+            Self::Openssl => Some(("openssl", "openssl")),
+            Self::Gnutls => Some(("gnutls-serv", "gnutls-bin")),
+            Self::Go => Some(("go", "golang-go")),
+            Self::Python => Some(("python3", "python3")),
+        }
+    }
+
+    /// Whether it answers `/w?…` as README.md says. The others answer every request alike, at
+    /// [`Server::path`], with [`Wanted::response`].
+    pub(crate) fn writes_patterns(self) -> bool {
+        !matches!(self, Self::Openssl | Self::Gnutls)
+    }
+
+    /// Whether small writes wait for acknowledgements, where that cannot be chosen.
+    pub(crate) fn nagle(self) -> Option<bool> {
+        match self {
+            Self::Builtin | Self::Go | Self::Python => None,
+            Self::Nginx | Self::Caddy | Self::HaProxy | Self::Openssl => Some(false),
+            Self::Gnutls => Some(true),
+        }
+    }
+
+    /// Where a server without patterns has its response.
+    pub(crate) fn path(self) -> &'static str {
+        if self == Self::Openssl { "/response" } else { "/" }
+    }
+}
+
+/// What is wanted of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) tls: Tls,
+    /// Whether sessions are resumed.
+    pub(crate) sessions: bool,
+    /// Whether early data is taken.
+    pub(crate) early_data: bool,
+    /// Whether small writes wait for acknowledgements (TCP_NODELAY is not set); of no meaning where
+    /// [`Server::nagle`] knows.
+    pub(crate) nagle: bool,
+    /// Whether HTTP/2 is spoken where the client offers it.
+    pub(crate) http2: bool,
+    /// As the scenario's key of that name.
+    pub(crate) chain_bytes: Option<usize>,
+    /// The one response of a server without patterns: bytes of its head, about, and of its body.
+    /// [`Server::Gnutls`] has a head of its own, of 85 bytes.
+    pub(crate) response: (usize, usize),
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            tls: Tls::Both,
+            sessions: true,
+            early_data: false,
+            nagle: false,
+            http2: true,
+            chain_bytes: None,
+            response: (0, 2_000),
+        }
+    }
+}
+
+/// Versions of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Tls {
+    Both,
+    V12,
+    V13,
+}
+
+impl Tls {
+    fn least(self) -> &'static str {
+        if self == Self::V13 { "1.3" } else { "1.2" }
+    }
+
+    fn most(self) -> &'static str {
+        if self == Self::V12 { "1.2" } else { "1.3" }
+    }
+
+    fn list(self) -> Vec<&'static str> {
+        match self {
+            Self::Both => vec!["1.2", "1.3"],
+            one => vec![one.least()],
+        }
+    }
+}
+
+/// Why there is no zoo.
+#[derive(Debug)]
+pub(crate) enum NoZoo {
+    /// A program is not installed.
+    Missing {
+        program: &'static str,
+        package: &'static str,
+    },
+    /// A program of ours did not compile.
+    NotBuilt {
+        program: &'static str,
+        output: String,
+    },
+    Io(io::Error),
+}
+
+impl fmt::Display for NoZoo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { program, package } => write!(
+                f,
+                "the program {program} is not installed\n  install it: apt-get install {package} \
+                 (or all: scripts/setup attribution)"
+            ),
+            Self::NotBuilt { program, output } => {
+                write!(f, "{program} cannot compile a server of the zoo\n{output}")
+            }
+            Self::Io(error) => write!(f, "cannot make the zoo: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoZoo {}
+
+impl From<io::Error> for NoZoo {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The servers, ready to be started.
+#[derive(Debug)]
+pub(crate) struct Zoo {
+    directory: PathBuf,
+}
+
+impl Zoo {
+    /// Looks for all programs and makes those of our own in `directory`, whose path is absolute. What is
+    /// there already and up to date stays.
+    ///
+    /// # Errors
+    /// A program is not installed or does not compile.
+    pub(crate) fn build(directory: &Path) -> Result<Self, NoZoo> {
+        for server in Server::ALL {
+            if let Some((program, package)) = server.program() {
+                find(program).ok_or(NoZoo::Missing { program, package })?;
+            }
+        }
+        fs::create_dir_all(directory)?;
+        fs::write(directory.join("server.py"), PYTHON)?;
+        let go = |source: &Path| {
+            let mut command = Command::new("go");
+            command.arg("build").arg("-o").arg(directory.join("go-server")).arg(source);
+            command.env("GOCACHE", directory.join("go-cache")).env("GOTOOLCHAIN", "local");
+            command
+        };
+        compile(directory, "go", "server.go", GO, go)?;
+        Ok(Self::built(directory))
+    }
+
+    /// What [`Zoo::build`] has made in `directory`.
+    pub(crate) fn built(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// A scenario's `server = …` for one host; `None` if that server cannot do what is wanted.
+    pub(crate) fn server(&self, server: Server, wanted: &Wanted) -> Option<String> {
+        let lines = match server {
+            Server::Nginx | Server::Caddy | Server::Builtin => of_the_lab(server, wanted)?,
+            Server::HaProxy => haproxy(wanted)?,
+            Server::Openssl => openssl(wanted)?,
+            Server::Gnutls => gnutls(wanted)?,
+            Server::Go => self.go(wanted)?,
+            Server::Python => self.python(wanted)?,
+        };
+        let package = server.program().filter(|_| lines.contains("command = ["));
+        let package = package.map(|(_, package)| format!(", package = {package:?}"));
+        let chain = wanted.chain_bytes.map(|bytes| format!(", chain_bytes = {bytes}"));
+        let more = [package, chain].into_iter().flatten().collect::<String>();
+        Some(format!("server = {{ {lines}{more} }}"))
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    fn go(&self, wanted: &Wanted) -> Option<String> {
+        if wanted.early_data {
+            return None;
+        }
+        let mut words = vec![self.file("go-server")];
+        words.push(format!("-least={}", wanted.tls.least()));
+        words.push(format!("-most={}", wanted.tls.most()));
+        words.push(format!("-sessions={}", wanted.sessions));
+        words.push(format!("-nagle={}", wanted.nagle));
+        words.push(format!("-http2={}", wanted.http2));
+        words.extend(["{chain}".to_owned(), "{key}".to_owned()]);
+        Some(command(&words))
+    }
+
+    fn python(&self, wanted: &Wanted) -> Option<String> {
+        if wanted.early_data {
+            return None;
+        }
+        let mut words = words(&["python3"]);
+        words.extend([self.file("server.py"), "{chain}".to_owned(), "{key}".to_owned()]);
+        words.push("--tls".to_owned());
+        words.extend(wanted.tls.list().iter().map(|version| (*version).to_owned()));
+        words.push(format!("--tickets={}", if wanted.sessions { 2 } else { 0 }));
+        words.extend(wanted.nagle.then(|| "--nagle".to_owned()));
+        Some(command(&words))
+    }
+}
+
+/// What the lab has a kind for. nginx and Caddy pass `/w` on to the built-in server behind them.
+fn of_the_lab(server: Server, wanted: &Wanted) -> Option<String> {
+    let cannot = match server {
+        Server::Caddy => !wanted.http2 || wanted.early_data,
+        _ => !wanted.http2,
+    };
+    if cannot || (wanted.early_data && (wanted.tls == Tls::V12 || !wanted.sessions)) {
+        return None;
+    }
+    let mut line = format!("kind = {:?}, tls = {:?}", server.name(), wanted.tls.list());
+    line += ", backend = true";
+    if !wanted.sessions {
+        line += ", resumption = \"none\"";
+    }
+    if wanted.early_data {
+        line += ", early_data = \"on\"";
+    }
+    if wanted.nagle && server.nagle().is_none() {
+        line += ", nagle = true";
+    }
+    Some(line)
+}
+
+/// Takes early data and answers it after the client's Finished.
+fn haproxy(wanted: &Wanted) -> Option<String> {
+    if wanted.early_data && (wanted.tls == Tls::V12 || !wanted.sessions) {
+        return None;
+    }
+    let mut bind = format!(
+        "alpn {} ssl-min-ver TLSv{} ssl-max-ver TLSv{}",
+        if wanted.http2 { "h2,http/1.1" } else { "http/1.1" },
+        wanted.tls.least(),
+        wanted.tls.most()
+    );
+    if wanted.early_data {
+        bind += " allow-0rtt";
+    }
+    if !wanted.sessions {
+        bind += " no-tls-tickets";
+    }
+    let global = if wanted.sessions { "" } else { "tune.ssl.cachesize 0" };
+    let options = "option http-no-delay";
+    let config =
+        HAPROXY.replace("GLOBAL", global).replace("OPTIONS", options).replace("BIND", &bind);
+    let words = words(&["haproxy", "-db", "-f", "{directory}/haproxy.cfg"]);
+    Some(format!(
+        "{}, backend = true, files = {{ {:?} = {config:?} }}",
+        command(&words),
+        "haproxy.cfg"
+    ))
+}
+
+fn openssl(wanted: &Wanted) -> Option<String> {
+    // With -HTTP it takes none.
+    if wanted.early_data {
+        return None;
+    }
+    let mut words = words(&["openssl", "s_server", "-HTTP", "-quiet", "-accept", "443"]);
+    words
+        .extend(["-cert", "{chain}", "-cert_chain", "{chain}", "-key", "{key}"].map(str::to_owned));
+    words.extend(match wanted.tls {
+        Tls::Both => None,
+        Tls::V12 => Some("-tls1_2".to_owned()),
+        Tls::V13 => Some("-tls1_3".to_owned()),
+    });
+    if !wanted.sessions {
+        words.extend(["-no_ticket", "-no_cache", "-num_tickets", "0"].map(str::to_owned));
+    }
+    let (bytes, body) = wanted.response;
+    Some(format!("{}, {}", command(&words), response(&head(bytes, body), body)))
+}
+
+fn gnutls(wanted: &Wanted) -> Option<String> {
+    if wanted.early_data && (wanted.tls == Tls::V12 || !wanted.sessions) {
+        return None;
+    }
+    let versions: String =
+        wanted.tls.list().iter().map(|version| format!(":+VERS-TLS{version}")).collect();
+    let mut words =
+        words(&["gnutls-serv", "--http", "--quiet", "--port", "443", "--httpdata", "response"]);
+    words.extend(["--x509certfile", "{chain}", "--x509keyfile", "{key}"].map(str::to_owned));
+    words.push(format!("--priority=NORMAL:-VERS-ALL{versions}"));
+    if wanted.early_data {
+        words.extend(["--earlydata", "--maxearlydata=16384"].map(str::to_owned));
+    }
+    if !wanted.sessions {
+        words.extend(["--noticket", "--nodb"].map(str::to_owned));
+    }
+    // Its own head, of 85 bytes, is before the file.
+    Some(format!("{}, {}", command(&words), response("", wanted.response.1)))
+}
+
+/// A file `response` with this head before the body.
+fn response(head: &str, body: usize) -> String {
+    let line = "The quick brown fox jumps over the lazy dog.\n";
+    let text: String = line.chars().cycle().take(body).collect();
+    format!("files = {{ response = {:?} }}", format!("{head}{text}"))
+}
+
+/// A head of about so many bytes.
+fn head(bytes: usize, body: usize) -> String {
+    let lines =
+        format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {body}\r\n");
+    let missing = bytes.saturating_sub(lines.len() + "x-padding: \r\n\r\n".len());
+    let padding = (missing > 0).then(|| format!("x-padding: {}\r\n", "X".repeat(missing)));
+    format!("{lines}{}\r\n", padding.unwrap_or_default())
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Debug's quotes and escapes are TOML's, for ASCII.
+fn command(words: &[String]) -> String {
+    format!("kind = \"command\", command = {words:?}")
+}
+
+/// A program of this name, on the PATH or where packages put it.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(USUAL_PLACES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
+}
+
+/// Compiles a source, unless it has been: what was compiled is beside the result.
+fn compile(
+    directory: &Path,
+    program: &'static str,
+    name: &str,
+    source: &str,
+    command: impl FnOnce(&Path) -> Command,
+) -> Result<(), NoZoo> {
+    let done = directory.join(format!("{name}.built"));
+    if fs::read_to_string(&done).is_ok_and(|built| built == source) {
+        return Ok(());
+    }
+    let path = directory.join(name);
+    fs::write(&path, source)?;
+    let output = command(&path).output()?;
+    if !output.status.success() {
+        let output = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(NoZoo::NotBuilt { program, output });
+    }
+    fs::write(&done, source)?;
+    Ok(())
+}
