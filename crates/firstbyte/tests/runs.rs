@@ -27,7 +27,10 @@ fn what_is_written_is_read_row_by_row_and_whole() {
     let path = directory.path().join("a.run");
     append(&mut created(&path), 0..20);
     let run = Run::read(&path).unwrap();
-    assert_eq!(run.header, header(2));
+    // The load of this machine has changed since.
+    let mut expected = header(2);
+    expected.environment.load_average = run.header.environment.load_average;
+    assert_eq!(run.header, expected);
     assert_eq!((run.rows.len(), run.bad_lines.len()), (40, 0));
     let expected: Vec<Taken> =
         (0..20).flat_map(|round| (0..2).map(move |cell| taken(round, cell))).collect();

@@ -5,6 +5,8 @@ mod args;
 mod commands;
 mod condition;
 mod exit;
+mod files;
+mod hidden;
 mod plan;
 mod progress;
 mod render;

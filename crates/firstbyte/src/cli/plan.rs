@@ -7,19 +7,21 @@ mod data;
 pub(in crate::cli) mod quantities;
 mod values;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
 use super::args::{ProbeArgs, VisitArgs};
 use super::exit::{self, Problem};
-use super::terminal;
+use super::files::Files;
+use super::{hidden, terminal};
 use crate::net::Bind;
 use crate::probe::options::{
     Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
     TlsVersion,
 };
-use crate::probe::{BadTarget, Target};
+use crate::probe::{BadTarget, Target, shown_url};
 use crate::report::write_out;
 
 /// What a `probe` command will do.
@@ -63,35 +65,44 @@ impl Plan {
             let message = format!("{}: there is no HTTP/3 without TLS", target.url);
             return Err(Problem::new(exit::USAGE, message).hint("use https://"));
         }
+        let view = view(args)?;
+        check_files(args, &view)?;
         Ok(Self {
             targets,
             options,
             samples: args.samples,
             warmup,
             interval: values::seconds("--interval", args.interval.as_deref())?,
-            view: view(args)?,
+            view,
             silent: args.silent,
         })
     }
 }
 
+/// Whether what is written takes the place of what is read.
+fn check_files(args: &ProbeArgs, view: &View) -> Result<(), Problem> {
+    let format = args.write_out.iter().filter_map(|text| text.strip_prefix('@'));
+    let format: Vec<PathBuf> = format.map(PathBuf::from).collect();
+    let files = Files::default().visits(&args.visit).reads(&format).writes(&args.output);
+    match view {
+        View::WriteOut(format) => files.formats(format).check(),
+        _ => files.check(),
+    }
+}
+
 /// What a URL that was typed leads to.
 pub(super) fn target(url: &str) -> Result<Target, Problem> {
-    let target = Target::parse(url).map_err(|error| {
+    Target::parse(url).map_err(|error| {
         let code = match error {
-            BadTarget::Malformed { .. } => exit::BAD_URL,
+            BadTarget::Malformed { .. } | BadTarget::Credentials => exit::BAD_URL,
             BadTarget::Scheme { .. } => exit::UNSUPPORTED_SCHEME,
         };
-        Problem::new(code, format!("{url:?}: {error}"))
-    })?;
-    if !target.url.username().is_empty() || target.url.password().is_some() {
-        return Err(Problem::new(
-            exit::BAD_URL,
-            format!("{url:?}: a user and password in the URL are not supported"),
-        )
-        .hint("pass -H 'Authorization: …'"));
-    }
-    Ok(target)
+        let problem = Problem::new(code, format!("{:?}: {error}", shown_url::typed(url)));
+        match error {
+            BadTarget::Credentials => problem.hint("pass -H 'Authorization: …'"),
+            _ => problem,
+        }
+    })
 }
 
 fn view(args: &ProbeArgs) -> Result<View, Problem> {
@@ -230,7 +241,9 @@ fn user_agent(given: Option<&str>) -> Result<String, Problem> {
 }
 
 fn header(text: &str) -> Result<HeaderChange, Problem> {
-    let bad = |what: &str| usage(format!("-H {text:?}: {what}")).hint("write -H 'Name: value'");
+    let bad = |what: &str| {
+        usage(format!("-H {:?}: {what}", hidden::field(text))).hint("write -H 'Name: value'")
+    };
     let name = |name: &str| {
         HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("not a field name"))
     };

@@ -13,6 +13,7 @@ mod open;
 pub mod options;
 mod quic;
 mod resolve;
+pub(crate) mod shown_url;
 mod stream;
 mod target;
 mod tls;
@@ -386,6 +387,7 @@ impl Prober for NetProber {
             }
             let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
             let Some(next) = next else {
+                let location = shown_url::without_users(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
             };

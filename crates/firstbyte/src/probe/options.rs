@@ -222,7 +222,7 @@ impl HttpOptions {
     /// Changes the request for the next hop, as RFC 9110 §15.4 allows and curl does: a POST that is
     /// answered with 301, 302 or 303 becomes a GET, and credentials stay with their origin (scheme,
     /// host and port): what was meant for https does not go out in the clear.
-    pub(super) fn redirected(&mut self, response: Option<&HttpFacts>, from: &Url, to: &Url) {
+    pub(crate) fn redirected(&mut self, response: Option<&HttpFacts>, from: &Url, to: &Url) {
         let status = response.and_then(|r| r.status);
         if self.method == http::Method::POST && matches!(status, Some(301..=303)) {
             self.body = None;

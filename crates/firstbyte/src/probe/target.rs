@@ -30,6 +30,8 @@ pub enum BadTarget {
         /// The scheme.
         scheme: String,
     },
+    /// A user or a password, which would be in all that is written.
+    Credentials,
 }
 
 impl std::fmt::Display for BadTarget {
@@ -39,6 +41,7 @@ impl std::fmt::Display for BadTarget {
             Self::Scheme { scheme } => {
                 write!(f, "scheme {scheme}:// is not supported, only https:// and http://")
             }
+            Self::Credentials => write!(f, "a user and password in the URL are not supported"),
         }
     }
 }
@@ -59,14 +62,16 @@ impl Target {
                 other => other.to_string(),
             },
         })?;
-        Self::from_url(url)
+        let credentials = !url.username().is_empty() || url.password().is_some();
+        let target = Self::from_url(url)?;
+        if credentials { Err(BadTarget::Credentials) } else { Ok(target) }
     }
 
-    /// From a parsed URL.
+    /// From a parsed URL, without a user and password in it: they are not sent, and not shown either.
     ///
     /// # Errors
     /// [`BadTarget`].
-    pub fn from_url(url: Url) -> Result<Self, BadTarget> {
+    pub fn from_url(mut url: Url) -> Result<Self, BadTarget> {
         let tls = match url.scheme() {
             "https" => true,
             "http" => false,
@@ -85,6 +90,8 @@ impl Target {
         if port == 0 {
             return Err(BadTarget::Malformed { detail: "port 0 cannot be connected to".into() });
         }
+        // A URL with a host can be without either.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
         Ok(Self { url, host, port, tls })
     }
 

@@ -11,6 +11,7 @@ use firstbyte_core::timeline::{
 use super::dates;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, bytes, count};
+use crate::probe::shown_url::without_users;
 
 const LABEL_WIDTH: usize = 12;
 
@@ -81,6 +82,7 @@ impl Facts<'_> {
                 hop.url.clone(),
             ];
             if let Some(to) = http.and_then(|h| h.header("location")) {
+                let to = without_users(to);
                 words.push(format!("{} {to}", self.style.glyph("→", "->")));
             }
             self.put(if i == 0 { "redirects" } else { "" }, &words);

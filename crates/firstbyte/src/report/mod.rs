@@ -26,6 +26,7 @@ pub mod ndjson;
 pub mod parquet;
 pub mod prediction;
 pub mod sequence;
+pub(crate) mod shell;
 pub mod study;
 pub mod study_table;
 pub mod style;

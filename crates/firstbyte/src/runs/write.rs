@@ -6,9 +6,9 @@
 //! within a write, and what a killed process leaves of a line is cut off when the run is continued.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::Interner;
@@ -17,6 +17,9 @@ use firstbyte_core::run::Taken;
 
 use super::RunError;
 use super::read::Run;
+
+/// Mode of a run file.
+const OWNER_ONLY: u32 = 0o600;
 
 /// What to do with a file that has the name of a run to be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ impl RunWriter {
             .append(true)
             .create(true)
             // The command is in it, with what `-H` and `-d` say.
-            .mode(0o600)
+            .mode(OWNER_ONLY)
             .open(path)
             .map_err(RunError::io(path, "create"))?;
         lock(&file, path)?;
@@ -102,6 +105,8 @@ impl RunWriter {
             }
             file.set_len(0).map_err(RunError::io(path, "overwrite"))?;
         }
+        // One that was there already may have been for others to read. Somebody else's stays as it is.
+        let _ = file.set_permissions(Permissions::from_mode(OWNER_ONLY));
         let urls = header.cells.iter().map(|cell| cell.url.clone()).collect();
         let mut preamble = serde_json::to_vec(header)
             .map_err(|e| RunError::io(path, "write")(io::Error::other(e)))?;

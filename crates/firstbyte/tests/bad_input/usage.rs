@@ -170,17 +170,17 @@ const FLAGS: &[Row] = &[
     (
         &["-H", "no colon", "a.test"],
         2,
-        "error: -H \"no colon\": no colon in it\nhint: write -H 'Name: value'\n",
+        "error: -H \"no <hidden>\": no colon in it\nhint: write -H 'Name: value'\n",
     ),
     (
         &["-H", "two words: x", "a.test"],
         2,
-        "error: -H \"two words: x\": not a field name\nhint: write -H 'Name: value'\n",
+        "error: -H \"two words: <hidden>\": not a field name\nhint: write -H 'Name: value'\n",
     ),
     (
         &["-H", "X: a\nY: b", "a.test"],
         2,
-        "error: -H \"X: a\\nY: b\": the value has a character that a field cannot hold\n\
+        "error: -H \"X: <hidden>\": the value has a character that a field cannot hold\n\
          hint: write -H 'Name: value'\n",
     ),
     (&["-X", "GET /", "a.test"], 2, "error: -X \"GET /\": not a method\n"),
@@ -229,7 +229,7 @@ const URLS: &[Row] = &[
     (
         &["https://me:secret@a.test/"],
         3,
-        "error: \"https://me:secret@a.test/\": a user and password in the URL are not supported\n\
+        "error: \"https://<hidden>@a.test/\": a user and password in the URL are not supported\n\
          hint: pass -H 'Authorization: …'\n",
     ),
 ];

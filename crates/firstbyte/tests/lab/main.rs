@@ -20,6 +20,7 @@ mod predictions;
 mod processes;
 mod quic;
 mod round_trips;
+mod secrets;
 mod server_time;
 mod sessions;
 mod studies;

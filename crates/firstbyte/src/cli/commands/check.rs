@@ -1,7 +1,6 @@
 //! `firstbyte check`: measures a plan and fails when a condition is met. For pipelines.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use super::compare::{Study, measure};
 use crate::cli::args::CheckArgs;
 use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
@@ -29,18 +29,19 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
         ));
     }
     // What can be told before is told before anything is measured.
-    if let Some(summary) = &args.summary {
-        for run in [&args.baseline, &args.candidate, &args.run].into_iter().flatten() {
-            let summary = std::iter::once(summary.as_path());
-            render::check_apart(summary, run, "is a run file")?;
-        }
-        let opened = OpenOptions::new().append(true).create(true).open(summary);
-        opened.map_err(|error| unwritable(summary, &error))?;
-    }
+    let files = Files::default()
+        .reads(args.plan.iter().chain(&args.baseline).chain(&args.candidate))
+        .keeps(&args.run)
+        .writes(&args.summary);
+    files.check()?;
     let (candidate, measured) = match &args.candidate {
-        Some(path) => (Run::read(path).map_err(run_problem)?, exit::OK),
+        Some(path) => {
+            files.open()?;
+            (Run::read(path).map_err(run_problem)?, exit::OK)
+        }
         None => {
             let study = study(args)?;
+            files.visits(&study.args.visit).open()?;
             let cells: Vec<Cell> = study.matrix.variants.iter().map(|v| v.cell.clone()).collect();
             conditions.iter().try_for_each(|condition| check_about(condition, &cells))?;
             let measured = measure(&study)?;
@@ -53,7 +54,7 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     let unmeasured = is_unmeasured(&conditions, &verdicts);
     let text = markdown(&verdicts, &candidate, baseline.as_ref(), unmeasured).unwrap_or_default();
     match &args.summary {
-        Some(path) => fs::write(path, &text).map_err(|error| unwritable(path, &error))?,
+        Some(path) => render::whole(path, text.as_bytes())?,
         None => io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?,
     }
     // What could not be checked has not passed; why it could not be measured says more, where that is known.
@@ -71,11 +72,6 @@ fn is_unmeasured(conditions: &[Condition], verdicts: &[Verdict<'_>]) -> bool {
         about.clone().any(|finding| matches!(finding, Finding::Unmeasured(_)))
             || about.all(|finding| finding == Finding::NoSuchTime)
     })
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> Problem {
-    let why = crate::probe::describe_io(error);
-    Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
 }
 
 /// Whether `condition` is about one of `cells`.

@@ -6,7 +6,7 @@ mod plan_file;
 mod until;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -16,6 +16,7 @@ use crate::cli::terminal::note;
 use crate::cli::{plan, run_problem};
 use crate::experiment::{Axis, Design, Lanes, Matrix, Visit};
 use crate::probe::options::SessionUse;
+use crate::probe::shown_url::without_users;
 use crate::runs::Run;
 
 pub(in crate::cli) use measure::measure;
@@ -35,6 +36,8 @@ pub(in crate::cli) struct Study {
     pub args: CompareArgs,
     /// The command that repeats it.
     pub command: Vec<String>,
+    /// The file that the experiment was read from.
+    pub plan: Option<PathBuf>,
     /// A run file that is there already is overwritten.
     pub overwrite: bool,
 }
@@ -78,7 +81,8 @@ impl Study {
         match &args.plan {
             Some(file) => {
                 let command = plan_file::command(file, args.url.as_deref(), typed)?;
-                Self::new(&reparse(&command, &format!("--plan {}", file.display()))?, command)
+                let args = reparse(&command, &format!("--plan {}", file.display()))?;
+                Ok(Self { plan: Some(file.clone()), ..Self::new(&args, command)? })
             }
             None => Self::new(args, typed.to_vec()),
         }
@@ -190,6 +194,7 @@ impl Study {
             until,
             args: args.clone(),
             command: named(command),
+            plan: None,
             overwrite: false,
         })
     }
@@ -198,10 +203,12 @@ impl Study {
 fn axes(args: &CompareArgs) -> Result<Vec<Axis>, Problem> {
     let mut axes = Vec::new();
     if !args.way.is_empty() {
-        axes.push(Axis::read_ways(&args.way).map_err(|why| usage(format!("--way: {why}")))?);
+        let wrong = |why| usage(without_users(&format!("--way: {why}")));
+        axes.push(Axis::read_ways(&args.way).map_err(wrong)?);
     }
     for text in &args.vary {
-        let axis = Axis::read(text).map_err(|why| usage(format!("--vary {why}")))?;
+        let wrong = |why| usage(without_users(&format!("--vary {why}")));
+        let axis = Axis::read(text).map_err(wrong)?;
         if axes.iter().any(|other| other.name == axis.name) {
             return Err(usage(format!("--vary {} is there twice", axis.name))
                 .hint(format!("put all values behind one: --vary {}=VALUE,VALUE", axis.name)));

@@ -9,6 +9,7 @@ use super::compare::{Study, measure};
 use super::lab::{self, study};
 use crate::cli::args::{DemoArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::{Files, cannot_write};
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
@@ -27,18 +28,16 @@ const EDGES: [&str; 3] = ["london", "vancouver", "sydney"];
 
 pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
     let scenario = lab::load("govuk")?;
-    fs::create_dir_all(&args.output).map_err(|error| {
-        let why = crate::probe::describe_io(&error);
-        Problem::new(exit::WRITE, format!("cannot write {}: {why}", args.output.display()))
-    })?;
+    fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
     let file = |name: &str| args.output.join(name);
     let outputs = RenderArgs {
         html: Some(file("firstbyte-demo.html")),
         csv: Some(file("firstbyte-demo.csv")),
         ..RenderArgs::default()
     };
-    render::check(&outputs)?;
-    let words = words(args, &file("firstbyte-demo.run"));
+    let kept = file("firstbyte-demo.run");
+    Files::default().keeps([&kept]).renders(&outputs).open()?;
+    let words = words(args, &kept);
     let server = if args.builtin { ServerChoice::Builtin } else { ServerChoice::Auto };
     let options = LabOptions { seed: Some(args.seed), server, ..LabOptions::default() };
     study::in_lab(&scenario, &options, |lab| {

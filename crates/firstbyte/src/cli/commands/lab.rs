@@ -7,6 +7,7 @@ mod traffic;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::Command;
 
 use firstbyte_lab::scenario::{Family, Role};
@@ -16,6 +17,7 @@ use firstbyte_lab::{
 
 use crate::cli::args::{ColorChoice, LabArgs, LabCommand, NewLabArgs, ServerSoftware};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
 use crate::report::style::wrap;
 
@@ -204,8 +206,17 @@ fn prepared(args: &NewLabArgs) -> Result<(Scenario, LabOptions), Problem> {
         ServerSoftware::Builtin => ServerChoice::Builtin,
     };
     let (capture, logs) = (args.capture.clone(), args.logs.clone());
+    Files::default()
+        .reads(&file(&args.scenario))
+        .records(capture.as_ref(), logs.as_ref())
+        .check()?;
     let options = LabOptions { capture, logs, seed: args.seed, server };
     Ok((load(&args.scenario)?, options))
+}
+
+/// The file that `scenario` names, where it is not one that is shipped.
+fn file(scenario: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(scenario)).filter(|path| path.is_file())
 }
 
 pub(in crate::cli) fn load(name: &str) -> Result<Scenario, Problem> {

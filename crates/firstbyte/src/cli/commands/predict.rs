@@ -11,6 +11,7 @@ use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
 use crate::clock;
 use crate::prediction::audience::Audience;
@@ -20,6 +21,12 @@ use crate::report::prediction::{Predicted, table};
 use crate::report::{flights, ndjson, waterfall};
 
 pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
+    Files::default()
+        .reads(args.from.iter().chain(&args.population))
+        .writes(&args.html)
+        .draws(args.svg.as_ref(), "svg")
+        .draws(args.png.as_ref(), "png")
+        .open()?;
     if let Some(file) = &args.population {
         return audience::run(args, file);
     }

@@ -14,10 +14,15 @@ use firstbyte_lab::ca::{Ca, ServerCertificate};
 use super::probe::interrupt;
 use crate::cli::args::{EarlyDataChoice, ResumptionChoice, ServeArgs, Version};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::{Files, cannot_write};
 use crate::cli::terminal::{self, note};
 use crate::probe::describe_io;
 
 pub(in crate::cli) fn run(args: &ServeArgs) -> Result<u8, Problem> {
+    Files::default()
+        .reads(args.cert.iter().chain(&args.key))
+        .writes(args.ca_out.iter().chain(&args.access_log))
+        .check()?;
     let config = config(args)?;
     let listeners = listeners(args)?;
     let runtime = terminal::runtime()?;
@@ -100,11 +105,6 @@ fn access_log(file: &Path) -> Result<AccessLog, Problem> {
     }
     let log = File::options().create(true).append(true).open(file);
     log.map(AccessLog::new).map_err(|error| cannot_write(file, &error))
-}
-
-fn cannot_write(file: &Path, error: &io::Error) -> Problem {
-    let why = describe_io(error);
-    Problem::new(exit::WRITE, format!("cannot write {}: {why}", file.display()))
 }
 
 fn listeners(args: &ServeArgs) -> Result<Listeners, Problem> {

@@ -1,14 +1,15 @@
 //! All samples, in the forms that were asked for: read once, written to every one of them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use firstbyte_core::run::{Cell, Taken};
 
 use super::parallel::side_by_side;
 use crate::cli::args::RenderArgs;
-use crate::cli::exit::{self, Problem};
+use crate::cli::exit::Problem;
+use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
 use crate::report::csv::RunCsvWriter;
 use crate::report::har::HarWriter;
@@ -42,89 +43,14 @@ fn is_stdout(path: &Path) -> bool {
 
 /// Whether standard output is taken by one of them.
 pub(super) fn uses_stdout(args: &RenderArgs) -> bool {
-    all(args).any(is_stdout)
-}
-
-/// Everything that is written but directories.
-fn all(args: &RenderArgs) -> impl Iterator<Item = &Path> {
-    files(args).map(|(_, path)| path).chain(args.html.as_deref())
-}
-
-/// Whether the files that were asked for can be written: known before anything is measured.
-pub(in crate::cli) fn check(args: &RenderArgs) -> Result<(), Problem> {
-    let mut seen: Vec<&Path> = Vec::new();
-    for path in all(args) {
-        if seen.contains(&path) {
-            let what =
-                if is_stdout(path) { "standard output".into() } else { path.display().to_string() };
-            return Err(Problem::new(exit::USAGE, format!("two outputs to {what}"))
-                .hint("give each a file of its own"));
-        }
-        seen.push(path);
-        if !is_stdout(path) {
-            // Opened as it is: what is in it is worth more than a measurement that fails.
-            let opened = OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|error| failed(path, &error))?;
-        }
-    }
-    for directory in [&args.svg, &args.png].into_iter().flatten() {
-        fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
-    }
-    Ok(())
-}
-
-/// Whether what is read would be overwritten.
-pub(in crate::cli) fn check_inputs<'a>(
-    args: &RenderArgs,
-    mut inputs: impl Iterator<Item = &'a Path>,
-) -> Result<(), Problem> {
-    inputs.try_for_each(|input| check_apart(all(args), input, "is read"))
-}
-
-/// Whether the run that is being written would be overwritten.
-pub(in crate::cli) fn check_run(args: &RenderArgs, run: &Path) -> Result<(), Problem> {
-    check_apart(all(args), run, "is the run file")
-}
-
-/// Whether one of `outputs` is `kept`, which `is` what it says.
-pub(in crate::cli) fn check_apart<'a>(
-    mut outputs: impl Iterator<Item = &'a Path>,
-    kept: &Path,
-    is: &str,
-) -> Result<(), Problem> {
-    let file = real(kept);
-    match outputs.find(|output| !is_stdout(output) && real(output) == file) {
-        None => Ok(()),
-        Some(path) => {
-            let message = format!("{} {is} and cannot be written as well", path.display());
-            Err(Problem::new(exit::USAGE, message).hint("give the output another name"))
-        }
-    }
-}
-
-/// The file that `path` leads to, also one that is not there yet.
-fn real(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).unwrap_or_default();
-        parent.join(path.file_name().unwrap_or(path.as_os_str()))
-    })
-}
-
-/// Writing to `path` failed.
-pub(in crate::cli) fn failed(path: &Path, error: &io::Error) -> Problem {
-    if is_stdout(path) {
-        return Problem::output(error);
-    }
-    let why = crate::probe::describe_io(error);
-    Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
+    files(args).map(|(_, path)| path).chain(args.html.as_deref()).any(is_stdout)
 }
 
 /// Writes `bytes`, all there is of a file.
 pub(in crate::cli) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
     let written =
         if is_stdout(path) { io::stdout().lock().write_all(bytes) } else { fs::write(path, bytes) };
-    written.map_err(|error| failed(path, &error))
+    written.map_err(|error| cannot_write(path, &error))
 }
 
 type Sink = Box<dyn Write + Send>;
@@ -181,7 +107,7 @@ pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> 
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut writers = Vec::new();
     for (form, path) in files(args) {
-        let writer = Writer::new(form, path, &axes).map_err(|error| failed(path, &error))?;
+        let writer = Writer::new(form, path, &axes).map_err(|error| cannot_write(path, &error))?;
         writers.push((path, writer));
     }
     if writers.is_empty() {
@@ -200,12 +126,12 @@ pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> 
             for taken in block.map_err(run_problem)? {
                 let cell = data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
                 for (path, writer) in &mut writers {
-                    writer.taken(cell, &taken).map_err(|error| failed(path, &error))?;
+                    writer.taken(cell, &taken).map_err(|error| cannot_write(path, &error))?;
                 }
             }
         }
     }
     writers
         .into_iter()
-        .try_for_each(|(path, writer)| writer.finish().map_err(|error| failed(path, &error)))
+        .try_for_each(|(path, writer)| writer.finish().map_err(|error| cannot_write(path, &error)))
 }

@@ -1,7 +1,6 @@
 //! Shows what was measured: on the terminal, and as the files that were asked for.
 
 mod export;
-mod hidden;
 mod parallel;
 mod study;
 
@@ -16,7 +15,7 @@ use crate::report::{chart, html, study_table};
 use crate::runs::{Dataset, Run};
 use study::Material;
 
-pub(super) use export::{check, check_apart, check_inputs, check_run, failed, whole};
+pub(super) use export::whole;
 
 /// Shows a run.
 pub(super) fn run(run: &Run, args: &RenderArgs) -> Result<(), Problem> {

@@ -9,12 +9,12 @@ use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
-use super::hidden;
 use super::parallel::side_by_side;
 use crate::cli::exit::Problem;
+use crate::cli::hidden::secrets;
 use crate::cli::run_problem;
-use crate::report::dates;
 use crate::report::study::{FailureView, Study};
+use crate::report::{dates, shell};
 use crate::runs::Dataset;
 
 /// Everything a study is made of.
@@ -42,7 +42,7 @@ impl Material {
             ..Settings::default()
         };
         let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
-        let commands = headers.iter().map(|header| shell_words(&hidden::secrets(&header.command)));
+        let commands = headers.iter().map(|header| shell::line(&secrets(&header.command)));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
         Ok(Self {
             title: title(data),
@@ -161,19 +161,6 @@ fn title(data: &Dataset) -> String {
     format!("{compared}: {url}")
 }
 
-/// The words of a command as a shell takes them.
-fn shell_words(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    let quoted = words.iter().map(|word| {
-        if !word.is_empty() && word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
-}
-
 /// The environment as names and values.
 fn environment(header: &RunHeader) -> Vec<(String, String)> {
     let e: &EnvironmentRecord = &header.environment;
@@ -222,15 +209,4 @@ fn environment(header: &RunHeader) -> Vec<(String, String)> {
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .filter(|(_, value)| !value.is_empty())
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_can_be_pasted() {
-        let words = ["firstbyte", "--way", "HTTP/3: http=3", "it's", ""].map(String::from);
-        assert_eq!(shell_words(&words), "firstbyte --way 'HTTP/3: http=3' 'it'\\''s' ''");
-    }
 }

@@ -25,7 +25,7 @@ pub struct Explanation {
     pub url: String,
     /// When, as text.
     pub date: String,
-    /// The command that repeats it.
+    /// The command that repeats it, without secrets.
     pub command: Vec<String>,
     /// The typical connection's time as a sum.
     pub equation: Equation,

@@ -11,6 +11,7 @@ use super::Explanation;
 use super::text::{self, Row};
 use crate::report::chart::{self, Figure};
 use crate::report::html;
+use crate::report::shell;
 use crate::report::style::Style;
 use crate::report::svg::escape;
 use crate::report::units::{Scale, count};
@@ -28,7 +29,7 @@ pub fn page(explanation: &Explanation) -> String {
     terms(&mut html, explanation);
     html += "<section id=\"repeat\" aria-labelledby=\"repeat-h\">\n\
              <h2 id=\"repeat-h\">To repeat it</h2>\n";
-    let command = explanation.command.join(" ");
+    let command = shell::line(&explanation.command);
     let _ = writeln!(
         html,
         "<pre tabindex=\"0\" aria-label=\"Command line\"><code>{}</code></pre>\n</section>",

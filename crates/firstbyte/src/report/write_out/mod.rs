@@ -101,6 +101,14 @@ impl Format {
             _ => None,
         })
     }
+
+    /// Files that it names, and whether text is added to them.
+    pub fn files(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Switch(Target::File { path, append }) => Some((path.as_str(), *append)),
+            _ => None,
+        })
+    }
 }
 
 /// The names of the variables that have a value: the keys of `%{json}`, sorted.

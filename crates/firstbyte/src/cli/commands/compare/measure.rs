@@ -14,6 +14,7 @@ use super::Study;
 use crate::cli::args::RenderArgs;
 use crate::cli::commands::probe::{interrupt, setup_problem};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
@@ -64,10 +65,12 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
         variants.iter().map(visitor).collect::<Result<_, Problem>>()
     })?;
     // What can be told before is told before anything is written.
-    if let Some(run) = study.args.resume.as_deref().or(study.args.run.as_deref()) {
-        render::check_run(&study.args.render, run)?;
-    }
-    render::check(&study.args.render)?;
+    Files::default()
+        .reads(&study.plan)
+        .visits(&study.args.visit)
+        .keeps(study.args.resume.as_ref().or(study.args.run.as_ref()))
+        .renders(&study.args.render)
+        .open()?;
     let (writer, done, mut rows) = open(study, &header)?;
     let path = writer.path().to_owned();
     note(&format!("run file: {}", path.display()));

@@ -52,7 +52,12 @@ impl PlanFile {
 
     /// Reads the text of a plan.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            // Without the line itself: flags may hold what lets somebody in.
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
+            format!("line {line}: {}", error.message())
+        })
     }
 
     /// The flags it stands for.

@@ -55,12 +55,22 @@ pub(super) fn measure(args: &ExplainArgs) -> Result<Measured, Problem> {
     }
     let target = Target::parse(&seen.url)
         .map_err(|error| Problem::new(exit::BAD_URL, format!("{:?}: {error}", seen.url)))?;
-    let base = Visit { target, options: Options { max_redirects: None, ..options } };
+    let mut base = Visit { target, options: Options { max_redirects: None, ..options } };
+    follow(&first[1], &mut base);
     let axis = ways::ways(&base.target, &base.options, seen)
         .map_err(|why| Problem::new(exit::USAGE, why))?;
     let experiment = Experiment::new(args, &axis, &base, command)?;
     let (taken, interrupted) = experiment.run(args, &first, &runtime, &local)?;
     Ok(Measured::of(experiment.header, taken, interrupted))
+}
+
+/// Asks as the last request of `visit` did: what was meant for one origin is not sent to another.
+fn follow(visit: &Sample, base: &mut Visit) {
+    let hops = visit.redirects.iter().chain([&visit.connection]);
+    let urls: Vec<_> = hops.filter_map(|hop| Target::parse(&hop.url).ok()).collect();
+    for (hop, ends) in visit.redirects.iter().zip(urls.windows(2)) {
+        base.options.http.redirected(hop.facts.http.as_ref(), &ends[0].url, &ends[1].url);
+    }
 }
 
 /// The very first visit, and one after it, when names are in caches.

@@ -16,6 +16,7 @@ use firstbyte_core::timeline::Failure;
 
 use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::render;
 use crate::cli::terminal::{self, note};
 use crate::report::explanation::{self, Explanation};
@@ -27,10 +28,12 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
         png: args.png.clone(),
         ..RenderArgs::default()
     };
-    for kept in args.run.iter().chain(&args.from) {
-        render::check_run(&outputs, kept)?;
-    }
-    render::check(&outputs)?;
+    Files::default()
+        .reads(args.from.iter().chain(&args.capture))
+        .visits(&args.visit)
+        .keeps(&args.run)
+        .renders(&outputs)
+        .open()?;
     let measured = match &args.from {
         Some(path) => stored::read(path)?,
         None => measure::measure(args)?,
@@ -63,7 +66,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
 struct Measured {
     url: String,
     evidence: Evidence,
-    /// The command that repeats it.
+    /// The command that repeats it, without secrets.
     command: Vec<String>,
     date: String,
     /// Ways that were given up, and why.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::cli::args::{ExportArgs, OnOff};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::cannot_write;
 use crate::cli::terminal::note;
-use crate::probe::describe_io;
 
 const COMPOSE: &str = include_str!("export/compose.yaml");
 const NGINX: &str = include_str!("export/nginx.conf");
@@ -58,11 +58,6 @@ fn check_empty(directory: &Path, force: bool) -> Result<(), Problem> {
     }
     let message = format!("{} is not empty", directory.display());
     Err(Problem::new(exit::WRITE, message).hint("--force writes into it all the same"))
-}
-
-fn cannot_write(file: &Path, error: &io::Error) -> Problem {
-    let why = describe_io(error);
-    Problem::new(exit::WRITE, format!("cannot write {}: {why}", file.display()))
 }
 
 /// A page of exactly this many bytes.

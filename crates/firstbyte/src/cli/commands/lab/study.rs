@@ -10,6 +10,7 @@ use super::traffic;
 use crate::cli::args::StudyArgs;
 use crate::cli::commands::compare::{PlanFile, Study, measure};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
@@ -34,7 +35,13 @@ pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
     let expectations = Expectation::read(&plan.expect).map_err(|why| {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
-    render::check(&args.render)?;
+    Files::default()
+        .reads(&args.plan)
+        .reads(&super::file(&args.lab.scenario))
+        .keeps(&args.run)
+        .renders(&args.render)
+        .records(args.lab.capture.as_ref(), args.lab.logs.as_ref())
+        .open()?;
     let words = words(args, &plan);
     in_lab(&scenario, &options, |lab| {
         let study = Study::of_words(&with_issuer(&words, lab))?;

@@ -23,12 +23,6 @@ const TABLES_HOLD: f64 = 0.03;
 pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
     let setup = setup::of(args)?;
     let [before, after] = change(args)?;
-    for directory in [&args.svg, &args.png].into_iter().flatten() {
-        fs::create_dir_all(directory).map_err(|error| {
-            let why = crate::probe::describe_io(&error);
-            Problem::new(exit::WRITE, format!("cannot write {}: {why}", directory.display()))
-        })?;
-    }
     let unreadable = |why: String| {
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
             .hint("a CSV file with a header: rtt_ms,weight and perhaps loss")

@@ -1,7 +1,7 @@
 //! `firstbyte wire diff BEFORE AFTER`: what changed, and what it costs.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::DifferenceRecord;
 use firstbyte_core::passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
@@ -12,6 +12,7 @@ use crate::capture;
 use crate::capture::live::Live;
 use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::{Files, cannot_write};
 use crate::cli::render;
 use crate::cli::terminal;
 use crate::report::units::grouped;
@@ -29,8 +30,8 @@ struct Compared {
 
 pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
     let groups = groups(&args.group)?;
-    let inputs = [&args.before, &args.after].into_iter().filter_map(Option::as_deref);
-    super::outputs::check_files(outputs(args), inputs)?;
+    let outputs: Vec<PathBuf> = outputs(args).map(Path::to_owned).collect();
+    Files::default().reads(args.before.iter().chain(&args.after)).writes(&outputs).open()?;
     let mut code = Ok(exit::OK);
     let mut read = Vec::new();
     let (before, after) = sides(args, groups.is_some(), &mut code, &mut read)?;
@@ -73,7 +74,7 @@ fn write(args: &WireDiffArgs, page: &report::Page<'_>) -> Result<(), Problem> {
     let record = || DifferenceRecord::of(found, pairs, only);
     if let Some(path) = &args.csv {
         let written = super::outputs::sink(path).and_then(|out| report::csv(&record(), out));
-        written.map_err(|error| render::failed(path, &error))?;
+        written.map_err(|error| cannot_write(path, &error))?;
     }
     if let Some(path) = &args.html {
         render::whole(path, report::page(page).as_bytes())?;

@@ -1,14 +1,14 @@
 //! Rows of connections, in the forms that were asked for, written as connections end.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::passive::{Hygiene, Observed};
 
 use crate::cli::args::WireArgs;
-use crate::cli::exit::{self, Problem};
-use crate::cli::render;
+use crate::cli::exit::Problem;
+use crate::cli::files::{Files, cannot_write};
 use crate::report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
 
 const STDOUT: &str = "-";
@@ -27,34 +27,8 @@ pub(super) fn use_stdout(args: &WireArgs) -> bool {
 
 /// Whether the files that were asked for can be written, and are no input: known before anything is read.
 pub(super) fn check(args: &WireArgs) -> Result<(), Problem> {
-    check_files(files(args), args.files.iter().map(PathBuf::as_path))
-}
-
-/// Whether `outputs` can be written, and none of them is one of `inputs`, or another.
-pub(super) fn check_files<'a>(
-    outputs: impl Iterator<Item = &'a Path>,
-    inputs: impl Iterator<Item = &'a Path>,
-) -> Result<(), Problem> {
-    let mut seen: Vec<&Path> = Vec::new();
-    for path in outputs {
-        let is_stdout = path == Path::new(STDOUT);
-        if seen.contains(&path) {
-            let what =
-                if is_stdout { "standard output".into() } else { path.display().to_string() };
-            return Err(Problem::new(exit::USAGE, format!("two outputs to {what}"))
-                .hint("give each a file of its own"));
-        }
-        seen.push(path);
-    }
-    for input in inputs {
-        render::check_apart(seen.iter().copied(), input, "is read")?;
-    }
-    for path in seen.into_iter().filter(|path| *path != Path::new(STDOUT)) {
-        // Opened as it is: what is in it stays until there is something to write.
-        let opened = OpenOptions::new().append(true).create(true).open(path);
-        opened.map_err(|error| render::failed(path, &error))?;
-    }
-    Ok(())
+    let outputs: Vec<PathBuf> = files(args).map(Path::to_owned).collect();
+    Files::default().reads(&args.files).writes(&outputs).open()
 }
 
 pub(super) type Sink = Box<dyn Write + Send>;
@@ -81,7 +55,7 @@ impl<'a> Rows<'a> {
         let mut add = |path: Option<&'a Path>, form: fn(Sink) -> io::Result<Form>| {
             let Some(path) = path else { return Ok(()) };
             let opened = sink(path).and_then(form);
-            forms.push((path, opened.map_err(|error| render::failed(path, &error))?));
+            forms.push((path, opened.map_err(|error| cannot_write(path, &error))?));
             Ok(())
         };
         add(stdout, |out| Ok(Form::Json(out)))?;
@@ -107,7 +81,7 @@ impl<'a> Rows<'a> {
                 Form::Zeek(out) => out.row(observed),
             };
             if let Err(error) = written {
-                self.failed = Some(render::failed(path, &error));
+                self.failed = Some(cannot_write(path, &error));
                 return;
             }
         }
@@ -124,7 +98,7 @@ impl<'a> Rows<'a> {
                 Form::Parquet(_) => Ok(()),
             };
             if let (Err(error), None) = (flushed, &self.failed) {
-                self.failed = Some(render::failed(path, &error));
+                self.failed = Some(cannot_write(path, &error));
             }
         }
         self.failed.is_none()
@@ -144,7 +118,7 @@ impl<'a> Rows<'a> {
                 Form::Parquet(out) => out.finish(),
                 Form::Zeek(out) => out.finish(hygiene),
             };
-            finished.map_err(|error| render::failed(path, &error))
+            finished.map_err(|error| cannot_write(path, &error))
         })
     }
 }

@@ -16,7 +16,7 @@ use super::queue::{Event, Queue};
 use crate::capture;
 use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
-use crate::cli::render;
+use crate::cli::files::cannot_write;
 
 /// Whether the files can be read twice.
 pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
@@ -44,7 +44,7 @@ pub(in super::super) fn write(
     chosen: &HashSet<u64>,
     path: &Path,
 ) -> Result<u64, Problem> {
-    let failed = |error: &io::Error| render::failed(path, error);
+    let failed = |error: &io::Error| cannot_write(path, error);
     let mut out = super::create(path).map_err(|error| failed(&error))?;
     let (mut written, mut result) = (0, Ok(()));
     let mut take = |event: Event<'_>| {

@@ -15,7 +15,7 @@ use super::{Out, put};
 use crate::cli::args::WireArgs;
 use crate::cli::commands::wire::choice;
 use crate::cli::exit::Problem;
-use crate::cli::render;
+use crate::cli::files::cannot_write;
 use crate::report::units::{count, grouped};
 
 /// Packets on their way to `--pcap-out`; the first failure ends them.
@@ -41,7 +41,7 @@ impl<'a> LivePackets<'a> {
         let end_decides = !args.server.is_empty() || !args.session.is_empty();
         let bytes = u64::from(args.spool) << 20;
         let spool = end_decides.then(|| Spool::new(directory(path), bytes));
-        let out = super::create(path).map_err(|error| render::failed(path, &error))?;
+        let out = super::create(path).map_err(|error| cannot_write(path, &error))?;
         let sink = Sink { out, spool, written: 0, connections: 0 };
         Ok(Some(Self { args, path, queue: Queue::default(), sink, failed: None }))
     }
@@ -92,7 +92,7 @@ impl<'a> LivePackets<'a> {
         let Sink { out, written, connections, .. } = self.sink;
         result
             .and_then(|()| out.finish().map(drop))
-            .map_err(|error| render::failed(self.path, &error))?;
+            .map_err(|error| cannot_write(self.path, &error))?;
         let mut told = format!(
             "wrote {} of {}",
             count(written, "packet"),

@@ -1,11 +1,36 @@
-//! A command without what is nobody else's business: a page is sent around, a run file need not be.
+//! What is nobody else's business, left out of what is shown: a page is sent around and a pipeline's log is read by
+//! many. Run files keep the command as it was typed, and are their owner's.
 
-/// What stands for a secret.
-const HIDDEN: &str = "<hidden>";
-/// Parts of names of fields whose values let somebody in.
-const TELLING: [&str; 7] = ["auth", "cookie", "token", "secret", "key", "password", "session"];
+use crate::probe::shown_url::{HIDDEN, without_users};
+
+/// Fields whose values are no secret, and beginnings of their names. All others may let somebody in, by names that
+/// nobody can list.
+const HARMLESS: [&str; 22] = [
+    "accept",
+    "accept-*",
+    "cache-control",
+    "connection",
+    "content-*",
+    "date",
+    "dnt",
+    "early-data",
+    "expect",
+    "host",
+    "if-*",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "save-data",
+    "sec-ch-*",
+    "sec-fetch-*",
+    "te",
+    "trailer",
+    "upgrade-insecure-requests",
+    "user-agent",
+];
 /// Short flags that have a value behind them; all others can stand together.
-const VALUED: &str = "nmEHXdA";
+const VALUED: &str = "nwomEHXdA";
 
 /// What a flag's value is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,8 +39,8 @@ enum Value {
     Body { can_be_a_file: bool },
 }
 
-/// `command` without the values of fields such as `Authorization` and `Cookie`, and without bodies.
-/// Names of files are no secrets.
+/// `command` without the values of fields such as `Authorization` and `Cookie`, without bodies, and without users in
+/// URLs. Names of files are no secrets.
 pub(super) fn secrets(command: &[String]) -> Vec<String> {
     let mut expected = None;
     let mut shown = Vec::with_capacity(command.len());
@@ -32,7 +57,7 @@ pub(super) fn secrets(command: &[String]) -> Vec<String> {
             }
             (value, _) => {
                 expected = value;
-                shown.push(word.clone());
+                shown.push(without_users(word));
             }
         }
     }
@@ -71,18 +96,31 @@ fn hide(value: Value, text: &str) -> String {
     match value {
         Value::Body { can_be_a_file: true } if text.starts_with('@') => text.to_owned(),
         Value::Body { .. } => HIDDEN.to_owned(),
-        Value::Field => match text.split_once(':') {
-            Some((name, value)) if !value.trim().is_empty() && is_telling(name) => {
-                format!("{name}: {HIDDEN}")
-            }
+        Value::Field => field(text),
+    }
+}
+
+/// What `-H` says, without a value that may let somebody in.
+pub(super) fn field(text: &str) -> String {
+    match text.split_once(':') {
+        Some((name, value)) if !value.trim().is_empty() && !is_harmless(name) => {
+            format!("{name}: {HIDDEN}")
+        }
+        Some(_) => text.to_owned(),
+        // Where the colon was forgotten, the value is behind the first space.
+        None => match text.trim_start().split_once(' ') {
+            Some((name, value)) if !value.trim().is_empty() => format!("{name} {HIDDEN}"),
             _ => text.to_owned(),
         },
     }
 }
 
-fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|part| name.contains(part))
+fn is_harmless(name: &str) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    HARMLESS.iter().any(|harmless| match harmless.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == *harmless,
+    })
 }
 
 #[cfg(test)]
@@ -103,6 +141,11 @@ mod tests {
             (&["-sH", "Cookie: x"], "-sH|Cookie: <hidden>"),
             (&["--header", "X-Api-Key: x"], "--header|X-Api-Key: <hidden>"),
             (&["--header=X-Token: x"], "--header=X-Token: <hidden>"),
+            (&["-H", "X-Nobody-Knows:x"], "-H|X-Nobody-Knows: <hidden>"),
+            (&["-H", " Authorization : x"], "-H| Authorization : <hidden>"),
+            (&["-H", "Authorization Bearer x"], "-H|Authorization <hidden>"),
+            (&["-LsH", "Cookie: x"], "-LsH|Cookie: <hidden>"),
+            (&["-H", "Referer: https://a/?x"], "-H|Referer: <hidden>"),
             (&["-d", "user=x"], "-d|<hidden>"),
             (
                 &["-d@body", "--data", "@body", "--data-raw", "@x"],
@@ -112,6 +155,10 @@ mod tests {
                 &["-du=x", "--data-binary=x", "--data-ascii", "x"],
                 "-d<hidden>|--data-binary=<hidden>|--data-ascii|<hidden>",
             ),
+            (
+                &["https://me:x@a/?q", "--vary", "site=a:http://x@a:1,b:https://b/@c"],
+                "https://<hidden>@a/?q|--vary|site=a:http://<hidden>@a:1,b:https://b/@c",
+            ),
         ] {
             assert_eq!(shown(words), expected);
         }
@@ -119,9 +166,28 @@ mod tests {
 
     #[test]
     fn all_else_is_shown_as_it_was_typed() {
-        let words = ["firstbyte", "compare", "https://a/", "-H", "Accept: x", "-H", "Cookie:"];
+        let words = ["firstbyte", "compare", "https://a/?b@c", "-H", "Accept: x", "-H", "Cookie:"];
+        assert_eq!(shown(&words), words.join("|"));
+        let words = ["-H", "If-None-Match: x", "-HUser-Agent:x", "-H", "X-Empty;", "-H", "Cookie;"];
         assert_eq!(shown(&words), words.join("|"));
         let words = ["-nd", "-A", "Hd", "-XH", "--html", "H", "-4", "-", "--", "-ks", "-H"];
         assert_eq!(shown(&words), words.join("|"));
+    }
+    #[test]
+    fn short_flags_with_values_are_those_of_the_command_line() {
+        use clap::CommandFactory;
+        let cli = crate::cli::args::Cli::command();
+        let of = |command: &clap::Command| -> String {
+            let valued = command.get_arguments().filter(|a| a.get_action().takes_values());
+            valued.filter_map(clap::Arg::get_short).collect()
+        };
+        for command in ["probe", "compare", "explain"] {
+            let command = cli.get_subcommands().find(|c| c.get_name() == command).unwrap();
+            for flag in of(command).chars() {
+                assert!(VALUED.contains(flag), "{flag} of {}", command.get_name());
+            }
+        }
+        let probe = cli.get_subcommands().find(|c| c.get_name() == "probe").unwrap();
+        assert!(VALUED.chars().all(|flag| of(probe).contains(flag)));
     }
 }
