@@ -3,6 +3,7 @@
 //! In: an [`Observed`]. Out: the way it failed, only where the capture shows it: a handshake of which a part
 //! is missing may have come to its end.
 
+use super::observed::{ANSWER_WITHIN, TlsSeen};
 use super::{Doubts, Ending, Observed};
 
 /// A way for a connection to fail.
@@ -55,7 +56,10 @@ impl Failed {
             Ending::Unanswered => return Some(Self::Unanswered),
             _ => {}
         }
-        let tls = observed.tls.as_deref().filter(|tls| tls.client_hello && !tls.complete)?;
+        let tls = observed.tls.as_deref().filter(|tls| tls.client_hello)?;
+        if tls.complete {
+            return Self::behind_the_finished(observed, tls);
+        }
         // Messages of SSL 2.0 are not followed to their end.
         if tls.version == Some(SSL_2_0) {
             return None;
@@ -85,5 +89,29 @@ impl Failed {
             }
             _ => None,
         }
+    }
+
+    /// TLS 1.3: the client has nothing of the server's that says whether it took its last flight. A server that
+    /// refuses it (its certificate) sends an alert, or leaves, before anything else.
+    fn behind_the_finished(observed: &Observed, tls: &TlsSeen) -> Option<Self> {
+        if !tls.unconfirmed || observed.doubts.any(INCOMPLETE) {
+            return None;
+        }
+        let finished = observed.flights.iter().rfind(|flight| flight.by_client)?.end;
+        let alert = tls.alert.filter(|alert| !alert.by_client);
+        let (way, at) = match (alert, observed.closing) {
+            (alert, Some(closing)) if closing.by_client => {
+                // What one end says when the other has left is not why.
+                let alert = alert.filter(|alert| alert.at <= closing.at)?;
+                (Self::Alert, alert.at)
+            }
+            (Some(alert), _) => (Self::Alert, alert.at),
+            (None, Some(closing)) if closing.reset => (Self::Reset, closing.at),
+            (None, Some(closing)) => (Self::Closed, closing.at),
+            (None, None) => return None,
+        };
+        // Long after, with nothing asked, it is the end of a connection that was not used.
+        let asked = observed.exchanges.count.is_some_and(|count| count > 0);
+        (asked || at.since(finished) < ANSWER_WITHIN).then_some(way)
     }
 }

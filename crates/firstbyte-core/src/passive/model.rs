@@ -193,7 +193,8 @@ impl<'a> View<'a> {
                 at,
             });
         }
-        let tls = observed.tls.as_deref().filter(|tls| !tls.complete)?;
+        let failed = Failed::of(observed);
+        let tls = observed.tls.as_deref().filter(|tls| !tls.complete || failed.is_some())?;
         let phase = match observed.carrier {
             Carrier::Tcp => PhaseName::Tls,
             Carrier::Quic => PhaseName::Quic,
@@ -202,7 +203,7 @@ impl<'a> View<'a> {
             let direction = if by_client { Direction::Sent } else { Direction::Received };
             Some(self.stamp(at, direction).at)
         };
-        let (name, message, at) = match (Failed::of(observed), tls.alert, observed.closing) {
+        let (name, message, at) = match (failed, tls.alert, observed.closing) {
             (Some(Failed::Alert), Some(alert), _) => {
                 ("alert", alerted(alert), end(alert.at, alert.by_client))
             }

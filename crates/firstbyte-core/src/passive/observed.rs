@@ -296,6 +296,8 @@ pub struct TlsSeen {
     pub alert: Option<AlertSeen>,
     /// Both Finished messages were seen.
     pub complete: bool,
+    /// TLS 1.3: after the client's Finished nothing came of the server, or an alert first. It may not have taken it.
+    pub unconfirmed: bool,
 }
 
 impl TlsSeen {

@@ -32,6 +32,7 @@ packed!(struct TlsSeen {
     tickets_inferred,
     alert,
     complete,
+    unconfirmed,
 });
 packed!(struct Resumption { offered, offered_size, accepted, declined, id_sent, cut });
 packed!(struct EarlyDataSeen { offered, bytes, accepted, inferred });

@@ -1,6 +1,7 @@
 //! Laws of the passive half, on packets made by hand.
 
 mod failures;
+mod finished;
 mod groups;
 mod hostile;
 mod hygiene;

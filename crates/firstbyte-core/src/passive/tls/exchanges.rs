@@ -26,6 +26,12 @@ impl Record {
     const fn bytes(&self) -> u64 {
         self.length as u64 + 5
     }
+
+    /// Whether the sender of `answer`, in the other direction, had all of it; so it is taken where that is not known.
+    pub(super) fn is_acknowledged_by(&self, answer: &Self) -> bool {
+        let end = self.position.wrapping_add(u32::from(self.length) + 5);
+        answer.acked.is_none_or(|acked| acked.wrapping_sub(end) as i32 >= 0)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,8 @@ pub(super) struct Kind {
     pub(super) tls13: bool,
     /// HTTP/2 was chosen, or may have been.
     pub(super) http2: bool,
+    /// By so much the record's sender pads what is no application data (RFC 8446 §5.4).
+    pub(super) padding: u16,
 }
 
 /// The exchanges of a connection.
@@ -168,7 +176,7 @@ impl Exchanges {
 fn is_control(length: u16, kind: Kind, client: bool) -> bool {
     let overhead = if kind.tls13 { 17 } else { 24 };
     let content = length.saturating_sub(overhead);
-    if kind.tls13 && matches!(content, 2 | 5) {
+    if kind.tls13 && matches!(content.saturating_sub(kind.padding), 2 | 5) {
         return true;
     }
     kind.http2 && matches!(content, 9 | 13 | 17 | 26) && client

@@ -49,7 +49,9 @@ pub(super) struct Live {
     pub(super) server_records: u32,
     /// A record of the server's that is as long as a Finished.
     pub(super) server_finished: bool,
-    /// The client's records behind the server's flight, none as long as a Finished.
+    /// Length of the server's last record that is encrypted.
+    pub(super) server_last: u16,
+    /// The client's records behind the server's flight, none of them a Finished by itself.
     pub(super) odd: Vec<Record>,
     /// The alert in the record that is being read.
     pub(super) alert: ([u8; 2], u8),
@@ -102,6 +104,10 @@ pub(super) const fn finished_length(suite: Option<u16>) -> u16 {
         _ => HEADER_AND_TYPE + 32 + 16,
     }
 }
+
+/// A record with a certificate in it is this long at least: the shortest certificates in use (ECDSA P-256, no
+/// names but one) have some 250 bytes.
+pub(super) const LEAST_CERTIFICATE: u16 = 220;
 
 /// Length of a record with nothing but an alert (RFC 8446 §6), which no handshake message can have.
 pub(super) const fn alert_length(suite: Option<u16>) -> u16 {

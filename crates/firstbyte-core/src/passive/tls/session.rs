@@ -63,8 +63,12 @@ pub(crate) struct Session {
     /// What is left of the handshake when it is over.
     past: Packed<Past>,
     exchanges: Exchanges,
+    /// TLS 1.3: by so much each side pads what is no application data, as its Finished shows.
+    padding: [u8; 2],
     over: bool,
     tls13: bool,
+    /// TLS 1.3: length of an alert of the server's, until it has sent anything since the client's Finished.
+    refusal: u16,
     http2: bool,
     malformed: bool,
     records_lost: bool,
@@ -91,8 +95,10 @@ impl Session {
             live: None,
             past: Packed::default(),
             exchanges: Exchanges::new(limit),
+            padding: [0; 2],
             over: false,
             tls13: false,
+            refusal: 0,
             http2: false,
             malformed: false,
             records_lost: false,
@@ -277,7 +283,7 @@ impl Session {
         let now = self.now[side];
         if self.over {
             if now.kind == APPLICATION_DATA {
-                self.data(side, &now.record(place.at));
+                self.after_handshake(side, &now.record(place.at));
             } else if now.kind == ALERT && now.clear {
                 self.alert(side, place.at);
             }
@@ -585,7 +591,7 @@ impl Session {
         if self.live.as_ref().is_some_and(|live| !live.odd.is_empty())
             && let Some(client) = self.client()
         {
-            self.settle_odd(1 - client);
+            self.settle_odd(1 - client, false);
         }
         self.exchanges.close();
         let Past { mut seen, flights } = match self.live.take() {
@@ -596,6 +602,8 @@ impl Session {
             let first = flights.iter().find(|flight| flight.side() != client);
             seen.server_flight_bytes = first.map(|flight| u64::from(flight.bytes));
         }
+        seen.unconfirmed = seen.complete
+            && (self.refusal > 0 || self.tls13 && seen.alert.is_some_and(|alert| !alert.by_client));
         seen.tickets_inferred = (self.tls13 && seen.complete).then_some(self.exchanges.tickets);
         if !self.tls13 && seen.complete {
             seen.tickets.get_or_insert(0);

@@ -7,8 +7,11 @@ use super::Session;
 use crate::passive::observed::{AlertSeen, EarlyDataSeen};
 use crate::passive::table::Side;
 use crate::passive::tls::exchanges::{self, Record};
-use crate::passive::tls::handshake::{alert_length, end_of_early_data_length, finished_length};
+use crate::passive::tls::handshake::{
+    LEAST_CERTIFICATE, alert_length, end_of_early_data_length, finished_length,
+};
 use crate::passive::tls::messages;
+use crate::timeline::Handshake;
 
 impl Session {
     pub(super) fn application_data(&mut self, side: Side, record: &Record) {
@@ -41,6 +44,12 @@ impl Session {
                     self.encrypted_alert(side, record);
                     return;
                 }
+                if live.odd.first().is_some_and(|first| first.is_acknowledged_by(record)) {
+                    // Whatever was in them, the server goes on behind the client's Finished.
+                    self.settle_odd(side, true);
+                    self.after_handshake(side, record);
+                    return;
+                }
                 live.server_records += 1;
                 if live.server_finished {
                     let early = live.early_bytes > 0 && self.exchanges.under_way();
@@ -56,12 +65,8 @@ impl Session {
                     _ if ends => messages::ENCRYPTED_FINISHED,
                     _ => messages::ENCRYPTED,
                 };
-                if live.odd.is_empty() {
-                    self.fly(side, record.end, Some(code));
-                } else {
-                    self.settle_odd(side);
-                    self.data(side, record);
-                }
+                live.server_last = record.length;
+                self.fly(side, record.end, Some(code));
             }
             None => {}
         }
@@ -89,23 +94,36 @@ impl Session {
     }
 
     /// The client's records behind the server's flight, up to its Finished.
+    ///
+    /// Which one that is, its place says: with a session the client sends no certificate (RFC 8446 §4.3.2), and
+    /// its Finished comes first; without one, what is too short for a certificate and long enough for a
+    /// Finished is one. What is longer than it has to be is padded (§5.4).
     fn client_flight(&mut self, side: Side, record: &Record) {
         let Some(live) = &mut self.live else { return };
-        let suite = live.past.seen.cipher_suite;
-        let refused = live.past.seen.early_data.is_some_and(|early| early.accepted == Some(false));
+        let seen = &live.past.seen;
+        let suite = seen.cipher_suite;
+        let least = finished_length(suite);
+        let refused = seen.early_data.is_some_and(|early| early.accepted == Some(false));
         let early = live.early_bytes > 0 && !live.end_of_early_data && !refused;
+        let resumed = seen.handshake == Some(Handshake::Resumed);
         let in_place = live.odd.is_empty() && !live.lost[side];
+        let behind_short = !live.lost[side] && live.odd.iter().all(|record| record.length < least);
+        let padded = !early
+            && behind_short
+            && record.length >= least
+            && (resumed || record.length < LEAST_CERTIFICATE);
         if record.length == alert_length(suite) && live.early_bytes == 0 && in_place {
             self.encrypted_alert(side, record);
         } else if record.length == end_of_early_data_length(suite) && live.early_bytes > 0 {
             live.end_of_early_data = true;
             self.fly(side, record.end, Some(messages::END_OF_EARLY_DATA));
-        } else if record.length == finished_length(suite) {
+        } else if record.length == least || padded {
             live.odd.clear();
+            self.padding[side] = padding(record.length, least);
             self.fly(side, record.end, Some(messages::ENCRYPTED_FINISHED));
             self.finish_tls13(true);
         } else if early && in_place {
-            // With a session a client sends no certificate (RFC 8446 §4.3.2): before its Finished comes nothing else.
+            // Before the Finished comes nothing else.
             self.early_data(side, record);
         } else if live.odd.len() < 4 {
             // A certificate, or everything in one record.
@@ -116,7 +134,7 @@ impl Session {
                 live.odd.push(*record);
             }
         } else {
-            self.settle_odd(side);
+            self.settle_odd(1 - side, false);
             self.data(side, record);
         }
     }
@@ -125,23 +143,31 @@ impl Session {
     fn encrypted_alert(&mut self, side: Side, record: &Record) {
         self.apart(side, record.start);
         self.fly(side, record.end, Some(messages::ENCRYPTED_ALERT));
-        let by_client = self.client() == Some(side);
-        let (description, warning, at) = (None, false, record.end);
-        self.note_alert(AlertSeen { by_client, description, warning, at });
+        self.note_encrypted_alert(side, record);
         self.finish(false);
     }
 
-    /// No record as long as a Finished came: the first must have held it, the others are requests.
-    pub(super) fn settle_odd(&mut self, server: Side) {
+    fn note_encrypted_alert(&mut self, side: Side, record: &Record) {
+        let by_client = self.client() == Some(side);
+        let (description, warning, at) = (None, false, record.end);
+        self.note_alert(AlertSeen { by_client, description, warning, at });
+    }
+
+    /// No record came that is a Finished by itself: the first must have held it, the others are requests. If
+    /// none is long enough for one the handshake did not come to its end, unless the server has `answered`.
+    pub(super) fn settle_odd(&mut self, server: Side, answered: bool) {
         let Some(live) = &mut self.live else { return };
         let odd = std::mem::take(&mut live.odd);
-        let finished = finished_length(live.past.seen.cipher_suite);
-        if odd.iter().all(|record| record.length < finished) {
+        let least = finished_length(live.past.seen.cipher_suite);
+        if odd.is_empty() {
+            return;
+        }
+        let client = self.client().unwrap_or(1 - server);
+        if !answered && odd.iter().all(|record| record.length < least) {
             self.finish(false);
             return;
         }
         self.finish_tls13(false);
-        let client = self.client().unwrap_or(1 - server);
         for record in odd.iter().skip(1) {
             self.data(client, record);
         }
@@ -153,6 +179,14 @@ impl Session {
         let Some(live) = &mut self.live else { return };
         let whole = alone && client.is_some_and(|client| !live.lost[client]);
         live.finished = [true; 2];
+        // The server's padding shows only where its Finished had a record of its own.
+        let last = (live.server_last, finished_length(live.past.seen.cipher_suite));
+        let server_padding = match last {
+            (last, least) if !live.server_finished && last < LEAST_CERTIFICATE => {
+                padding(last, least)
+            }
+            _ => 0,
+        };
         let sent = live.early_bytes > 0;
         let ended = live.end_of_early_data;
         if let Some(early) = &mut live.past.seen.early_data
@@ -166,11 +200,28 @@ impl Session {
                 self.exchanges.rejected();
             }
         }
+        let refusal = alert_length(live.past.seen.cipher_suite);
+        if let Some(client) = client {
+            self.padding[1 - client] = server_padding;
+            self.refusal = refusal + u16::from(server_padding);
+        }
         self.finish(true);
     }
 
+    /// A record of application data behind the handshake. In TLS 1.3 the server has not said yet what it makes
+    /// of the client's last flight: if the first thing is an alert, it refuses it (a certificate, RFC 8446 §4.4.2.4).
+    pub(super) fn after_handshake(&mut self, side: Side, record: &Record) {
+        if self.refusal > 0 && self.client() == Some(1 - side) {
+            if record.length == std::mem::take(&mut self.refusal) {
+                self.note_encrypted_alert(side, record);
+            }
+        }
+        self.data(side, record);
+    }
+
     pub(super) fn data(&mut self, side: Side, record: &Record) {
-        let kind = self.kind();
+        let padding = self.padding[side].into();
+        let kind = exchanges::Kind { padding, ..self.kind() };
         match self.client() {
             Some(client) if client == side => self.exchanges.request(record, kind),
             Some(_) => self.exchanges.response(record, kind),
@@ -179,8 +230,13 @@ impl Session {
     }
 
     const fn kind(&self) -> exchanges::Kind {
-        exchanges::Kind { tls13: self.tls13, http2: self.http2 }
+        exchanges::Kind { tls13: self.tls13, http2: self.http2, padding: 0 }
     }
+}
+
+/// How much longer a record is than what it has to hold.
+fn padding(length: u16, least: u16) -> u8 {
+    u8::try_from(length.saturating_sub(least)).unwrap_or(0)
 }
 
 struct Kind13;
@@ -188,6 +244,6 @@ struct Kind13;
 impl Kind13 {
     /// Early data is of TLS 1.3 whatever the server will say.
     const fn of(http2: bool) -> exchanges::Kind {
-        exchanges::Kind { tls13: true, http2 }
+        exchanges::Kind { tls13: true, http2, padding: 0 }
     }
 }
