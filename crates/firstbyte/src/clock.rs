@@ -37,6 +37,13 @@ impl std::ops::Add<Duration> for Monotonic {
     }
 }
 
+impl std::ops::Sub<Duration> for Monotonic {
+    type Output = Self;
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(rhs.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
 impl Realtime {
     /// Reads the clock.
     pub fn now() -> Self {

@@ -1,8 +1,9 @@
 //! Instrumented sockets: bytes in, bytes out, and when each of them left or arrived.
 //!
 //! `sys` is the only unsafe module; `tcp` and `udp` connect, send and receive; `recorder` turns what they
-//! noted into the flights of a `Connection`.
+//! noted into the flights of a `Connection`; `order` says which stamps tell when bytes were there.
 
+mod order;
 mod recorder;
 mod sys;
 mod tcp;

@@ -2,7 +2,8 @@
 //!
 //! Input: sends, receives and the kernel's later reports about sends. Output: the flights of a
 //! connection in time order. It must not guess: a send that the kernel never reported keeps the
-//! time at which it was handed over, marked as read by the process.
+//! time at which it was handed over, marked as read by the process. A byte is not there before all
+//! bytes before it: of what was received, no stamp counts that is earlier than one before it.
 
 use firstbyte_core::timeline::{Chunk, Direction, Flight, Offset, Stamp, TcpFacts};
 
@@ -101,7 +102,8 @@ impl Recorder {
         if let Some(at) = earlier {
             let event = &mut self.events[at];
             event.bytes += bytes;
-            (event.end, event.user, event.kernel) = (end, user, kernel);
+            (event.end, event.user) = (end, user);
+            event.kernel = event.kernel.zip(kernel).map(|(before, last)| before.max(last));
             event.acknowledged = None;
             return at;
         }
@@ -177,18 +179,21 @@ impl Recorder {
     /// When the last bytes received arrived.
     pub fn last_arrival(&self) -> Option<Arrival> {
         let received = |e: &&Event| e.direction == Direction::Received;
-        self.events.iter().rev().find(received).map(|event| self.arrival(event))
+        self.events.iter().rposition(|event| received(&event)).map(|at| self.arrival(at))
     }
 
     /// When the received byte at `offset` of the stream arrived, if it has.
     pub fn arrival_of(&self, offset: u64) -> Option<Arrival> {
         let holds = |e: &&Event| e.direction == Direction::Received && offset < e.end;
-        self.events.iter().find(holds).map(|event| self.arrival(event))
+        self.events.iter().position(|event| holds(&event)).map(|at| self.arrival(at))
     }
 
-    fn arrival(&self, event: &Event) -> Arrival {
-        let read = Stamp::user(self.timebase.offset(event.user));
-        Arrival { stamp: self.stamp(event), read }
+    /// Of the received event at this place.
+    fn arrival(&self, at: usize) -> Arrival {
+        let read = Stamp::user(self.timebase.offset(self.events[at].user));
+        let received = self.events[..=at].iter().filter(|e| e.direction == Direction::Received);
+        let stamp = received.map(|e| self.stamp(e)).reduce(later).unwrap_or(read);
+        Arrival { stamp, read }
     }
 
     fn stamp(&self, event: &Event) -> Stamp {
@@ -208,8 +213,16 @@ impl Recorder {
 
     /// The flights: runs of events in one direction.
     pub fn flights(&self) -> Vec<Flight> {
-        let mut events: Vec<(Stamp, &Event)> =
-            self.events.iter().map(|e| (self.stamp(e), e)).collect();
+        let mut in_order: Option<Stamp> = None;
+        let mut events: Vec<(Stamp, &Event)> = Vec::with_capacity(self.events.len());
+        for event in &self.events {
+            let mut stamp = self.stamp(event);
+            if event.direction == Direction::Received {
+                stamp = in_order.map_or(stamp, |before| later(before, stamp));
+                in_order = Some(stamp);
+            }
+            events.push((stamp, event));
+        }
         // The kernel may have received an answer before the process noted what it had sent.
         // Sorting is stable, and equal times keep the order in which they were noted.
         events.sort_by_key(|(stamp, _)| stamp.at);
@@ -232,6 +245,11 @@ impl Recorder {
         }
         flights
     }
+}
+
+/// The later of two stamps: the first where they are the same.
+fn later(first: Stamp, second: Stamp) -> Stamp {
+    if second.at > first.at { second } else { first }
 }
 
 #[cfg(test)]
@@ -259,6 +277,37 @@ mod tests {
         assert_eq!(flights.len(), 2);
         assert_eq!((flights[0].bytes(), flights[1].bytes()), (617, 1400));
         assert_eq!(flights[0].messages, ["ClientHello"]);
+    }
+
+    #[test]
+    fn no_byte_is_there_before_those_before_it() {
+        let base = Timebase::start();
+        let mut recorder = Recorder::new(base);
+        let at = |ms: i64| {
+            Some(Realtime::from_timespec(0, base.started().unix_nanos() as i64 + ms * 1_000_000))
+        };
+        let read = Monotonic::now() + Duration::from_millis(50);
+        recorder.received(1000, read, at(40));
+        // Waited behind the segment before it.
+        recorder.received(1000, read, at(21));
+        recorder.sent(10, read);
+        recorder.received(1000, read, at(22));
+        let forty = Stamp::kernel(Offset::from_nanos(40_000_000));
+        for offset in [0, 1000, 2999] {
+            assert_eq!(recorder.arrival_of(offset).map(|a| a.stamp), Some(forty), "{offset}");
+        }
+        assert_eq!(recorder.last_arrival().map(|a| a.stamp), Some(forty));
+        let flights = recorder.flights();
+        assert!(flights[0].chunks.iter().all(|c| c.stamp == forty), "{flights:?}");
+        assert_eq!(flights[0].bytes(), 3000);
+        // Read late, without a stamp that counts; then as usual.
+        recorder.received(500, read + Duration::from_millis(10), None);
+        recorder.received(500, read + Duration::from_millis(20), at(23));
+        let last = recorder.last_arrival().unwrap().stamp;
+        assert_eq!((last.clock, last.at > forty.at), (Clock::User, true));
+        recorder.discard_kernel_stamps();
+        let last = recorder.last_arrival().unwrap();
+        assert_eq!(last.stamp, last.read);
     }
 
     #[test]

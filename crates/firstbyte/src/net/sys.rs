@@ -3,9 +3,9 @@
 //! Linux only; elsewhere the functions say that there is no stamp and no information.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{enable_stamps, peek, receive, sent_stamp, tcp_info};
+pub(super) use linux::{enable_stamps, holds_nothing, peek, receive, sent_stamp, tcp_info};
 #[cfg(not(target_os = "linux"))]
-pub(super) use other::{enable_stamps, peek, receive, sent_stamp, tcp_info};
+pub(super) use other::{enable_stamps, holds_nothing, peek, receive, sent_stamp, tcp_info};
 
 use std::time::Duration;
 
@@ -37,6 +37,10 @@ pub(super) struct TcpInfo {
     pub rtt: Duration,
     pub min_rtt: Option<Duration>,
     pub total_retransmits: u32,
+    /// How long ago bytes in order arrived, to the tick of the kernel's clock.
+    pub since_data: Duration,
+    /// Segments that arrived out of order.
+    pub out_of_order: Option<u32>,
 }
 
 #[cfg(target_os = "linux")]
@@ -66,6 +70,9 @@ mod linux {
     const SO_EE_ORIGIN_TIMESTAMPING: u8 = 4;
     const SCM_TSTAMP_SND: u32 = 0;
     const SCM_TSTAMP_ACK: u32 = 2;
+
+    // include/uapi/asm-generic/socket.h
+    const SO_MEMINFO: libc::c_int = 55;
 
     /// Asks for stamps of everything received and sent.
     ///
@@ -226,7 +233,27 @@ mod linux {
             rtt: micros(u32_at(info, 68)?),
             total_retransmits: u32_at(info, 100)?,
             min_rtt: u32_at(info, 148).filter(|us| *us != u32::MAX && *us != 0).map(micros),
+            since_data: Duration::from_millis(u64::from(u32_at(info, 52)?)),
+            out_of_order: u32_at(info, 224),
         })
+    }
+
+    /// Whether the socket holds no received bytes: none to be read, none behind a hole.
+    pub(crate) fn holds_nothing(fd: BorrowedFd<'_>) -> bool {
+        let mut memory = [u32::MAX; 9];
+        let mut length = mem::size_of_val(&memory) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes into a buffer of that length.
+        let result = unsafe {
+            libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_MEMINFO,
+                memory.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        // The first of them is SK_MEMINFO_RMEM_ALLOC.
+        result == 0 && memory[0] == 0
     }
 }
 
@@ -258,5 +285,9 @@ mod other {
 
     pub(crate) fn tcp_info(_: BorrowedFd<'_>) -> Option<TcpInfo> {
         None
+    }
+
+    pub(crate) fn holds_nothing(_: BorrowedFd<'_>) -> bool {
+        false
     }
 }

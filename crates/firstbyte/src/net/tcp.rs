@@ -4,7 +4,7 @@
 //! set here changes what is sent, but `TCP_NODELAY`: Nagle's algorithm together with delayed
 //! acknowledgements would pose as a slow server (RFC 9293 §3.7.4).
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,6 +16,7 @@ use firstbyte_core::timeline::{Clock, Stamp, TcpFacts};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 
+use super::order::{Order, latest_arrival};
 use super::recorder::{Recorder, SendId};
 use super::sys;
 use crate::clock::{Monotonic, Realtime, Timebase};
@@ -101,7 +102,7 @@ pub async fn connect(
     };
     let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
     Ok(Connected {
-        stream: TcpStream { io, recorder, stamping },
+        stream: TcpStream { io, recorder, stamping, order: Cell::default() },
         syn_departed: Stamp::user(timebase.offset(departed)),
         connected,
         syn_rtt,
@@ -152,6 +153,7 @@ pub struct TcpStream {
     io: tokio::net::TcpStream,
     recorder: Rc<RefCell<Recorder>>,
     stamping: bool,
+    order: Cell<Order>,
 }
 
 impl TcpStream {
@@ -199,12 +201,27 @@ impl TcpStream {
                     }
                     self.collect_sent_stamps();
                     if bytes > 0 {
-                        self.notes().received(bytes, now, stamp);
+                        self.note_received(bytes, now, stamp);
                     }
                     return Poll::Ready(Ok(bytes));
                 }
             }
         }
+    }
+
+    /// Notes a read. Bytes that may have waited behind a hole have no stamp that counts.
+    fn note_received(&self, bytes: usize, read: Monotonic, stamp: Option<Realtime>) {
+        let info = stamp.and_then(|_| sys::tcp_info(self.fd()));
+        let mut order = self.order.get();
+        if order.may_have_waited(info) {
+            self.notes().received(bytes, latest_arrival(read, info), None);
+            if sys::holds_nothing(self.fd()) {
+                order.settled();
+            }
+        } else {
+            self.notes().received(bytes, read, stamp);
+        }
+        self.order.set(order);
     }
 
     /// Receives what came in the segment with this stamp; gives how much that was.

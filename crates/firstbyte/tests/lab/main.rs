@@ -16,6 +16,7 @@ mod flights;
 mod grid;
 mod live;
 mod live_outputs;
+mod losses;
 mod predictions;
 mod processes;
 mod quic;

@@ -14,6 +14,7 @@ pub(crate) struct Segment {
     pub(crate) at_ns: u64,
     pub(crate) sent: bool,
     pub(crate) syn: bool,
+    pub(crate) sequence: u32,
     pub(crate) bytes: usize,
 }
 
@@ -36,7 +37,8 @@ pub(crate) fn connections(file: &Path) -> Vec<Vec<Segment>> {
         let (source, destination) = (tcp.source_port(), tcp.destination_port());
         let sent = destination < 1_024;
         let port = if sent { source } else { destination };
-        let segment = Segment { at_ns, sent, syn: tcp.syn(), bytes: tcp.payload().len() };
+        let (syn, sequence) = (tcp.syn(), tcp.sequence_number());
+        let segment = Segment { at_ns, sent, syn, sequence, bytes: tcp.payload().len() };
         connections.entry(port).or_default().push(segment);
     });
     let mut connections: Vec<_> = connections.into_values().collect();
