@@ -166,7 +166,9 @@ pub enum Shortfall {
     OtherMechanism,
     /// A session was resumed where a full handshake was asked for.
     Resumed,
-    /// No early data left before the server's handshake arrived.
+    /// The session that was offered does not allow early data.
+    EarlyDataNotAllowed,
+    /// No early data left before the server's handshake arrived, for another reason.
     EarlyDataNotSent,
     /// The server did not take the early data.
     EarlyDataRejected,
@@ -188,11 +190,12 @@ pub enum Shortfall {
 
 impl Shortfall {
     /// Every shortfall.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoSession,
         Self::NotResumed,
         Self::OtherMechanism,
         Self::Resumed,
+        Self::EarlyDataNotAllowed,
         Self::EarlyDataNotSent,
         Self::EarlyDataRejected,
         Self::TooEarly,
@@ -211,6 +214,7 @@ impl Shortfall {
             Self::NotResumed => "not-resumed",
             Self::OtherMechanism => "other-mechanism",
             Self::Resumed => "resumed",
+            Self::EarlyDataNotAllowed => "early-data-not-allowed",
             Self::EarlyDataNotSent => "early-data-not-sent",
             Self::EarlyDataRejected => "early-data-rejected",
             Self::TooEarly => "too-early",
@@ -230,6 +234,7 @@ impl Shortfall {
             Self::NotResumed => "not resumed",
             Self::OtherMechanism => "resumed by another mechanism",
             Self::Resumed => "resumed unasked",
+            Self::EarlyDataNotAllowed => "early data not allowed",
             Self::EarlyDataNotSent => "not sent early",
             Self::EarlyDataRejected => "rejected",
             Self::TooEarly => "answered 425",

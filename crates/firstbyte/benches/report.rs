@@ -287,6 +287,7 @@ fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> T
             upload_bytes: Some(0),
             header_bytes: Some(207),
             body_bytes: Some(3_704),
+            ..HttpFacts::default()
         }),
         ..Facts::default()
     };

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,7 +15,11 @@ use firstbyte_lab::builtin_server::{
 };
 use firstbyte_lab::ca::Ca;
 
+use rustls::version::TLS13;
+
+use support::certificates::good;
 use support::files::Directory;
+use support::peer::{Peer, answer, drain, read_head};
 use support::run::{Outcome, firstbyte};
 
 /// A server, and a directory for what is written.
@@ -115,7 +120,7 @@ fn what_a_server_refuses_is_counted_apart() {
     let cases: [(EarlyData, Shortfall); 3] = [
         (EarlyData::Reject, Shortfall::EarlyDataRejected),
         (EarlyData::TooEarly, Shortfall::TooEarly),
-        (EarlyData::Off, Shortfall::EarlyDataNotSent),
+        (EarlyData::Off, Shortfall::EarlyDataNotAllowed),
     ];
     for (early_data, shortfall) in cases {
         let bench = Bench::new(|config| config.early_data = early_data);
@@ -128,6 +133,53 @@ fn what_a_server_refuses_is_counted_apart() {
     let bench = Bench::new(|config| config.resumption = Resumption::None);
     let standings = bench.standings(&["--vary", "session=resumed"]);
     assert_all(&standings, Standing::Unproven(Shortfall::NoSession));
+}
+
+/// The standings of one way to connect to a server that is not the built-in one.
+fn standings_at(url: &str, vary: &str) -> Vec<Standing> {
+    let directory = Directory::new();
+    let words = ["compare", url, "--cacert", "ca.pem", "--vary", vary, "-n", "5"];
+    let more = ["--interval", "0", "--silent", "--run", "a.run"];
+    let outcome = firstbyte(directory.path(), &[&words[..], &more].concat());
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
+    let run = Run::read(&directory.path().join("a.run")).unwrap();
+    run.rows.iter().filter(|row| !row.warmup).map(|row| row.standing).collect()
+}
+
+/// `Connection: close`, a response of HTTP/1.0, a server that closes without a word: the next request
+/// finds no open connection, and has one of its own.
+#[test]
+fn a_server_that_closes_is_not_reused_and_no_failure() {
+    for head in [
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let peer = Peer::tcp(|stream| answer(stream, head.as_bytes()));
+        let url = format!("http://127.0.0.1:{}/", peer.port());
+        let standings = standings_at(&url, "connection=reused");
+        assert_eq!(standings, [Standing::Unproven(Shortfall::NotReused); 5], "{head}");
+    }
+}
+
+/// A server that takes early data and knows no ALPN: HTTP/1.1 is spoken, as in the connection before.
+#[test]
+fn early_data_needs_no_alpn() {
+    let mut config = support::certificates::versions(&good(), &[], &[&TLS13]);
+    config.max_early_data_size = 8 * 1024;
+    let peer = Peer::tls(config, |stream| {
+        let mut early = Vec::new();
+        if let Some(mut sent_early) = stream.conn.early_data() {
+            sent_early.read_to_end(&mut early).unwrap();
+        }
+        if early.is_empty() {
+            read_head(stream);
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        drain(stream);
+    });
+    let url = format!("https://127.0.0.1:{}/", peer.port());
+    assert_eq!(standings_at(&url, "session=0rtt"), [Standing::Proven; 5]);
 }
 
 #[test]

@@ -1,15 +1,21 @@
 //! Formats that people have for curl, through curl and through firstbyte, against the same server:
-//! the same lines, and the same values but for times and what follows from them.
+//! the same lines, and the same values but for times and what follows from them. Also what both take.
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod support;
 
+use std::io::Write;
+
+use rustls::version::{TLS12, TLS13};
 use serde_json::Value;
 
-use support::certificates::{good, server};
+use support::certificates::{
+    UNKNOWN, good, self_signed, self_signed_ca, self_signed_for, server, versions,
+};
 use support::echo::{Echo, response};
 use support::files::Directory;
-use support::peer::{Peer, answer_tls};
+use support::http2::h2_head;
+use support::peer::{Peer, answer, answer_tls, drain};
 use support::run::{Outcome, curl, firstbyte};
 
 /// The one that most pages on "curl timing" give.
@@ -156,11 +162,17 @@ fn redirects_failures_and_statuses_have_the_same_values() {
         "/old" => response("301 Moved Permanently", "Location: /new?x=1\r\n", b"moved"),
         "/gone" => response("410 Gone", "X-One: yes\r\n", b"gone"),
         "/nothing" => response("404 Not Found", "", b""),
+        "/hints" => [
+            b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+            response("200 OK", "X-One: 1\r\n", b"new"),
+        ]
+        .concat(),
         "/empty" => b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n".to_vec(),
         _ => response("200 OK", "Content-Type: a/b\r\n", b"new"),
     });
     let at = |path: &str| format!("http://127.0.0.1:{}{path}", echo.peer.port());
     let (old, gone, nothing, empty) = (at("/old"), at("/gone"), at("/nothing"), at("/empty"));
+    let hints = at("/hints");
     let closed = Peer::closed();
     let refused = format!("http://{}/", closed.address);
     for arguments in [
@@ -171,6 +183,7 @@ fn redirects_failures_and_statuses_have_the_same_values() {
         &["-f", &nothing],
         &["-I", &gone],
         &[&empty],
+        &[&hints],
         &[&refused],
     ] {
         let arguments = [&["-w", FACTS, "-A", "t"], arguments].concat();
@@ -211,4 +224,66 @@ fn a_failure_is_told_beside_the_format() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (7, "000\n"));
     let said = format!("error: connect: connection refused by {} (peer fault)\n", closed.address);
     assert!(outcome.stderr.starts_with(&said), "{}", outcome.stderr);
+}
+
+/// As with curl: who signed it does not matter, nor whether it is a CA's; its name and dates do.
+#[test]
+fn a_servers_own_certificate_given_as_trusted_is_trusted_as_by_curl() {
+    let directory = Directory::new();
+    let expired = self_signed_for("a.test", |c| c.not_after = rcgen::date_time_ymd(2024, 5, 17));
+    for (identity, trusted) in [
+        (self_signed(), true),
+        (self_signed_ca(), true),
+        (self_signed_for("a.test", |_| ()), true),
+        (self_signed_for("*.test", |_| ()), false),
+        (UNKNOWN.issue(&["a.test"], |_| ()), true),
+        (self_signed_for("b.test", |_| ()), false),
+        (UNKNOWN.issue(&["b.test"], |_| ()), false),
+        (expired, false),
+    ] {
+        directory.write("own.pem", &identity.chain_pem);
+        for version in [&TLS12, &TLS13] {
+            let peer = Peer::tls(versions(&identity, &[], &[version]), |stream| {
+                answer_tls(stream, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            });
+            let url = format!("https://a.test:{}/", peer.port());
+            let arguments = ["--cacert", "own.pem", "--resolve", "a.test:*:127.0.0.1", &url];
+            let ours = firstbyte(directory.path(), &arguments);
+            let resolve = format!("a.test:{}:127.0.0.1", peer.port());
+            let theirs = curl(
+                directory.path(),
+                &["-sS", "-o", "body", "--cacert", "own.pem", "--resolve", &resolve, &url],
+            );
+            assert_eq!(ours.code, if trusted { 0 } else { 60 }, "{}", ours.stdout);
+            assert_eq!(ours.code, theirs.code, "{}{}", ours.stdout, theirs.stderr);
+        }
+    }
+}
+
+#[test]
+fn heads_are_as_large_as_curl_takes_them() {
+    let directory = Directory::new();
+    for (fields, bytes) in [(290, 990), (6_000, 1), (1, 99_000)] {
+        let value = "y".repeat(bytes);
+        let fields: String = (0..fields).map(|i| format!("X-{i}: {value}\r\n")).collect();
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\nhi");
+        let peer = Peer::tcp(move |stream| answer(stream, head.as_bytes()));
+        let url = format!("http://127.0.0.1:{}/", peer.port());
+        let format = "%{http_code} %{size_header} %{num_headers} %{size_download}";
+        let ours = firstbyte(directory.path(), &["-w", format, &url]);
+        let theirs = curl(directory.path(), &["-s", "-o", "body", "-w", format, &url]);
+        assert_eq!((ours.code, theirs.code), (0, 0), "{}", ours.stderr);
+        assert_eq!(ours.stdout, theirs.stdout);
+    }
+    for (fields, bytes) in [(500, 500), (4_000, 20)] {
+        let head = h2_head(fields, bytes);
+        let peer = Peer::tls(server(&good(), &["h2"]), move |stream| {
+            let _ = stream.write_all(&head);
+            drain(stream);
+        });
+        let url = format!("https://127.0.0.1:{}/", peer.port());
+        let outcome = firstbyte(directory.path(), &["--json", "--cacert", "ca.pem", &url]);
+        let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(sample["http"]["headers"].as_array().unwrap().len(), fields);
+    }
 }

@@ -15,7 +15,7 @@ use support::certificates::{good, self_signed, server, wants_client_certificate}
 use support::dns::{Answer, DnsServer};
 use support::echo::{Echo, response};
 use support::files::Directory;
-use support::peer::{Peer, answer, answer_tls};
+use support::peer::{Peer, answer, answer_tls, drain, read_head};
 use support::run::{Outcome, curl, firstbyte};
 
 /// The one sample that `firstbyte --json` prints, which did not fail.
@@ -180,6 +180,7 @@ fn compressed_bodies_are_decoded() {
         let sample = sample(&directory, &["--compressed", "-o", "body", &url]);
         assert!(directory.read("body") == plain.as_bytes(), "{name}");
         assert_eq!(sample["http"]["body_bytes"], length, "{name}");
+        assert_eq!(sample["http"]["decoded_bytes"], plain.len(), "{name}");
         assert_eq!(
             echo.requests()[0].field("accept-encoding"),
             Some("deflate, gzip, br, zstd"),
@@ -350,6 +351,50 @@ fn insecure_measures_what_it_does_not_trust() {
     let pinned =
         sample(&directory, &[&resolve, ["--cacert", "self.pem", &url].as_slice()].concat());
     assert_eq!(pinned["tls"]["verified"], true);
+}
+
+/// Without an announced length, only close_notify shows that a body is whole.
+#[test]
+fn an_end_without_close_notify_and_length_is_said() {
+    let directory = Directory::new();
+    let visit = |head: &'static [u8], says_goodbye: bool| {
+        let peer = Peer::tls(server(&good(), &[]), move |stream| {
+            if says_goodbye {
+                answer_tls(stream, head);
+            } else {
+                read_head(stream);
+                stream.write_all(head).unwrap();
+                stream.flush().unwrap();
+                stream.sock.shutdown(std::net::Shutdown::Write).unwrap();
+                drain(&mut stream.sock);
+            }
+        });
+        let url = format!("https://127.0.0.1:{}/", peer.port());
+        let sample = sample(&directory, &["--cacert", "ca.pem", &url]);
+        assert_eq!(sample["http"]["body_bytes"], 5);
+        let shown = firstbyte(directory.path(), &["--cacert", "ca.pem", &url]);
+        let said = shown.stdout.contains("without close_notify");
+        assert_eq!(Value::from(said), sample["http"]["may_be_cut_short"]);
+        said
+    };
+    let open_ended = b"HTTP/1.1 200 OK\r\n\r\nhello";
+    assert!(visit(open_ended, false));
+    assert!(!visit(open_ended, true));
+    assert!(!visit(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false));
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    assert!(!visit(chunked, false));
+}
+
+#[test]
+fn of_a_repeated_flag_the_last_counts() {
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "", b""));
+    let url = format!("http://{}/", echo.peer.address);
+    let arguments =
+        ["-m", "0.000001", "-n", "3", "-m", "10", "-n", "1", "-A", "x", "-A", "y", &url];
+    ok(&firstbyte(directory.path(), &arguments));
+    let requests = echo.requests();
+    assert_eq!((requests.len(), requests[0].field("user-agent")), (1, Some("y")));
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn early_data_that_is_not_taken_is_sent_again() {
     for (early_data, shortfall) in [
         (EarlyData::Reject, "unproven early-data-rejected"),
         (EarlyData::TooEarly, "unproven too-early"),
-        (EarlyData::Off, "unproven early-data-not-sent"),
+        (EarlyData::Off, "unproven early-data-not-allowed"),
     ] {
         let bench = Bench::new(|config| config.early_data = early_data);
         for (standing, sample) in bench.compare("http=3 session=0rtt") {
@@ -174,6 +174,14 @@ fn what_is_wrong_is_said() {
     // It takes datagrams, and answers none.
     let silent = visit(&format!("https://localhost:{port}/"));
     assert_eq!(silent.code, 28, "{}", silent.stderr);
+    let words = ["--http3-only", "-4", "--connect-timeout", "0.3"];
+    let url = format!("https://localhost:{port}/");
+    let silent = firstbyte(directory.path(), &[&words[..], &[&url]].concat());
+    let said = format!(
+        "error: quic: no answer from 127.0.0.1:{port} within 300 ms (network fault)\n\
+         hint: no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC\n"
+    );
+    assert!(silent.stdout.ends_with(&said), "{}", silent.stdout);
     drop(nobody);
     let refused = visit(&format!("https://localhost:{port}/"));
     assert_eq!(refused.code, 7, "{}", refused.stderr);

@@ -163,6 +163,7 @@ pub struct TlsRecord {
     #[serde(default)]
     pub session_offered: Option<String>,
     #[serde(default)]
+    pub early_data_allowed: Option<bool>,
     pub early_data: Option<EarlyDataRecord>,
     pub alpn: Option<String>,
     pub certificate_chain_bytes: Option<u64>,
@@ -192,6 +193,8 @@ pub struct HttpRecord {
     pub upload_bytes: Option<u64>,
     pub header_bytes: Option<u64>,
     pub body_bytes: Option<u64>,
+    pub decoded_bytes: Option<u64>,
+    pub may_be_cut_short: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -378,6 +381,7 @@ impl TlsRecord {
             group: tls.group.clone(),
             handshake: tls.handshake.map(|h| h.name().into()),
             session_offered: tls.session_offered.map(|m| m.name().into()),
+            early_data_allowed: tls.early_data_allowed,
             early_data: tls.early_data.map(|early| EarlyDataRecord {
                 bytes_before_server_hello: early.bytes_before_server_hello,
                 accepted: early.accepted,
@@ -412,6 +416,8 @@ impl HttpRecord {
             upload_bytes: http.upload_bytes,
             header_bytes: http.header_bytes,
             body_bytes: http.body_bytes,
+            decoded_bytes: http.decoded_bytes,
+            may_be_cut_short: http.may_be_cut_short,
         }
     }
 }

@@ -116,7 +116,7 @@ fn what_servers_do_not_offer_is_found_by_trying() {
     assert_eq!(found[0].evidence, "20 of 20 sessions offered were declined");
 
     for (why, words) in [
-        (Shortfall::EarlyDataNotSent, "tickets did not allow early data for 20 of 20 visits"),
+        (Shortfall::EarlyDataNotAllowed, "tickets did not allow early data for 20 of 20 visits"),
         (Shortfall::EarlyDataRejected, "early data was rejected 20 times"),
         (Shortfall::TooEarly, "it was answered 425 (Too Early) 20 times"),
     ] {
@@ -125,6 +125,8 @@ fn what_servers_do_not_offer_is_found_by_trying() {
         assert_eq!((found[0].kind, found[0].evidence.as_str()), (FindingKind::NoEarlyData, words));
         assert_eq!((found[0].cost, found[0].concerns), (ms(30.0), Some("repeated visits")));
     }
+    let unsent = with(WayKind::EarlyData, lacking(&sound, Shortfall::EarlyDataNotSent));
+    assert_eq!(findings(&unsent), []);
     let found = kinds(&with(WayKind::Reused, lacking(&sound, Shortfall::NotReused)));
     assert_eq!(found, ["no-reuse"]);
 }

@@ -290,6 +290,7 @@ fn tls_facts(tls: &TlsSeen) -> TlsFacts {
         group: tls.group.map(names::group),
         handshake: tls.handshake,
         session_offered: tls.resumption.offered,
+        early_data_allowed: None,
         early_data: early.map(|early| EarlyData {
             bytes_before_server_hello: early.bytes,
             accepted: early.accepted,

@@ -91,6 +91,8 @@ pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> Http
         upload_bytes: (upload > 0).then_some(upload),
         header_bytes: Some(if way.http == Http::V1_1 { head } else { http::packed(head) + 9 }),
         body_bytes: Some(exchange.response_bytes),
+        decoded_bytes: None,
+        may_be_cut_short: false,
     }
 }
 
@@ -535,6 +537,7 @@ impl<'a> Talk<'a> {
             } else {
                 kept.then_some(SessionMechanism::SessionId)
             },
+            early_data_allowed: None,
             early_data: self.early,
             alpn: client.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()),
             certificates: chain

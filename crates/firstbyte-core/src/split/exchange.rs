@@ -96,7 +96,7 @@ pub(super) enum Step {
     Sending,
     /// Before the winning attempt, while another was tried.
     Fallback,
-    /// After something was sent that was not answered within the phase.
+    /// The rest of a phase that failed: a wait for what did not come.
     Unanswered,
     /// An exchange, by its index.
     Exchange(usize),
@@ -229,7 +229,10 @@ impl Walk {
                 let rest = if complete { Step::Client } else { Step::Unanswered };
                 self.step(asked.last, end, rest);
             }
-            None => self.step(cursor, end, Step::Client),
+            None => {
+                let rest = if complete { Step::Client } else { rest_of_failed(connection) };
+                self.step(cursor, end, rest);
+            }
         }
     }
 
@@ -275,7 +278,7 @@ impl Walk {
     }
 
     fn receive(&mut self, connection: &Connection) {
-        let Phase { start, end, .. } = self.phase;
+        let Phase { start, end, complete, .. } = self.phase;
         // What the client sends meanwhile (HTTP/2 settings and window updates) answers nothing that
         // the response waits for: the response is one run of bytes.
         let chunks = connection
@@ -283,15 +286,25 @@ impl Walk {
             .iter()
             .filter(|f| f.direction == Direction::Received)
             .flat_map(|f| &f.chunks);
+        let arrivals = chunks.clone().map(|chunk| chunk.stamp.at).filter(|at| *at <= end);
+        let last = if complete { end } else { arrivals.max().unwrap_or(start).max(start) };
         self.exchange(Exchange {
             start,
             is_wait: false,
             waited: Duration::ZERO,
             busy: Busy::default(),
-            answering: end.since(start),
-            gaps: gaps(chunks, mss(connection), start, end),
+            answering: last.since(start),
+            gaps: gaps(chunks, mss(connection), start, last),
         });
+        self.step(last, end, rest_of_failed(connection));
     }
+}
+
+/// What went on between the last arrival and the failure: the client waited for more, or was at work
+/// on what it had.
+fn rest_of_failed(connection: &Connection) -> Step {
+    let waited = connection.failure.as_ref().is_some_and(|failure| failure.cause.ends_a_wait());
+    if waited { Step::Unanswered } else { Step::Client }
 }
 
 /// What of the flights is of any effect.

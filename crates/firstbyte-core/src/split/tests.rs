@@ -178,6 +178,55 @@ fn a_failed_phase_is_shown_up_to_its_failure() {
     assert_eq!(split.phases[0].parts.unexplained, ms(2000.0));
 }
 
+/// Those of `marks` that come before `end`.
+fn before(marks: &Marks, end: Mark) -> Marks {
+    let mut kept = Marks::default();
+    marks.iter().filter(|(mark, _)| *mark < end).for_each(|(mark, stamp)| kept.set(mark, stamp));
+    kept
+}
+
+/// A server that stops in the middle of its flight, or of the body, is waited for; what is refused
+/// at once was looked at by the client.
+#[test]
+fn a_wait_in_vain_is_nobodys_work() {
+    let hello = 2_010_000 + RTT;
+    let (half, given_up) = (hello + RTT + 1_000_000, hello + 4_000_000_000);
+    let refused = Cause::TlsMisbehaved { detail: "at once".into() };
+    let stopped = Cause::TimedOut {
+        after: Duration::from_secs(4),
+        limit: "--connect-timeout",
+        peer: LastSeen::Stopped,
+    };
+    let failed = |phase, cause: &Cause| Failure {
+        phase,
+        cause: cause.clone(),
+        at: Some(Offset::from_nanos(given_up)),
+    };
+    let mut c = connection(
+        &[flight(Direction::Sent, &[(hello, 517)]), flight(Direction::Received, &[(half, 1_400)])],
+        half,
+    );
+    let whole = c.clone();
+    c.flights.truncate(2);
+    c.marks = before(&c.marks, Mark::HandshakeComplete);
+    let rest = Duration::from_nanos((given_up - half) as u64);
+    c.failure = Some(failed(PhaseName::Tls, &stopped));
+    let tls = *Split::of(&c).phase(PhaseName::Tls).unwrap();
+    assert_eq!((tls.parts.unexplained, tls.parts.client), (rest, Duration::ZERO));
+    assert_eq!((tls.parts.network, tls.parts.server), (ms(80.0), ms(1.0)));
+    c.failure = Some(failed(PhaseName::Tls, &refused));
+    let tls = *Split::of(&c).phase(PhaseName::Tls).unwrap();
+    assert_eq!((tls.parts.unexplained, tls.parts.client), (Duration::ZERO, rest));
+
+    let mut body = whole;
+    let last = body.flights.last().unwrap().last();
+    body.marks = before(&body.marks, Mark::ResponseEnd);
+    body.failure = Some(failed(PhaseName::Receive, &stopped));
+    let receive = *Split::of(&body).phase(PhaseName::Receive).unwrap();
+    assert_eq!(receive.parts.transfer, ms(1.0));
+    assert_eq!(receive.parts.unexplained, Offset::from_nanos(given_up).since(last));
+}
+
 fn any_connection() -> impl Strategy<Value = Connection> {
     let marks = proptest::collection::vec(proptest::option::of(0i64..2_000_000_000), 10);
     let flights = proptest::collection::vec(

@@ -143,6 +143,8 @@ pub struct TlsFacts {
     pub handshake: Option<Handshake>,
     /// The session that the ClientHello offered to resume; absent when it offered none.
     pub session_offered: Option<SessionMechanism>,
+    /// Whether that session allows early data (RFC 8446 §4.2.10); absent where none was to be sent.
+    pub early_data_allowed: Option<bool>,
     /// What became of early data; absent when none was sent.
     pub early_data: Option<EarlyData>,
     /// Protocol chosen by ALPN.
@@ -206,6 +208,11 @@ pub struct HttpFacts {
     pub header_bytes: Option<u64>,
     /// Bytes of the body as received, before content decoding.
     pub body_bytes: Option<u64>,
+    /// Bytes of the body after content decoding; absent where it was not decoded.
+    pub decoded_bytes: Option<u64>,
+    /// The body's length was not announced, and the connection ended without close_notify
+    /// (RFC 8446 §6.1): nothing shows that it is whole.
+    pub may_be_cut_short: bool,
 }
 
 impl HttpFacts {

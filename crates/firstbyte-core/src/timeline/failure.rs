@@ -135,6 +135,20 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// What was seen of the peer when the time ran out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LastSeen {
+    /// Nothing shows that it received what was sent.
+    #[default]
+    Nothing,
+    /// It acknowledged all that was sent, and did not answer.
+    Acknowledged,
+    /// It began to answer, and then nothing more came.
+    Stopped,
+    /// Its answer was still arriving.
+    Sending,
+}
+
 /// What happened, with the values a person needs to act on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say what the variants' docs say, by name")]
@@ -153,6 +167,8 @@ pub enum Cause {
     Unreachable { remote: SocketAddr, detail: String },
     /// No address answered in time.
     ConnectTimedOut { remote: SocketAddr, after: Duration },
+    /// The same over QUIC: no datagram came back.
+    QuicConnectTimedOut { remote: SocketAddr, after: Duration },
     /// The socket could not be made or bound as asked.
     SocketSetup { detail: String },
     /// The certificate's validity has ended.
@@ -195,6 +211,8 @@ pub enum Cause {
     Reset,
     /// The response ended within its status line or header fields.
     HeadCutShort,
+    /// The response's head is larger than the client takes.
+    HeadTooLarge { limit_bytes: u64 },
     /// The response ended before its announced length.
     BodyCutShort { received: u64 },
     /// The body's transfer coding (RFC 9112 §7) is broken.
@@ -219,9 +237,8 @@ pub enum Cause {
     BadContentEncoding { encoding: String, detail: String },
     /// The response's status counts as an error (`--fail`).
     HttpStatus { status: u16 },
-    /// The time allowed by the flag `limit` ran out. `unanswered`: the peer's TCP has acknowledged
-    /// all that was sent, and nothing came back.
-    TimedOut { after: Duration, limit: &'static str, unanswered: bool },
+    /// The time allowed by the flag `limit` ran out.
+    TimedOut { after: Duration, limit: &'static str, peer: LastSeen },
     /// The user ended it (Ctrl-C).
     Interrupted,
     /// Sending or receiving failed in the kernel.
@@ -243,15 +260,19 @@ impl Cause {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Recorded { fault, .. } => *fault,
-            Self::TimedOut { unanswered: true, .. } => Fault::Peer,
+            Self::TimedOut { peer: LastSeen::Acknowledged | LastSeen::Stopped, .. } => Fault::Peer,
+            // Nothing is wrong but that it takes longer than it may.
+            Self::TimedOut { peer: LastSeen::Sending, .. } => Fault::Configuration,
             Self::Captured { .. }
             | Self::ResolverTimedOut { .. }
             | Self::ResolverFailed { .. }
             | Self::Unreachable { .. }
             | Self::ConnectTimedOut { .. }
+            | Self::QuicConnectTimedOut { .. }
             | Self::TimedOut { .. } => Fault::Network,
             Self::Interrupted
             | Self::SocketSetup { .. }
+            | Self::HeadTooLarge { .. }
             | Self::WriteOutput { .. }
             | Self::Io { .. } => Fault::Local,
             // With nothing ruled out by a flag it is the server that is out of the ordinary.
@@ -294,6 +315,24 @@ impl Cause {
         }
     }
 
+    /// Whether it ended a wait for the peer: up to then the client had nothing to do.
+    pub fn ends_a_wait(&self) -> bool {
+        // By name, as it is known of what was recorded too.
+        let waits = [
+            "resolver-timed-out",
+            "connect-timed-out",
+            "timed-out",
+            "interrupted",
+            "closed-in-handshake",
+            "reset-in-handshake",
+            "closed-before-response",
+            "reset",
+            "head-cut-short",
+            "body-cut-short",
+        ];
+        matches!(self, Self::Captured { .. }) || waits.contains(&self.name())
+    }
+
     /// A stable name for stored forms and scripts.
     pub fn name(&self) -> &str {
         match self {
@@ -305,7 +344,7 @@ impl Cause {
             Self::ResolverTimedOut { .. } => "resolver-timed-out",
             Self::Refused { .. } => "refused",
             Self::Unreachable { .. } => "unreachable",
-            Self::ConnectTimedOut { .. } => "connect-timed-out",
+            Self::ConnectTimedOut { .. } | Self::QuicConnectTimedOut { .. } => "connect-timed-out",
             Self::SocketSetup { .. } => "socket-setup",
             Self::CertificateExpired { .. } => "certificate-expired",
             Self::CertificateNotYetValid { .. } => "certificate-not-yet-valid",
@@ -327,6 +366,7 @@ impl Cause {
             Self::ClosedBeforeResponse => "closed-before-response",
             Self::Reset => "reset",
             Self::HeadCutShort => "head-cut-short",
+            Self::HeadTooLarge { .. } => "head-too-large",
             Self::BodyCutShort { .. } => "body-cut-short",
             Self::BadTransferCoding { .. } => "bad-transfer-coding",
             Self::NotHttp { .. } => "not-http",
@@ -363,6 +403,9 @@ impl Cause {
             }
             Self::ConnectTimedOut { .. } => {
                 "the SYN was never answered: a firewall that drops, or a dead host".into()
+            }
+            Self::QuicConnectTimedOut { .. } => {
+                "no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC".into()
             }
             Self::CertificateExpired { .. } => {
                 "renew the server's certificate; -k measures all the same, unverified".into()
@@ -425,7 +468,8 @@ impl fmt::Display for Cause {
             }
             Self::Refused { remote } => write!(f, "connection refused by {remote}"),
             Self::Unreachable { remote, detail } => write!(f, "cannot reach {remote}: {detail}"),
-            Self::ConnectTimedOut { remote, after } => {
+            Self::ConnectTimedOut { remote, after }
+            | Self::QuicConnectTimedOut { remote, after } => {
                 write!(f, "no answer from {remote} within {}", seconds(*after))
             }
             Self::SocketSetup { detail } => write!(f, "could not set up the socket: {detail}"),
@@ -488,6 +532,12 @@ impl fmt::Display for Cause {
             Self::HeadCutShort => {
                 f.write_str("server closed the connection in the middle of the response's head")
             }
+            Self::HeadTooLarge { limit_bytes } => {
+                write!(
+                    f,
+                    "the response's head is larger than firstbyte takes ({limit_bytes} bytes)"
+                )
+            }
             Self::BodyCutShort { received } => {
                 write!(
                     f,
@@ -507,12 +557,16 @@ impl fmt::Display for Cause {
                 write!(f, "body does not decode as {encoding}: {detail}")
             }
             Self::HttpStatus { status } => write!(f, "server answered with status {status}"),
-            Self::TimedOut { after, unanswered, .. } => {
+            Self::TimedOut { after, peer, .. } => {
                 write!(f, "not finished within {}", seconds(*after))?;
-                if *unanswered {
-                    f.write_str(": the server received what was sent, and did not answer")?;
-                }
-                Ok(())
+                f.write_str(match peer {
+                    LastSeen::Nothing => "",
+                    LastSeen::Acknowledged => {
+                        ": the server received what was sent, and did not answer"
+                    }
+                    LastSeen::Stopped => ": the server began to answer, and stopped",
+                    LastSeen::Sending => ": the response was still arriving",
+                })
             }
             Self::Interrupted => f.write_str("interrupted"),
             Self::Io { operation, detail } => write!(f, "could not {operation}: {detail}"),

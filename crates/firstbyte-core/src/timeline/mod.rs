@@ -15,7 +15,7 @@ pub use facts::{
     Certificate, EarlyData, Facts, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism,
     TcpFacts, TlsFacts,
 };
-pub use failure::{Cause, Failure, Fault, PhaseName};
+pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName};
 pub use flight::{Chunk, Direction, Flight};
 pub use mark::{Mark, Marks};
 pub use sample::Sample;

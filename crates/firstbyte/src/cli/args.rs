@@ -24,6 +24,8 @@ pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs, WireSession};
     name = "firstbyte",
     version,
     args_conflicts_with_subcommands = true,
+    // As with curl, the last one counts.
+    args_override_self = true,
     subcommand_negates_reqs = true,
     after_help = EXAMPLES,
 )]
@@ -140,7 +142,7 @@ pub(super) struct VisitArgs {
     /// Leave from this device or address
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     pub interface: Option<String>,
-    /// Time allowed until the handshakes are done
+    /// Time allowed until the handshakes are done [default: 300]
     #[arg(
         long,
         value_name = "SECONDS",
@@ -148,7 +150,8 @@ pub(super) struct VisitArgs {
         allow_negative_numbers = true
     )]
     pub connect_timeout: Option<String>,
-    /// Time allowed for a whole sample, redirects included
+    /// Time allowed for a whole sample, redirects included; 0 is no limit [default: no limit; 30 in
+    /// compare, explain and check]
     #[arg(
         short,
         long,
@@ -256,7 +259,7 @@ pub(super) enum ColorChoice {
 }
 
 #[derive(Args, Clone, Debug)]
-#[command(args_override_self = true, after_help = COMPARE_HELP)]
+#[command(after_help = COMPARE_HELP)]
 pub(super) struct CompareArgs {
     /// What to measure; https:// unless it says otherwise
     #[arg(value_name = "URL", required_unless_present_any = ["plan", "resume"])]
@@ -435,6 +438,9 @@ pub(super) struct CheckArgs {
 const CHECK_HELP: &str = "\
 A condition is met when the whole 95 % interval lies beyond its limit; the exit
 code is then 101.
+
+Unless the plan says otherwise, connection and handshakes may take 300 s, and a
+sample 30 s.
 
 Conditions:
   ttfb.p95 > 300ms                the value itself

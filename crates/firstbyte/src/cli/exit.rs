@@ -86,9 +86,10 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         Cause::HeadCutShort | Cause::BodyCutShort { .. } => 18,
         Cause::HttpStatus { .. } => 22,
         Cause::WriteOutput { .. } => WRITE,
-        Cause::TimedOut { .. } | Cause::ConnectTimedOut { .. } | Cause::ResolverTimedOut { .. } => {
-            28
-        }
+        Cause::TimedOut { .. }
+        | Cause::ConnectTimedOut { .. }
+        | Cause::QuicConnectTimedOut { .. }
+        | Cause::ResolverTimedOut { .. } => 28,
         Cause::ProtocolVersionRefused { .. }
         | Cause::NoCommonParameters { .. }
         | Cause::AlpnMismatch { .. }
@@ -102,7 +103,10 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         Cause::TooManyRedirects { .. } => 47,
         Cause::Interrupted => INTERRUPTED,
         Cause::ClosedBeforeResponse => 52,
-        Cause::Reset | Cause::BadTransferCoding { .. } | Cause::Io { .. } => 56,
+        Cause::Reset
+        | Cause::HeadTooLarge { .. }
+        | Cause::BadTransferCoding { .. }
+        | Cause::Io { .. } => 56,
         Cause::ClientCertificateRefused { .. } => CLIENT_CERTIFICATE,
         Cause::CertificateExpired { .. }
         | Cause::CertificateNotYetValid { .. }

@@ -59,7 +59,7 @@ impl Plan {
         let targets: Vec<Target> =
             args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
         let warmup = args.warmup.unwrap_or(u32::from(args.samples > 1));
-        let options = options(&args.visit, output(args)?)?;
+        let options = options(&args.visit, output(args)?, None)?;
         let plain = targets.iter().find(|target| !target.tls);
         if let (HttpVersion::Http3, Some(target)) = (options.http.version, plain) {
             let message = format!("{}: there is no HTTP/3 without TLS", target.url);
@@ -125,8 +125,18 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
     })
 }
 
-/// How visits are made that take these flags.
-pub(super) fn options(args: &VisitArgs, output: Option<Output>) -> Result<Options, Problem> {
+/// Time until the handshakes are done, as with curl.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time for a sample where there are many: one that hangs is not to hold up the others.
+pub(super) const SAMPLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How visits are made that take these flags, and `max_time` each unless they say otherwise.
+pub(super) fn options(
+    args: &VisitArgs,
+    output: Option<Output>,
+    max_time: Option<Duration>,
+) -> Result<Options, Problem> {
+    let connect_timeout = values::seconds("--connect-timeout", args.connect_timeout.as_deref())?;
     Ok(Options {
         resolver: values::resolver(&args.resolver)?,
         family: match (args.ipv4, args.ipv6) {
@@ -147,8 +157,11 @@ pub(super) fn options(args: &VisitArgs, output: Option<Output>) -> Result<Option
         bind: bind(args.interface.as_deref())?,
         tls: tls(args)?,
         http: http(args, output)?,
-        connect_timeout: values::seconds("--connect-timeout", args.connect_timeout.as_deref())?,
-        max_time: values::seconds("--max-time", args.max_time.as_deref())?,
+        connect_timeout: connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+        max_time: match &args.max_time {
+            Some(text) => values::seconds("--max-time", Some(text))?,
+            None => max_time,
+        },
         reuse: false,
         max_redirects: args.location.then(|| u32::try_from(args.max_redirs).unwrap_or(u32::MAX)),
     })
@@ -289,4 +302,28 @@ fn usage(message: impl Into<String>) -> Problem {
 pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> {
     let given = values::seconds("--interval", text)?;
     Ok(given.or(text.map(|_| Duration::ZERO)))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::Cli;
+
+    #[test]
+    fn limits_are_curls_and_a_samples_where_there_are_many() {
+        let limits = |flags: &[&str], max_time| {
+            let words = [&["firstbyte", "https://a.test"], flags].concat();
+            let cli = Cli::try_parse_from(words).unwrap();
+            let options = options(&cli.probe.visit, None, max_time).unwrap();
+            (options.connect_timeout.as_secs(), options.max_time.map(|limit| limit.as_secs()))
+        };
+        assert_eq!(limits(&[], None), (300, None));
+        assert_eq!(limits(&[], Some(SAMPLE_TIMEOUT)), (300, Some(30)));
+        assert_eq!(limits(&["-m", "0"], Some(SAMPLE_TIMEOUT)), (300, None));
+        assert_eq!(limits(&["-m", "5", "-m", "7"], Some(SAMPLE_TIMEOUT)), (300, Some(7)));
+        assert_eq!(limits(&["--connect-timeout", "0"], None), (300, None));
+        assert_eq!(limits(&["--connect-timeout", "2"], None), (2, None));
+    }
 }

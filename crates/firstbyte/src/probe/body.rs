@@ -2,13 +2,16 @@
 
 mod decoder;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
+use std::rc::Rc;
 
 use firstbyte_core::timeline::Cause;
 use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, StatusCode};
 
+use super::observation::Shared;
 use super::options::{HttpOptions, Output};
 use decoder::{Decoder, decoder};
 
@@ -21,12 +24,34 @@ pub(super) struct Body {
     received: u64,
     encoding: String,
     writer: Option<Box<dyn Decoder>>,
+    /// What came out of the decoder, bytes; absent where none is at work.
+    decoded: Option<Rc<Cell<u64>>>,
+    /// What has come is noted as it comes: it is known however the exchange ends.
+    seen: Shared,
+}
+
+/// Counts what is written.
+struct Counted {
+    sink: Box<dyn Write>,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.bytes.set(self.bytes.get() + written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
 }
 
 impl Body {
     /// With `follows_redirects`, bodies of responses that redirect go nowhere, as with curl; so do
     /// those of errors with `--fail`.
-    pub(super) fn new(options: &HttpOptions, follows_redirects: bool) -> Self {
+    pub(super) fn new(options: &HttpOptions, follows_redirects: bool, seen: &Shared) -> Self {
         Self {
             output: options.output.clone(),
             decode: options.compressed,
@@ -35,6 +60,8 @@ impl Body {
             received: 0,
             encoding: String::new(),
             writer: None,
+            decoded: None,
+            seen: Shared::clone(seen),
         }
     }
 
@@ -43,8 +70,14 @@ impl Body {
         self.received
     }
 
+    /// Whether the head has arrived.
+    pub(super) const fn has_begun(&self) -> bool {
+        self.writer.is_some()
+    }
+
     /// The head has arrived: opens the output and picks the decoder.
     pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), Cause> {
+        self.note();
         let passed_over = self.follows_redirects
             && super::redirects(status.as_u16())
             && headers.contains_key(LOCATION)
@@ -60,6 +93,9 @@ impl Body {
         let encoding = headers.get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
         self.encoding = encoding.trim().to_ascii_lowercase();
         let encoding = if self.decode { self.encoding.as_str() } else { "" };
+        let bytes = Rc::new(Cell::new(0));
+        self.decoded = (!matches!(encoding, "" | "identity")).then(|| Rc::clone(&bytes));
+        let sink = Box::new(Counted { sink, bytes });
         self.writer = match decoder(encoding, sink) {
             Ok(Some(decoder)) => Some(decoder),
             Ok(None) => {
@@ -76,13 +112,22 @@ impl Body {
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), Cause> {
         self.received += bytes.len() as u64;
         let result = self.writer.as_mut().map_or(Ok(()), |w| w.write_all(bytes));
+        self.note();
         result.map_err(|e| self.problem(&e))
+    }
+
+    fn note(&self) {
+        if let Some(http) = &mut self.seen.borrow_mut().connection.facts.http {
+            http.body_bytes = Some(self.received);
+            http.decoded_bytes = self.decoded.as_ref().map(|bytes| bytes.get());
+        }
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Cause> {
         // Of no body there is nothing to decode: HEAD, 304.
         let writer = self.writer.as_mut().filter(|_| self.received > 0);
         let result = writer.map_or(Ok(()), |w| w.end());
+        self.note();
         result.map_err(|error| match self.problem(&error) {
             // What is only noticed at the end is that there is no proper end.
             Cause::BadContentEncoding { encoding, .. } => Cause::BadContentEncoding {

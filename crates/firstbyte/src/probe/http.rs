@@ -15,7 +15,7 @@ use bytes::Bytes;
 use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::rt::ReadBufCursor;
 
@@ -148,10 +148,11 @@ impl Open {
         }
         let request = request(target, options, self.http2);
         let (stream, beside) = (Rc::clone(&self.stream), self.beside.0.clone());
+        let facts = FactsAtEnd { stream: &stream, options, seen };
         let conversation = self.converse(request, body, seen);
         let result = drive(conversation, &beside, &stream).await;
+        drop(facts);
         let mut stream = stream.borrow_mut();
-        note_facts(&stream, options, seen);
         result.map_err(|error| match error {
             Problem::Told(cause) => cause,
             Problem::Hyper(error) => {
@@ -177,7 +178,15 @@ impl Open {
         let (head, incoming) = response.into_parts();
         note_head(&head, seen);
         body.begin(head.status, &head.headers).map_err(Problem::Told)?;
-        receive(incoming, body, &self.stream, seen).await
+        let ends_with_connection = ends_with_connection(&head) && !incoming.is_end_stream();
+        receive(incoming, body, &self.stream, seen).await?;
+        if ends_with_connection
+            && self.stream.borrow().ended_without_close_notify()
+            && let Some(http) = &mut seen.borrow_mut().connection.facts.http
+        {
+            http.may_be_cut_short = true;
+        }
+        Ok(())
     }
 
     /// What each side of HTTP says first.
@@ -189,6 +198,7 @@ impl Open {
             let (sender, connection) = http2::Builder::new(beside.clone())
                 .initial_stream_window_size(6 * 1024 * 1024)
                 .initial_connection_window_size(16 * 1024 * 1024)
+                .max_header_list_size(HTTP2_HEAD)
                 .handshake(io)
                 .await?;
             beside.0.borrow_mut().push(Box::pin(async move {
@@ -196,7 +206,11 @@ impl Open {
             }));
             Ok(Sender::Http2(sender))
         } else {
-            let (sender, connection) = http1::handshake(io).await?;
+            let (sender, connection) = http1::Builder::new()
+                .max_buf_size(LARGEST_HEAD)
+                .max_headers(FIELDS)
+                .handshake(io)
+                .await?;
             beside.0.borrow_mut().push(Box::pin(async move {
                 let _ = connection.await;
             }));
@@ -250,6 +264,26 @@ impl From<hyper::Error> for Problem {
     }
 }
 
+/// The largest head that is taken, as with curl (its MAX_HTTP_RESP_HEADER_SIZE).
+const LARGEST_HEAD: usize = 300 * 1024;
+/// The most fields of a head; there has to be room for as many.
+const FIELDS: usize = 10_000;
+/// HTTP/2 counts 32 bytes more for each field (RFC 9113 §6.5.2).
+const HTTP2_HEAD: u32 = (LARGEST_HEAD + 32 * FIELDS) as u32;
+
+/// Takes note of what is known of an exchange when it is over, or given up.
+struct FactsAtEnd<'a> {
+    stream: &'a RefCell<Stream>,
+    options: &'a HttpOptions,
+    seen: &'a Shared,
+}
+
+impl Drop for FactsAtEnd<'_> {
+    fn drop(&mut self) {
+        note_facts(&self.stream.borrow(), self.options, self.seen);
+    }
+}
+
 /// Takes note of a response's head.
 pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
     let mut seen = seen.borrow_mut();
@@ -270,6 +304,13 @@ pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
             value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
         })
         .collect();
+}
+
+/// Whether nothing but the end of the connection ends the body (RFC 9112 §6.3).
+fn ends_with_connection(head: &http::response::Parts) -> bool {
+    head.version <= http::Version::HTTP_11
+        && !head.headers.contains_key(header::CONTENT_LENGTH)
+        && !head.headers.contains_key(header::TRANSFER_ENCODING)
 }
 
 async fn receive(
@@ -422,13 +463,24 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
     }
 }
 
+const HEAD_TOO_LARGE: Cause = Cause::HeadTooLarge { limit_bytes: LARGEST_HEAD as u64 };
+
 fn cause(error: &hyper::Error, watch: &HttpWatch, body: &Body) -> Cause {
     if let Some(h2) = error.source().and_then(|e| e.downcast_ref::<h2::Error>()) {
         return match h2.reason() {
+            // What the client itself refuses is larger than it takes.
+            Some(h2::Reason::REFUSED_STREAM | h2::Reason::ENHANCE_YOUR_CALM)
+                if h2.is_library() && !body.has_begun() =>
+            {
+                HEAD_TOO_LARGE
+            }
             Some(reason) => http2_cause(h2, reason, watch),
             None if watch.response_started => Cause::BodyCutShort { received: body.received() },
             None => Cause::ClosedBeforeResponse,
         };
+    }
+    if error.is_parse_too_large() {
+        return HEAD_TOO_LARGE;
     }
     if error.is_parse() {
         let detail = match &watch.answer {

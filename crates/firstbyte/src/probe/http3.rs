@@ -96,7 +96,7 @@ impl Open {
             let lost = connection.lost();
             match (problem, lost) {
                 (Problem::Told(cause), _) => cause,
-                (_, Some(_)) if connection.answered() => {
+                (_, Some(lost)) if connection.answered() && !lost.is_idle() => {
                     Cause::BodyCutShort { received: body.received() }
                 }
                 (_, Some(lost)) => connection.cause(&lost),

@@ -24,7 +24,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, HttpFacts, Mark, Offset, PhaseName, Sample, Stamp,
+    Cause, Connection, Failure, HttpFacts, LastSeen, Mark, Offset, PhaseName, Sample, Stamp,
 };
 
 use tokio::sync::Notify;
@@ -39,7 +39,7 @@ use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
 use self::resolve::Resolver;
 use self::stream::Stream;
-use self::tls::{Session, Tls};
+use self::tls::{Session, Spoken, Tls};
 
 /// Something that can take a sample. The real one is [`NetProber`].
 pub trait Prober {
@@ -136,8 +136,34 @@ impl NetProber {
         }
     }
 
-    /// One connection with one exchange.
+    /// The open connection, if there is one that another exchange can follow on: a server that said
+    /// `Connection: close`, or went away, has left none.
+    async fn usable(&self) -> Option<Kept> {
+        let mut kept = self.kept.take()?;
+        if kept.open.is_usable().await {
+            return Some(kept);
+        }
+        kept.open.close();
+        None
+    }
+
+    /// One connection with one exchange. A server may close an open connection at any time: where it
+    /// did so before it had seen the request, that goes out on a new one (RFC 9112 §9.3.1).
     async fn visit(
+        &self,
+        target: &Target,
+        http: &HttpOptions,
+        deadline: &mut Deadline,
+        after: After,
+    ) -> Connection {
+        let connection = self.visit_once(target, http, deadline, after).await;
+        if http.method.is_idempotent() && was_closed_unused(&connection) {
+            return self.visit_once(target, http, deadline, after).await;
+        }
+        connection
+    }
+
+    async fn visit_once(
         &self,
         target: &Target,
         http: &HttpOptions,
@@ -146,7 +172,7 @@ impl NetProber {
     ) -> Connection {
         // Key shares are made before the clock starts: they are the client's preparation, and no
         // part of the path. The first one also pays for the TLS stack's own start.
-        let kept = if self.options.reuse { self.kept.take() } else { None };
+        let kept = self.usable().await;
         let session = match kept {
             None if target.tls && !self.speaks_quic() => self.tls.begin(&target.host).map(Some),
             _ => Ok(None),
@@ -195,12 +221,10 @@ impl NetProber {
                 Ok(Open::Tcp(http::Open::new(stream, http2)))
             }
         };
-        let mut open = match self.options.connect_timeout {
-            Some(limit) => tokio::time::timeout(limit, opening)
-                .await
-                .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?,
-            None => opening.await?,
-        };
+        let limit = self.options.connect_timeout;
+        let mut open = tokio::time::timeout(limit, opening)
+            .await
+            .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?;
         let result = self.exchange(&mut open, target, http, seen).await;
         match after {
             _ if result.is_err() => open.close(),
@@ -246,18 +270,13 @@ impl NetProber {
         http: &HttpOptions,
         seen: &Shared,
     ) -> Result<(), Cause> {
-        let mut body = Body::new(http, self.options.max_redirects.is_some());
+        let mut body = Body::new(http, self.options.max_redirects.is_some(), seen);
         let result = open.exchange(target, http, &mut body, seen).await;
-        let mut seen = seen.borrow_mut();
-        if let Some(facts) = &mut seen.connection.facts.http
-            && facts.status.is_some()
-        {
-            facts.body_bytes = Some(body.received());
-            if let (true, Some(status @ 400..)) = (http.fail, facts.status) {
-                return result.and(Err(Cause::HttpStatus { status }));
-            }
+        let status = seen.borrow().connection.facts.http.as_ref().and_then(|http| http.status);
+        match status {
+            Some(status @ 400..) if http.fail => result.and(Err(Cause::HttpStatus { status })),
+            _ => result,
         }
-        result
     }
 
     /// Whether a request is sent before the handshake is complete. It may arrive twice then
@@ -307,8 +326,10 @@ impl NetProber {
             seen.mark(Mark::SecureConnectionStart, When::At(tcp_connected));
         }
         let offered = session.offered.alpn.clone();
-        if early && let Some(protocol) = session.early_protocol() {
-            let http2 = protocol == b"h2";
+        if early
+            && let Some(http2) = session.early_protocol().map(Spoken::is_http2)
+            && (http2 || !only_http2)
+        {
             stream.begin_early(session).map_err(|error| Cause::Io {
                 operation: "write early data",
                 detail: describe_io(&error),
@@ -351,10 +372,7 @@ impl Prober for NetProber {
 
     async fn prepare(&self, target: &Target) -> Result<(), Failure> {
         let needed = if self.options.reuse {
-            let kept = self.kept.take();
-            if let Some(mut kept) = kept
-                && kept.open.is_usable().await
-            {
+            if let Some(kept) = self.usable().await {
                 self.keep(kept);
                 return Ok(());
             }
@@ -429,6 +447,14 @@ fn fail(connection: &mut Connection, cause: Cause) {
     });
 }
 
+/// Whether an open connection ended under a request of which the server has said nothing.
+fn was_closed_unused(connection: &Connection) -> bool {
+    let failure = connection.failure.as_ref().map(|failure| &failure.cause);
+    connection.facts.reused
+        && matches!(failure, Some(Cause::ClosedBeforeResponse | Cause::Reset))
+        && connection.marks.at(Mark::ResponseStart).is_none()
+}
+
 fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
     let seen = seen.borrow();
     match seen.phase {
@@ -439,13 +465,17 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
             None => timed_out(after, "--connect-timeout"),
         },
+        PhaseName::Quic if !seen.has_received() => match seen.connection.attempts.last() {
+            Some(attempt) => Cause::QuicConnectTimedOut { remote: attempt.remote, after },
+            None => timed_out(after, "--connect-timeout"),
+        },
         _ => timed_out(after, "--connect-timeout"),
     }
 }
 
-/// Whether it was the peer that did not answer is known when its acknowledgements are.
+/// What was seen of the peer is filled in at the end, when its acknowledgements are known.
 const fn timed_out(after: Duration, limit: &'static str) -> Cause {
-    Cause::TimedOut { after, limit, unanswered: false }
+    Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
 }
 
 fn host_of(url: &str) -> String {

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    AttemptOutcome, Cause, Clock, Connection, Direction, Failure, Flight, Mark, Offset, PhaseName,
-    Stamp, TcpFacts,
+    AttemptOutcome, Cause, Chunk, Clock, Connection, Direction, Failure, Flight, LastSeen, Mark,
+    Offset, PhaseName, Stamp, TcpFacts,
 };
 
 use crate::clock::Timebase;
@@ -75,6 +75,11 @@ impl Observation {
         self.connection.marks.set(mark, now);
     }
 
+    /// Whether anything has come back.
+    pub(super) fn has_received(&self) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.borrow().last_arrival().is_some())
+    }
+
     pub(super) fn record_with(&mut self, recorder: Rc<RefCell<Recorder>>) {
         self.recorder = Some(recorder);
     }
@@ -105,8 +110,8 @@ impl Observation {
         }
         self.keep_order();
         if let Err(mut cause) = outcome {
-            if let Cause::TimedOut { unanswered, .. } = &mut cause {
-                *unanswered = is_unanswered(self.phase, &self.connection.flights);
+            if let Cause::TimedOut { peer, .. } = &mut cause {
+                *peer = last_seen(self.phase, &self.connection, at);
             }
             if self.connection.facts.quic.is_some() {
                 self.never_answered(&cause, at);
@@ -158,16 +163,61 @@ impl Observation {
     }
 }
 
-/// Whether the peer has all that it was sent, and owes an answer of which nothing has come: its TCP
-/// has acknowledged the flight. Session tickets and HTTP/2 settings are no answer to a request.
-fn is_unanswered(phase: PhaseName, flights: &[Flight]) -> bool {
-    let sent = |flight: &&Flight| flight.direction == Direction::Sent;
-    let owed = match phase {
-        PhaseName::Tls | PhaseName::Quic => flights.last().filter(sent),
-        PhaseName::Wait => flights.iter().rev().find(sent),
-        _ => None,
-    };
-    owed.is_some_and(|flight| flight.chunks.iter().all(|chunk| chunk.acknowledged.is_some()))
+/// What was seen of the peer up to `at`, when the time ran out. That it received what it was sent is
+/// told by its TCP's acknowledgements, or by what it sent later. Session tickets and HTTP/2 settings
+/// are no answer to a request, however many of them come.
+fn last_seen(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
+    let flights = &connection.flights;
+    let acknowledged = |chunk: &Chunk| chunk.acknowledged.is_some();
+    match (phase, flights.last().map(|flight| flight.direction)) {
+        (PhaseName::Tls | PhaseName::Quic, Some(Direction::Received)) => LastSeen::Stopped,
+        (PhaseName::Tls, Some(Direction::Sent)) => {
+            let waits = flights.last().is_some_and(|flight| flight.chunks.iter().all(acknowledged));
+            if waits { LastSeen::Acknowledged } else { LastSeen::Nothing }
+        }
+        // What the client sent last acknowledges what has come.
+        (PhaseName::Quic, Some(Direction::Sent)) if flights.len() > 1 => LastSeen::Stopped,
+        (PhaseName::Wait, _) => {
+            let Some(asked) = connection.marks.at(Mark::RequestEnd) else {
+                return LastSeen::Nothing;
+            };
+            let mut request = chunks(flights, Direction::Sent).filter(|c| c.stamp.at <= asked);
+            let answerable = asked + round_trip(connection) * 3 / 4;
+            let heard = |c: &Chunk| connection.facts.quic.is_some() && c.stamp.at >= answerable;
+            let first = request.next();
+            if first.is_some_and(acknowledged) && request.all(acknowledged)
+                || chunks(flights, Direction::Received).any(heard)
+            {
+                LastSeen::Acknowledged
+            } else {
+                LastSeen::Nothing
+            }
+        }
+        (PhaseName::Receive, _) => {
+            let last = chunks(flights, Direction::Received).map(|chunk| chunk.stamp.at).max();
+            let still = STILL.max(round_trip(connection) * 3);
+            if last.is_some_and(|last| at.since(last) >= still) {
+                LastSeen::Stopped
+            } else {
+                LastSeen::Sending
+            }
+        }
+        _ => LastSeen::Nothing,
+    }
+}
+
+/// An answer of which nothing has come for so long has stopped: segments of a slow link, and what a
+/// sender sends again when nothing was acknowledged (its tail loss probe, RFC 8985 §7), are closer
+/// together.
+const STILL: Duration = Duration::from_millis(100);
+
+fn chunks(flights: &[Flight], direction: Direction) -> impl Iterator<Item = &Chunk> {
+    flights.iter().filter(move |flight| flight.direction == direction).flat_map(|f| &f.chunks)
+}
+
+fn round_trip(connection: &Connection) -> Duration {
+    let tcp = connection.facts.tcp.as_ref().and_then(|tcp| tcp.min_rtt.or(tcp.syn_rtt));
+    tcp.or(connection.facts.quic.as_ref().and_then(|quic| quic.min_rtt)).unwrap_or_default()
 }
 
 /// A wall clock that moved further than this against the monotonic one was stepped.

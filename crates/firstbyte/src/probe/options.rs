@@ -29,8 +29,8 @@ pub struct Options {
     pub tls: TlsOptions,
     /// HTTP.
     pub http: HttpOptions,
-    /// Time allowed until the handshakes are done, if limited.
-    pub connect_timeout: Option<Duration>,
+    /// Time allowed until the handshakes are done.
+    pub connect_timeout: Duration,
     /// Time allowed for the whole sample, redirects included, if limited.
     pub max_time: Option<Duration>,
     /// Samples are exchanges on one connection that stays open.

@@ -21,7 +21,7 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::connect::describe;
 use super::observation::{Shared, When};
-use super::tls::{self, Session};
+use super::tls::Session;
 use super::watch::HttpWatch;
 use crate::net::{Arrival, Connected, Recorder, SendId, TcpStream};
 
@@ -54,6 +54,8 @@ pub(super) struct Stream {
     /// One segment: reads that are timed take no more, so that each has a stamp of its own.
     segment_bytes: usize,
     ended: bool,
+    /// It ended without close_notify.
+    ended_abruptly: bool,
     watch: HttpWatch,
     handshake_complete_marked: bool,
     request_start_marked: bool,
@@ -162,6 +164,7 @@ impl Stream {
             grow: false,
             undigested: 0..0,
             ended: false,
+            ended_abruptly: false,
             watch: HttpWatch::new(false, 0),
             handshake_complete_marked: false,
             request_start_marked: false,
@@ -263,6 +266,11 @@ impl Stream {
 
     pub(super) const fn watch(&self) -> &HttpWatch {
         &self.watch
+    }
+
+    /// Whether the server ended it without saying so (RFC 8446 §6.1).
+    pub(super) const fn ended_without_close_notify(&self) -> bool {
+        self.ended_abruptly
     }
 
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
@@ -433,7 +441,10 @@ impl Stream {
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
                     // Closed without close_notify: HTTP knows whether the response was complete.
-                    Err(_) => return Poll::Ready(Ok(0)),
+                    Err(_) => {
+                        self.ended_abruptly = true;
+                        return Poll::Ready(Ok(0));
+                    }
                 }
                 ready!(self.poll_fill(cx))?;
             } else {
@@ -509,7 +520,7 @@ impl Stream {
     /// the first time.
     fn settle_early_data(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
-        let spoken = tls.session.spoken_before.take();
+        let spoken = tls.session.spoken_before.take().and_then(|spoken| spoken.alpn);
         tls.session.remember_protocol();
         let connection = &mut tls.session.connection;
         let Some(early) = &mut tls.early else { return Ok(()) };
@@ -602,6 +613,16 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    /// A handshake that is given up leaves what it has settled so far.
+    fn drop(&mut self) {
+        if self.is_handshaking() {
+            let facts = self.tls_facts();
+            self.seen.borrow_mut().connection.facts.tls = facts;
+        }
+    }
+}
+
 /// Lets TLS have `bytes` up to the end of one record; gives how many that were.
 ///
 /// Record by record, because what comes out of each says what it was.
@@ -627,9 +648,7 @@ fn process_record(
         connection.read_tls(&mut record).map_err(|e| io_cause(&e, "read TLS records"))?;
     }
     let state = connection.process_new_packets();
-    let state = state.map_err(|error| {
-        tls::cause(&error, &tls.session.offered, || tls.session.facts().certificates)
-    })?;
+    let state = state.map_err(|error| tls.session.cause(&error))?;
     tls.note_decrypted(unread, state.plaintext_bytes_to_read());
     let connection = &tls.session.connection;
     if handshaking && !connection.is_handshaking() {

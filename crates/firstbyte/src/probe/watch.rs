@@ -39,10 +39,15 @@ enum Protocol {
 /// Looks for the end of a head.
 #[derive(Debug, Default)]
 struct Head {
+    /// Its first bytes, as far as the status.
+    start: Vec<u8>,
     /// Its last bytes, to find the blank line across pieces.
     tail: [u8; 4],
     complete: bool,
 }
+
+/// `HTTP/1.1 1`: what an interim response begins with, but for the version (RFC 9112 §4).
+const UP_TO_STATUS: usize = 10;
 
 impl Head {
     /// Feeds the next bytes; gives how many of them are of the head.
@@ -51,11 +56,25 @@ impl Head {
             if self.complete {
                 return at;
             }
+            if self.start.len() < UP_TO_STATUS {
+                self.start.push(*byte);
+            }
             self.tail.rotate_left(1);
             self.tail[3] = *byte;
             self.complete = self.tail == *b"\r\n\r\n";
         }
         bytes.len()
+    }
+
+    /// The same of a response, where heads of interim responses come before its own
+    /// (RFC 9110 §15.2).
+    fn feed_response(&mut self, bytes: &[u8]) -> usize {
+        let mut fed = self.feed(bytes);
+        while self.complete && self.start.starts_with(b"HTTP/1.") && self.start.ends_with(b" 1") {
+            *self = Self::default();
+            fed += self.feed(&bytes[fed..]);
+        }
+        fed
     }
 }
 
@@ -156,7 +175,7 @@ impl HttpWatch {
                     self.response_offset = before;
                 }
                 self.response_started = true;
-                self.header_bytes += response.feed(bytes) as u64;
+                self.header_bytes += response.feed_response(bytes) as u64;
                 if first { vec![first_line(bytes)] } else { Vec::new() }
             }
             Protocol::Http2 { received, .. } => {
@@ -227,6 +246,20 @@ mod tests {
         let mut bodiless = HttpWatch::new(false, 0);
         bodiless.sent(b"GET / HTTP/1.1\r\n\r\n");
         assert!(bodiless.request_complete);
+    }
+
+    #[test]
+    fn heads_of_interim_responses_count() {
+        let heads = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n\
+                      HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
+        let all = [heads.as_slice(), b"body\r\n\r\n"].concat();
+        for cut in 0..all.len() {
+            let mut watch = HttpWatch::new(false, 0);
+            watch.received(&all[..cut]);
+            watch.received(&all[cut..]);
+            assert_eq!(watch.header_bytes, heads.len() as u64, "cut at {cut}");
+            assert!(watch.head_complete());
+        }
     }
 
     #[test]

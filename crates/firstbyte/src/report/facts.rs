@@ -137,6 +137,8 @@ impl Facts<'_> {
             tls.group.clone(),
             handshake,
             tls.early_data.map(|early| early_data(&early)),
+            (tls.early_data_allowed == Some(false))
+                .then(|| "the session does not allow early data".to_owned()),
             tls.alpn.as_ref().map(|alpn| format!("ALPN {alpn}")),
             tickets.map(|n| count(u64::from(n), "session ticket")),
         ];
@@ -198,6 +200,11 @@ impl Facts<'_> {
             http.request_bytes.map(|n| format!("request {}", bytes(n))),
             http.header_bytes.map(|n| format!("response headers {}", bytes(n))),
             http.body_bytes.map(|n| format!("body {}", bytes(n))),
+            http.decoded_bytes.map(|n| format!("decoded {}", bytes(n))),
+            http.may_be_cut_short.then(|| {
+                "ended without close_notify and without an announced length: may be cut short"
+                    .to_owned()
+            }),
         ];
         self.clauses("http", clauses.into_iter().flatten().collect());
     }

@@ -180,6 +180,7 @@ pub(crate) fn tls12_sydney() -> Sample {
             upload_bytes: Some(0),
             header_bytes: Some(207),
             body_bytes: Some(15_408),
+            ..HttpFacts::default()
         }),
         ..Facts::default()
     };
@@ -290,6 +291,7 @@ pub(crate) fn plain_http() -> Sample {
         upload_bytes: Some(0),
         header_bytes: Some(190),
         body_bytes: Some(14),
+        ..HttpFacts::default()
     });
     sample(c)
 }

@@ -3,7 +3,9 @@
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, date_time_ymd};
 
 use crate::measured::{self, Curl, IN_TLS, Row, Stage};
-use crate::support::certificates::{Identity, TRUSTED, UNKNOWN, good, self_signed, server};
+use crate::support::certificates::{
+    Identity, TRUSTED, UNKNOWN, good, self_signed, server, signed_with_sha1,
+};
 use crate::support::peer::{Peer, answer_tls};
 
 fn with(identity: &Identity) -> Stage {
@@ -134,6 +136,17 @@ pub(crate) const ROWS: &[Row] = &[
                hint: -k measures all the same, unverified",
         marks: IN_TLS,
         curl: Curl::Ends(0, "curl takes a CA's own certificate for a server's"),
+    },
+    Row {
+        server: || with(&signed_with_sha1()),
+        arguments: NAMED,
+        url: "https://a.test:{port}/",
+        code: 60,
+        cause: "certificate-invalid",
+        says: "tls: certificate not valid: it is signed with SHA-1, which is too weak (peer fault)\n\
+               hint: -k measures all the same, unverified",
+        marks: IN_TLS,
+        curl: Curl::Same,
     },
 ];
 

@@ -6,6 +6,7 @@ use crate::measured::{
     self, ANSWERED, ANSWERED_TLS, COMPLETE, Curl, REQUESTED, REQUESTED_TLS, Row, Stage,
 };
 use crate::support::certificates::{good, server};
+use crate::support::http2::h2_head;
 use crate::support::peer::{Peer, answer, drain, read_head, reset};
 
 /// Answers a request with these bytes, then closes.
@@ -20,6 +21,18 @@ fn says_h2(bytes: &'static [u8]) -> Stage {
         drain(stream);
     })
     .into()
+}
+
+/// A head with so many fields of 500 bytes.
+fn long_head(fields: usize) -> &'static [u8] {
+    let value = "y".repeat(490);
+    let fields: String = (0..fields).map(|i| format!("x-{i:05}: {value}\r\n")).collect();
+    format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n").into_bytes().leak()
+}
+
+/// The same over HTTP/2.
+fn long_head_h2(fields: usize) -> &'static [u8] {
+    h2_head(fields, 490).leak()
 }
 
 const URL: &str = "http://127.0.0.1:{port}/";
@@ -87,6 +100,26 @@ pub(crate) const ROWS: &[Row] = &[
         curl: Curl::Ends(0, "curl takes a head that is cut short for a whole one"),
     },
     Row {
+        server: || says(long_head(800)),
+        arguments: &[],
+        url: URL,
+        code: 56,
+        cause: "head-too-large",
+        says: "receive: the response's head is larger than firstbyte takes (307200 bytes) (local fault)",
+        marks: ANSWERED,
+        curl: Curl::Same,
+    },
+    Row {
+        server: || says_h2(long_head_h2(3_000)),
+        arguments: &["--cacert", "ca.pem"],
+        url: "https://127.0.0.1:{port}/",
+        code: 56,
+        cause: "head-too-large",
+        says: "receive: the response's head is larger than firstbyte takes (307200 bytes) (local fault)",
+        marks: ANSWERED_TLS,
+        curl: Curl::Same,
+    },
+    Row {
         server: || says(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nnot as much"),
         arguments: &[],
         url: URL,
@@ -129,7 +162,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: URL,
         code: 28,
         cause: "timed-out",
-        says: "receive: not finished within 300 ms (network fault)\n\
+        says: "receive: not finished within 300 ms: the server began to answer, and stopped (peer fault)\n\
                hint: allow more with --max-time SECONDS",
         marks: ANSWERED,
         curl: Curl::Same,

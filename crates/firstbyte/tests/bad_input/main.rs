@@ -17,6 +17,7 @@ mod http;
 mod lab;
 mod measured;
 mod refused;
+mod stalled;
 mod tcp;
 mod tls;
 mod usage;

@@ -1,7 +1,9 @@
 //! Servers that fail at TLS, other than by their certificate.
 
 use std::io::Write;
+use std::sync::Arc;
 
+use rustls::ServerConnection;
 use rustls::version::{TLS12, TLS13};
 
 use crate::measured::{self, Curl, IN_TLS, REQUESTED_TLS, Row, Stage};
@@ -27,6 +29,36 @@ fn says(bytes: &'static [u8]) -> Stage {
     Peer::tcp(move |mut stream| {
         read_some(&mut stream);
         send(&mut stream, bytes);
+    })
+    .into()
+}
+
+const HANDSHAKE_FAILURE_40: u8 = 40;
+
+/// A TLS 1.2 server that wants a client certificate, and ends with this alert where it gets none that
+/// it likes, as OpenSSL does with handshake_failure.
+fn refuses_with(alert: u8) -> Stage {
+    let config = Arc::new(wants_client_certificate(&TLS12));
+    Peer::tcp(move |mut stream| {
+        let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        loop {
+            if !connection.read_tls(&mut stream).is_ok_and(|bytes| bytes > 0) {
+                return;
+            }
+            let failed = connection.process_new_packets().is_err();
+            let mut out = Vec::new();
+            while connection.wants_write() {
+                connection.write_tls(&mut out).unwrap();
+            }
+            if failed {
+                *out.last_mut().unwrap() = alert;
+            }
+            let _ = stream.write_all(&out);
+            if failed {
+                drain(&mut stream);
+                return;
+            }
+        }
     })
     .into()
 }
@@ -97,7 +129,7 @@ pub(crate) const ROWS: &[Row] = &[
         url: "https://127.0.0.1:{port}/",
         code: 28,
         cause: "timed-out",
-        says: "tls: not finished within 200 ms (network fault)\n\
+        says: "tls: not finished within 200 ms: the server began to answer, and stopped (peer fault)\n\
                hint: allow more with --connect-timeout SECONDS",
         marks: IN_TLS,
         curl: Curl::Same,
@@ -238,6 +270,28 @@ pub(crate) const ROWS: &[Row] = &[
                hint: pass one with --cert FILE --key FILE",
         marks: IN_TLS,
         curl: Curl::Same,
+    },
+    Row {
+        server: || refuses_with(HANDSHAKE_FAILURE_40),
+        arguments: &["--cacert", "ca.pem"],
+        url: "https://127.0.0.1:{port}/",
+        code: 98,
+        cause: "client-certificate-required",
+        says: "tls: server requires a client certificate (configuration fault)\n\
+               hint: pass one with --cert FILE --key FILE",
+        marks: IN_TLS,
+        curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
+    },
+    Row {
+        server: || refuses_with(HANDSHAKE_FAILURE_40),
+        arguments: &["--cacert", "ca.pem", "--cert", "stranger.pem"],
+        url: "https://127.0.0.1:{port}/",
+        code: 58,
+        cause: "client-certificate-refused",
+        says: "tls: server refused the client certificate with the alert handshake_failure (configuration fault)\n\
+               hint: pass one that the server trusts with --cert FILE --key FILE",
+        marks: IN_TLS,
+        curl: Curl::Ends(35, "before TLS 1.3, OpenSSL's alert does not say what is missing"),
     },
     Row {
         server: || Peer::tls(wants_client_certificate(&TLS13), |s| answer_tls(s, OK)).into(),

@@ -2,7 +2,7 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, Scene, alone, fastest, phase};
+use crate::support::{RTT_V4, SERVER_V4, Scene, alone, fastest, phase};
 
 /// Three visits to a server with these settings, over IPv4.
 fn visits(server: &str) -> Vec<SampleRecord> {
@@ -45,6 +45,23 @@ down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
         let end = lookup.end_ns.unwrap();
         assert!(end < 500_000_000, "{} {end}", lookup.record_type);
     }
+}
+
+/// An ICMP message tells at once that nobody listens: it is not the next datagram that finds out.
+#[test]
+fn a_refusal_takes_a_round_trip() {
+    let _alone = alone();
+    let links = r#"up = { delay = "10ms" }
+down = { delay = "10ms" }"#;
+    // Nothing listens on this port of the resolver's host.
+    let addresses = format!("server.test:443:192.0.2.53,{SERVER_V4}");
+    let samples = visits_over(links, "", &["--resolve", &addresses]);
+    let attempts = &samples[0].connection.attempts;
+    let outcomes: Vec<&str> = attempts.iter().map(|a| a.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["failed", "won"]);
+    assert!(attempts[0].error.as_ref().unwrap().starts_with("connection refused"));
+    let took = attempts[0].end_ns.unwrap() - attempts[0].start_ns;
+    assert!(took < 200_000_000, "{took} ns");
 }
 
 fn first_byte(samples: &[SampleRecord]) -> u64 {

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, date_time_ymd,
 };
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -63,6 +63,47 @@ pub fn self_signed() -> Identity {
     Identity { chain_pem, key_pem: key.serialize_pem() }
 }
 
+/// A certificate for `a.test` that says to be signed with RSA and SHA-1, by the trusted authority's name.
+pub fn signed_with_sha1() -> Identity {
+    const SHA256_WITH_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b";
+    const SHA1_WITH_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05";
+    let issuer_key = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
+    let mut issuer = named("the tests' own CA", &[]);
+    issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(issuer, issuer_key).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = named("server", &["a.test"]).signed_by(&key, &issuer).unwrap();
+    let mut der = certificate.der().to_vec();
+    let places: Vec<usize> = (0..der.len() - SHA1_WITH_RSA.len())
+        .filter(|at| der[*at..].starts_with(SHA256_WITH_RSA))
+        .collect();
+    assert_eq!(places.len(), 2, "what is signed says it, and the signature");
+    for at in places {
+        der[at..at + SHA1_WITH_RSA.len()].copy_from_slice(SHA1_WITH_RSA);
+    }
+    let chain_pem = pem("CERTIFICATE", &der);
+    Identity { chain_pem, key_pem: key.serialize_pem() }
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in der.chunks(3) {
+        let bits = three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte));
+        let bits = bits << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let sextet = (bits >> (18 - 6 * place)) as usize & 63;
+            text.push(if place <= three.len() { char::from(ALPHABET[sextet]) } else { '=' });
+        }
+    }
+    let lines: String = text
+        .as_bytes()
+        .chunks(64)
+        .map(|line| format!("{}\n", String::from_utf8_lossy(line)))
+        .collect();
+    format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n")
+}
+
 fn named(common_name: &str, names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(names).unwrap();
@@ -70,6 +111,22 @@ fn named(common_name: &str, names: &[&str]) -> CertificateParams {
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2090, 1, 1);
     params
+}
+
+/// A certificate of a CA that a server may use as its own, as `openssl req -x509` makes them.
+pub fn self_signed_ca() -> Identity {
+    let key = KeyPair::generate().unwrap();
+    let mut params = named("server", &["a.test"]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Identity { chain_pem: params.self_signed(&key).unwrap().pem(), key_pem: key.serialize_pem() }
+}
+
+/// A certificate without alternative names, for `common_name`, that nobody but itself has signed.
+pub fn self_signed_for(common_name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+    let key = KeyPair::generate().unwrap();
+    let mut params = named(common_name, &[]);
+    change(&mut params);
+    Identity { chain_pem: params.self_signed(&key).unwrap().pem(), key_pem: key.serialize_pem() }
 }
 
 /// What a server needs to be `identity`, with the application protocols `alpn`.

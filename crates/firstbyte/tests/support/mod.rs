@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod dns;
 pub mod echo;
 pub mod files;
+pub mod http2;
 pub mod peer;
 pub mod run;
 pub mod runs;

@@ -70,6 +70,8 @@ pub struct StoredTls {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_offered: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_data_allowed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub early_data: Option<EarlyDataRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpn: Option<String>,
@@ -114,6 +116,10 @@ pub struct StoredHttp {
     pub header_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoded_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_cut_short: bool,
 }
 
 fn ns(duration: Duration) -> u64 {
@@ -190,6 +196,7 @@ impl StoredTls {
             group: tls.group.clone(),
             handshake: tls.handshake.map(|h| h.name().into()),
             session_offered: tls.session_offered.map(|m| m.name().into()),
+            early_data_allowed: tls.early_data_allowed,
             early_data: tls.early_data.map(|early| EarlyDataRecord {
                 bytes_before_server_hello: early.bytes_before_server_hello,
                 accepted: early.accepted,
@@ -216,6 +223,7 @@ impl StoredTls {
             group: self.group,
             handshake: self.handshake.as_deref().and_then(Handshake::named),
             session_offered: self.session_offered.as_deref().and_then(SessionMechanism::named),
+            early_data_allowed: self.early_data_allowed,
             early_data: self.early_data.map(|early| EarlyData {
                 bytes_before_server_hello: early.bytes_before_server_hello,
                 accepted: early.accepted,
@@ -268,6 +276,8 @@ impl StoredHttp {
             upload_bytes: http.upload_bytes,
             header_bytes: http.header_bytes,
             body_bytes: http.body_bytes,
+            decoded_bytes: http.decoded_bytes,
+            may_be_cut_short: http.may_be_cut_short,
         }
     }
 
@@ -290,6 +300,8 @@ impl StoredHttp {
             upload_bytes: self.upload_bytes,
             header_bytes: self.header_bytes,
             body_bytes: self.body_bytes,
+            decoded_bytes: self.decoded_bytes,
+            may_be_cut_short: self.may_be_cut_short,
         })
     }
 }

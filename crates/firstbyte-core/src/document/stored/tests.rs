@@ -141,6 +141,7 @@ fn any_tls() -> impl Strategy<Value = TlsFacts> {
                 alpn: text,
                 handshake,
                 session_offered,
+                early_data_allowed: verified,
                 early_data,
                 certificates,
                 verified,
@@ -161,6 +162,8 @@ fn any_http() -> impl Strategy<Value = HttpFacts> {
             upload_bytes: b,
             header_bytes: c,
             body_bytes: d,
+            decoded_bytes: c,
+            may_be_cut_short: d.is_some(),
         })
 }
 

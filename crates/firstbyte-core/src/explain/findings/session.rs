@@ -65,15 +65,16 @@ fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let lacks = |wanted: Shortfall| way.unproven.iter().filter(|(why, _)| *why == wanted).count();
-    let (unsent, rejected, too_early) = (
-        lacks(Shortfall::EarlyDataNotSent),
+    // That none was sent although a ticket allows it is not the server's doing.
+    let (refused, rejected, too_early) = (
+        lacks(Shortfall::EarlyDataNotAllowed),
         lacks(Shortfall::EarlyDataRejected),
         lacks(Shortfall::TooEarly),
     );
     let mut evidence = Vec::new();
-    if unsent > 0 {
+    if refused > 0 {
         evidence
-            .push(format!("tickets did not allow early data for {unsent} of {completed} visits"));
+            .push(format!("tickets did not allow early data for {refused} of {completed} visits"));
     }
     if rejected > 0 {
         evidence.push(format!("early data was rejected {rejected} times"));

@@ -143,7 +143,7 @@ impl Study {
     fn new(args: &CompareArgs, command: Vec<String>) -> Result<Self, Problem> {
         let url =
             args.url.as_deref().ok_or_else(|| usage("no URL, neither here nor in the plan"))?;
-        let mut options = plan::options(&args.visit, None)?;
+        let mut options = plan::options(&args.visit, None, Some(plan::SAMPLE_TIMEOUT))?;
         if args.visit.location {
             return Err(usage("-L: a comparison measures single connections")
                 .hint("compare the URL that the redirects lead to"));

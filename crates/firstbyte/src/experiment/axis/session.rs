@@ -90,6 +90,7 @@ impl Setting for Session {
             SessionUse::Resume(_) => Ok(()),
             SessionUse::EarlyData { .. } => match tls.early_data {
                 _ if status(connection) == Some(425) => Err(Shortfall::TooEarly),
+                _ if tls.early_data_allowed == Some(false) => Err(Shortfall::EarlyDataNotAllowed),
                 Some(early) if early.bytes_before_server_hello == 0 => {
                     Err(Shortfall::EarlyDataNotSent)
                 }

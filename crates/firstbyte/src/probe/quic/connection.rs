@@ -1,6 +1,6 @@
 //! One QUIC connection: the state machine, its socket, and what is seen of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -43,6 +43,13 @@ pub(in crate::probe) enum Lost {
     Socket { kind: io::ErrorKind, detail: String, operation: &'static str },
 }
 
+impl Lost {
+    /// Nothing came for as long as the two sides agreed to wait at most.
+    pub(in crate::probe) const fn is_idle(&self) -> bool {
+        matches!(self, Self::Quic(ConnectionError::TimedOut))
+    }
+}
+
 pub(in crate::probe) struct Connection {
     endpoint: Endpoint,
     handle: ConnectionHandle,
@@ -62,7 +69,11 @@ pub(in crate::probe) struct Connection {
     pub(super) request: Option<Request>,
     /// Streams that were opened as early data and went with it, when the server did not take it.
     pub(super) early: Option<EarlyState>,
+    /// Whether the session offered allows early data; absent where none was to be sent.
+    pub(super) early_allowed: Option<bool>,
     pub(super) wire: Wire,
+    /// What is known of it stands in the observation.
+    pub(super) noted: Cell<bool>,
 }
 
 /// The exchange under way.
@@ -134,7 +145,9 @@ impl Connection {
             confirmed: false,
             request: None,
             early: None,
+            early_allowed: None,
             wire: Wire::default(),
+            noted: Cell::new(false),
         })
     }
 
@@ -154,6 +167,7 @@ impl Connection {
     /// Whether a session is there that allows early data.
     pub(super) fn can_send_early(&mut self) -> bool {
         let can = self.quic.has_0rtt();
+        self.early_allowed = self.tls.had_session.then_some(can);
         if can {
             self.early = Some(EarlyState { accepted: None });
         }
@@ -361,6 +375,7 @@ impl Connection {
         recorder.borrow_mut().restart(seen.borrow().timebase);
         seen.borrow_mut().record_with(recorder);
         self.request = None;
+        self.noted.set(false);
     }
 
     /// Bytes of the request that were written.
@@ -396,6 +411,15 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    /// One that is given up leaves what it has settled so far.
+    fn drop(&mut self) {
+        if !self.noted.get() {
+            self.note_facts();
+        }
+    }
+}
+
 fn now() -> Instant {
     clock::timer_now().into_std()
 }
@@ -407,6 +431,8 @@ fn transport() -> TransportConfig {
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         // Nothing but the exchange is to be on the wire, and every datagram has a stamp of its own.
         .mtu_discovery_config(None)
-        .enable_segmentation_offload(false);
+        .enable_segmentation_offload(false)
+        // How long is waited is what the user says; the server may say less (RFC 9000 §10.1).
+        .max_idle_timeout(None);
     transport
 }

@@ -18,6 +18,7 @@ const AMPLIFICATION: u64 = 3;
 impl Connection {
     /// Writes what is known by now into the observation.
     pub(in crate::probe) fn note_facts(&self) {
+        self.noted.set(true);
         let flights = self.recorder().borrow().flights();
         let stats = self.quic.stats();
         let min_rtt = self.connected.then(|| {
@@ -78,6 +79,7 @@ impl Connection {
                 Handshake::Resumed
             }),
             session_offered: self.tls.had_session.then_some(SessionMechanism::Psk),
+            early_data_allowed: self.early_allowed,
             early_data: self.early.map(|early| EarlyData {
                 bytes_before_server_hello: self.wire.early_bytes,
                 accepted: early.accepted,
@@ -104,8 +106,11 @@ impl Connection {
                 let seen = self.seen.borrow();
                 let begun = seen.connection.attempts.last().map(|attempt| attempt.start);
                 let after = begun.map_or(Duration::ZERO, |at| seen.timebase.now().at.since(at));
-                Cause::ConnectTimedOut { remote: self.remote, after }
+                Cause::QuicConnectTimedOut { remote: self.remote, after }
             }
+            ConnectionError::TimedOut => Cause::Quic {
+                detail: "the server sent nothing for as long as it lets a connection idle".into(),
+            },
             ConnectionError::TransportError(error) => self
                 .tls
                 .certificate_cause()

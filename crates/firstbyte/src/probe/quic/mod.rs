@@ -70,7 +70,7 @@ pub(super) async fn open(
                     waiting.extend(more);
                 }
                 () = &mut limit, if others => {
-                    break Err(Cause::ConnectTimedOut { remote, after: ATTEMPT_LIMIT });
+                    break Err(Cause::QuicConnectTimedOut { remote, after: ATTEMPT_LIMIT });
                 }
             }
         };
@@ -89,7 +89,7 @@ pub(super) async fn open(
                 let gone_elsewhere = matches!(
                     cause,
                     Cause::Refused { .. }
-                        | Cause::ConnectTimedOut { .. }
+                        | Cause::QuicConnectTimedOut { .. }
                         | Cause::Unreachable { .. }
                 );
                 if !gone_elsewhere {

@@ -6,14 +6,20 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use super::Offered;
 
+/// What a handshake has shown when it ends with an error.
+pub(super) struct Shown<'a> {
+    /// The server's certificates, leaf first.
+    pub certificates: &'a dyn Fn() -> Vec<Certificate>,
+    /// What is too weak in them.
+    pub weakness: Option<&'a str>,
+    /// The server asked for a client certificate.
+    pub asked_for_certificate: bool,
+}
+
 /// The cause behind `error`.
-pub(crate) fn cause(
-    error: &Error,
-    offered: &Offered,
-    certificates: impl FnOnce() -> Vec<Certificate>,
-) -> Cause {
+pub(super) fn cause(error: &Error, offered: &Offered, shown: &Shown<'_>) -> Cause {
     match error {
-        Error::InvalidCertificate(error) => certificate(error, certificates),
+        Error::InvalidCertificate(error) => certificate(error, shown),
         Error::NoApplicationProtocol => Cause::AlpnMismatch { offered: offered.alpn.clone() },
         Error::AlertReceived(alert) => match alert {
             AlertDescription::ProtocolVersion => {
@@ -23,6 +29,22 @@ pub(crate) fn cause(
                 Cause::AlpnMismatch { offered: offered.alpn.clone() }
             }
             AlertDescription::CertificateRequired => Cause::ClientCertificateRequired,
+            // Before TLS 1.3 servers that miss one send these: OpenSSL the first, Go and Java the
+            // second, GnuTLS the third.
+            AlertDescription::HandshakeFailure
+            | AlertDescription::BadCertificate
+            | AlertDescription::DecodeError
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::AccessDenied
+                if shown.asked_for_certificate && !offered.client_certificate =>
+            {
+                Cause::ClientCertificateRequired
+            }
+            AlertDescription::HandshakeFailure
+                if shown.asked_for_certificate && offered.client_certificate =>
+            {
+                Cause::ClientCertificateRefused { alert: alert_name(*alert) }
+            }
             AlertDescription::HandshakeFailure => Cause::NoCommonParameters {
                 detail: "server sent the alert handshake_failure".into(),
             },
@@ -53,7 +75,7 @@ pub(crate) fn cause(
     }
 }
 
-fn certificate(error: &CertificateError, certificates: impl FnOnce() -> Vec<Certificate>) -> Cause {
+fn certificate(error: &CertificateError, shown: &Shown<'_>) -> Cause {
     match error {
         CertificateError::Expired => Cause::CertificateExpired { not_after: None },
         CertificateError::ExpiredContext { not_after, .. } => {
@@ -73,7 +95,7 @@ fn certificate(error: &CertificateError, certificates: impl FnOnce() -> Vec<Cert
             }
         }
         CertificateError::UnknownIssuer => {
-            let chain = certificates();
+            let chain = (shown.certificates)();
             match chain.as_slice() {
                 [only] if only.subject == only.issuer => {
                     Cause::CertificateSelfSigned { subject: only.subject.clone() }
@@ -86,15 +108,39 @@ fn certificate(error: &CertificateError, certificates: impl FnOnce() -> Vec<Cert
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             Cause::CertificateInvalid { detail: "it is not for server authentication".into() }
         }
-        // What `openssl req -x509` makes, used as it is: a CA's certificate in a server's hands.
-        CertificateError::Other(inner) if inner.to_string() == "CaUsedAsEndEntity" => {
-            let detail = "it is a CA's own certificate (CA:TRUE), not one for a server".into();
-            Cause::CertificateInvalid { detail }
+        error => Cause::CertificateInvalid {
+            detail: shown.weakness.map_or_else(|| in_words(error), str::to_owned),
+        },
+    }
+}
+
+/// What else can be wrong with a certificate.
+fn in_words(error: &CertificateError) -> String {
+    match error {
+        CertificateError::BadEncoding => "it is malformed".into(),
+        CertificateError::BadSignature => "a signature does not match".into(),
+        CertificateError::Revoked => "it was revoked".into(),
+        CertificateError::UnhandledCriticalExtension => {
+            "it has a critical extension that is not supported".into()
         }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. } => {
+            "it is signed with an algorithm that is not supported".into()
+        }
+        CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "a signature's algorithm does not go with the key".into()
+        }
+        CertificateError::Other(inner) => match inner.to_string().as_str() {
+            // What `openssl req -x509` makes, used as it is: a CA's certificate in a server's hands.
+            "CaUsedAsEndEntity" => {
+                "it is a CA's own certificate (CA:TRUE), not one for a server".into()
+            }
+            "UnsupportedCertVersion" => "it is of X.509 version 1 or 2; version 3 is needed".into(),
+            other => snake_case(other).replace('_', " "),
+        },
         other => {
-            let detail = Error::from(other.clone()).to_string();
-            let detail = detail.trim_start_matches("invalid peer certificate: ").to_owned();
-            Cause::CertificateInvalid { detail }
+            let text = Error::from(other.clone()).to_string();
+            let name = text.trim_start_matches("invalid peer certificate: ");
+            snake_case(name).replace('_', " ")
         }
     }
 }

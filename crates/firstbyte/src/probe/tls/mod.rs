@@ -4,7 +4,9 @@
 //! handshake, and causes for its errors. Sessions are kept only where the options ask for it.
 
 mod certificate;
+mod client_auth;
 mod errors;
+mod pinned;
 mod quic;
 mod session;
 mod verifier;
@@ -13,7 +15,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firstbyte_core::timeline::{Handshake, SessionMechanism, TlsFacts};
+use firstbyte_core::timeline::{Cause, Handshake, SessionMechanism, TlsFacts};
 use quinn_proto::TokenMemoryCache;
 use rustls::client::{ClientConnection, Resumption, Tls12Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs as provider;
@@ -22,11 +24,12 @@ use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 
-pub(super) use errors::cause;
 pub(super) use quic::QuicTls;
+pub(super) use session::Spoken;
 
 use certificate::Certificates;
-use verifier::Verifier;
+use client_auth::ClientAuth;
+use verifier::{Trust, Verifier};
 
 use super::describe_io;
 use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
@@ -38,9 +41,10 @@ const DEFAULT_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "P-256", "P-384"]
 /// A TLS configuration that handshakes are started from.
 pub(super) struct Tls {
     config: ClientConfig,
-    roots: Option<Arc<WebPkiServerVerifier>>,
+    trust: Arc<Trust>,
     insecure: bool,
     offered: Offered,
+    client_auth: Arc<ClientAuth>,
     certificates: Rc<Certificates>,
     sessions: Arc<SessionStore>,
     /// What servers left to prove the client's address with (RFC 9000 §8.1.3); used where sessions
@@ -72,9 +76,9 @@ impl Tls {
                 (&[&rustls::version::TLS13, &rustls::version::TLS12], "TLS 1.2 and 1.3")
             }
         };
-        let roots = roots(options.ca_file.as_deref(), options.insecure, &crypto)?;
+        let trust = Arc::new(trust(options.ca_file.as_deref(), options.insecure, &crypto)?);
         let verifier =
-            Arc::new(Verifier::new(roots.clone(), Arc::clone(&crypto), options.insecure));
+            Arc::new(Verifier::new(Arc::clone(&trust), Arc::clone(&crypto), options.insecure));
         let builder = ClientConfig::builder_with_provider(Arc::clone(&crypto))
             .with_protocol_versions(versions)
             .map_err(|e| TlsSetupError::Other(e.to_string()))?
@@ -96,6 +100,8 @@ impl Tls {
                 })?
             }
         };
+        let client_auth = Arc::new(ClientAuth::new(Arc::clone(&config.client_auth_cert_resolver)));
+        config.client_auth_cert_resolver = Arc::clone(&client_auth) as Arc<_>;
         let sessions = Arc::new(SessionStore::default());
         let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
@@ -114,9 +120,10 @@ impl Tls {
         };
         Ok(Self {
             config,
-            roots,
+            trust,
             insecure: options.insecure,
             offered,
+            client_auth,
             certificates: Rc::default(),
             sessions,
             address_tokens: Arc::default(),
@@ -129,12 +136,16 @@ impl Tls {
         let name = server_name(host)?;
         let (config, verifier) = self.for_one_handshake();
         let had_tls12_session = self.sessions.has_tls12_session(&name);
-        let connection =
+        let could_send_early = config.enable_early_data && self.sessions.has_session(&name);
+        let mut connection =
             ClientConnection::new(Arc::new(config), name.clone()).map_err(|e| e.to_string())?;
         Ok(Session {
+            early_data_allowed: could_send_early.then(|| connection.early_data().is_some()),
             connection,
             verifier,
-            spoken_before: self.sessions.protocol(&name),
+            client_auth: Arc::clone(&self.client_auth),
+            asked_before: self.client_auth.asked(),
+            spoken_before: self.sessions.spoken(&name),
             had_tls12_session,
             offered: self.offered.clone(),
             certificates: Rc::clone(&self.certificates),
@@ -159,7 +170,7 @@ impl Tls {
             return (config, Arc::clone(verifier));
         }
         let crypto = Arc::clone(self.config.crypto_provider());
-        let verifier = Arc::new(Verifier::new(self.roots.clone(), crypto, self.insecure));
+        let verifier = Arc::new(Verifier::new(Arc::clone(&self.trust), crypto, self.insecure));
         config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
         (config, verifier)
     }
@@ -192,8 +203,13 @@ pub(super) struct Session {
     pub offered: Offered,
     certificates: Rc<Certificates>,
     name: ServerName<'static>,
-    /// The protocol of the connection before, which early data speaks again.
-    pub spoken_before: Option<Vec<u8>>,
+    /// What the connection before spoke, which early data speaks again.
+    pub spoken_before: Option<Spoken>,
+    /// Whether the session offered allows early data; absent where none was to be sent.
+    early_data_allowed: Option<bool>,
+    client_auth: Arc<ClientAuth>,
+    /// How often servers had asked for a client certificate before.
+    asked_before: u64,
     /// There was a session of TLS 1.2 to offer.
     pub had_tls12_session: bool,
     /// Where sessions are kept, if they are.
@@ -201,10 +217,21 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The protocol to be spoken in early data, if any can be sent now.
-    pub(super) fn early_protocol(&mut self) -> Option<&[u8]> {
+    /// What is to be spoken in early data, if any can be sent now.
+    pub(super) fn early_protocol(&mut self) -> Option<&Spoken> {
         self.connection.early_data()?;
-        self.spoken_before.as_deref()
+        self.spoken_before.as_ref()
+    }
+
+    /// The cause behind an error of this handshake.
+    pub(super) fn cause(&self, error: &rustls::Error) -> Cause {
+        let seen = self.shown();
+        let shown = errors::Shown {
+            certificates: &|| self.certificates.describe(&seen.chain),
+            weakness: seen.weakness.as_deref(),
+            asked_for_certificate: self.client_auth.asked() > self.asked_before,
+        };
+        errors::cause(error, &self.offered, &shown)
     }
 
     /// Whether a session is there for the next handshake with this server.
@@ -253,6 +280,7 @@ impl Session {
                 HandshakeKind::Resumed => Handshake::Resumed,
             }),
             session_offered: None,
+            early_data_allowed: self.early_data_allowed,
             early_data: None,
             alpn: connection.alpn_protocol().map(|p| String::from_utf8_lossy(p).into_owned()),
             certificates: self.certificates.describe(&seen.chain),
@@ -318,16 +346,18 @@ fn groups(names: &[String]) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsSet
     names.iter().map(|name| find(name)).collect()
 }
 
-/// The trusted issuers; none when nothing is to be verified and the system trusts nobody.
-fn roots(
+/// Who is trusted; nobody when nothing is to be verified and the system trusts nobody.
+fn trust(
     ca_file: Option<&Path>,
     insecure: bool,
     crypto: &Arc<CryptoProvider>,
-) -> Result<Option<Arc<WebPkiServerVerifier>>, TlsSetupError> {
+) -> Result<Trust, TlsSetupError> {
     let mut store = RootCertStore::empty();
+    let mut given = Vec::new();
     if let Some(path) = ca_file {
-        for certificate in read_certificates(path, "--cacert").map_err(TlsSetupError::CaFile)? {
-            store.add(certificate).map_err(|_| {
+        given = read_certificates(path, "--cacert").map_err(TlsSetupError::CaFile)?;
+        for certificate in &given {
+            store.add(certificate.clone()).map_err(|_| {
                 TlsSetupError::CaFile(format!(
                     "--cacert {}: what is in the PEM is no certificate",
                     path.display()
@@ -339,7 +369,7 @@ fn roots(
     }
     if store.is_empty() {
         return if insecure {
-            Ok(None)
+            Ok(Trust { issuers: None, given })
         } else {
             Err(TlsSetupError::CaFile(
                 "the system has no trusted certificates: install the package ca-certificates, \
@@ -350,7 +380,7 @@ fn roots(
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(crypto))
         .build()
-        .map(Some)
+        .map(|issuers| Trust { issuers: Some(issuers), given })
         .map_err(|e| TlsSetupError::CaFile(e.to_string()))
 }
 

@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, Error};
 
 use super::certificate::Certificates;
+use super::client_auth::ClientAuth;
 use super::session::SessionStore;
 use super::verifier::{Seen, Verifier};
 use super::{Offered, Tls, errors, server_name};
@@ -26,6 +27,9 @@ pub(in crate::probe) struct QuicTls {
     /// There was a session to offer.
     pub had_session: bool,
     verifier: Arc<Verifier>,
+    client_auth: Arc<ClientAuth>,
+    /// How often servers had asked for a client certificate before.
+    asked_before: u64,
     /// How many chains the verifier had seen before.
     verified_before: u64,
     offered: Offered,
@@ -52,6 +56,8 @@ impl Tls {
             address_tokens: self.shared_verifier.as_ref().map(|_| Arc::clone(&self.address_tokens)),
             had_session: self.shared_verifier.is_some() && self.sessions.has_session(&name),
             verified_before: verifier.verified(),
+            client_auth: Arc::clone(&self.client_auth),
+            asked_before: self.client_auth.asked(),
             verifier,
             offered: self.offered.clone(),
             certificates: Rc::clone(&self.certificates),
@@ -77,13 +83,23 @@ impl QuicTls {
     pub(in crate::probe) fn certificate_cause(&self) -> Option<Cause> {
         let seen = self.shown();
         let error = Error::InvalidCertificate(seen.error?);
-        Some(errors::cause(&error, &self.offered, || self.certificates.describe(&seen.chain)))
+        let shown = errors::Shown {
+            certificates: &|| self.certificates.describe(&seen.chain),
+            weakness: seen.weakness.as_deref(),
+            asked_for_certificate: false,
+        };
+        Some(errors::cause(&error, &self.offered, &shown))
     }
 
     /// The cause behind an alert from the server.
     pub(in crate::probe) fn alert_cause(&self, alert: u8) -> Cause {
         let error = Error::AlertReceived(AlertDescription::from(alert));
-        errors::cause(&error, &self.offered, Vec::new)
+        let shown = errors::Shown {
+            certificates: &Vec::new,
+            weakness: None,
+            asked_for_certificate: self.client_auth.asked() > self.asked_before,
+        };
+        errors::cause(&error, &self.offered, &shown)
     }
 
     /// Whether a session is there for the next handshake with this server.

@@ -21,8 +21,21 @@ pub(in crate::probe) struct SessionStore(Mutex<HashMap<ServerName<'static>, Sess
 struct Sessions {
     tls12: Option<Tls12ClientSessionValue>,
     tickets: VecDeque<Tls13ClientSessionValue>,
-    /// The protocol spoken when the last session was left.
-    alpn: Option<Vec<u8>>,
+    /// What was spoken when the last session was left.
+    spoken: Option<Spoken>,
+}
+
+/// What was spoken over a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::probe) struct Spoken {
+    /// The protocol that the server chose by ALPN; absent where it chose none.
+    pub alpn: Option<Vec<u8>>,
+}
+
+impl Spoken {
+    pub(in crate::probe) fn is_http2(&self) -> bool {
+        self.alpn.as_deref() == Some(b"h2")
+    }
 }
 
 impl SessionStore {
@@ -49,12 +62,13 @@ impl SessionStore {
         server: &ServerName<'static>,
         alpn: Option<&[u8]>,
     ) {
-        self.sessions().entry(server.clone()).or_default().alpn = alpn.map(<[u8]>::to_vec);
+        let spoken = Spoken { alpn: alpn.map(<[u8]>::to_vec) };
+        self.sessions().entry(server.clone()).or_default().spoken = Some(spoken);
     }
 
-    /// Which protocol was spoken with `server`.
-    pub(in crate::probe) fn protocol(&self, server: &ServerName<'static>) -> Option<Vec<u8>> {
-        self.sessions().get(server)?.alpn.clone()
+    /// What was spoken with `server`.
+    pub(in crate::probe) fn spoken(&self, server: &ServerName<'static>) -> Option<Spoken> {
+        self.sessions().get(server)?.spoken.clone()
     }
 }
 

@@ -3,13 +3,21 @@
 //! With `-k` a bad certificate is remembered as not verified, and the handshake goes on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::crypto::{
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
+    verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+use super::pinned;
 
 /// What a server showed.
 #[derive(Clone, Debug, Default)]
@@ -20,12 +28,47 @@ pub(in crate::probe) struct Seen {
     pub verified: Option<bool>,
     /// What was wrong with them.
     pub error: Option<CertificateError>,
+    /// The same where something is too weak, in words.
+    pub weakness: Option<String>,
+}
+
+/// Who is trusted.
+#[derive(Debug)]
+pub(super) struct Trust {
+    /// Those who may have issued a server's certificate; nobody when nothing is to be verified.
+    pub issuers: Option<Arc<WebPkiServerVerifier>>,
+    /// The certificates that the user gave: one of them may be a server's own.
+    pub given: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    fn verify(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let Some(issuers) = &self.issuers else {
+            return Err(CertificateError::UnknownIssuer.into());
+        };
+        let result = issuers.verify_server_cert(leaf, intermediates, name, ocsp, now);
+        if result.is_err() && self.is_given(leaf) {
+            return pinned::check(leaf, name, now).map_err(Error::from);
+        }
+        result.map(|_| ())
+    }
+
+    fn is_given(&self, leaf: &CertificateDer<'_>) -> bool {
+        self.given.iter().any(|given| given.as_ref() == leaf.as_ref())
+    }
 }
 
 /// A verifier for one handshake.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    roots: Option<Arc<WebPkiServerVerifier>>,
+    trust: Arc<Trust>,
     crypto: Arc<CryptoProvider>,
     insecure: bool,
     seen: Mutex<Seen>,
@@ -33,12 +76,8 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    pub(super) fn new(
-        roots: Option<Arc<WebPkiServerVerifier>>,
-        crypto: Arc<CryptoProvider>,
-        insecure: bool,
-    ) -> Self {
-        Self { roots, crypto, insecure, seen: Mutex::default(), verified: AtomicU64::new(0) }
+    pub(super) fn new(trust: Arc<Trust>, crypto: Arc<CryptoProvider>, insecure: bool) -> Self {
+        Self { trust, crypto, insecure, seen: Mutex::default(), verified: AtomicU64::new(0) }
     }
 
     /// How many chains it has been shown.
@@ -47,7 +86,38 @@ impl Verifier {
     }
 
     pub(super) fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.noted().clone()
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The handshake's own signature, made with the certificate's key.
+    fn signature(
+        &self,
+        result: Result<HandshakeSignatureValid, Error>,
+        certificate: &CertificateDer<'_>,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let Err(error) = result else { return result };
+        let mut seen = self.noted();
+        seen.verified = Some(false);
+        if let Error::InvalidCertificate(error) = &error {
+            let leaf = std::slice::from_ref(certificate);
+            seen.weakness = pinned::weakness(leaf, &[], error);
+            seen.error = Some(error.clone());
+        }
+        // What proves nothing anyway need not be proven.
+        if self.insecure { Ok(HandshakeSignatureValid::assertion()) } else { Err(error) }
+    }
+
+    /// A certificate that webpki cannot read, as those of X.509 version 1, has a key all the same.
+    fn key_of<'a>(&self, certificate: &'a CertificateDer<'_>) -> Option<SubjectPublicKeyInfo<'a>> {
+        if ParsedCertificate::try_from(certificate).is_ok() || !self.trust.is_given(certificate) {
+            return None;
+        }
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        Some(parsed.tbs_certificate.subject_pki)
     }
 }
 
@@ -60,23 +130,19 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let result = self
-            .roots
-            .as_ref()
-            .map_or(Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)), |roots| {
-                roots.verify_server_cert(leaf, intermediates, name, ocsp, now)
-            });
+        let result = self.trust.verify(leaf, intermediates, name, ocsp, now);
         let chain = std::iter::once(leaf).chain(intermediates);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen {
-            chain: chain.map(|c| c.clone().into_owned()).collect(),
-            verified: Some(result.is_ok()),
-            error: match &result {
-                Err(Error::InvalidCertificate(error)) => Some(error.clone()),
-                _ => None,
-            },
+        let chain: Vec<_> = chain.map(|c| c.clone().into_owned()).collect();
+        let error = match &result {
+            Err(Error::InvalidCertificate(error)) => Some(error.clone()),
+            _ => None,
         };
+        let weakness =
+            error.as_ref().and_then(|error| pinned::weakness(&chain, &self.trust.given, error));
+        *self.noted() = Seen { chain, verified: Some(result.is_ok()), error, weakness };
         self.verified.fetch_add(1, Ordering::Relaxed);
-        if self.insecure { Ok(ServerCertVerified::assertion()) } else { result }
+        let verified = ServerCertVerified::assertion();
+        if self.insecure { Ok(verified) } else { result.map(|()| verified) }
     }
 
     fn verify_tls12_signature(
@@ -86,7 +152,22 @@ impl ServerCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.crypto.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        let result = match self.key_of(certificate) {
+            None => verify_tls12_signature(message, certificate, signature, algorithms),
+            Some(key) => {
+                let of_scheme =
+                    algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signature.scheme);
+                of_scheme
+                    .flat_map(|(_, algorithms)| *algorithms)
+                    .any(|algorithm| {
+                        let key = key.subject_public_key.data.as_ref();
+                        algorithm.verify_signature(key, message, signature.signature()).is_ok()
+                    })
+                    .then(HandshakeSignatureValid::assertion)
+                    .ok_or_else(|| CertificateError::BadSignature.into())
+            }
+        };
+        self.signature(result, certificate)
     }
 
     fn verify_tls13_signature(
@@ -96,7 +177,14 @@ impl ServerCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.crypto.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        let result = match self.key_of(certificate) {
+            None => verify_tls13_signature(message, certificate, signature, algorithms),
+            Some(key) => {
+                let key = SubjectPublicKeyInfoDer::from(key.raw);
+                verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+            }
+        };
+        self.signature(result, certificate)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

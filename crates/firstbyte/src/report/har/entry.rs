@@ -125,6 +125,12 @@ fn response(connection: &Connection) -> Value {
         headers.iter().map(|h| json!({ "name": h.name, "value": h.value })).collect();
     let cookies = headers.iter().filter(|h| h.name.eq_ignore_ascii_case("set-cookie"));
     let body = http.and_then(|http| http.body_bytes);
+    let decoded = http.and_then(|http| http.decoded_bytes);
+    let mut content =
+        json!({ "size": decoded.or(body).unwrap_or(0), "mimeType": header("content-type") });
+    if let (Some(decoded), Some(body)) = (decoded, body) {
+        content["compression"] = json!(i128::from(decoded) - i128::from(body));
+    }
     let head = http.filter(|_| is_http1(http)).and_then(|http| http.header_bytes);
     json!({
         "status": http.and_then(|http| http.status).unwrap_or(0),
@@ -132,7 +138,7 @@ fn response(connection: &Connection) -> Value {
         "httpVersion": version(http),
         "cookies": cookies.filter_map(|h| cookie(&h.value)).collect::<Vec<_>>(),
         "headers": all,
-        "content": { "size": body.unwrap_or(0), "mimeType": header("content-type") },
+        "content": content,
         "redirectURL": header("location"),
         "headersSize": size(head),
         "bodySize": size(body),

@@ -218,6 +218,23 @@ fn timings_are_the_phases() {
 }
 
 #[test]
+fn content_is_as_large_as_it_was_decoded() {
+    let response = |decoded| {
+        let mut sample = fixtures::tls13_http2();
+        sample.connection.facts.http.as_mut().unwrap().decoded_bytes = decoded;
+        archive(&[sample])["log"]["entries"][0]["response"].clone()
+    };
+    let packed = response(Some(10_000));
+    assert_eq!((&packed["bodySize"], &packed["content"]["size"]), (&3_704.into(), &10_000.into()));
+    assert_eq!(packed["content"]["compression"], 6_296);
+    let plain = response(None);
+    assert_eq!(
+        (&plain["content"]["size"], &plain["content"]["compression"]),
+        (&3_704.into(), &Value::Null)
+    );
+}
+
+#[test]
 fn redirects_are_entries_and_failures_have_no_response() {
     let archive = archive(&[fixtures::redirects(), fixtures::connect_timeout()]);
     let entries = archive["log"]["entries"].as_array().unwrap();

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) fn measure(args: &ExplainArgs) -> Result<Measured, Problem> {
     let url = args.url.as_deref().unwrap_or_default();
     let command = typed(std::env::args_os())?;
-    let options = plan::options(&args.visit, None)?;
+    let options = plan::options(&args.visit, None, Some(plan::SAMPLE_TIMEOUT))?;
     let target = plan::target(url)?;
     let runtime = terminal::runtime()?;
     let local = tokio::task::LocalSet::new();
