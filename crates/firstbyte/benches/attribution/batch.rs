@@ -11,6 +11,7 @@ use firstbyte_core::truth::{Captured, Known, Truth, base};
 use crate::case::Case;
 use crate::packets::{self, Flows};
 use crate::score::{Outcome, Verdict};
+use crate::zoo::{Server, Zoo};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
@@ -24,11 +25,12 @@ pub(crate) fn measure(
     samples: u32,
     lanes: usize,
     show: bool,
+    zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
     let directory = directory.path();
     let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
-    std::fs::write(&file, scenario(cases)).map_err(|e| e.to_string())?;
+    std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
     std::fs::write(&script, commands(cases, samples, lanes, directory))
         .map_err(|e| e.to_string())?;
     let mut lab = Command::new(PROGRAM);
@@ -52,7 +54,7 @@ pub(crate) fn measure(
     Ok(outcomes)
 }
 
-pub(crate) fn scenario(cases: &[Case]) -> String {
+pub(crate) fn scenario(cases: &[Case], zoo: &Zoo) -> Result<String, String> {
     let seed = cases.first().map_or(1, |case| case.seed & 0x7fff_ffff);
     let mut text = format!(
         "description = \"drawn cases\"\nseed = {seed}\n\
@@ -64,9 +66,9 @@ pub(crate) fn scenario(cases: &[Case]) -> String {
         seed % 40_000
     );
     for (index, case) in cases.iter().enumerate() {
-        text += &case.host(index);
+        text += &case.host(index, zoo)?;
     }
-    text
+    Ok(text)
 }
 
 /// A shell script: `lanes` lists of commands side by side. A visit that fails is data.
@@ -132,8 +134,12 @@ fn score(
             let (Some([up, down]), Some(captured)) = (ways, captured(connection)) else {
                 return Outcome::untold(case, *number, "not in the captures");
             };
-            let known =
-                Known { up, down, answers_after_finished: false, application: case.application() };
+            let known = Known {
+                up,
+                down,
+                answers_after_finished: case.server == Server::HaProxy && case.session == "0rtt",
+                application: case.application(),
+            };
             match firstbyte_core::truth::truth(connection, &captured, &known) {
                 Ok(truth) if connection.facts.quic.is_some() && truth.lost > 0 => {
                     // What was lost cannot be told from what was sent anew.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::zoo::{Server, Tls, Wanted, Zoo};
+
 /// A direction of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Way {
@@ -42,22 +44,55 @@ impl Way {
     }
 }
 
-/// A server of the zoo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Server {
-    Builtin,
-    Nginx,
-    Caddy,
+/// How the answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Head and body together.
+    One,
+    /// The head by itself, the body at once behind it.
+    HeadThenBody,
+    /// The head by itself; the body after a time.
+    FlushThenThink { ms: u32 },
+    /// Head and body in so many writes.
+    Many { count: u32 },
+    /// So many, each after a time.
+    Paused { count: u32, ms: u32 },
 }
 
-impl Server {
-    pub(crate) const ALL: [Self; 3] = [Self::Builtin, Self::Nginx, Self::Caddy];
-
-    pub(crate) const fn name(self) -> &'static str {
+impl Writes {
+    /// The parts of the body, as the zoo's servers take them.
+    fn parts(self, body: u64) -> String {
         match self {
-            Self::Builtin => "builtin",
-            Self::Nginx => "nginx",
-            Self::Caddy => "caddy",
+            Self::One => format!("{body}"),
+            Self::HeadThenBody => format!("{body}@0"),
+            Self::FlushThenThink { ms } => format!("{body}@{ms}"),
+            Self::Many { count } => format!("{}x{count}", (body / u64::from(count)).max(1)),
+            Self::Paused { count, ms } => {
+                format!(
+                    "{},{}@{ms}x{count}",
+                    body.div_ceil(2),
+                    (body / 2 / u64::from(count)).max(1)
+                )
+            }
+        }
+    }
+
+    /// What the application stands still for.
+    fn pauses_ms(self) -> u32 {
+        match self {
+            Self::FlushThenThink { ms } => ms,
+            Self::Paused { count, ms } => count * ms,
+            _ => 0,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::HeadThenBody => "head, body",
+            Self::FlushThenThink { .. } => "head, pause, body",
+            Self::Many { .. } => "many",
+            Self::Paused { .. } => "with pauses",
         }
     }
 }
@@ -76,7 +111,9 @@ pub(crate) struct Case {
     pub(crate) session: &'static str,
     pub(crate) reused: bool,
     pub(crate) chain: u32,
+    pub(crate) head: u32,
     pub(crate) body: u64,
+    pub(crate) writes: Writes,
     pub(crate) think_us: u64,
     pub(crate) handshake_us: u64,
     pub(crate) nagle: bool,
@@ -120,28 +157,44 @@ impl Case {
         let window = if draw.chance(40) { draw.0.u32(1..=20) } else { 10 };
         let mtu = if draw.chance(20) { draw.one(&[1280, 1320, 1400, 1460]) } else { 1500 };
         let http = match server {
-            Server::Nginx => draw.one(&["1.1", "2"]),
-            _ => draw.one(&["1.1", "1.1", "2", "2", "3"]),
+            Server::Builtin | Server::Caddy => draw.one(&["1.1", "1.1", "2", "2", "3"]),
+            Server::Nginx | Server::HaProxy | Server::Go => draw.one(&["1.1", "2"]),
+            _ => "1.1",
         };
         let tls = if http == "3" { "1.3" } else { draw.one(&["1.2", "1.3", "1.3"]) };
-        let early = tls == "1.3" && (builtin || (server == Server::Nginx) || http == "3");
-        let session = match early {
-            true => draw.one(&["full", "full", "resumed", "0rtt"]),
-            false => draw.one(&["full", "full", "resumed"]),
+        let early =
+            tls == "1.3" && !matches!(server, Server::Go | Server::Python | Server::Openssl);
+        let session = match (early, http, server) {
+            (true, "3", _) => draw.one(&["full", "full", "resumed", "0rtt"]),
+            (true, _, Server::Caddy) => draw.one(&["full", "full", "resumed"]),
+            (true, ..) => draw.one(&["full", "full", "resumed", "0rtt"]),
+            (false, ..) => draw.one(&["full", "full", "resumed"]),
         };
-        let reused = session == "full" && draw.chance(10);
+        let keeps = server.writes_patterns();
+        let reused = session == "full" && keeps && draw.chance(10);
         let chain = if draw.chance(60) { draw.log(2_000.0, 30_000.0) as u32 } else { 0 };
-        let body = match server {
-            Server::Builtin => draw.log(1.0, 200_000.0) as u64,
-            _ => draw.one(&[0, 1_000, 10_000, 100_000]),
+        let head = if draw.chance(30) { draw.log(200.0, 8_000.0) as u32 } else { 0 };
+        let body = draw.log(1.0, 200_000.0) as u64;
+        let writes = match (keeps, draw.0.u32(0..100)) {
+            (false, _) | (true, 0..40) => Writes::One,
+            (true, 40..55) => Writes::HeadThenBody,
+            (true, 55..70) => Writes::FlushThenThink { ms: draw.log(2.0, 400.0) as u32 },
+            (true, 70..85) => Writes::Many { count: draw.0.u32(2..20) },
+            (true, _) => {
+                Writes::Paused { count: draw.0.u32(1..4), ms: draw.log(2.0, 400.0) as u32 }
+            }
         };
-        let time = |draw: &mut Draw, chance, low, high| match builtin && draw.chance(chance) {
+        let time = |draw: &mut Draw, can: bool, chance, low, high| match can && draw.chance(chance)
+        {
             true => draw.log(low, high) as u64,
             false => 0,
         };
-        let think_us = time(&mut draw, 60, 500.0, 400_000.0);
-        let handshake_us = time(&mut draw, 25, 500.0, 200_000.0);
-        let nagle = builtin && http != "3" && draw.chance(20);
+        let think_us = time(&mut draw, keeps, 50, 500.0, 400_000.0);
+        let handshake_us = time(&mut draw, builtin, 25, 500.0, 200_000.0);
+        let nagle = match server.nagle() {
+            Some(nagle) => nagle,
+            None => http != "3" && draw.chance(30),
+        };
         // Over QUIC addresses are tried one after the other, and with early data the first alone.
         let dead = http != "3" && !reused;
         let names = match draw.0.u32(0..100) {
@@ -161,7 +214,9 @@ impl Case {
             session,
             reused,
             chain,
+            head,
             body,
+            writes,
             think_us,
             handshake_us,
             nagle,
@@ -173,6 +228,11 @@ impl Case {
         self.up.delay_us + self.down.delay_us
     }
 
+    /// Whether the application stands still within the answer.
+    pub(crate) fn pauses(&self) -> bool {
+        self.writes.pauses_ms() > 0
+    }
+
     /// A link without jitter, loss and rate.
     pub(crate) fn is_quiet(&self) -> bool {
         [self.up, self.down]
@@ -181,42 +241,49 @@ impl Case {
     }
 
     /// The host's table in a scenario.
-    pub(crate) fn host(&self, index: usize) -> String {
-        let mut server = format!(
-            "kind = \"{}\", early_data = \"{}\", tls = [\"{}\"]",
-            self.server.name(),
-            if self.session == "0rtt" { "on" } else { "off" },
-            self.tls
-        );
+    pub(crate) fn host(&self, index: usize, zoo: &Zoo) -> Result<String, String> {
+        let wanted = Wanted {
+            tls: if self.tls == "1.2" { Tls::V12 } else { Tls::V13 },
+            sessions: true,
+            early_data: self.session == "0rtt" && !(self.server == Server::Caddy),
+            nagle: self.nagle,
+            http2: true,
+            chain_bytes: (self.chain > 0).then_some(self.chain as usize),
+            response: (self.head as usize, self.body as usize),
+        };
+        let line = zoo.server(self.server, &wanted);
+        let line = line.ok_or_else(|| format!("{} cannot do {self:?}", self.server.name()))?;
+        let mut server = line.trim_end_matches(" }").to_owned();
         if self.http == "3" && self.server != Server::Caddy {
             server += ", http3 = true";
         }
-        if self.chain > 0 {
-            let _ = write!(server, ", chain_bytes = {}", self.chain);
-        }
-        for (key, us) in [("think_time", self.think_us), ("handshake_delay", self.handshake_us)] {
-            if us > 0 {
-                let _ = write!(server, ", {key} = \"{us}us\"");
-            }
-        }
-        if self.nagle {
-            server += ", nagle = true";
+        if self.handshake_us > 0 {
+            let _ = write!(server, ", handshake_delay = \"{}us\"", self.handshake_us);
         }
         let ipv6 = match self.names {
             Names::DeadIpv6 => format!("ipv6 = \"2001:db8:0:2::{:x}\"\n", index + 1),
             _ => String::new(),
         };
-        format!(
+        Ok(format!(
             "[[host]]\nname = \"s{index}\"\nrole = \"server\"\nipv4 = \"198.51.100.{}\"\n{ipv6}\
-             names = [\"s{index}.oracle.test\"]\nserver = {{ {server} }}\nup = {}\ndown = {}\n",
+             names = [\"s{index}.oracle.test\"]\n{server} }}\nup = {}\ndown = {}\n",
             index + 1,
             self.down.toml(self, Some(self.window)),
             self.up.toml(self, None)
-        )
+        ))
     }
 
     pub(crate) fn url(&self, index: usize) -> String {
-        format!("https://s{index}.oracle.test/bytes/{}", self.body)
+        let path = match self.server.writes_patterns() {
+            true => format!(
+                "/w?think={}&head={}&writes={}",
+                self.think_us as f64 / 1e3,
+                self.head,
+                self.writes.parts(self.body)
+            ),
+            false => self.server.path().to_owned(),
+        };
+        format!("https://s{index}.oracle.test{path}")
     }
 
     /// The words that have `firstbyte compare` measure it.
@@ -267,7 +334,9 @@ impl Case {
                 "chain",
                 steps(self.chain.into(), &[(1, "0.9 kB"), (6_000, "2–6 kB"), (15_000, "6–15 kB")]),
             ),
+            ("head", steps(self.head.into(), &[(1, "small"), (1_400, "0.2–1.4 kB")])),
             ("body", steps(self.body, &size)),
+            ("writes", self.writes.name().to_owned()),
             ("think time", steps(self.think_us, &time)),
             ("handshake delay", steps(self.handshake_us, &time)),
             ("Nagle", some("on", self.nagle)),
@@ -295,6 +364,7 @@ fn path(draw: &mut Draw) -> [Way; 2] {
 impl Case {
     /// What the application was told to take, in all.
     pub(crate) fn application(&self) -> std::time::Duration {
-        std::time::Duration::from_micros(self.think_us + self.handshake_us)
+        let pauses = u64::from(self.writes.pauses_ms()) * 1_000;
+        std::time::Duration::from_micros(self.think_us + self.handshake_us + pauses)
     }
 }

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use firstbyte_core::run::Metric;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Names, Server};
+use crate::case::{Case, Names, Writes};
+use crate::zoo::{Server, Zoo};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
@@ -24,10 +25,11 @@ pub(crate) enum Fault {
     LargeBody,
     Tls12,
     SlowLink,
+    Pause,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::ThinkTime,
         Self::HandshakeDelay,
         Self::Nagle,
@@ -36,6 +38,7 @@ impl Fault {
         Self::LargeBody,
         Self::Tls12,
         Self::SlowLink,
+        Self::Pause,
     ];
 
     /// Findings that name it.
@@ -49,6 +52,7 @@ impl Fault {
             Self::LargeBody => &["slow-start", "small-window"],
             Self::Tls12 => &["tls-1.2"],
             Self::SlowLink => &["slow-link"],
+            Self::Pause => &["pause"],
         }
     }
 
@@ -62,6 +66,7 @@ impl Fault {
             Self::LargeBody => case.body > 12_000,
             Self::Tls12 => case.tls == "1.2",
             Self::SlowLink => case.down.kbit.is_some(),
+            Self::Pause => case.pauses(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Fault {
             Self::LargeBody => case.body = 1_000,
             Self::Tls12 => case.tls = "1.3",
             Self::SlowLink => case.down.kbit = None,
+            Self::Pause => case.writes = Writes::One,
         }
     }
 }
@@ -93,8 +99,9 @@ pub(crate) struct Explained {
 
 /// A case for `explain`: a full handshake on a path that loses nothing, with at most three faults.
 pub(crate) fn drawn(seed: u64) -> (Case, Vec<Fault>) {
-    let mut case = Case::drawn(seed, Server::Builtin);
     let mut random = fastrand::Rng::with_seed(!seed);
+    let servers = [Server::Builtin, Server::Builtin, Server::Nginx, Server::Go, Server::Python];
+    let mut case = Case::drawn(seed, servers[random.usize(0..servers.len())]);
     for way in [&mut case.up, &mut case.down] {
         way.loss_permille = 0;
         way.jitter_us = 0;
@@ -115,7 +122,7 @@ pub(crate) fn drawn(seed: u64) -> (Case, Vec<Fault>) {
 ///
 /// # Errors
 /// What kept the lab from running, or its outputs from being read.
-pub(crate) fn measure(seed: u64) -> Result<Explained, String> {
+pub(crate) fn measure(seed: u64, zoo: &Zoo) -> Result<Explained, String> {
     let (case, faults) = drawn(seed);
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
     let directory = directory.path();
@@ -148,7 +155,7 @@ pub(crate) fn measure(seed: u64) -> Result<Explained, String> {
     text += &format!("{} > '{}'\n", quoted(words), said.display());
     std::fs::write(&script, text).map_err(|e| e.to_string())?;
     let file = directory.join("case.toml");
-    std::fs::write(&file, crate::batch::scenario(&variants)).map_err(|e| e.to_string())?;
+    std::fs::write(&file, crate::batch::scenario(&variants, zoo)?).map_err(|e| e.to_string())?;
     let mut lab = Command::new(PROGRAM);
     lab.args(["lab", "run"]).arg(&file).args(["--", "sh"]).arg(&script).stdin(Stdio::null());
     let output = lab.output().map_err(|e| e.to_string())?;
@@ -220,12 +227,12 @@ fn shared(faults: &[(Fault, f64)]) -> Vec<(Vec<&'static str>, f64)> {
 
 /// Findings of faults that cases have: others are not judged.
 fn is_judged(kind: &str) -> bool {
-    kind == "pause" || Fault::ALL.iter().any(|fault| fault.kinds().contains(&kind))
+    Fault::ALL.iter().any(|fault| fault.kinds().contains(&kind))
 }
 
 /// Prints what was found, missed and false, and the error of costs.
 pub(crate) fn print(all: &[Explained]) -> bool {
-    let (mut found, mut missed, mut wrong) = ([0; 8], [0; 8], Vec::new());
+    let (mut found, mut missed, mut wrong) = ([0; 9], [0; 9], Vec::new());
     let (mut false_ones, mut costs) = (0, Vec::new());
     for case in all {
         let least = (case.total * 0.03).max(1.0);

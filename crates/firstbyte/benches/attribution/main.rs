@@ -23,15 +23,17 @@ mod lie;
 mod packets;
 mod score;
 mod table;
+mod zoo;
 
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use case::{Case, Server};
+use case::Case;
 use explain::Explained;
 use score::Outcome;
+use zoo::{Server, Zoo};
 
 /// Hosts of one lab.
 const BATCH: usize = 12;
@@ -62,8 +64,10 @@ fn number(name: &str, default: u64) -> Result<u64, String> {
 }
 
 fn run() -> Result<bool, String> {
+    let zoo = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zoo");
+    let zoo = Zoo::build(&zoo).map_err(|error| error.to_string())?;
     if argument("--explain-case").is_some() {
-        let explained = explain::measure(number("--explain-case", 0)?)?;
+        let explained = explain::measure(number("--explain-case", 0)?, &zoo)?;
         println!("{explained:#?}");
         return Ok(explain::print(&[explained]));
     }
@@ -86,7 +90,7 @@ fn run() -> Result<bool, String> {
         .collect();
     for (index, batch) in left.chunks(BATCH).enumerate() {
         eprint!("\r{} of {} cases", index * BATCH, left.len());
-        let scored = batch::measure(batch, samples, lanes, argument("--case").is_some())?;
+        let scored = batch::measure(batch, samples, lanes, argument("--case").is_some(), &zoo)?;
         if let Some(file) = &results {
             store(file, &scored)?;
         }
@@ -94,12 +98,17 @@ fn run() -> Result<bool, String> {
     }
     eprintln!();
     let met = table::print(&outcomes).met;
-    let explained = explanations(seed, number("--explain", 400)? as usize, lanes)?;
+    let explained = explanations(seed, number("--explain", 400)? as usize, lanes, &zoo)?;
     Ok(explain::print(&explained) && met)
 }
 
 /// Has `count` cases explained, `lanes` at a time. Those in the file of results are not measured again.
-fn explanations(seed: u64, count: usize, lanes: usize) -> Result<Vec<Explained>, String> {
+fn explanations(
+    seed: u64,
+    count: usize,
+    lanes: usize,
+    zoo: &Zoo,
+) -> Result<Vec<Explained>, String> {
     let file = argument("--results").map(|file| PathBuf::from(file + ".explained"));
     let mut all: Vec<Explained> = match &file {
         Some(file) if file.exists() => stored(file)?,
@@ -113,7 +122,7 @@ fn explanations(seed: u64, count: usize, lanes: usize) -> Result<Vec<Explained>,
         eprint!("\r{} of {} explanations", index * lanes, left.len());
         let measured: Vec<Result<Explained, String>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
-                seeds.iter().map(|seed| scope.spawn(|| explain::measure(*seed))).collect();
+                seeds.iter().map(|seed| scope.spawn(|| explain::measure(*seed, zoo))).collect();
             let died = |_| Err("a thread died".to_owned());
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
         });

@@ -187,7 +187,8 @@ fn bars(told: &[&Outcome]) -> Bars {
     let mut quiet: Vec<f64> =
         told.iter().filter(|o| o.quiet).filter_map(|o| o.uncertainty).collect();
     quiet.sort_by(f64::total_cmp);
-    let open = told.iter().filter(|o| o.open > 0.0).count();
+    // Where it is wider than what may be wrong anyway.
+    let open = told.iter().filter(|o| o.open > o.allowed()).count();
     let rows = [
         ("no part wrong by more than 1 ms, 3 %, ±", share(right, n), 99.5, false),
         ("the largest part rightly named", share(named, n), 99.9, false),

@@ -7,6 +7,7 @@
 #[path = "../../benches/attribution/batch.rs"]
 mod batch;
 #[path = "../../benches/attribution/case.rs"]
+#[allow(dead_code, reason = "what the benchmark looks at besides")]
 mod case;
 #[path = "../../benches/attribution/lie.rs"]
 mod lie;
@@ -15,10 +16,15 @@ mod packets;
 #[path = "../../benches/attribution/score.rs"]
 #[allow(dead_code, reason = "what the benchmark prints besides")]
 mod score;
+#[path = "../../benches/attribution/zoo/mod.rs"]
+mod zoo;
 
-use case::{Case, Server};
+use std::path::Path;
+
+use case::Case;
 use firstbyte_core::split::Part;
 use score::Outcome;
+use zoo::{Server, Zoo};
 
 const CASES: usize = 60;
 const SEED: u64 = 1_414;
@@ -28,7 +34,9 @@ fn measured() -> Vec<Outcome> {
     let server = |index: usize| Server::ALL[index % Server::ALL.len()];
     let cases: Vec<Case> =
         (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
-    let batches = cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, false).unwrap());
+    let zoo = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zoo");
+    let zoo = Zoo::build(&zoo).unwrap_or_else(|error| panic!("{error}"));
+    let batches = cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, false, &zoo).unwrap());
     batches.flatten().collect()
 }
 
