@@ -236,7 +236,7 @@ fn values_that_are_not_allowed() {
         (
             r#"server = { kind = "caddy", early_data = "reject" }"#,
             r#"server.server.kind = "caddy""#,
-            r#"another with early_data = "reject" or "too-early": Caddy has no setting for it"#,
+            r#"another with early_data other than "off" and "on": Caddy has no setting for it"#,
         ),
         (
             r#"server = { kind = "nginx", groups = ["x25519mlkem768"] }"#,
@@ -251,7 +251,7 @@ fn values_that_are_not_allowed() {
         (
             r#"server = { early_data = "yes" }"#,
             r#"server.server.early_data = "yes""#,
-            r#""off", "on", "reject" or "too-early""#,
+            r#""off", "on", "after-finished", "reject" or "too-early""#,
         ),
         (
             r#"server = { early_data = "on", tickets = 0 }"#,

@@ -104,6 +104,9 @@ pub enum EarlyData {
     /// Accepted, and answered before the handshake has ended. Every ticket serves once, so that
     /// nothing can be replayed (RFC 8446 §8.1).
     Accept,
+    /// Accepted, and answered once the client's Finished is there, as HAProxy does: nothing is gained
+    /// by it, and replays are harmless.
+    AfterFinished,
     /// Tickets allow it, and it is rejected whenever it comes; the session is resumed nevertheless.
     Reject,
     /// Accepted, and every request in it answered 425 (Too Early), RFC 8470 §5.2.

@@ -33,6 +33,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use respond::{Connection, Site, TlsFacts};
+use stream::AnswerFrom;
 use tls::Tls;
 
 pub use config::{Config, EarlyData, Group, Listeners, Resumption, StartError, TlsVersions};
@@ -215,7 +216,12 @@ impl Server {
             let connection = Connection { number, protocol: "HTTP/1.1", tls: None };
             return http::serve(stream, false, site, connection, Arc::default()).await;
         }
-        let accepting = stream::accept(stream, &self.tls, self.handshake_delay);
+        let answer_from = if site.early_data == EarlyData::AfterFinished {
+            AnswerFrom::Finished
+        } else {
+            AnswerFrom::EarlyData
+        };
+        let accepting = stream::accept(stream, &self.tls, self.handshake_delay, answer_from);
         let stream = tokio::time::timeout(HANDSHAKE_LIMIT, accepting).await??;
         let h2 = stream.tls().alpn_protocol() == Some(b"h2");
         let connection = Connection {

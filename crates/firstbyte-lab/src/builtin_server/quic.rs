@@ -122,7 +122,11 @@ async fn serve(incoming: Incoming, server: Arc<Server>, number: u64) -> io::Resu
         };
         // Before the handshake is complete, nothing but 0-RTT packets can be read.
         let early = handshake.as_mut().is_some_and(|complete| !is_complete(complete));
-        if !early {
+        if early && server.site.early_data == EarlyData::AfterFinished {
+            if let Some(complete) = handshake.take() {
+                complete.await;
+            }
+        } else if !early {
             handshake = None;
         }
         let connection = Connection {
@@ -144,8 +148,7 @@ async fn established(
     mut connecting: Connecting,
     server: &Server,
 ) -> io::Result<(quinn::Connection, Option<ZeroRttAccepted>)> {
-    let takes_early_data =
-        matches!(server.site.early_data, EarlyData::Accept | EarlyData::TooEarly);
+    let takes_early_data = !matches!(server.site.early_data, EarlyData::Off | EarlyData::Reject);
     let connecting = if takes_early_data {
         // A post-quantum ClientHello takes two datagrams. Before it is whole the client's limits are not
         // known, and a stream that is opened then waits for ever.

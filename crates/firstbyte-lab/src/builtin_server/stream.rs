@@ -22,11 +22,21 @@ use super::tls::Tls;
 /// A ClientHello with a hybrid key share and a ticket has about 1,900 bytes.
 const HELLO_BUFFER: usize = 4_096;
 
+/// From when on a server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerFrom {
+    /// From the first early data on.
+    EarlyData,
+    /// From the client's Finished on.
+    Finished,
+}
+
 /// Accepts a connection: until the handshake has ended, or until the server may answer early data.
 pub(super) async fn accept(
     mut socket: TcpStream,
     tls: &Tls,
     handshake_delay: Duration,
+    answer_from: AnswerFrom,
 ) -> io::Result<TlsStream> {
     let (accepted, config, rest) = hello(&mut socket, tls).await?;
     pause(handshake_delay).await;
@@ -40,7 +50,7 @@ pub(super) async fn accept(
     }
     let early = Arc::new(AtomicBool::new(false));
     let mut stream = TlsStream { socket, tls: connection, early };
-    std::future::poll_fn(|cx| stream.poll_handshake(cx)).await?;
+    std::future::poll_fn(|cx| stream.poll_handshake(cx, answer_from)).await?;
     Ok(stream)
 }
 
@@ -102,13 +112,19 @@ impl TlsStream {
         Arc::clone(&self.early)
     }
 
-    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_handshake(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer_from: AnswerFrom,
+    ) -> Poll<io::Result<()>> {
         loop {
             self.process(cx)?;
             ready!(self.poll_push(cx))?;
             if self.tls.early_data().is_some() {
                 self.early.store(true, Ordering::Relaxed);
-                return Poll::Ready(Ok(()));
+                if answer_from == AnswerFrom::EarlyData {
+                    return Poll::Ready(Ok(()));
+                }
             }
             if !self.tls.is_handshaking() {
                 return Poll::Ready(Ok(()));

@@ -45,7 +45,9 @@ impl Tls {
         let certified = Arc::new(certified_key(config)?);
         let clock: Option<Arc<dyn TimeProvider>> = match config.early_data {
             EarlyData::Reject => Some(Arc::new(RunawayClock::default())),
-            EarlyData::Off | EarlyData::Accept | EarlyData::TooEarly => None,
+            EarlyData::Off | EarlyData::Accept | EarlyData::AfterFinished | EarlyData::TooEarly => {
+                None
+            }
         };
         let made = |version, kind: Kind| -> Result<Vec<ServerConfig>, rustls::Error> {
             let sessions = Sessions::new(config, kind)?;

@@ -35,6 +35,9 @@ const NO_METRICS_SAVE: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 /// response of more. A network card's, merged (GRO), are not held up so.
 const RECEIVE_MEMORY: (&str, &str) = ("/proc/sys/net/ipv4/tcp_rmem", "4096 4194304 33554432");
 
+/// From which port on any user of the calling thread's network may listen.
+const OPEN_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+
 /// The namespaces of a lab, ready for use.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -113,6 +116,10 @@ fn configure(
 ) -> nix::Result<()> {
     missing.metrics_save |= fs::write(NO_METRICS_SAVE, "1").is_err();
     missing.receive_memory |= fs::write(RECEIVE_MEMORY.0, RECEIVE_MEMORY.1).is_err();
+    // A scenario's own program may be one that refuses to be root, such as Apache.
+    if host.server.as_ref().is_some_and(|server| server.command.is_some()) {
+        missing.open_ports |= fs::write(OPEN_PORTS, "0").is_err();
+    }
     let mut netlink = Netlink::open()?;
     netlink.set_up(nix::net::if_::if_nametoindex("lo")?)?;
     netlink.set_up(interface)?;
@@ -172,6 +179,8 @@ struct Missing {
     metrics_save: bool,
     /// To have room for what is received.
     receive_memory: bool,
+    /// To let programs listen that are not root.
+    open_ports: bool,
 }
 
 impl Missing {
@@ -187,7 +196,12 @@ impl Missing {
             let path = RECEIVE_MEMORY.0;
             format!("{path} cannot be set: large responses may wait for the client's window")
         });
-        cubic.into_iter().chain(metrics).chain(memory).collect()
+        let ports = self.open_ports.then(|| {
+            format!(
+                "{OPEN_PORTS} cannot be set: servers that are not root cannot listen at port 443"
+            )
+        });
+        cubic.into_iter().chain(metrics).chain(memory).chain(ports).collect()
     }
 }
 

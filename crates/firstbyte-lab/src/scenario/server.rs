@@ -117,6 +117,9 @@ impl ServerSettings {
             ServerChoice::Nginx if self.nagle => {
                 Some(("nagle", "nginx turns Nagle's algorithm off for TLS"))
             }
+            ServerChoice::Nginx if self.early_data == EarlyData::AfterFinished => {
+                Some(("early_data = \"after-finished\"", "nginx answers it at once"))
+            }
             ServerChoice::Nginx if self.early_data == EarlyData::Reject => {
                 Some(("early_data = \"reject\"", "nginx rejects none that its tickets allow"))
             }
@@ -138,9 +141,9 @@ impl ServerSettings {
             }
             // Neither `on` nor `off` is wholly true: see docs/scenarios.md.
             ServerChoice::Caddy
-                if matches!(self.early_data, EarlyData::Reject | EarlyData::TooEarly) =>
+                if !matches!(self.early_data, EarlyData::Off | EarlyData::Accept) =>
             {
-                Some(("early_data = \"reject\" or \"too-early\"", "Caddy has no setting for it"))
+                Some(("early_data other than \"off\" and \"on\"", "Caddy has no setting for it"))
             }
             ServerChoice::Caddy if self.resumption == Resumption::SessionIds => {
                 Some(("resumption = \"session-ids\"", "Caddy resumes by ticket only"))
@@ -276,9 +279,10 @@ const RESUMPTIONS: Words<Resumption, 4> = [
     ("session-ids", Resumption::SessionIds),
     ("none", Resumption::None),
 ];
-const EARLY_DATA: Words<EarlyData, 4> = [
+const EARLY_DATA: Words<EarlyData, 5> = [
     ("off", EarlyData::Off),
     ("on", EarlyData::Accept),
+    ("after-finished", EarlyData::AfterFinished),
     ("reject", EarlyData::Reject),
     ("too-early", EarlyData::TooEarly),
 ];

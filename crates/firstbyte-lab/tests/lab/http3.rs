@@ -24,6 +24,36 @@ pub(crate) fn builtin() {
     assert!(early, "early data is taken");
 }
 
+/// Early data that is answered after the Finished saves nothing.
+pub(crate) fn late_early_data() {
+    let server = r#"server = { kind = "builtin", early_data = "after-finished", http3 = true }"#;
+    in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
+        let client = Client::new(lab, false);
+        let took = median_ms(|| {
+            client.get("/");
+            client.get_early("/").expect("there is a ticket").milliseconds
+        });
+        assert_close(took, 2.0 * ROUND_TRIP_MS);
+        let requests = wait_for_requests(lab, "server", 2 * SAMPLES);
+        let early = requests.iter().filter(|request| request.early == Some(true)).count();
+        assert_eq!(early, SAMPLES);
+    });
+}
+
+/// Think time and pauses of `/w`.
+pub(crate) fn patterns() {
+    let server = r#"server = { kind = "builtin", http3 = true }"#;
+    in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
+        let client = Client::new(lab, false);
+        let took = median_ms(|| {
+            let answer = client.get("/w?think=15&head=1000&writes=1000@5,500@10x2");
+            assert_eq!((answer.status, answer.bytes), (200, 2_000));
+            answer.milliseconds
+        });
+        assert_close(took, 2.0 * ROUND_TRIP_MS + 40.0);
+    });
+}
+
 pub(crate) fn beside_nginx() {
     let (kind, early) = serves(r#"kind = "nginx", early_data = "on", http3 = true"#);
     assert!(kind.ends_with(", HTTP/3: built-in (rustls, quinn)"), "{kind}");

@@ -23,7 +23,7 @@ const ORDINARY_USER: u32 = 65_534;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 40] = [
+const TESTS: [Test; 43] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -44,8 +44,11 @@ const TESTS: [Test; 40] = [
     ("servers::caddy_answers_over_both_families", servers::caddy),
     ("servers::nginx_does_what_the_scenario_says_of_sessions", servers::nginx_sessions),
     ("zoo::answers_and_resumes", zoo::answers),
+    ("zoo::takes_early_data", zoo::early_data),
     ("zoo::writes_as_it_is_told", zoo::patterns),
     ("http3::the_built_in_server_in_as_many_round_trips_as_there_are", http3::builtin),
+    ("http3::early_data_may_be_answered_late", http3::late_early_data),
+    ("http3::writes_as_it_is_told", http3::patterns),
     ("http3::beside_nginx_with_its_certificate", http3::beside_nginx),
     ("http3::caddy", http3::caddy),
     ("http3::a_retry_costs_a_round_trip", http3::retry),

@@ -8,12 +8,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use firstbyte_lab::LabOptions;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
 use crate::support::{client_config, in_lab, now_ms, read_capture, scenario};
-use servers::{Server, Tls, Wanted, Zoo};
+use servers::{EarlyData, Server, Tls, Wanted, Zoo};
+
+const NAME: &str = "server.test";
 
 /// Where an ordinary user finds the zoo that root has built.
 pub(crate) const BUILT: &str = "FIRSTBYTE_TEST_ZOO";
@@ -52,24 +55,37 @@ struct Exchange {
     answer: Vec<u8>,
     version: ProtocolVersion,
     resumed: bool,
+    early_data_accepted: bool,
 }
 
 impl Exchange {
+    /// The request follows the handshake.
     fn run(config: &Arc<ClientConfig>, path: &str) -> Self {
-        let name = "server.test";
-        let tcp = TcpStream::connect((name, 443)).unwrap();
-        tcp.set_nodelay(true).unwrap();
-        let tls = ClientConnection::new(Arc::clone(config), name.try_into().unwrap()).unwrap();
-        let mut stream = StreamOwned::new(tls, tcp);
+        let mut stream = connect(config);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).unwrap();
         }
         let begun = now_ms();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(request(path).as_bytes()).unwrap();
+        Self::answer_to(stream, begun)
+    }
+
+    /// The request comes in early data.
+    fn early(config: &Arc<ClientConfig>, path: &str) -> Self {
+        let mut stream = connect(config);
+        let begun = now_ms();
+        let mut early = stream.conn.early_data().expect("the ticket allows it");
+        early.write_all(request(path).as_bytes()).unwrap();
+        stream.flush().unwrap();
+        let exchange = Self::answer_to(stream, begun);
+        assert!(exchange.early_data_accepted);
+        exchange
+    }
+
+    fn answer_to(mut stream: StreamOwned<ClientConnection, TcpStream>, begun: f64) -> Self {
         let (mut first, mut last, mut answer) = (None, begun, Vec::new());
         let mut buffer = [0; 16_384];
-        loop {
+        while !is_whole(&answer) {
             match stream.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => {
@@ -90,6 +106,7 @@ impl Exchange {
             answer,
             version: stream.conn.protocol_version().unwrap(),
             resumed: stream.conn.handshake_kind() == Some(HandshakeKind::Resumed),
+            early_data_accepted: stream.conn.is_early_data_accepted(),
         }
     }
 
@@ -98,6 +115,27 @@ impl Exchange {
         let end = self.answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
         (end + 4, self.answer.len() - end - 4)
     }
+}
+
+fn connect(config: &Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
+    let tcp = TcpStream::connect((NAME, 443)).unwrap();
+    tcp.set_nodelay(true).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let tls = ClientConnection::new(Arc::clone(config), NAME.try_into().unwrap()).unwrap();
+    StreamOwned::new(tls, tcp)
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: {NAME}\r\nconnection: close\r\n\r\n")
+}
+
+/// Whether all has come that the head says.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length: usize = length.expect("a length").trim().parse().unwrap();
+    answer.len() - end - 4 >= length
 }
 
 /// Every server over both versions of TLS, with sessions and without.
@@ -170,4 +208,41 @@ pub(crate) fn patterns() {
             }
         });
     }
+}
+
+/// Answered within one round trip, or after the Finished within two: the request is sent together with
+/// the ClientHello.
+pub(crate) fn early_data() {
+    const ROUND_TRIP_MS: f64 = 30.0;
+    let zoo = zoo();
+    let mut seen = Vec::new();
+    for server in Server::ALL {
+        for (early_data, round_trips) in [(EarlyData::AtOnce, 1.0), (EarlyData::AfterFinished, 2.0)]
+        {
+            let wanted = Wanted { tls: Tls::V13, early_data, ..Wanted::default() };
+            let Some(line) = zoo.server(server, &wanted) else { continue };
+            let delay =
+                format!("{line}\nup = {{ delay = \"15ms\" }}\ndown = {{ delay = \"15ms\" }}");
+            in_lab(&scenario("", &delay), &LabOptions::default(), |lab| {
+                let mut config = client_config(lab, &[&rustls::version::TLS13]);
+                config.enable_early_data = true;
+                let config = Arc::new(config);
+                let path = if server.writes_patterns() { "/w?writes=3000" } else { server.path() };
+                let one = |_| {
+                    // Tickets that come after the answer to early data are not waited for.
+                    Exchange::run(&config, path);
+                    Exchange::early(&config, path).first_ms
+                };
+                let mut all: Vec<f64> = (0..3).map(one).collect();
+                all.sort_by(f64::total_cmp);
+                let took = all[1];
+                let of = format!("{server:?} {early_data:?}: {took:.1} ms");
+                println!("  {of}");
+                let expected = round_trips * ROUND_TRIP_MS;
+                assert!((expected..expected + 10.0).contains(&took), "{of}");
+            });
+            seen.push((server, early_data));
+        }
+    }
+    assert_eq!(seen.len(), 5, "{seen:?}");
 }

@@ -130,19 +130,21 @@ fn sessions_are_resumed_unless_that_is_off() {
 
 #[test]
 fn early_data_is_accepted_again_and_again() {
-    let subject = start(|config| config.early_data = EarlyData::Accept);
-    block_on(async {
-        let client = Client::new(&subject);
-        client.get("/", false).await;
-        for _ in 0..3 {
-            let answer = client.get("/", true).await;
-            assert_eq!((answer.status, answer.early_data_accepted), (200, Some(true)));
-            assert_eq!(answer.headers["x-firstbyte-early-data"], "1");
-        }
-    });
-    let (early, late) = ((true, true, 200), (true, false, 200));
-    let expected = [(false, false, 200), early, late, early, late, early, late];
-    assert_eq!(subject.requests(), expected);
+    for accepted in [EarlyData::Accept, EarlyData::AfterFinished] {
+        let subject = start(|config| config.early_data = accepted);
+        block_on(async {
+            let client = Client::new(&subject);
+            client.get("/", false).await;
+            for _ in 0..3 {
+                let answer = client.get("/", true).await;
+                assert_eq!((answer.status, answer.early_data_accepted), (200, Some(true)));
+                assert_eq!(answer.headers["x-firstbyte-early-data"], "1");
+            }
+        });
+        let (early, late) = ((true, true, 200), (true, false, 200));
+        let expected = [(false, false, 200), early, late, early, late, early, late];
+        assert_eq!(subject.requests(), expected);
+    }
 }
 
 #[test]

@@ -135,6 +135,26 @@ fn early_data_is_answered_before_the_clients_finished() {
     assert_eq!(subject.requests(), [(false, false, 200), (true, true, 200), (true, false, 200)]);
 }
 
+#[test]
+fn early_data_can_be_answered_after_the_clients_finished() {
+    let subject = start(|config| config.early_data = EarlyData::AfterFinished);
+    let client = early_client(&subject);
+    get(&subject, &client);
+    let (mut connection, mut tcp) = first_flight(&subject, &client, REQUEST);
+    while connection.is_handshaking() {
+        assert_ne!(connection.read_tls(&mut tcp).unwrap(), 0, "closed");
+        connection.process_new_packets().unwrap();
+    }
+    assert!(connection.is_early_data_accepted());
+    assert_eq!(subject.requests().len(), 1, "not answered before the Finished");
+    while connection.wants_write() {
+        connection.write_tls(&mut tcp).unwrap();
+    }
+    let answer = read_only(&mut connection, &mut tcp);
+    assert!(answer.contains("x-firstbyte-early-data: 1\r\n"), "{answer}");
+    assert_eq!(subject.requests(), [(false, false, 200), (true, true, 200)]);
+}
+
 /// Also where the server closes when it has answered, which it has before the handshake is done.
 #[test]
 fn tickets_come_after_early_data_too() {

@@ -12,10 +12,15 @@ use std::process::Command;
 
 const PYTHON: &str = include_str!("server.py");
 const GO: &str = include_str!("server.go");
+const JAVA: &str = include_str!("Server.java");
+const APACHE: &str = include_str!("apache.conf");
 const HAPROXY: &str = include_str!("haproxy.cfg");
 
 /// Where packages put servers when that is not on an ordinary user's PATH.
 const USUAL_PLACES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
+
+/// Where Debian has Apache's modules.
+const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
 
 /// A kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,24 +28,32 @@ pub(crate) enum Server {
     Nginx,
     Caddy,
     Builtin,
+    Apache,
     HaProxy,
-    /// `openssl s_server -HTTP`: HTTP/1.0, one response from a file, and then the end.
+    /// `openssl s_server`, its requests read and answered by a program: HTTP/1.1, one connection after
+    /// the other, which the client has to close.
     Openssl,
-    /// `gnutls-serv --http`: the same.
+    /// `openssl s_server -HTTP`: HTTP/1.0, one response from a file, and then the end.
+    OpensslHttp,
+    /// `gnutls-serv --http`: the same, with a head of its own.
     Gnutls,
     Go,
+    Java,
     Python,
 }
 
 impl Server {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Nginx,
         Self::Caddy,
         Self::Builtin,
+        Self::Apache,
         Self::HaProxy,
         Self::Openssl,
+        Self::OpensslHttp,
         Self::Gnutls,
         Self::Go,
+        Self::Java,
         Self::Python,
     ];
 
@@ -49,25 +62,30 @@ impl Server {
             Self::Nginx => "nginx",
             Self::Caddy => "caddy",
             Self::Builtin => "builtin",
+            Self::Apache => "apache",
             Self::HaProxy => "haproxy",
             Self::Openssl => "openssl",
+            Self::OpensslHttp => "openssl-http",
             Self::Gnutls => "gnutls",
             Self::Go => "go",
+            Self::Java => "java",
             Self::Python => "python",
         }
     }
 
     /// The program that must be installed, and the Debian package that has it; none for the built-in
-    /// server. Of Go it is the compiler.
+    /// server. Of Go and Java it is the compiler.
     pub(crate) fn program(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Nginx => Some(("nginx", "nginx-light")),
             Self::Caddy => Some(("caddy", "caddy")),
             Self::Builtin => None,
+            Self::Apache => Some(("apache2", "apache2-bin")),
             Self::HaProxy => Some(("haproxy", "haproxy")),
-            Self::Openssl => Some(("openssl", "openssl")),
+            Self::Openssl | Self::OpensslHttp => Some(("openssl", "openssl")),
             Self::Gnutls => Some(("gnutls-serv", "gnutls-bin")),
             Self::Go => Some(("go", "golang-go")),
+            Self::Java => Some(("javac", "default-jdk-headless")),
             Self::Python => Some(("python3", "python3")),
         }
     }
@@ -75,21 +93,26 @@ impl Server {
     /// Whether it answers `/w?…` as README.md says. The others answer every request alike, at
     /// [`Server::path`], with [`Wanted::response`].
     pub(crate) fn writes_patterns(self) -> bool {
-        !matches!(self, Self::Openssl | Self::Gnutls)
+        !matches!(self, Self::OpensslHttp | Self::Gnutls)
     }
 
     /// Whether small writes wait for acknowledgements, where that cannot be chosen.
     pub(crate) fn nagle(self) -> Option<bool> {
         match self {
-            Self::Builtin | Self::Go | Self::Python => None,
-            Self::Nginx | Self::Caddy | Self::HaProxy | Self::Openssl => Some(false),
+            Self::Builtin | Self::Go | Self::Java | Self::Python => None,
+            Self::Nginx
+            | Self::Caddy
+            | Self::Apache
+            | Self::HaProxy
+            | Self::Openssl
+            | Self::OpensslHttp => Some(false),
             Self::Gnutls => Some(true),
         }
     }
 
     /// Where a server without patterns has its response.
     pub(crate) fn path(self) -> &'static str {
-        if self == Self::Openssl { "/response" } else { "/" }
+        if self == Self::OpensslHttp { "/response" } else { "/" }
     }
 }
 
@@ -99,8 +122,7 @@ pub(crate) struct Wanted {
     pub(crate) tls: Tls,
     /// Whether sessions are resumed.
     pub(crate) sessions: bool,
-    /// Whether early data is taken.
-    pub(crate) early_data: bool,
+    pub(crate) early_data: EarlyData,
     /// Whether small writes wait for acknowledgements (TCP_NODELAY is not set); of no meaning where
     /// [`Server::nagle`] knows.
     pub(crate) nagle: bool,
@@ -118,13 +140,23 @@ impl Default for Wanted {
         Self {
             tls: Tls::Both,
             sessions: true,
-            early_data: false,
+            early_data: EarlyData::Off,
             nagle: false,
             http2: true,
             chain_bytes: None,
             response: (0, 2_000),
         }
     }
+}
+
+/// What becomes of early data; needs TLS 1.3 and sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum EarlyData {
+    Off,
+    /// Taken, and answered at once.
+    AtOnce,
+    /// Taken, and answered after the client's Finished.
+    AfterFinished,
 }
 
 /// Versions of TLS.
@@ -218,6 +250,12 @@ impl Zoo {
             command.env("GOCACHE", directory.join("go-cache")).env("GOTOOLCHAIN", "local");
             command
         };
+        let java = |source: &Path| {
+            let mut command = Command::new("javac");
+            command.arg("-d").arg(directory).arg(source);
+            command
+        };
+        compile(directory, "javac", "Server.java", JAVA, java)?;
         compile(directory, "go", "server.go", GO, go)?;
         Ok(Self::built(directory))
     }
@@ -229,12 +267,18 @@ impl Zoo {
 
     /// A scenario's `server = …` for one host; `None` if that server cannot do what is wanted.
     pub(crate) fn server(&self, server: Server, wanted: &Wanted) -> Option<String> {
+        if wanted.early_data != EarlyData::Off && (wanted.tls == Tls::V12 || !wanted.sessions) {
+            return None;
+        }
         let lines = match server {
             Server::Nginx | Server::Caddy | Server::Builtin => of_the_lab(server, wanted)?,
+            Server::Apache => apache(wanted)?,
             Server::HaProxy => haproxy(wanted)?,
-            Server::Openssl => openssl(wanted)?,
+            Server::Openssl => self.openssl(wanted)?,
+            Server::OpensslHttp => openssl_http(wanted)?,
             Server::Gnutls => gnutls(wanted)?,
             Server::Go => self.go(wanted)?,
+            Server::Java => self.java(wanted)?,
             Server::Python => self.python(wanted)?,
         };
         let package = server.program().filter(|_| lines.contains("command = ["));
@@ -249,7 +293,7 @@ impl Zoo {
     }
 
     fn go(&self, wanted: &Wanted) -> Option<String> {
-        if wanted.early_data {
+        if wanted.early_data != EarlyData::Off {
             return None;
         }
         let mut words = vec![self.file("go-server")];
@@ -262,27 +306,63 @@ impl Zoo {
         Some(command(&words))
     }
 
-    fn python(&self, wanted: &Wanted) -> Option<String> {
-        if wanted.early_data {
+    fn java(&self, wanted: &Wanted) -> Option<String> {
+        if wanted.early_data != EarlyData::Off {
             return None;
         }
+        let mut words = vec!["java".to_owned()];
+        words.push(format!("-Dsun.net.httpserver.nodelay={}", !wanted.nagle));
+        // One processor is enough, and starts sooner.
+        words.extend(
+            ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"].map(str::to_owned),
+        );
+        words.extend(["-cp".to_owned(), self.directory.display().to_string(), "Server".to_owned()]);
+        words.extend(["{chain}".to_owned(), "{key}".to_owned()]);
+        words.push(if wanted.sessions { "sessions" } else { "no-sessions" }.to_owned());
+        words.extend(wanted.tls.list().iter().map(|version| (*version).to_owned()));
+        Some(command(&words))
+    }
+
+    /// Takes early data, and answers it after the client's Finished.
+    fn openssl(&self, wanted: &Wanted) -> Option<String> {
+        if wanted.early_data == EarlyData::AtOnce {
+            return None;
+        }
+        let mut words = self.python_words(wanted);
+        words.push("--s-server".to_owned());
+        if wanted.early_data != EarlyData::Off {
+            words.push("--early-data".to_owned());
+        }
+        Some(command(&words))
+    }
+
+    fn python(&self, wanted: &Wanted) -> Option<String> {
+        if wanted.early_data != EarlyData::Off {
+            return None;
+        }
+        let mut words = self.python_words(wanted);
+        words.extend(wanted.nagle.then(|| "--nagle".to_owned()));
+        Some(command(&words))
+    }
+
+    fn python_words(&self, wanted: &Wanted) -> Vec<String> {
         let mut words = words(&["python3"]);
         words.extend([self.file("server.py"), "{chain}".to_owned(), "{key}".to_owned()]);
         words.push("--tls".to_owned());
         words.extend(wanted.tls.list().iter().map(|version| (*version).to_owned()));
         words.push(format!("--tickets={}", if wanted.sessions { 2 } else { 0 }));
-        words.extend(wanted.nagle.then(|| "--nagle".to_owned()));
-        Some(command(&words))
+        words
     }
 }
 
 /// What the lab has a kind for. nginx and Caddy pass `/w` on to the built-in server behind them.
 fn of_the_lab(server: Server, wanted: &Wanted) -> Option<String> {
     let cannot = match server {
-        Server::Caddy => !wanted.http2 || wanted.early_data,
-        _ => !wanted.http2,
+        Server::Nginx => wanted.early_data == EarlyData::AfterFinished,
+        Server::Caddy => wanted.early_data != EarlyData::Off,
+        _ => false,
     };
-    if cannot || (wanted.early_data && (wanted.tls == Tls::V12 || !wanted.sessions)) {
+    if cannot || !wanted.http2 {
         return None;
     }
     let mut line = format!("kind = {:?}, tls = {:?}", server.name(), wanted.tls.list());
@@ -290,18 +370,49 @@ fn of_the_lab(server: Server, wanted: &Wanted) -> Option<String> {
     if !wanted.sessions {
         line += ", resumption = \"none\"";
     }
-    if wanted.early_data {
-        line += ", early_data = \"on\"";
-    }
+    line += match wanted.early_data {
+        EarlyData::Off => "",
+        EarlyData::AtOnce => ", early_data = \"on\"",
+        EarlyData::AfterFinished => ", early_data = \"after-finished\"",
+    };
     if wanted.nagle && server.nagle().is_none() {
         line += ", nagle = true";
     }
     Some(line)
 }
 
+/// Apache refuses to be root, and there are no other users in an ordinary user's namespace: it is one of
+/// a namespace of its own.
+fn apache(wanted: &Wanted) -> Option<String> {
+    if wanted.early_data != EarlyData::Off {
+        return None;
+    }
+    let versions: Vec<_> =
+        wanted.tls.list().iter().map(|version| format!("+TLSv{version}")).collect();
+    let cache = if wanted.sessions { "shmcb:{directory}/sessions(512000)" } else { "none" };
+    let config = APACHE
+        .replace("MODULES", APACHE_MODULES)
+        .replace("PROTOCOLS", if wanted.http2 { "h2 http/1.1" } else { "http/1.1" })
+        .replace("VERSIONS", &versions.join(" "))
+        .replace("TICKETS", if wanted.sessions { "on" } else { "off" })
+        .replace("CACHE", cache);
+    let words = words(&[
+        "unshare",
+        "--user",
+        "--map-user=33",
+        "--map-group=33",
+        "apache2",
+        "-DFOREGROUND",
+        "-f",
+        "{directory}/apache.conf",
+    ]);
+    let file = format!("files = {{ {:?} = {config:?} }}", "apache.conf");
+    Some(format!("{}, backend = true, {file}", command(&words)))
+}
+
 /// Takes early data and answers it after the client's Finished.
 fn haproxy(wanted: &Wanted) -> Option<String> {
-    if wanted.early_data && (wanted.tls == Tls::V12 || !wanted.sessions) {
+    if wanted.early_data == EarlyData::AtOnce {
         return None;
     }
     let mut bind = format!(
@@ -310,7 +421,7 @@ fn haproxy(wanted: &Wanted) -> Option<String> {
         wanted.tls.least(),
         wanted.tls.most()
     );
-    if wanted.early_data {
+    if wanted.early_data != EarlyData::Off {
         bind += " allow-0rtt";
     }
     if !wanted.sessions {
@@ -328,9 +439,9 @@ fn haproxy(wanted: &Wanted) -> Option<String> {
     ))
 }
 
-fn openssl(wanted: &Wanted) -> Option<String> {
+fn openssl_http(wanted: &Wanted) -> Option<String> {
     // With -HTTP it takes none.
-    if wanted.early_data {
+    if wanted.early_data != EarlyData::Off {
         return None;
     }
     let mut words = words(&["openssl", "s_server", "-HTTP", "-quiet", "-accept", "443"]);
@@ -349,7 +460,8 @@ fn openssl(wanted: &Wanted) -> Option<String> {
 }
 
 fn gnutls(wanted: &Wanted) -> Option<String> {
-    if wanted.early_data && (wanted.tls == Tls::V12 || !wanted.sessions) {
+    // With --earlydata it takes some, but never answers a request that came in it.
+    if wanted.early_data != EarlyData::Off {
         return None;
     }
     let versions: String =
@@ -358,9 +470,6 @@ fn gnutls(wanted: &Wanted) -> Option<String> {
         words(&["gnutls-serv", "--http", "--quiet", "--port", "443", "--httpdata", "response"]);
     words.extend(["--x509certfile", "{chain}", "--x509keyfile", "{key}"].map(str::to_owned));
     words.push(format!("--priority=NORMAL:-VERS-ALL{versions}"));
-    if wanted.early_data {
-        words.extend(["--earlydata", "--maxearlydata=16384"].map(str::to_owned));
-    }
     if !wanted.sessions {
         words.extend(["--noticket", "--nodb"].map(str::to_owned));
     }

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""HTTPS of Python's ssl module (OpenSSL): HTTP/1.1, a thread a connection.
+"""HTTPS of Python's ssl module: HTTP/1.1, a thread a connection. With --s-server of `openssl s_server`: this
+program reads requests from its standard output and writes answers to its standard input, for one connection
+after the other.
 
 Answers `/w?think=MS&head=BYTES&writes=STEP,...` as README.md says, `/bytes/N`, and `/` with 2,000 bytes.
 """
 
 import argparse
+import os
 import re
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -96,6 +100,38 @@ def serve(connection, make_context, nagle):
         connection.close()
 
 
+class Pipes:
+    """What goes through an s_server, as if it were a socket."""
+
+    def __init__(self, process):
+        self.read_from = process.stdout.fileno()
+        self.write_to = process.stdin.fileno()
+
+    def recv(self, size):
+        return os.read(self.read_from, size)
+
+    def sendall(self, data):
+        while data:
+            data = data[os.write(self.write_to, data):]
+
+
+def serve_through_s_server(options):
+    words = ["openssl", "s_server", "-quiet", "-accept", "443"]
+    words += ["-cert", options.chain, "-cert_chain", options.chain, "-key", options.key]
+    if len(options.tls) == 1:
+        words.append("-tls" + options.tls[0].replace(".", "_"))
+    if options.tickets == 0:
+        words += ["-no_ticket", "-no_cache", "-num_tickets", "0"]
+    if options.early_data:
+        words += ["-early_data", "-max_early_data", "16384", "-no_anti_replay"]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pipes = Pipes(process)
+    while process.poll() is None:
+        # It is the client that closes.
+        for target in requests(pipes):
+            answer(pipes, target)
+
+
 def context(options):
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.load_cert_chain(options.chain, options.key)
@@ -116,7 +152,12 @@ def main():
     parser.add_argument("--tls", nargs="+", default=["1.2", "1.3"])
     parser.add_argument("--tickets", type=int, default=2)
     parser.add_argument("--nagle", action="store_true")
+    parser.add_argument("--s-server", action="store_true")
+    parser.add_argument("--early-data", action="store_true")
     options = parser.parse_args()
+    if options.s_server:
+        serve_through_s_server(options)
+        return
     shared = context(options)
     # OpenSSL's cache of sessions is the context's: with a new one each time nothing is resumed.
     make_context = (lambda: shared) if options.tickets else (lambda: context(options))
