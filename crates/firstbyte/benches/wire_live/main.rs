@@ -7,6 +7,9 @@
 //! example `-w FILE --server '*'`, so that every packet waits for its connection's end.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
+#[path = "../../tests/support/tcpdump.rs"]
+#[allow(unreachable_pub, reason = "shared with tests")]
+mod tcpdump;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -63,6 +66,7 @@ fn inside_lab(connections: usize, directory: &Path, flags: &[String]) -> ExitCod
         .spawn()
         .unwrap();
     let mut tcpdump = Command::new("tcpdump")
+        .env("LD_PRELOAD", tcpdump::unchanged_groups(directory))
         .args(["-i", INTERFACE, "-Z", "root", "-B", "65536", "--time-stamp-precision=nano", "-w"])
         .arg(file("file.pcap"))
         .args(["port", PORT])

@@ -6,14 +6,17 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::tcpdump;
 
 const VISITS: usize = 40;
 
-/// Runs `script` on the client of a lab, in the scene's directory, with `$FIRSTBYTE` the program.
+/// Runs `script` on the client of a lab, in the scene's directory, with `$FIRSTBYTE` the program, and `$PRELOAD`
+/// what tcpdump needs in labs of ordinary users.
 pub(crate) fn in_lab(scene: &Scene, script: &str) -> (i32, String, String) {
     let mut command = firstbyte(&["lab", "run"]);
     command.arg(scene.file()).args(["--", "sh", "-euc", script]);
     command.env("FIRSTBYTE", PROGRAM).current_dir(scene.path(""));
+    command.env("PRELOAD", tcpdump::unchanged_groups(&scene.path("")));
     let output = run(&mut command);
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
@@ -55,7 +58,7 @@ fn live_and_from_a_file_are_the_same() {
         r#"{AWAIT}
         "$FIRSTBYTE" wire -i eth0 --host 198.51.100.1 --port 443 --json --metrics 9464 >live 2>notes &
         live=$!
-        tcpdump -i eth0 -Z root --time-stamp-precision=nano -w file.pcap 2>tcpdump &
+        LD_PRELOAD=$PRELOAD tcpdump -i eth0 -Z root --time-stamp-precision=nano -w file.pcap 2>tcpdump &
         tcpdump=$!
         await notes capturing
         await tcpdump listening

@@ -74,7 +74,7 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
         resumed=$!
         "$FIRSTBYTE" wire -i eth0 {filter} --for 100s {short} >short.flow 2>short.notes &
         short=$!
-        tcpdump -i eth0 -Z root --time-stamp-precision=nano -w tcpdump.pcap 2>tcpdump &
+        LD_PRELOAD=$PRELOAD tcpdump -i eth0 -Z root --time-stamp-precision=nano -w tcpdump.pcap 2>tcpdump &
         tcpdump=$!
         for notes in notes all.notes resumed.notes short.notes; do await $notes capturing; done
         await tcpdump listening

@@ -26,5 +26,8 @@ mod server_time;
 mod sessions;
 mod studies;
 mod support;
+#[allow(unreachable_pub, reason = "shared with a benchmark")]
+#[path = "../support/tcpdump.rs"]
+mod tcpdump;
 mod trouble;
 mod wire;
