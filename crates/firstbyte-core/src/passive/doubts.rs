@@ -45,6 +45,8 @@ doubts! {
     FRAMES_DROPPED = 13, "frames-dropped";
     /// Some of its frames have no time: nothing that is a time is known.
     UNTIMED = 14, "untimed";
+    /// Nothing answered at once: what of an answer's time was the path's is not known.
+    PATH_UNKNOWN = 15, "path-unknown";
 }
 
 impl Doubts {

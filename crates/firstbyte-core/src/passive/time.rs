@@ -62,6 +62,11 @@ impl Elapsed {
         NonZeroU64::new(ns + 1).map(Self)
     }
 
+    /// So many nanoseconds; none where they are negative.
+    pub(crate) fn of(ns: i64) -> Self {
+        Self(NonZeroU64::new(ns.max(0) as u64 + 1).unwrap_or(NonZeroU64::MIN))
+    }
+
     /// Nanoseconds.
     pub(crate) const fn ns(self) -> i64 {
         (self.0.get() - 1) as i64

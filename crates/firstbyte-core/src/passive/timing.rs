@@ -68,6 +68,7 @@ pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<Handsh
         .with(Doubts::FASTER_THAN_PATH)
         .with(Doubts::SLOW_FLIGHT)
         .with(Doubts::OPENING_REPEATED)
+        .with(Doubts::PATH_UNKNOWN)
         .with(Doubts::RECORDS_LOST);
     Some(HandshakeTime {
         network: duration(network_ns),
@@ -122,6 +123,13 @@ pub(super) fn duration(ns: i64) -> Duration {
 /// A duration as nanoseconds.
 pub(super) fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Whether two times are those of one path, as far as none was held back.
+pub(super) const fn is_near(one_ns: i64, other_ns: i64) -> bool {
+    let least = if one_ns < other_ns { one_ns } else { other_ns };
+    let allowed = if least / 32 > HELD_BACK_NS { least / 32 } else { HELD_BACK_NS };
+    (one_ns - other_ns).abs() <= allowed
 }
 
 /// Whether the opening's round trip is far from the smallest seen.

@@ -7,6 +7,10 @@
 mod completion;
 mod initials;
 mod outcome;
+mod trips;
+
+pub(super) use trips::Alone;
+use trips::Watch;
 
 use std::num::NonZeroU32;
 
@@ -40,10 +44,13 @@ pub(super) struct Connection {
     /// First round trip between the tap and each side, and the smallest.
     initial: [Option<Elapsed>; 2],
     least: [Option<Elapsed>; 2],
+    /// `least` is a round trip, and not only an upper limit of it.
+    prompt: [bool; 2],
+    watch: Option<Box<Watch>>,
     /// When the client's Finished was at the tap.
     finished: Option<Time>,
     datagrams: [Datagrams; 2],
-    tags: [[u64; COPIES]; 2],
+    tags: [[u32; COPIES]; 2],
     /// The connection IDs by which each side is sent to: those that it chose in the handshake, and
     /// what came in their place.
     to: [Option<Cid>; 2],
@@ -109,6 +116,8 @@ struct Contents {
     handshake: Option<u32>,
     handshake_last: bool,
     one_rtt: bool,
+    /// Part of a message that was not there before, or that may be.
+    messages: bool,
 }
 
 impl Connection {
@@ -121,6 +130,8 @@ impl Connection {
             opening: [None; 3],
             initial: [None; 2],
             least: [None; 2],
+            prompt: [false; 2],
+            watch: None,
             finished: None,
             datagrams: Default::default(),
             tags: Default::default(),
@@ -281,6 +292,17 @@ impl Connection {
             self.sent_by(side).coalesced += 1;
         }
         self.handshake(at, side, payload.bytes, contents);
+        if self.client() == Some(1 - side) {
+            if let Some(live) = &mut self.live {
+                live.heard = Some(at);
+            }
+            if let Some(watch) = &mut self.watch {
+                watch.heard = at;
+            }
+        }
+        if self.prompt == [true; 2] && self.confirmed {
+            self.watch = None;
+        }
     }
 
     /// A datagram came without a time.
@@ -292,11 +314,11 @@ impl Connection {
     fn is_copy(&mut self, side: Side, payload: Payload<'_>) -> bool {
         let whole = payload.captured.len() == payload.bytes as usize;
         let negotiates = payload.captured.get(1..5) == Some(&[0; 4]);
-        let Some(tag) = payload.captured.last_chunk::<8>().filter(|_| whole && !negotiates) else {
+        let Some(tag) = payload.captured.last_chunk::<4>().filter(|_| whole && !negotiates) else {
             return false;
         };
         // A padded datagram's end may be zeros (RFC 9000 §12.2 leaves what is no packet alone).
-        let tag = u64::from_be_bytes(*tag);
+        let tag = u32::from_be_bytes(*tag);
         if tag == 0 {
             return false;
         }
@@ -337,7 +359,7 @@ impl Connection {
                 contents.initial = true;
                 // Of packets in one datagram only the first can be a client's first.
                 let may_open = contents.may_open && contents.packets == 1;
-                self.initial((at, side, may_open), packet, room, scratch);
+                contents.messages |= self.initial((at, side, may_open), packet, room, scratch);
                 self.sent_by(side).initial += 1;
                 self.server_flight(side, packet);
             }
@@ -423,13 +445,6 @@ impl Connection {
         }
     }
 
-    /// `side` has acknowledged or answered at `at` what passed the tap at `sent`.
-    fn round_trip(&mut self, side: Side, at: Time, sent: Option<Time>) {
-        let Some(trip) = sent.and_then(|sent| Elapsed::between(sent, at)) else { return };
-        self.initial[side].get_or_insert(trip);
-        self.least[side] = trip.least(self.least[side]);
-    }
-
     fn short(&mut self, at: Time, side: Side, packet: &Short<'_>, padded: bool) {
         self.sent_by(side).one_rtt += 1;
         let length = self.to[1 - side].map_or(0, |cid| cid.len());
@@ -437,6 +452,7 @@ impl Connection {
         let content = exchanges::content(packet.wire_bytes, 1 + length as u32);
         if self.finished.is_some() {
             self.spin.packet(at, side, packet.spin());
+            self.watched(at, side, content);
         }
         match self.client() {
             Some(_) if padded => {}

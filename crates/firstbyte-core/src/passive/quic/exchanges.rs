@@ -5,6 +5,7 @@
 //! only acknowledge are told by their size; what looks like a request is one only if the server's data
 //! could have been sent because of it. It is approximate: streams cannot be seen.
 
+use super::BURST_NS;
 use crate::passive::Time;
 use crate::passive::exchanges::Tally;
 use crate::passive::observed::{self, Exchange};
@@ -13,8 +14,6 @@ use crate::passive::observed::{self, Exchange};
 const ACKNOWLEDGES: u32 = 14;
 /// With more there is no doubt.
 const SURELY_DATA: u32 = 40;
-/// Data that came by themselves are over after so long.
-const BURST_NS: i64 = 1_000_000;
 /// What a server sends by itself behind the handshake: tickets, tokens, the control stream.
 const BY_ITSELF: u64 = 2400;
 

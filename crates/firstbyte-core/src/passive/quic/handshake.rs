@@ -3,6 +3,7 @@
 //! In: Initial packets. Out: whose they are, what their hellos say, which packets they acknowledge. Keys
 //! follow the client: through Retry, Version Negotiation and a change of version (RFC 9368).
 
+use super::connection::Alone;
 use super::crypto::{Added, Stream};
 use super::facts::Past;
 use super::flights::Message;
@@ -44,6 +45,10 @@ pub(super) struct Live {
     pub(super) reply: Option<(Time, [u64; 2])>,
     /// A datagram of the client's that may have had its Finished in it, under padding.
     pub(super) perhaps_finished: Option<Time>,
+    /// An acknowledgment in an Initial without a message, of which it is not known yet whether that follows at once.
+    pub(super) alone: Option<Alone>,
+    /// The server's last datagram.
+    pub(super) heard: Option<Time>,
     /// Bytes of the server's Initial and Handshake packets.
     pub(super) server_flight: u64,
     /// The server sent a packet of Handshake.

@@ -47,6 +47,8 @@ const SWEEP_EVERY: u64 = 16;
 const SWEPT: usize = 16;
 /// Datagrams with a client's first Initial are that long at least (RFC 9000 §14.1).
 const LEAST_OPENING: u32 = 1200;
+/// What was sent together is apart by less.
+const BURST_NS: i64 = 1_000_000;
 /// Among so many the most idle is given up when there are too many.
 const CANDIDATES: usize = 16;
 

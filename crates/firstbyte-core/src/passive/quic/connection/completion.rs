@@ -3,9 +3,10 @@
 //! In: what each datagram has in it. Out: flights, round trips, the limit before validation, early data; and
 //! when the client's Finished was at the tap. What is inferred is said to be in `docs/wire.md`.
 
-use super::{Connection, Contents};
+use super::{Connection, Contents, Watch};
 use crate::passive::Time;
 use crate::passive::packed::Packed;
+use crate::passive::quic::BURST_NS;
 use crate::passive::quic::facts::Past;
 use crate::passive::quic::flights::{self, Message};
 use crate::passive::table::Side;
@@ -32,6 +33,9 @@ impl Connection {
     /// A datagram of `bytes` with `contents` has passed.
     pub(super) fn handshake(&mut self, at: Time, side: Side, bytes: u32, contents: Contents) {
         let Some(client) = self.client() else { return };
+        let data = contents.handshake.is_some_and(|length| length >= HANDSHAKE_DATA);
+        let messages = contents.messages || data;
+        self.was_alone(side, at, Contents { messages, ..contents });
         if side != client {
             self.server_handshake(at, side, bytes, contents);
             return;
@@ -48,7 +52,6 @@ impl Connection {
             live.past.unvalidated_limit = Some(3 * limit.max(1));
         }
         let padded = contents.initial && contents.handshake_last && bytes >= PADDED;
-        let data = contents.handshake.is_some_and(|length| length >= HANDSHAKE_DATA);
         let finished = if data && padded {
             // It may be padding around an acknowledgment.
             live.perhaps_finished.get_or_insert(at);
@@ -70,7 +73,7 @@ impl Connection {
             && self.least[side]
                 .is_none_or(|least| flight.end.signed_since(flight.start) < least.ns())
         {
-            self.round_trip(side, finished, Some(flight.end));
+            self.at_most(side, finished, Some(flight.end));
         }
         self.finish(at);
     }
@@ -104,8 +107,10 @@ impl Connection {
     /// The client's Finished was seen, or is behind.
     fn finish(&mut self, at: Time) {
         self.finished = Some(at);
+        self.settle_alone();
         let (Some(mut live), Some(client)) = (self.live.take(), self.client()) else { return };
         self.complete = live.server_handshake;
+        self.watch = Some(Box::new(Watch::from(at, live.heard.unwrap_or(at))));
         live.settle(client, self.early_bytes);
         if let Some(seen) = &mut live.past.seen {
             seen.complete = self.complete;
@@ -116,18 +121,21 @@ impl Connection {
         self.past = Packed::of(&live.past);
     }
 
-    /// The server's first datagram after the client's Finished.
+    /// The server's first datagram after the client's Finished that answers it: its stack does that by itself
+    /// (HANDSHAKE_DONE, acknowledgments). Others may have been on their way.
     fn confirm(&mut self, at: Time, side: Side, contents: Contents) {
-        if std::mem::replace(&mut self.confirmed, true) {
+        let Some(finished) = self.finished.filter(|_| !self.confirmed) else { return };
+        let heard = self.watch.as_ref().map(|watch| watch.heard);
+        let goes_on = heard.is_some_and(|heard| at.signed_since(heard) < BURST_NS);
+        if contents.handshake.is_none() && self.early_bytes == 0 && goes_on {
+            // What the server sends of its own accord belongs to its flight.
             return;
         }
-        let Some(ns) = self.finished.map(|finished| at.signed_since(finished)) else { return };
-        // What the server sends of its own accord may have been on its way already.
-        let on_its_way = contents.handshake.is_none()
-            && (self.early_bytes > 0 || self.early_answer > 0)
-            && self.initial[side].is_none_or(|first| ns < first.ns() / 2);
-        if ns >= 0 && !on_its_way {
-            self.round_trip(side, at, self.finished);
+        self.confirmed = true;
+        if contents.handshake.is_none() && self.early_bytes > 0 {
+            self.perhaps(side, at, finished);
+        } else {
+            self.round_trip(side, at, Some(finished));
         }
     }
 

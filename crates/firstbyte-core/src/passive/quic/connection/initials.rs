@@ -9,16 +9,17 @@ use crate::passive::table::Side;
 use crate::passive::{Doubts, Time};
 
 impl Connection {
+    /// An Initial packet; whether it had part of a message in it that was not there before.
     pub(super) fn initial(
         &mut self,
         (at, side, may_open): (Time, Side, bool),
         packet: &Long<'_>,
         room: usize,
         scratch: &mut Vec<u8>,
-    ) {
+    ) -> bool {
         let by_client = self.client().is_none_or(|client| client == side);
         let known = self.is_made_up(packet.destination);
-        let Some(live) = &mut self.live else { return };
+        let Some(live) = &mut self.live else { return false };
         let begins = by_client
             && may_open
             && !(self.client.is_some() && live.opens(true, packet, scratch))
@@ -48,10 +49,10 @@ impl Connection {
                 self.opening[0].get_or_insert(at);
             }
         }
-        let Some(client) = self.client else { return };
+        let Some(client) = self.client else { return false };
         let by_client = client == side as u8;
         let read = live.initial((at, side, by_client), packet, room, scratch);
-        let Some(brought) = read else { return };
+        let Some(brought) = read else { return false };
         if brought.malformed {
             self.doubts.add(Doubts::MALFORMED_HANDSHAKE);
         }
@@ -67,7 +68,8 @@ impl Connection {
         } else if self.opening[1].is_some() {
             self.opening[2].get_or_insert(at);
         }
-        self.round_trip(side, at, brought.acknowledged);
+        let alone = !brought.new && !brought.again;
+        self.acknowledged(side, at, brought.acknowledged, alone);
         if let Some(code) = brought.close {
             const CONNECTION_REFUSED: u64 = 0x02;
             let (by, refuses) = (side as u8, code == CONNECTION_REFUSED);
@@ -81,6 +83,7 @@ impl Connection {
         for message in brought.messages {
             self.fly(side, at, 0, Some(message));
         }
+        brought.new
     }
 
     /// The first answer of the server's.

@@ -20,6 +20,8 @@ impl Connection {
             _ => first,
         });
         let (server, ends) = (1 - client, self.ends(key));
+        self.settle_alone();
+        self.spun();
         let mut past = match self.live.take() {
             Some(mut live) => {
                 live.settle(client, self.early_bytes);
@@ -98,13 +100,20 @@ impl Connection {
     }
 
     fn round_trips(&mut self, client: Side) -> RoundTrips {
+        let server = 1 - client;
+        let path = self.least[server].filter(|_| self.prompt[server]);
         let of = |trip: Option<Elapsed>| trip.map(|trip| timing::duration(trip.ns()));
+        let known = |side: Side| self.least[side].filter(|_| self.is_known(side, path));
         let trips = RoundTrips {
-            server_syn: of(self.initial[1 - client]),
+            server_syn: of(self.initial[server]),
             client_syn: of(self.initial[client]),
-            server_min: of(self.least[1 - client]),
-            client_min: of(self.least[client]),
+            server_min: of(known(server)),
+            client_min: of(known(client)),
         };
+        let seen = |trip: Option<_>, side: Side| trip.is_some() || self.least[side].is_none();
+        if !seen(trips.server_min, server) || !seen(trips.client_min, client) {
+            self.doubts.add(Doubts::PATH_UNKNOWN);
+        }
         if timing::is_unstable(trips.server_syn, trips.server_min)
             || timing::is_unstable(trips.client_syn, trips.client_min)
         {

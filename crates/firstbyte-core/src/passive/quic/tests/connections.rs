@@ -106,7 +106,7 @@ fn a_handshake_is_read_and_its_time_split() {
     assert_eq!((time.network.as_millis(), time.server.as_millis()), (26, 3));
     assert_eq!((time.client.as_millis(), time.round_trips, time.confident), (2, 1, true));
     assert_eq!(observed.round_trips.tap_position().map(|p| (p * 26.0).round()), Some(20.0));
-    assert_eq!(observed.doubts.names().collect::<Vec<_>>(), ["round-trip-unstable"]);
+    assert!(observed.doubts.is_empty(), "{:?}", observed.doubts.names().collect::<Vec<_>>());
     let exchanges = &observed.exchanges;
     assert_eq!((exchanges.count, exchanges.answered, exchanges.approximate), (Some(2), 2, true));
     assert_eq!(exchanges.time.unwrap().as_millis(), 11 + 16);

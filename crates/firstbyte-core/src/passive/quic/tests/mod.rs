@@ -3,6 +3,7 @@
 mod connections;
 mod hostile;
 mod made;
+mod trips;
 mod vectors;
 
 use super::super::pcap::{Read, Reader};
