@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::passive::diff::{Change, Changes, Figure, FullAndShort, Pair, What};
+use crate::passive::diff::{Change, Changes, Figure, FullAndShort, Pair, Total, What};
 use crate::passive::names;
 use crate::stats::Interval;
 
@@ -25,6 +25,7 @@ pub struct DifferenceRecord<'a> {
     pub tested: usize,
     pub too_few: usize,
     pub changes: Vec<ChangeRecord<'a>>,
+    pub totals: Vec<TotalRecord<'a>>,
 }
 
 /// One change.
@@ -49,6 +50,46 @@ pub struct ChangeRecord<'a> {
     pub short_handshake_seconds: Option<f64>,
     pub short_handshakes: Option<usize>,
     pub full_to_short: Option<f64>,
+    pub of: &'static str,
+    pub within: Vec<&'static str>,
+    pub replaced: Option<ReplacedRecord>,
+    pub also: Vec<ShareRecord>,
+    pub server_time_seconds: Option<f64>,
+}
+
+/// What a value replaced, or was replaced by.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct ReplacedRecord {
+    pub value: Option<String>,
+    pub before: FigureRecord,
+    pub after: FigureRecord,
+}
+
+/// The same change as a share of other connections.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct ShareRecord {
+    pub of: &'static str,
+    pub before: FigureRecord,
+    pub after: FigureRecord,
+}
+
+/// What changed in all.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct TotalRecord<'a> {
+    pub server: &'a str,
+    pub against: Option<&'a str>,
+    pub before_connections: usize,
+    pub after_connections: usize,
+    pub before_seconds: f64,
+    pub after_seconds: f64,
+    pub difference_seconds: f64,
+    pub named_seconds: f64,
+    pub clients_seconds: f64,
+    pub exchanges_seconds: f64,
+    pub rest_seconds: f64,
 }
 
 /// A share or a median.
@@ -76,6 +117,7 @@ impl<'a> DifferenceRecord<'a> {
             tested: changes.tested,
             too_few: changes.too_few,
             changes: changes.changes.iter().map(record).collect(),
+            totals: changes.totals.iter().map(|total| TotalRecord::of(total, pairs)).collect(),
         }
     }
 }
@@ -105,6 +147,44 @@ impl<'a> ChangeRecord<'a> {
             short_handshake_seconds: handshakes.map(|both| both.short),
             short_handshakes: handshakes.map(|both| both.short_count),
             full_to_short: handshakes.and_then(FullAndShort::ratio),
+            of: change.of.name(),
+            within: change.within.names(),
+            replaced: change.replaced.as_ref().map(|(value, [before, after])| ReplacedRecord {
+                value: value_name(*value),
+                before: (*before).into(),
+                after: (*after).into(),
+            }),
+            also: change
+                .also
+                .iter()
+                .map(|(of, [before, after])| ShareRecord {
+                    of: of.name(),
+                    before: (*before).into(),
+                    after: (*after).into(),
+                })
+                .collect(),
+            server_time_seconds: change.server_time,
+        }
+    }
+}
+
+impl<'a> TotalRecord<'a> {
+    fn of(total: &Total, pairs: &'a [Pair]) -> Self {
+        let pair = &pairs[total.pair];
+        let ([before_connections, after_connections], [before_seconds, after_seconds]) =
+            (total.connections, total.sides);
+        Self {
+            server: &pair.name,
+            against: pair.against.as_deref(),
+            before_connections,
+            after_connections,
+            before_seconds,
+            after_seconds,
+            difference_seconds: total.difference(),
+            named_seconds: total.named,
+            clients_seconds: total.clients,
+            exchanges_seconds: total.exchanges,
+            rest_seconds: total.rest,
         }
     }
 }
@@ -115,7 +195,7 @@ impl From<Figure> for FigureRecord {
     }
 }
 
-/// The version, key or group that a change is about.
+/// The version, key, group or cipher suite that a change is about.
 pub fn value_name(what: What) -> Option<String> {
     match what {
         What::Version(number) => Some(
@@ -124,6 +204,7 @@ pub fn value_name(what: What) -> Option<String> {
         ),
         What::CertificateKey(key) => Some(key.name()),
         What::Group(number) => Some(names::group(number)),
+        What::CipherSuite(number) => Some(names::cipher_suite(number)),
         _ => None,
     }
 }

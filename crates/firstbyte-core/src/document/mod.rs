@@ -20,7 +20,8 @@ pub use connection::{
     SplitRecord, TcpRecord, TlsRecord,
 };
 pub use difference::{
-    ChangeRecord, DifferenceRecord, FigureRecord, WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
+    ChangeRecord, DifferenceRecord, FigureRecord, ReplacedRecord, ShareRecord, TotalRecord,
+    WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
 pub use observed::{

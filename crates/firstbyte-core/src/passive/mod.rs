@@ -24,6 +24,7 @@ mod numbers;
 mod observed;
 mod packed;
 mod part;
+mod passed;
 pub mod pcap;
 pub mod quic;
 pub mod sampled;

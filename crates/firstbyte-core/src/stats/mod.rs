@@ -14,7 +14,7 @@ mod rounds;
 #[cfg(test)]
 mod simulated;
 mod special;
-mod unpaired;
+mod stratified;
 
 pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
@@ -29,4 +29,4 @@ pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};
 pub use quantile::{median, percentile, quantile};
 pub use rounds::{FORESEEABLE_ROUNDS, Outlook, outlook, rounds_needed};
-pub use unpaired::{median_difference, share_difference};
+pub use stratified::{Stratified, Stratum, stratified_medians, stratified_shares};

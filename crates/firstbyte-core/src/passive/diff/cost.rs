@@ -1,6 +1,9 @@
 //! What a change costs: time a connection, and time in each second (`docs/wire.md`, "What changed").
 
+use super::decomposition::{Decomposition, Source};
+use super::differences::Tests;
 use super::seen::{Seen, Side};
+use super::strata::Within;
 use super::{Change, What};
 use crate::stats::{Interval, median};
 
@@ -15,10 +18,36 @@ pub struct Cost {
     pub per_second: Option<f64>,
 }
 
-/// Full and short handshakes, those of both sides together.
+/// How long a connection takes on both sides of a pair, and what the difference is made of. The parts add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Total {
+    /// The pair it is of.
+    pub pair: usize,
+    /// Connections that came about, before and after.
+    pub connections: [usize; 2],
+    /// What one of them takes, seconds, before and after.
+    pub sides: [f64; 2],
+    /// Of the difference, what the changes that are named cost together, seconds.
+    pub named: f64,
+    /// What other clients are the reason of: more that come for the first time, or from farther away.
+    pub clients: f64,
+    /// What more or fewer exchanges in a connection are the reason of.
+    pub exchanges: f64,
+    /// What is neither: too small or too uncertain to be named, or the clients' own time.
+    pub rest: f64,
+}
+
+impl Total {
+    /// After less before, seconds.
+    pub fn difference(&self) -> f64 {
+        self.sides[1] - self.sides[0]
+    }
+}
+
+/// Full and short handshakes of the same versions, those of both sides together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FullAndShort {
-    /// Median of full ones, seconds.
+    /// Median of full ones, seconds; over versions, weighed by how many handshakes each has.
     pub full: f64,
     /// How many.
     pub full_count: usize,
@@ -30,17 +59,28 @@ pub struct FullAndShort {
 
 impl FullAndShort {
     fn of(sides: [&Side; 2]) -> Option<Self> {
-        let times = |resumed| -> Vec<f64> {
-            let seen = sides.into_iter().flat_map(Side::iter);
-            seen.filter_map(|seen| Some(seen.timed(resumed)?.0)).collect()
+        let seen = || sides.into_iter().flat_map(Side::iter);
+        let mut versions: Vec<Option<u16>> = seen().map(|seen| seen.version).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let times = |version, resumed| -> Vec<f64> {
+            let same = seen().filter(|seen| seen.version == version);
+            same.filter_map(|seen: &Seen| Some(seen.timed(resumed)?.0)).collect()
         };
-        let (full, short) = (times(false), times(true));
-        Some(Self {
-            full: median(&full)?,
-            full_count: full.len(),
-            short: median(&short)?,
-            short_count: short.len(),
-        })
+        let mut both = Self { full: 0.0, full_count: 0, short: 0.0, short_count: 0 };
+        let mut all = 0.0;
+        for version in versions {
+            let (full, short) = (times(version, false), times(version, true));
+            if let (Some(of_full), Some(of_short)) = (median(&full), median(&short)) {
+                let weight = (full.len() + short.len()) as f64;
+                both.full += weight * of_full;
+                both.short += weight * of_short;
+                both.full_count += full.len();
+                both.short_count += short.len();
+                all += weight;
+            }
+        }
+        (all > 0.0).then(|| Self { full: both.full / all, short: both.short / all, ..both })
     }
 
     /// How many times as long a full handshake takes as a short one.
@@ -49,74 +89,92 @@ impl FullAndShort {
     }
 }
 
-/// Fewest handshakes whose median stands for a version, key or group.
-const FEWEST: usize = 5;
-
-/// Adds to a change what it costs.
-pub(super) fn add(change: &mut Change, before: &Side, after: &Side) {
-    if change.what == What::Resumption {
-        change.handshakes = FullAndShort::of([before, after]);
+/// Adds to the changes of a pair what they cost; and gives back how that adds up.
+pub(super) fn add(
+    changes: &mut [&mut Change],
+    tests: &Tests,
+    parts: Option<&Decomposition>,
+    sides: [&Side; 2],
+) -> Option<Total> {
+    for change in changes.iter_mut().filter(|change| change.what == What::Resumption) {
+        change.handshakes = FullAndShort::of(sides);
     }
-    let Some(each) = each(change, before, after) else { return };
-    let scaled = |interval: Interval| {
-        let ends = [interval.low * each, interval.high * each];
-        Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) }
-    };
-    let per_connection = change.difference.value * each;
-    change.cost = Some(Cost {
-        per_connection,
-        interval: change.difference.interval.map(scaled),
-        per_second: after.connections_per_second().map(|rate| per_connection * rate),
-    });
+    let parts = parts?;
+    let after = sides[1];
+    let share = parts.connections[1] as f64 / after.connections().max(1) as f64;
+    let rate = after.connections_per_second().map(|rate| rate * share);
+    let mut named = 0.0;
+    for change in changes.iter_mut() {
+        let Some(source) = source(change.what) else { continue };
+        let mut per_connection = parts.parts.of(source);
+        if change.what == What::Resumption {
+            per_connection +=
+                come_to_light(tests.explained).map(|it| parts.parts.of(it)).sum::<f64>();
+        }
+        named += per_connection;
+        let each = per_connection / change.difference.value;
+        let scaled = |interval: Interval| {
+            let ends = [interval.low * each, interval.high * each];
+            Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) }
+        };
+        change.cost = Some(super::Cost {
+            per_connection,
+            interval: change.difference.interval.filter(|_| each.is_finite()).map(scaled),
+            per_second: rate.map(|rate| per_connection * rate),
+        });
+        change.server_time = server_time(change.what, source, parts);
+    }
+    let difference = parts.sides[1] - parts.sides[0];
+    let (clients, exchanges) = (parts.parts.of(Source::Clients), parts.parts.of(Source::Exchanges));
+    Some(Total {
+        pair: 0,
+        connections: parts.connections,
+        sides: parts.sides,
+        named,
+        clients,
+        exchanges,
+        rest: difference - named - clients - exchanges,
+    })
 }
 
-/// What the difference has to be multiplied by, for seconds a connection.
-fn each(change: &Change, before: &Side, after: &Side) -> Option<f64> {
-    match change.what {
-        What::Resumption => {
-            // Of all connections, as many have a handshake; each that is full instead of short costs so much.
-            let handshakes = mean(after, |seen| f64::from(u8::from(seen.resumed.is_some())))?;
-            change.handshakes.map(|times| (times.short - times.full) * handshakes)
-        }
-        What::Version(version) => of_value(before, after, |seen| Some(seen.version? == version)),
-        What::CertificateKey(key) => of_value(before, after, |seen| Some(seen.key? == key)),
-        What::Group(group) => of_value(before, after, |seen| Some(seen.group? == group)),
-        What::HelloRetryRequest => {
-            let rtts: Vec<f64> =
-                after.iter().filter_map(|seen| Some(seen.server_rtt? + seen.client_rtt?)).collect();
-            median(&rtts)
-        }
-        What::ServerRoundTrip | What::ClientRoundTrip => {
-            // The opening, the handshake's, one for each exchange.
-            mean(after, |seen| 1.0 + f64::from(seen.round_trips.unwrap_or(0) + seen.answered))
-        }
-        What::ServerTimeFull => {
-            mean(after, |seen| f64::from(u8::from(seen.resumed == Some(false))))
-        }
-        What::ServerTimeShort => {
-            mean(after, |seen| f64::from(u8::from(seen.resumed == Some(true))))
-        }
-        What::ServerTimeExchange => mean(after, |seen| f64::from(seen.answered)),
-        What::Failed(_) => None,
-    }
+const fn source(what: What) -> Option<Source> {
+    Some(match what {
+        What::Resumption => Source::Resumption,
+        What::Version(_) => Source::Version,
+        What::CertificateKey(_) => Source::Key,
+        What::Group(_) => Source::Group,
+        What::CipherSuite(_) => Source::CipherSuite,
+        What::HelloRetryRequest => Source::HelloRetryRequest,
+        What::ServerRoundTrip => Source::ServerRoundTrip,
+        What::ClientRoundTrip => Source::ClientRoundTrip,
+        What::ServerTimeFull => Source::ServerTimeFull,
+        What::ServerTimeShort => Source::ServerTimeShort,
+        What::ServerTimeExchange => Source::ServerTimeExchange,
+        What::Failed(_) => return None,
+    })
 }
 
-fn mean(side: &Side, of: impl Fn(&Seen) -> f64) -> Option<f64> {
-    let all = side.connections();
-    (all > 0).then(|| side.iter().map(of).sum::<f64>() / all as f64)
+/// What differs because other handshakes are full belongs to that.
+fn come_to_light(explained: Within) -> impl Iterator<Item = Source> {
+    let all = [
+        (explained.key, Source::Key),
+        (explained.group, Source::Group),
+        (explained.cipher_suite, Source::CipherSuite),
+    ];
+    all.into_iter().filter_map(|(is, source)| is.then_some(source))
 }
 
-/// How much longer a full handshake takes with the value than without, at the median of both sides.
-fn of_value(before: &Side, after: &Side, is: impl Fn(&Seen) -> Option<bool>) -> Option<f64> {
-    let times = |with: bool| -> Vec<f64> {
-        let seen = before.iter().chain(after.iter());
-        seen.filter(|seen| is(seen) == Some(with))
-            .filter_map(|seen| Some(seen.timed(false)?.0))
-            .collect()
-    };
-    let (with, without) = (times(true), times(false));
-    if with.len().min(without.len()) < FEWEST {
-        return None;
+/// What a negotiated value changed in the server's time of a handshake; of a full one where a certificate's key
+/// is concerned.
+fn server_time(what: What, source: Source, parts: &Decomposition) -> Option<f64> {
+    let of_all = parts.server.of(source);
+    let full = [0, 1].map(|n| parts.full[n] as f64 / parts.connections[n] as f64);
+    match what {
+        What::CertificateKey(_) => {
+            let full = (full[0] + full[1]) / 2.0;
+            (full > 0.0).then(|| of_all / full)
+        }
+        What::Version(_) | What::Group(_) | What::CipherSuite(_) => Some(of_all),
+        _ => None,
     }
-    Some(median(&with)? - median(&without)?)
 }

@@ -1,33 +1,27 @@
 //! Everything that is tested of one pair: shares and medians, before and after; and what they are taken from.
 
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use super::super::Failed;
-use super::seen::{Seen, Side};
-use super::{Change, Figure, Pair, Spread, What};
-use crate::stats::{Estimate, median, median_difference, share_difference};
+use super::seen::Seen;
+use super::strata::{Compared, Row, Sides, Within, counterpart};
+use super::{Change, Figure, Of, Pair, Spread, What};
+use crate::stats::{Estimate, Interval};
 
-/// Clients hardly ever come twice when fewer than one handshake in so many is of one that does.
-const HARDLY_ANY: usize = 5;
-/// Versions, keys or groups that are tested.
-const MOST_VALUES: usize = 16;
+/// A difference, and whether it can be named.
+pub(super) struct Test {
+    pub(super) change: Change,
+    /// It is large enough to matter, lasts, and nothing else is why.
+    pub(super) matters: bool,
+}
 
-/// All differences between `before` and `after`, whether they mean something or not.
-pub(super) fn of(pair: usize, before: &Side, after: &Side) -> Vec<Change> {
-    let sides = [before.in_order(), after.in_order()];
-    let mut tests = Tests { pair, sides, found: Vec::new() };
-    tests.resumption();
-    tests.values(What::Version, |seen| seen.version);
-    tests.values(What::CertificateKey, |seen| seen.key);
-    tests.values(What::Group, |seen| seen.group);
-    tests.share(What::HelloRetryRequest, |seen| seen.hello_retry_request);
-    for way in Failed::ALL {
-        tests.share(What::Failed(way), |seen| Some(seen.failed == Some(way)));
-    }
-    TIMES.into_iter().for_each(|what| tests.time(what));
-    tests.found
+/// All that was tested of a pair.
+pub(super) struct Tests {
+    pub(super) found: Vec<Test>,
+    /// Families whose mix differs, whether that is named or not: times are compared within them.
+    pub(super) families: Within,
+    /// Of these, those that differ for the reason alone that other handshakes are seen.
+    pub(super) explained: Within,
 }
 
 const TIMES: [What; 5] = [
@@ -37,6 +31,27 @@ const TIMES: [What; 5] = [
     What::ServerTimeShort,
     What::ServerTimeExchange,
 ];
+
+/// All differences of `pair`, whether they mean something or not.
+pub(super) fn of(pair: usize, sides: &Sides<'_>) -> Tests {
+    let mut tests =
+        Tests { found: Vec::new(), families: Within::ANYTHING, explained: Within::ANYTHING };
+    let mut run = Run { pair, sides, tests: &mut tests };
+    run.resumption();
+    run.family(What::Version, &[Within::ANYTHING], |seen| seen.version);
+    run.family(What::CertificateKey, &VISIBLE, |seen| seen.key);
+    run.family(What::Group, &VISIBLE, |seen| seen.group);
+    run.family(What::CipherSuite, &VISIBLE, |seen| seen.cipher_suite);
+    run.hello_retry_request();
+    for way in Failed::ALL {
+        run.failed(way);
+    }
+    TIMES.into_iter().for_each(|what| run.time(what));
+    tests
+}
+
+/// What is negotiated is compared among clients that are alike, handshakes of a kind with each other.
+const VISIBLE: [Within; 2] = [Within::FINEST, Within::HANDSHAKE];
 
 /// The time of a connection that `what` is the median of, seconds.
 fn time(what: What, seen: &Seen) -> Option<f64> {
@@ -50,157 +65,227 @@ fn time(what: What, seen: &Seen) -> Option<f64> {
     }
 }
 
-/// What a difference of `pair` is taken from.
-pub(super) fn spread(what: What, pair: &Pair) -> Spread {
-    let sides = [pair.before.in_order(), pair.after.in_order()];
-    let counted = |sides: [Vec<bool>; 2]| Spread::Shares {
-        of: sides.each_ref().map(Vec::len),
-        values: vec![(what, sides.map(|side| side.into_iter().filter(|is| *is).count()))],
-    };
+/// Whether a connection counts for the share of `what`, and for which it holds. Of those of a client's first
+/// none can be resumed.
+fn holds(what: What, row: &Row<'_>) -> Option<bool> {
+    let seen = row.seen;
     match what {
-        What::Resumption => counted(resumed(&sides)),
-        What::Version(_) => values(&sides, What::Version, |seen| seen.version),
-        What::CertificateKey(_) => values(&sides, What::CertificateKey, |seen| seen.key),
-        What::Group(_) => values(&sides, What::Group, |seen| seen.group),
-        What::HelloRetryRequest => counted(known(&sides, |seen| seen.hello_retry_request)),
-        What::Failed(way) => counted(known(&sides, |seen| Some(seen.failed == Some(way)))),
-        _ => Spread::Times(known(&sides, |seen| time(what, seen)).map(|mut times| {
-            times.sort_by(f64::total_cmp);
-            times
-        })),
+        What::Resumption => seen.resumed.filter(|_| !row.first),
+        What::HelloRetryRequest => seen.hello_retry_request,
+        What::Failed(way) => Some(seen.failed == Some(way)),
+        _ => None,
+    }
+}
+
+/// What a difference within strata is taken from.
+pub(super) fn spread(change: &Change, pair: &Pair) -> Spread {
+    let sides = Sides::of(&pair.before, &pair.after);
+    let within = change.within;
+    let what = change.what;
+    match what {
+        What::Version(_) => family(&sides, within, What::Version, |seen| seen.version),
+        What::CertificateKey(_) => family(&sides, within, What::CertificateKey, |seen| seen.key),
+        What::Group(_) => family(&sides, within, What::Group, |seen| seen.group),
+        What::CipherSuite(_) => family(&sides, within, What::CipherSuite, |seen| seen.cipher_suite),
+        What::Resumption | What::HelloRetryRequest | What::Failed(_) => {
+            let found = sides.share(&[within], |row| holds(what, row));
+            Spread::Shares(found.map(|found| (what, found.figures)).into_iter().collect())
+        }
+        _ => Spread::Times(sides.times(within, |row| time(what, row.seen))),
     }
 }
 
 /// All values there are, those with most connections first.
-fn values<T: Copy + Eq + Hash>(
-    sides: &[Vec<&Seen>; 2],
+fn family<T: Copy + Eq + Hash>(
+    sides: &Sides<'_>,
+    within: Within,
     what: impl Fn(T) -> What,
     of: impl Fn(&Seen) -> Option<T>,
 ) -> Spread {
-    let sides = known(sides, of);
-    let mut counts = counts(&sides);
-    counts.sort_by_key(|(_, [before, after])| Reverse(before + after));
-    Spread::Shares {
-        of: sides.map(|side| side.len()),
-        values: counts.into_iter().map(|(value, count)| (what(value), count)).collect(),
-    }
+    let values = sides.family(&[within], |row| of(row.seen)).map(|family| family.values);
+    let mut values: Vec<(What, [Figure; 2])> = values
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(value, compared)| (what(value), compared.figures))
+        .collect();
+    let count =
+        |figures: &[Figure; 2]| figures.iter().filter_map(|figure| figure.count).sum::<usize>();
+    values.sort_by_key(|(_, figures)| std::cmp::Reverse(count(figures)));
+    Spread::Shares(values)
 }
 
-/// Every value, in the order in which they were met, and how often it was on either side.
-fn counts<T: Copy + Eq + Hash>(sides: &[Vec<T>; 2]) -> Vec<(T, [usize; 2])> {
-    let mut places: HashMap<T, usize> = HashMap::new();
-    let mut counts: Vec<(T, [usize; 2])> = Vec::new();
-    for (side, values) in sides.iter().enumerate() {
-        for value in values {
-            let place = *places.entry(*value).or_insert_with(|| {
-                counts.push((*value, [0; 2]));
-                counts.len() - 1
-            });
-            counts[place].1[side] += 1;
-        }
-    }
-    counts
-}
-
-/// Of each side, what is known of its connections.
-fn known<T>(sides: &[Vec<&Seen>; 2], of: impl Fn(&Seen) -> Option<T>) -> [Vec<T>; 2] {
-    sides.each_ref().map(|side| side.iter().filter_map(|seen| of(seen)).collect())
-}
-
-/// Whether handshakes were short, on both sides.
-///
-/// A client that comes for the first time has nothing to resume, and a capture begins with many of
-/// these: of each client, server and version the first handshake is not counted, on both sides. Where hardly any
-/// client comes twice, all are.
-fn resumed(sides: &[Vec<&Seen>; 2]) -> [Vec<bool>; 2] {
-    let returning = sides.each_ref().map(|side| returning(side));
-    let handshakes = known(sides, |seen| seen.resumed);
-    let hardly_any =
-        returning.iter().zip(&handshakes).all(|(some, all)| some.len() < all.len() / HARDLY_ANY);
-    if hardly_any { handshakes } else { returning }
-}
-
-struct Tests<'a> {
+struct Run<'a, 'b> {
     pair: usize,
-    sides: [Vec<&'a Seen>; 2],
-    found: Vec<Change>,
+    sides: &'a Sides<'b>,
+    tests: &'a mut Tests,
 }
 
-impl Tests<'_> {
-    fn share(&mut self, what: What, is: impl Fn(&Seen) -> Option<bool>) {
-        let known = known(&self.sides, is);
-        self.share_of(what, &known[0], &known[1]);
-    }
-
-    fn share_of(&mut self, what: What, before: &[bool], after: &[bool]) {
-        // What never was on either side cannot have changed: not a test.
-        let mut all = before.iter().chain(after);
-        if all.clone().any(|it| *it) && !all.all(|it| *it) {
-            self.push(what, [share(before), share(after)], share_difference(before, after));
-        }
-    }
-
+impl Run<'_, '_> {
     fn resumption(&mut self) {
-        let [before, after] = resumed(&self.sides);
-        self.share_of(What::Resumption, &before, &after);
+        let what = What::Resumption;
+        let Some(found) = self.sides.share(&[Within::VERSION], |row| holds(what, row)) else {
+            return;
+        };
+        let returning = self.sides.0.iter().flatten().any(|row| row.first);
+        let of = if returning { Of::Returning } else { Of::Handshakes };
+        let figures = |is: fn(&Row<'_>) -> Option<bool>| {
+            let of = self.sides.share(&[Within::ANYTHING], is);
+            of.map(|compared| compared.figures)
+        };
+        let offered = figures(|row| row.seen.resumed.filter(|_| row.seen.offered == Some(true)));
+        let all = figures(|row| row.seen.resumed).filter(|_| returning);
+        let also = [(Of::Offered, offered), (Of::Handshakes, all)];
+        let also = also.into_iter().filter_map(|(of, figures)| Some((of, figures?)));
+        let lasts = found.lasts;
+        let change = Change { also: also.collect(), ..self.change(what, of, found) };
+        self.push(change, lasts);
     }
 
-    fn values<T: Copy + Eq + Hash>(
+    fn hello_retry_request(&mut self) {
+        let what = What::HelloRetryRequest;
+        let Some(found) = self.sides.share(&VISIBLE, |row| holds(what, row)) else { return };
+        let lasts = found.lasts;
+        let change = self.change(what, Of::Answered, found);
+        self.tests.families.hello_retry_request |= differs(&change);
+        self.push(change, lasts);
+    }
+
+    fn failed(&mut self, way: Failed) {
+        let what = What::Failed(way);
+        let Some(found) = self.sides.share(&[Within::ANYTHING], |row| holds(what, row)) else {
+            return;
+        };
+        let change = self.change(what, Of::Connections, found);
+        // An outage is a change, however short it is.
+        self.push(change, true);
+    }
+
+    fn family<T: Copy + Eq + Hash>(
         &mut self,
-        what: impl Fn(T) -> What,
+        what: impl Fn(T) -> What + Copy,
+        levels: &[Within],
         of: impl Fn(&Seen) -> Option<T>,
     ) {
-        let mut values = counts(&known(&self.sides, &of));
-        // With two values one says what the other does. Of many made up the most frequent count.
-        let tested = match values.len() {
-            0..=2 => 1,
-            3..=MOST_VALUES => values.len(),
-            _ => {
-                values.sort_by_key(|(_, [before, after])| Reverse(before + after));
-                MOST_VALUES
-            }
-        };
-        for (value, _) in values.into_iter().take(tested) {
-            self.share(what(value), |seen| of(seen).map(|it| it == value));
+        let Some(family) = self.sides.family(levels, |row| of(row.seen)) else { return };
+        let mut different = (false, false);
+        for (place, (value, compared)) in family.values.iter().enumerate().take(family.tested) {
+            let replaced = counterpart(&family, place, what);
+            let what = what(*value);
+            let of_which = match levels {
+                [Within::ANYTHING] => Of::Answered,
+                _ => Of::Shown,
+            };
+            let change = Change { replaced, ..self.change(what, of_which, compared.clone()) };
+            let differs = differs(&change);
+            let unexplained = differs && {
+                let rose = change.difference.value > 0.0;
+                let is = |row: &Row<'_>| Some(of(row.seen)? == *value);
+                levels == [Within::ANYTHING] || self.sides.is_more_than_shown(rose, is)
+            };
+            different.0 |= differs;
+            different.1 |= unexplained;
+            self.push(change, compared.lasts && unexplained);
         }
+        let Some((first, _)) = family.values.first() else { return };
+        let (families, explained) = (&mut self.tests.families, &mut self.tests.explained);
+        let (families, explained) = match what(*first) {
+            What::CertificateKey(_) => (&mut families.key, &mut explained.key),
+            What::Group(_) => (&mut families.group, &mut explained.group),
+            What::CipherSuite(_) => (&mut families.cipher_suite, &mut explained.cipher_suite),
+            _ => return,
+        };
+        *families = different.0;
+        *explained = different.0 && !different.1;
     }
 
     fn time(&mut self, what: What) {
-        let [before, after] = &known(&self.sides, |seen| time(what, seen));
-        let figure =
-            |side: &[f64]| median(side).map(|value| Figure { value, count: None, of: side.len() });
-        self.push(what, [figure(before), figure(after)], median_difference(before, after));
+        let of = |row: &Row<'_>| time(what, row.seen);
+        let found = match what {
+            What::ServerTimeFull | What::ServerTimeShort => {
+                // The client's message sizes and the server's work are those of what was negotiated.
+                let families = self.tests.families;
+                let levels = [
+                    Within { version: true, first: true, handshake: true, ..families },
+                    Within { version: true, first: false, handshake: true, ..families },
+                ];
+                self.sides.time(&levels, false, of)
+            }
+            _ => {
+                // Who resumes is another client, perhaps, than who does not; and a handshake of one kind may
+                // burden what comes after it. What changed is seen both ways.
+                let levels = [Within::CLIENTS, Within::VERSION, Within::ANYTHING];
+                let clients = self.sides.time(&levels, false, of);
+                let kinds = self.sides.time(&[Within::FINEST, Within::HANDSHAKE], true, of);
+                less_certain(clients, kinds)
+            }
+        };
+        let Some(found) = found else { return };
+        let lasts = found.lasts;
+        let change = self.change(what, Of::Timed, found);
+        self.push(change, lasts);
     }
 
-    fn push(&mut self, what: What, figures: [Option<Figure>; 2], difference: Option<Estimate>) {
-        if let ([Some(before), Some(after)], Some(difference)) = (figures, difference) {
-            self.found.push(Change {
-                pair: self.pair,
-                what,
-                before,
-                after,
-                difference,
-                p_adjusted: 1.0,
-                cost: None,
-                handshakes: None,
-            });
+    fn change(&self, what: What, of: Of, found: Compared) -> Change {
+        let [before, after] = found.figures;
+        Change {
+            pair: self.pair,
+            what,
+            of,
+            within: found.within,
+            before,
+            after,
+            replaced: None,
+            also: Vec::new(),
+            difference: found.difference,
+            p_adjusted: 1.0,
+            cost: None,
+            server_time: None,
+            handshakes: None,
         }
     }
+
+    fn push(&mut self, change: Change, otherwise: bool) {
+        // What never was on either side, or always, cannot have changed: not a test.
+        let sides = [&change.before, &change.after];
+        let same = |value: fn(&Figure) -> Option<usize>| {
+            sides.into_iter().all(|figure| figure.count.is_some() && figure.count == value(figure))
+        };
+        if same(|_| Some(0)) || same(|figure| Some(figure.of)) {
+            return;
+        }
+        let matters =
+            otherwise && change.what.matters(change.before.value, change.difference.value);
+        self.tests.found.push(Test { change, matters });
+    }
 }
 
-/// Whether handshakes were short, without the first of each client, server and version.
-fn returning(side: &[&Seen]) -> Vec<bool> {
-    let mut met = HashSet::new();
-    side.iter()
-        .filter_map(|seen| Some((seen, seen.resumed?)))
-        .filter_map(|(seen, resumed)| {
-            (!met.insert((seen.between, seen.version))).then_some(resumed)
-        })
-        .collect()
+/// Whether both sides differ, as far as this alone is tested.
+fn differs(change: &Change) -> bool {
+    change.difference.interval.as_ref().is_some_and(Interval::excludes_zero)
+        && change.what.matters(change.before.value, change.difference.value)
 }
 
-fn share(values: &[bool]) -> Option<Figure> {
-    let count = values.iter().filter(|value| **value).count();
-    let of = values.len();
-    (of > 0).then(|| Figure { value: count as f64 / of as f64, count: Some(count), of })
+/// Of two ways to see the same, the one that is less sure of a difference; none where they contradict each other.
+fn less_certain(one: Option<Compared>, other: Option<Compared>) -> Option<Compared> {
+    let (one, other) = match (one, other) {
+        (Some(one), Some(other)) => (one, other),
+        (one, other) => return one.or(other),
+    };
+    let p = |compared: &Compared| compared.difference.p_value;
+    match (p(&one), p(&other)) {
+        (Some(_), Some(_)) if one.difference.value * other.difference.value < 0.0 => {
+            let ends = |compared: &Compared| {
+                let value = compared.difference.value;
+                compared.difference.interval.unwrap_or(Interval { low: value, high: value })
+            };
+            let [a, b] = [ends(&one), ends(&other)];
+            let interval = Interval { low: a.low.min(b.low), high: a.high.max(b.high) };
+            let difference =
+                Estimate { interval: Some(interval), p_value: Some(1.0), ..one.difference };
+            Some(Compared { difference, ..one })
+        }
+        (Some(first), Some(second)) => Some(if first >= second { one } else { other }),
+        (Some(_), None) => Some(one),
+        _ => Some(other),
+    }
 }

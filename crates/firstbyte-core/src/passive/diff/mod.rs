@@ -2,23 +2,29 @@
 //!
 //! In: [`Side`]s of connections, in pairs. Out: [`Change`]s, those that cost most first. The thresholds and
 //! the costs' formulas are in `docs/wire.md`, "What changed"; the intervals in `docs/statistics.md`. It must
-//! not cry wolf: a change is named when its interval excludes zero after adjusting for all that was tested,
-//! and it is large enough to matter.
+//! not cry wolf: like is compared with like (`strata`), and a change is named when its interval excludes zero
+//! after adjusting for all that was tested, and it is large enough to matter. Costs are parts of what changed in
+//! all (`decomposition`).
 
 mod cost;
+mod decomposition;
 mod differences;
 mod seen;
 mod servers;
 #[cfg(test)]
 mod simulated;
+mod strata;
 
-pub use cost::{Cost, FullAndShort};
+pub use cost::{Cost, FullAndShort, Total};
 pub use seen::Side;
 pub use servers::{MOST_CONNECTIONS, MOST_SERVERS, Pair, Servers, is_server};
+pub use strata::Within;
 
 use super::Failed;
 use super::observed::CertificateKey;
 use crate::stats::{ALPHA, Estimate, holm};
+use differences::Tests;
+use strata::Sides;
 
 /// Shares have to differ by this to matter.
 pub const LEAST_SHARE: f64 = 0.05;
@@ -40,6 +46,8 @@ pub enum What {
     CertificateKey(CertificateKey),
     /// Share of the key exchanges in this group.
     Group(u16),
+    /// Share of the handshakes with this cipher suite.
+    CipherSuite(u16),
     /// Share of the handshakes with a HelloRetryRequest.
     HelloRetryRequest,
     /// Round trip between tap and server.
@@ -64,6 +72,7 @@ impl What {
             Self::Version(_) => "version",
             Self::CertificateKey(_) => "certificate-key",
             Self::Group(_) => "group",
+            Self::CipherSuite(_) => "cipher-suite",
             Self::HelloRetryRequest => "hello-retry-request",
             Self::ServerRoundTrip => "server-round-trip",
             Self::ClientRoundTrip => "client-round-trip",
@@ -104,10 +113,44 @@ impl What {
     }
 }
 
+/// What a share is of, or a median.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// All connections.
+    Connections,
+    /// Handshakes seen to be full or short.
+    Handshakes,
+    /// The same, without the first of each client.
+    Returning,
+    /// Handshakes for which a session was offered.
+    Offered,
+    /// Connections with a ServerHello.
+    Answered,
+    /// Handshakes that show a value.
+    Shown,
+    /// Connections with such a time.
+    Timed,
+}
+
+impl Of {
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Handshakes => "handshakes",
+            Self::Returning => "returning-handshakes",
+            Self::Offered => "sessions-offered",
+            Self::Answered => "answered",
+            Self::Shown => "shown",
+            Self::Timed => "timed",
+        }
+    }
+}
+
 /// A share or a median on one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The share, from 0 to 1, or the median, seconds.
+    /// The share, from 0 to 1, or the median, seconds; with the mix of strata that both sides have on average.
     pub value: f64,
     /// Connections for which it holds; absent for medians.
     pub count: Option<usize>,
@@ -122,16 +165,26 @@ pub struct Change {
     pub pair: usize,
     /// What changed.
     pub what: What,
+    /// Of which connections.
+    pub of: Of,
+    /// What those have in common that are held against each other.
+    pub within: Within,
     /// How it was.
     pub before: Figure,
     /// How it is.
     pub after: Figure,
+    /// Of versions, keys, groups and cipher suites: the value that it replaced, or was replaced by.
+    pub replaced: Option<(What, [Figure; 2])>,
+    /// The same as a share of other connections.
+    pub also: Vec<(Of, [Figure; 2])>,
     /// After less before.
     pub difference: Estimate,
     /// The p-value among all that was tested (Holm).
     pub p_adjusted: f64,
     /// What it costs; absent where that cannot be told in time.
     pub cost: Option<Cost>,
+    /// Of that, what the server takes longer in a handshake; in a full one, where it is about a key. Seconds.
+    pub server_time: Option<f64>,
     /// Full and short handshakes of both sides, for a change of resumption.
     pub handshakes: Option<FullAndShort>,
 }
@@ -139,22 +192,17 @@ pub struct Change {
 /// What a difference is taken from, on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spread {
-    /// A time of each connection, seconds, sorted.
+    /// Times, seconds, sorted; as many as there are connections, with the same mix of strata on both sides.
     Times([Vec<f64>; 2]),
-    /// Of how many connections it is known, and for how many it holds: one value, or all versions, keys or
-    /// groups there are, those with most connections first.
-    Shares {
-        /// Connections of which it is known.
-        of: [usize; 2],
-        /// Values, and for how many connections each holds.
-        values: Vec<(What, [usize; 2])>,
-    },
+    /// How many connections have which value: one value, or all versions, keys, groups or cipher suites there
+    /// are, those with most connections first.
+    Shares(Vec<(What, [Figure; 2])>),
 }
 
 impl Change {
     /// What the change is taken from; `pairs` are those that were compared.
     pub fn spread(&self, pairs: &[Pair]) -> Spread {
-        differences::spread(self.what, &pairs[self.pair])
+        differences::spread(self, &pairs[self.pair])
     }
 }
 
@@ -164,6 +212,8 @@ pub struct Changes {
     /// Those that cost most first. Ways to fail come before all others: a connection that fails costs
     /// more than time. What has no cost in time comes last.
     pub changes: Vec<Change>,
+    /// Of each pair with a change, how long a connection takes, and what the difference is made of.
+    pub totals: Vec<Total>,
     /// How many differences were tested.
     pub tested: usize,
     /// Of those, how many were too uncertain to tell, having fewer connections than an interval needs.
@@ -172,36 +222,50 @@ pub struct Changes {
 
 /// Compares the sides of all pairs.
 pub fn changes(pairs: &[Pair]) -> Changes {
-    let tests: Vec<Change> = pairs
-        .iter()
-        .enumerate()
-        .flat_map(|(index, pair)| differences::of(index, &pair.before, &pair.after))
-        .collect();
-    let (tests, few): (Vec<_>, Vec<_>) =
-        tests.into_iter().partition(|test| test.difference.p_value.is_some());
-    let p_values: Vec<f64> = tests.iter().filter_map(|test| test.difference.p_value).collect();
-    let tested = tests.len();
-    let significant: Vec<Change> = tests
+    let sides = pairs.iter().map(|pair| Sides::of(&pair.before, &pair.after));
+    let mut tests: Vec<Tests> =
+        sides.enumerate().map(|(index, sides)| differences::of(index, &sides)).collect();
+    let all = tests.iter_mut().flat_map(|tests| tests.found.drain(..));
+    let (found, few): (Vec<_>, Vec<_>) =
+        all.partition(|test| test.change.difference.p_value.is_some());
+    let p_values: Vec<f64> =
+        found.iter().filter_map(|test| test.change.difference.p_value).collect();
+    let tested = found.len();
+    let significant: Vec<Change> = found
         .into_iter()
         .zip(holm(&p_values))
-        .map(|(test, p_adjusted)| Change { p_adjusted, ..test })
-        .filter(|test| {
-            let certain = test.p_adjusted < ALPHA
-                && test.difference.interval.is_some_and(|interval| interval.excludes_zero());
-            certain && test.what.matters(test.before.value, test.difference.value)
+        .filter(|(test, p_adjusted)| {
+            let interval = test.change.difference.interval;
+            let certain = *p_adjusted < ALPHA && interval.is_some_and(|it| it.excludes_zero());
+            certain && test.matters
         })
+        .map(|(test, p_adjusted)| Change { p_adjusted, ..test.change })
         .collect();
     let mut named = one_a_kind(significant);
-    for change in &mut named {
-        let pair = &pairs[change.pair];
-        cost::add(change, &pair.before, &pair.after);
-    }
+    let totals = costs(&mut named, &tests, pairs);
     named.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
-    Changes { changes: named, tested, too_few: few.len() }
+    Changes { changes: named, totals, tested, too_few: few.len() }
 }
 
-/// Of versions, keys and groups, the value whose share changed most: what the others lost or won is the
-/// same change.
+/// Adds what changes cost; of each pair with one, how that adds up.
+fn costs(named: &mut [Change], tests: &[Tests], pairs: &[Pair]) -> Vec<Total> {
+    let mut totals = Vec::new();
+    for (index, (tests, pair)) in tests.iter().zip(pairs).enumerate() {
+        let mut own: Vec<&mut Change> =
+            named.iter_mut().filter(|change| change.pair == index).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let sides = Sides::of(&pair.before, &pair.after);
+        let parts = decomposition::of(&sides, tests.families);
+        let total = cost::add(&mut own, tests, parts.as_ref(), [&pair.before, &pair.after]);
+        totals.extend(total.map(|total| Total { pair: index, ..total }));
+    }
+    totals
+}
+
+/// Of versions, keys, groups and cipher suites, the value whose share changed most: what the others lost or won
+/// is the same change.
 fn one_a_kind(changes: Vec<Change>) -> Vec<Change> {
     let mut kept: Vec<Change> = Vec::new();
     for change in changes {

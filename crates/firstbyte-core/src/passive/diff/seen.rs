@@ -21,6 +21,9 @@ pub(super) struct Seen {
     pub(super) resumed: Option<bool>,
     pub(super) version: Option<u16>,
     pub(super) group: Option<u16>,
+    pub(super) cipher_suite: Option<u16>,
+    /// Whether a session was offered; absent when it is not known.
+    pub(super) offered: Option<bool>,
     pub(super) key: Option<CertificateKey>,
     /// Absent without a ServerHello.
     pub(super) hello_retry_request: Option<bool>,
@@ -58,6 +61,10 @@ impl Seen {
             resumed: tls.and_then(|tls| tls.handshake).map(|kind| kind == Handshake::Resumed),
             version: tls.and_then(|tls| tls.version),
             group: tls.and_then(|tls| tls.group),
+            cipher_suite: tls.and_then(|tls| tls.cipher_suite),
+            offered: tls
+                .filter(|tls| !tls.offer_is_unknown())
+                .map(|tls| tls.resumption.offered.is_some()),
             key: tls.and_then(|tls| tls.certificates).and_then(|chain| chain.key),
             hello_retry_request: tls
                 .filter(|tls| tls.server_hello || tls.hello_retry_request)
@@ -73,9 +80,17 @@ impl Seen {
         })
     }
 
-    /// Whether the handshake was short, and its time in doubt or not.
+    /// The time of a handshake of this kind, and the server's part of it.
     pub(super) fn timed(&self, resumed: bool) -> Option<(f64, f64)> {
         self.handshake.filter(|_| self.resumed == Some(resumed))
+    }
+
+    /// What of the handshake's time is neither the server's nor whole round trips: the client's, and what
+    /// flights took to pass.
+    pub(super) fn rest_of_handshake(&self) -> Option<f64> {
+        let (whole, server) = self.handshake?;
+        let path = self.server_rtt? + self.client_rtt?;
+        Some(whole - server - f64::from(self.round_trips?) * path)
     }
 }
 

@@ -24,12 +24,11 @@ use super::spin::Spin;
 use crate::passive::layers::{Endpoint, Payload};
 use crate::passive::observed::QuicPackets;
 use crate::passive::packed::Packed;
+use crate::passive::passed::Passed;
 use crate::passive::table::{Key, Lasting, Side};
 use crate::passive::time::Elapsed;
 use crate::passive::{Doubts, Hygiene, Time};
 
-/// A clock that goes back by more was set.
-const STEP_NS: i64 = 1_000_000_000;
 /// Packets of one direction by whose tags copies are told.
 const COPIES: usize = 4;
 
@@ -38,8 +37,7 @@ const COPIES: usize = 4;
 pub(super) struct Connection {
     pub(super) number: u64,
     began: Time,
-    last: Time,
-    longest_idle_ns: i64,
+    passed: Passed,
     opening: [Option<Time>; 3],
     /// First round trip between the tap and each side, and the smallest.
     initial: [Option<Elapsed>; 2],
@@ -101,7 +99,7 @@ struct Close {
 
 impl Lasting for Connection {
     fn last(&self) -> Time {
-        self.last
+        self.passed.last()
     }
 }
 
@@ -125,8 +123,7 @@ impl Connection {
         Self {
             number,
             began: at,
-            last: at,
-            longest_idle_ns: 0,
+            passed: Passed::new(at),
             opening: [None; 3],
             initial: [None; 2],
             least: [None; 2],
@@ -261,12 +258,9 @@ impl Connection {
             hygiene.duplicates += 1;
             return;
         }
-        let since = at.signed_since(self.last);
-        if since < -STEP_NS {
+        if !self.passed.pass(at) {
             self.doubts.add(Doubts::CLOCK_STEP);
         }
-        self.longest_idle_ns = self.longest_idle_ns.max(since);
-        self.last = at;
         self.datagrams[side].packets += 1;
         self.datagrams[side].bytes += u64::from(payload.bytes);
         if payload.captured.len() < payload.bytes as usize {

@@ -5,6 +5,7 @@ use super::half::Half;
 use crate::passive::layers::{Packet, Segment};
 use crate::passive::observed::ANSWER_WITHIN;
 use crate::passive::observed::{Carrier, Closing, Ending, Observed, Roles, RoundTrips};
+use crate::passive::passed::{Passed, STEP_NS, passed_before};
 use crate::passive::table::{Key, Lasting, Side};
 use crate::passive::time::Elapsed;
 use crate::passive::timing::{self, Timed};
@@ -26,8 +27,7 @@ pub(super) struct Flow {
     copies: Copies,
     number: u64,
     began: Time,
-    last: Time,
-    longest_idle_ns: i64,
+    passed: Passed,
     /// When the SYN, the SYN/ACK and the ACK were at the tap.
     opening: [Option<Time>; 3],
     /// Smallest round trip between the tap and each side.
@@ -37,8 +37,8 @@ pub(super) struct Flow {
     opener: Option<u8>,
     /// The side that was first seen to send.
     first: u8,
-    /// The side that reset it.
-    reset: Option<u8>,
+    /// The side that reset it, and when.
+    reset: Option<(u8, Time)>,
     /// What closed or reset it first: whose it was, whether it was a RST, and when.
     closed: Option<(u8, bool, Time)>,
     /// SYN and SYN/ACK were sent again.
@@ -47,12 +47,9 @@ pub(super) struct Flow {
 
 impl Lasting for Flow {
     fn last(&self) -> Time {
-        self.last
+        self.passed.last()
     }
 }
-
-/// A clock that goes back by more was set.
-const STEP_NS: i64 = 1_000_000_000;
 
 impl Flow {
     pub(super) fn new(number: u64, at: Time, side: Side, exchanges: usize) -> Self {
@@ -62,8 +59,7 @@ impl Flow {
             copies: Copies::default(),
             number,
             began: at,
-            last: at,
-            longest_idle_ns: 0,
+            passed: Passed::new(at),
             opening: [None; 3],
             least: [None; 2],
             doubts: Doubts::NONE,
@@ -116,7 +112,7 @@ impl Flow {
         let half = &self.halves[side];
         let same = half.started() && half.start() == segment.sequence.wrapping_add(1);
         // Long after, the same number is a coincidence.
-        let long_after = self.is_closed() && at.signed_since(self.last) > STEP_NS;
+        let long_after = self.is_closed() && at.signed_since(self.last()) > STEP_NS;
         // Both ends may open at once (RFC 9293 §3.5): the other end's SYN is no new connection.
         let opens = self.opener.is_some() && self.is_half_open();
         let both_open = !half.started() && opens && !self.is_closed();
@@ -210,12 +206,9 @@ impl Flow {
 
     #[inline]
     fn pass(&mut self, at: Time) {
-        let since = at.signed_since(self.last);
-        if since < -STEP_NS {
+        if !self.passed.pass(at) {
             self.doubts.add(Doubts::CLOCK_STEP);
         }
-        self.longest_idle_ns = self.longest_idle_ns.max(since);
-        self.last = at;
     }
 
     fn close_gaps(&mut self, at: Time) -> Taken {
@@ -233,12 +226,14 @@ impl Flow {
 
     fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         if segment.has(Segment::RST) {
-            self.reset.get_or_insert(side as u8);
-            self.closed.get_or_insert((side as u8, true, at));
+            if self.reset.is_none_or(|(_, reset)| passed_before(at, reset)) {
+                self.reset = Some((side as u8, at));
+            }
+            self.close(side, true, at);
             return;
         }
         if segment.has(Segment::FIN) {
-            self.closed.get_or_insert((side as u8, false, at));
+            self.close(side, false, at);
             self.halves[side].fin = true;
         }
         if !segment.has(Segment::SYN) {
@@ -272,6 +267,13 @@ impl Flow {
             {
                 self.round_trip(side, syn, at);
             }
+        }
+    }
+
+    /// Of two that cross, the one that passed first counts.
+    fn close(&mut self, side: Side, reset: bool, at: Time) {
+        if self.closed.is_none_or(|(_, _, closed)| passed_before(at, closed)) {
+            self.closed = Some((side as u8, reset, at));
         }
     }
 
@@ -322,7 +324,7 @@ impl Flow {
             (None, None) => (self.first.into(), Roles::Unknown),
         };
         let server = 1 - client;
-        let soon = self.last.since(self.began) < ANSWER_WITHIN;
+        let soon = self.last().since(self.began) < ANSWER_WITHIN;
         let ending = match (self.ending(client), ending) {
             (Some(Ending::Unanswered), Some(Ending::Idle)) => Ending::Unanswered,
             (Some(Ending::Unanswered), Some(Ending::Replaced)) if soon => Ending::Replaced,
@@ -331,7 +333,7 @@ impl Flow {
         };
         let round_trips = self.round_trips(client);
         let (tls, flights) =
-            self.session.end(Place { at: self.last, position: 0, acked: None }).unzip();
+            self.session.end(Place { at: self.last(), position: 0, acked: None }).unzip();
         let flights = flights.unwrap_or_default();
         if self.session.malformed() {
             self.doubts.add(Doubts::MALFORMED_HANDSHAKE);
@@ -355,7 +357,7 @@ impl Flow {
             server: ends[server],
             roles,
             started: self.began,
-            last: self.last,
+            last: self.last(),
             opening: self.opening,
             ending,
             closing: self.closed.map(|(side, reset, at)| {
@@ -370,7 +372,7 @@ impl Flow {
             handshake_time,
             flights: flights.iter().map(|flight| flight.seen(client, message_name)).collect(),
             exchanges,
-            longest_idle: Some(timing::duration(self.longest_idle_ns)),
+            longest_idle: Some(timing::duration(self.passed.longest())),
             doubts: self.doubts,
         }
     }
@@ -399,7 +401,7 @@ impl Flow {
     fn ending(&self, client: Side) -> Option<Ending> {
         let answered = self.opening[1].is_some() || self.halves[1 - client].flowing;
         match self.reset {
-            Some(side) if usize::from(side) == client => Some(Ending::ResetByClient),
+            Some((side, _)) if usize::from(side) == client => Some(Ending::ResetByClient),
             Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
             Some(_) => Some(Ending::ResetByServer),
             None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),

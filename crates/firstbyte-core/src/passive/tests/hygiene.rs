@@ -1,6 +1,8 @@
 //! What is cleared up before anything is read, and limits.
 
-use super::made::{ACK, Made, SYN, Talk, conversation13, read, read_with};
+use super::made::{
+    ACK, FIN, MS, Made, RST, SYN, Talk, conversation13, open_conversation13, read, read_with,
+};
 use super::{Analyzer, Doubts, Ending, Limits, Time, facts, only};
 use crate::passive::pcap::Frame;
 use crate::timeline::Handshake;
@@ -170,4 +172,25 @@ fn what_is_over_comes_out_without_another_packet() {
     analyzer.advance(Time::from_unix_ns(last + 11_000_000_000), &mut |o| all.push(o.clone()));
     assert_eq!((all.len(), analyzer.live()), (1, 0));
     assert_eq!((all[0].ending, analyzer.hygiene().idle), (Ending::Closed, 0));
+}
+
+/// Two captures of the same packets have those that cross within microseconds in different orders: each direction
+/// passes on a processor of its own.
+#[test]
+fn of_packets_that_cross_the_stamp_decides() {
+    let talk = open_conversation13(false, 1_400);
+    let one = |side, after, flags| {
+        let mut talk = talk.clone();
+        talk.after(after).send(side, flags, &[]);
+        talk.packets.pop().unwrap()
+    };
+    for flags in [FIN | ACK, RST] {
+        let both = [one(0, 40 * MS, flags), one(1, 40 * MS + 3_000, FIN | ACK)];
+        let ordered = |order: [usize; 2]| {
+            only(&[&talk.packets[..], &order.map(|n| both[n].clone())].concat())
+        };
+        let (in_order, crossed) = (ordered([0, 1]), ordered([1, 0]));
+        assert!(in_order.closing.unwrap().by_client);
+        assert_eq!(in_order, crossed);
+    }
 }

@@ -198,6 +198,13 @@ pub(super) fn flight13(pre_shared_key: bool) -> Vec<u8> {
 /// A whole conversation of TLS 1.3 with two exchanges: server 15 ms, client 12 ms, exchanges 25 ms each
 /// in the server. Segments of at most `size`.
 pub(super) fn conversation13(pre_shared_key: bool, size: usize) -> Talk {
+    let mut talk = open_conversation13(pre_shared_key, size);
+    talk.after(MS).send(0, FIN | ACK, &[]).after(MS).send(1, FIN | ACK, &[]).send(0, ACK, &[]);
+    talk
+}
+
+/// The same before it is closed.
+pub(super) fn open_conversation13(pre_shared_key: bool, size: usize) -> Talk {
     let offer: &[(u16, Vec<u8>)] = if pre_shared_key {
         &[(41, vec![0, 38, 0, 32].into_iter().chain([1; 36]).collect())]
     } else {
@@ -218,7 +225,6 @@ pub(super) fn conversation13(pre_shared_key: bool, size: usize) -> Talk {
         talk.after(27 * MS).send_cut(1, &[sealed(5_000), sealed(900)].concat(), size);
         talk.after(8 * MS).send(0, ACK, &[]);
     }
-    talk.after(MS).send(0, FIN | ACK, &[]).after(MS).send(1, FIN | ACK, &[]).send(0, ACK, &[]);
     talk
 }
 

@@ -4,7 +4,7 @@
 //! grey and its line broken, after is blue; words say the same.
 
 use firstbyte_core::document::value_name;
-use firstbyte_core::passive::diff::{Spread, What};
+use firstbyte_core::passive::diff::{Figure as Seen, Spread, What};
 
 use super::captured::{Times, shares};
 use super::figure::{Figure, Key, Panel, Row, panel_title};
@@ -16,7 +16,7 @@ const BEFORE: &str = "v2";
 const AFTER: &str = "v0";
 /// Classes of lines: broken and dark, whole and blue.
 const LINES: [&str; 2] = ["s14", "s0"];
-/// Values of a version, key or group with bars of their own.
+/// Values of a version, key, group or cipher suite with bars of their own.
 const VALUES: usize = 5;
 
 /// The panels, with how to read them.
@@ -27,6 +27,7 @@ pub(crate) fn figure(panels: Vec<Panel>, note: &str) -> Figure {
         note: format!(
             "Times: the share of connections that was over within a time, drawn through the quantiles at \
              every percent; further left is faster. Shares: how many of the connections of which it is known. \
+             Both sides with the same mix of versions, handshakes and first connections of clients. \
              Below each the 95 % interval of the change (pp: percentage points).{note}"
         ),
         keys: vec![
@@ -47,7 +48,7 @@ pub(crate) fn panel(
 ) -> Option<Panel> {
     let (mut panel, of) = match spread {
         Spread::Times(times) => (distributions(title, sides, times)?, "the median's change"),
-        Spread::Shares { of, values } => (bars(title, &sides, *of, values), "change"),
+        Spread::Shares(values) => (bars(title, &sides, values), "change"),
     };
     let mut canvas = Canvas(std::mem::take(&mut panel.body));
     let text = format!("{of}: {interval} (95 %)");
@@ -67,22 +68,19 @@ fn distributions(title: &str, sides: [String; 2], times: &[Vec<f64>; 2]) -> Opti
     shares(title, &kinds)
 }
 
-fn bars(title: &str, sides: &[String; 2], of: [usize; 2], values: &[(What, [usize; 2])]) -> Panel {
+fn bars(title: &str, sides: &[String; 2], values: &[(What, [Seen; 2])]) -> Panel {
     const BEGIN: f64 = 82.0;
     const BAR: f64 = 14.0;
     const GAP: f64 = 4.0;
-    let share = |count: usize, side: usize| count as f64 / of[side].max(1) as f64;
-    let largest = values
-        .iter()
-        .flat_map(|(_, counts)| [share(counts[0], 0), share(counts[1], 1)])
-        .fold(0.0, f64::max);
+    let largest =
+        values.iter().flat_map(|(_, sides)| sides).map(|side| side.value).fold(0.0, f64::max);
     // Where hardly any are, a whole is out of sight.
     let (whole, is_whole) = if largest > 0.2 { (1.0, true) } else { (largest.max(1e-9), false) };
     let mut canvas = Canvas::default();
     let mut y = panel_title(&mut canvas, title, WIDTH) - 2.0;
     let room = WIDTH - BEGIN - 148.0;
     let mut described = Vec::new();
-    for (value, counts) in values.iter().take(VALUES) {
+    for (value, figures) in values.iter().take(VALUES) {
         if let Some(name) = value_name(*value) {
             canvas.text(0.0, y + 11.0, Anchor::Start, "n", &fit(&name, SMALL, WIDTH));
             described.push(name);
@@ -94,12 +92,11 @@ fn bars(title: &str, sides: &[String; 2], of: [usize; 2], values: &[(What, [usiz
             if is_whole {
                 canvas.rect([BEGIN, y, room, BAR], "b", None);
             }
-            let count = counts[side];
-            let part = share(count, side);
-            if count > 0 {
+            let (count, part) = (figures[side].count.unwrap_or(0), figures[side].value);
+            if part > 0.0 {
                 canvas.rect([BEGIN, y, (room * part / whole).max(1.0), BAR], class, None);
             }
-            let [n, all] = [count, of[side]].map(|n| grouped(n as u64));
+            let [n, all] = [count, figures[side].of].map(|n| grouped(n as u64));
             let label = format!("{:.1} % ({n} of {all})", 100.0 * part);
             let at = BEGIN + if is_whole { room } else { room * part / whole } + 6.0;
             canvas.text(at, y + 11.0, Anchor::Start, "l", &fit(&label, SMALL, WIDTH - at));
@@ -109,8 +106,9 @@ fn bars(title: &str, sides: &[String; 2], of: [usize; 2], values: &[(What, [usiz
         y += 6.0;
     }
     if let Some(more) = values.len().checked_sub(VALUES).filter(|more| *more > 0) {
-        let counts = &values[VALUES..];
-        let left: [usize; 2] = [0, 1].map(|side| counts.iter().map(|(_, n)| n[side]).sum());
+        let count = |side: &Seen| side.count.unwrap_or(0);
+        let left: [usize; 2] =
+            [0, 1].map(|n| values[VALUES..].iter().map(|(_, sides)| count(&sides[n])).sum());
         let [before, after] = left.map(|n| grouped(n as u64));
         let text = format!("{more} more values: {before} → {after} connections");
         canvas.text(0.0, y + 11.0, Anchor::Start, "n", &fit(&text, SMALL, WIDTH));
@@ -133,10 +131,15 @@ mod tests {
     #[test]
     fn shares_are_bars_with_their_counts() {
         let sides = || ["before".to_owned(), "after".to_owned()];
-        let spread = Spread::Shares {
-            of: [640, 655],
-            values: vec![(What::Version(0x0303), [518, 0]), (What::Version(0x0304), [122, 655])],
+        let share = |counts: [usize; 2]| {
+            let share =
+                |count, of| Seen { value: count as f64 / of as f64, count: Some(count), of };
+            [share(counts[0], 640), share(counts[1], 655)]
         };
+        let spread = Spread::Shares(vec![
+            (What::Version(0x0303), share([518, 0])),
+            (What::Version(0x0304), share([122, 655])),
+        ]);
         let panel = panel("1. TLS 1.2", sides(), &spread, "−85 to −77 pp").unwrap();
         for part in ["80.9 % (518 of 640)", "0.0 % (0 of 655)", "TLS 1.3", "−85 to −77 pp"] {
             assert!(panel.body.contains(part), "{part}\n{}", panel.body);

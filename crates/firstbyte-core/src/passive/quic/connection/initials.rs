@@ -2,6 +2,7 @@
 
 use super::{Close, Connection};
 use crate::passive::observed::AlertSeen;
+use crate::passive::passed::passed_before;
 use crate::passive::quic::flights::Message;
 use crate::passive::quic::handshake;
 use crate::passive::quic::packet::Long;
@@ -73,7 +74,9 @@ impl Connection {
         if let Some(code) = brought.close {
             const CONNECTION_REFUSED: u64 = 0x02;
             let (by, refuses) = (side as u8, code == CONNECTION_REFUSED);
-            self.closed.get_or_insert(Close { by, refuses, at });
+            if self.closed.is_none_or(|closed| passed_before(at, closed.at)) {
+                self.closed = Some(Close { by, refuses, at });
+            }
             self.close(at, by_client, code);
             self.fly(side, at, packet.wire_bytes, Some(Message::Close));
         }

@@ -5,7 +5,7 @@ use crate::passive::Doubts;
 use crate::passive::observed::ANSWER_WITHIN;
 use crate::passive::observed::{Carrier, Closing, Ending, Observed, QuicSeen, Roles, RoundTrips};
 use crate::passive::quic::flights;
-use crate::passive::table::{Key, Side};
+use crate::passive::table::{Key, Lasting, Side};
 use crate::passive::time::Elapsed;
 use crate::passive::timing::{self, Timed};
 
@@ -48,7 +48,7 @@ impl Connection {
             spin_round_trip: self.spin.round_trip(round_trips.path()),
             ..self.counts.seen(&past)
         };
-        let soon = self.last.since(self.began) < ANSWER_WITHIN;
+        let soon = self.last().since(self.began) < ANSWER_WITHIN;
         let ending = match (self.ending(client), ending) {
             (Some(Ending::Unanswered), Some(forced @ Ending::Evicted)) => forced,
             (Some(Ending::Unanswered), Some(forced @ Ending::Replaced)) if soon => forced,
@@ -61,7 +61,7 @@ impl Connection {
             server: ends[server],
             roles: if self.client.is_some() { Roles::Opening } else { Roles::Unknown },
             started: self.began,
-            last: self.last,
+            last: self.last(),
             opening: self.opening,
             ending,
             closing: self.closed.map(|close| {
@@ -76,7 +76,7 @@ impl Connection {
             handshake_time,
             flights: past.flights.iter().map(|flight| flight.seen(client, flights::name)).collect(),
             exchanges: self.exchanges.end(self.complete),
-            longest_idle: Some(timing::duration(self.longest_idle_ns)),
+            longest_idle: Some(timing::duration(self.passed.longest())),
             doubts: self.doubts,
         }
     }

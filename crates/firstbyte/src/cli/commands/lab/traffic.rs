@@ -259,7 +259,7 @@ impl Expectation {
 #[cfg(test)]
 mod tests {
     use firstbyte_core::passive::Failed;
-    use firstbyte_core::passive::diff::{Cost, Figure, What};
+    use firstbyte_core::passive::diff::{Cost, Figure, Of, What, Within};
     use firstbyte_core::stats::Estimate;
 
     use super::*;
@@ -268,11 +268,16 @@ mod tests {
         let change = Change {
             pair: 0,
             what,
+            of: Of::Returning,
+            within: Within::default(),
+            replaced: None,
+            also: Vec::new(),
             before: Figure { value: 0.99, count: Some(99), of: 100 },
             after: Figure { value: after, count: None, of: 100 },
             difference: Estimate { value: after - 0.99, interval: None, p_value: None },
             p_adjusted: 0.0,
             cost: Some(Cost { per_connection: 0.002, interval: None, per_second: None }),
+            server_time: None,
             handshakes: Some(FullAndShort {
                 full: 0.004,
                 full_count: 100,
@@ -280,7 +285,7 @@ mod tests {
                 short_count: 100,
             }),
         };
-        Changes { changes: vec![change], tested: 1, too_few: 0 }
+        Changes { changes: vec![change], tested: 1, ..Changes::default() }
     }
 
     #[test]

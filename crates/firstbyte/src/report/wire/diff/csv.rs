@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::document::{ChangeRecord, DifferenceRecord};
+use firstbyte_core::document::{ChangeRecord, DifferenceRecord, ShareRecord};
+use firstbyte_core::passive::diff::Of;
 
 type Get = fn(&ChangeRecord<'_>) -> Option<String>;
 
@@ -35,6 +36,16 @@ const COLUMNS: &[(&str, Get)] = &[
     ("full_handshakes", |c| c.full_handshakes.map(|n| n.to_string())),
     ("short_handshake_us", |c| c.short_handshake_seconds.map(micros)),
     ("short_handshakes", |c| c.short_handshakes.map(|n| n.to_string())),
+    ("of", |c| Some(c.of.to_owned())),
+    ("within", |c| Some(c.within.join("+"))),
+    ("replaced", |c| c.replaced.as_ref()?.value.clone()),
+    ("replaced_before", |c| Some(figure(c, c.replaced.as_ref()?.before.value))),
+    ("replaced_after", |c| Some(figure(c, c.replaced.as_ref()?.after.value))),
+    ("offered_before", |c| also(c, Of::Offered).map(|share| figure(c, share.before.value))),
+    ("offered_after", |c| also(c, Of::Offered).map(|share| figure(c, share.after.value))),
+    ("all_before", |c| also(c, Of::Handshakes).map(|share| figure(c, share.before.value))),
+    ("all_after", |c| also(c, Of::Handshakes).map(|share| figure(c, share.after.value))),
+    ("server_time_us", |c| c.server_time_seconds.map(micros)),
 ];
 
 /// Writes the changes, those that cost most first; a header where there are none.
@@ -48,6 +59,10 @@ pub fn write(record: &DifferenceRecord<'_>, out: impl Write) -> io::Result<()> {
         writer.write_record(COLUMNS.iter().map(|(_, get)| get(change).unwrap_or_default()))?;
     }
     writer.flush()
+}
+
+fn also(change: &ChangeRecord<'_>, of: Of) -> Option<ShareRecord> {
+    change.also.iter().find(|share| share.of == of.name()).copied()
 }
 
 fn is_share(change: &ChangeRecord<'_>) -> bool {
@@ -91,7 +106,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         let first = "10.0.0.5:443,,resumption,,share,0.81,518,640,0,0,655,-0.81,-0.85,-0.77,1.000e-9,\
-                     29200,,,1910000,41200,777,5100,518";
+                     29200,,,1910000,41200,777,5100,518,returning-handshakes,version,,,,0.996154,0,,,";
         assert_eq!(lines[1], first);
         assert!(lines[2].starts_with("b,a,server-time-exchange,,us,3000,,640,2100,,655,-900,"));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use firstbyte_core::document::value_name;
 use firstbyte_core::passive::Failed;
-use firstbyte_core::passive::diff::{Change, Changes, Cost, Figure, Pair, What};
+use firstbyte_core::passive::diff::{Change, Changes, Cost, Figure, Of, Pair, Total, What};
 
 use super::{count, fit, time};
 use crate::report::Style;
@@ -43,6 +43,12 @@ pub fn diff(changes: &Changes, pairs: &[Pair], only: [&[String]; 2], style: &Sty
         let sentence = style.safe(&sentence(change, &pairs[change.pair]));
         text.push('\n');
         push(&mut text, &wrap(&first, &words(&sentence), style.columns()));
+    }
+    for total in &changes.totals {
+        let several = changes.totals.len() > 1;
+        let sentence = style.safe(&in_all(total, several.then(|| &pairs[total.pair])));
+        text.push('\n');
+        push(&mut text, &wrap("", &words(&sentence), style.columns()));
     }
     text
 }
@@ -96,23 +102,39 @@ fn table(changes: &Changes, style: &Style) -> String {
     text
 }
 
-/// "10.0.0.5:443: resumption fell from 81 % to 0 % (n 640 → 655); …"
+/// "10.0.0.5:443: resumption fell from 81 % to 0 % of the handshakes of clients that came before (n 640 → 655); …"
 fn sentence(change: &Change, pair: &Pair) -> String {
     let [was, is] = [&change.before, &change.after].map(|side| figure(change.what, side));
     let n = format!("n {} → {}", count(change.before.of as u64), count(change.after.of as u64));
+    let fell = change.difference.value < 0.0;
+    let what = match &change.replaced {
+        Some((other, _)) => {
+            let values = if fell { [change.what, *other] } else { [*other, change.what] };
+            let [from, to] = values.map(|value| value_name(value).unwrap_or_default());
+            format!(
+                "{}{from} → {to}: {}",
+                family(change.what),
+                value_name(change.what).unwrap_or_default()
+            )
+        }
+        None => phrase(change.what),
+    };
+    let of = of_which(change.of);
     let mut text = match &pair.against {
         Some(against) => {
             let name = &pair.name;
-            format!(
-                "{name}, against {against}: {} {is} instead of {was} ({n})",
-                phrase(change.what)
-            )
+            format!("{name}, against {against}: {what} {is} instead of {was}{of} ({n})")
         }
         None => {
-            let verb = if change.difference.value < 0.0 { "fell" } else { "rose" };
-            format!("{}: {} {verb} from {was} to {is} ({n})", pair.name, phrase(change.what))
+            let verb = if fell { "fell" } else { "rose" };
+            format!("{}: {what} {verb} from {was} to {is}{of} ({n})", pair.name)
         }
     };
+    for (of, figures) in &change.also {
+        let [was, is] = figures.each_ref().map(|side| figure(change.what, side));
+        let [before, after] = figures.each_ref().map(|side| count(side.of as u64));
+        let _ = write!(text, ",{} {was} → {is} (n {before} → {after})", of_which(*of));
+    }
     if let Some(both) = change.handshakes
         && let Some(ratio) = both.ratio()
     {
@@ -125,10 +147,68 @@ fn sentence(change: &Change, pair: &Pair) -> String {
             count(both.short_count as u64),
         );
     }
+    if let Some(server) = change.server_time.filter(|seconds| seconds.abs() >= LEAST_SHOWN) {
+        let handshakes = match change.what {
+            What::CertificateKey(_) => "full handshakes",
+            _ => "handshakes",
+        };
+        let _ = write!(text, "; the server's {handshakes} {}", plus(server));
+    }
     if let Some(cost) = &change.cost {
         text.push_str(&costs(cost));
     }
     text
+}
+
+/// Parts of a sum below this are not worth a word, seconds.
+const LEAST_SHOWN: f64 = 10e-6;
+
+/// "in all a connection takes 12.4 ms instead of 9.10 ms: +3.30 ms, of which +3.20 ms named above, …"
+fn in_all(total: &Total, pair: Option<&Pair>) -> String {
+    let name = pair.map(|pair| format!("{}: ", pair.name)).unwrap_or_default();
+    let [was, is] = total.sides.map(span);
+    let mut text = format!(
+        "{name}in all a connection takes {is} instead of {was}: {}, of which {} are named above",
+        plus(total.difference()),
+        plus(total.named)
+    );
+    let others = [
+        (total.clients, "come from other clients"),
+        (total.exchanges, "from the number of exchanges"),
+        (total.rest, "are not told apart"),
+    ];
+    for (seconds, what) in others.into_iter().filter(|(seconds, _)| seconds.abs() >= LEAST_SHOWN) {
+        let _ = write!(text, ", {} {what}", plus(seconds));
+    }
+    text
+}
+
+fn plus(seconds: f64) -> String {
+    let size = span(seconds.abs());
+    if seconds < 0.0 { format!("−{size}") } else { format!("+{size}") }
+}
+
+/// What a share is of.
+const fn of_which(of: Of) -> &'static str {
+    match of {
+        Of::Connections => " of all connections",
+        Of::Handshakes => " of all handshakes",
+        Of::Returning => " of the handshakes of clients that came before",
+        Of::Offered => " of those with a session offered",
+        Of::Answered => " of the connections with a ServerHello",
+        Of::Shown => " of the handshakes that show one",
+        Of::Timed => "",
+    }
+}
+
+/// What a value is one of, where its name does not say.
+const fn family(what: What) -> &'static str {
+    match what {
+        What::CertificateKey(_) => "key ",
+        What::Group(_) => "group ",
+        What::CipherSuite(_) => "cipher ",
+        _ => "",
+    }
 }
 
 fn costs(cost: &Cost) -> String {
@@ -182,9 +262,9 @@ fn what(what: What) -> String {
         What::Failed(Failed::Alert) => "alerts".into(),
         What::Failed(Failed::Reset) => "reset in handshake".into(),
         What::Failed(Failed::Closed) => "closed in handshake".into(),
-        What::CertificateKey(_) => format!("key {}", value_name(what).unwrap_or_default()),
-        What::Group(_) => format!("group {}", value_name(what).unwrap_or_default()),
-        What::Version(_) => value_name(what).unwrap_or_default(),
+        What::CertificateKey(_) | What::Group(_) | What::CipherSuite(_) | What::Version(_) => {
+            format!("{}{}", family(what), value_name(what).unwrap_or_default())
+        }
     }
 }
 
@@ -214,7 +294,8 @@ fn push(text: &mut String, lines: &[String]) {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use firstbyte_core::passive::diff::{FullAndShort, Side};
+    use firstbyte_core::passive::CertificateKey;
+    use firstbyte_core::passive::diff::{FullAndShort, Side, Within};
     use firstbyte_core::stats::{Estimate, Interval};
 
     use super::*;
@@ -228,11 +309,16 @@ pub(super) mod tests {
         let resumption = Change {
             pair: 0,
             what: What::Resumption,
+            of: Of::Returning,
+            within: Within { version: true, ..Within::default() },
+            replaced: None,
+            also: vec![(Of::Offered, [share(518, 520), share(0, 655)])],
             before: Figure { value: 0.81, count: Some(518), of: 640 },
             after: Figure { value: 0.0, count: Some(0), of: 655 },
             difference: estimate(-0.81, 0.04),
             p_adjusted: 1e-9,
             cost: Some(Cost { per_connection: 0.0292, interval: None, per_second: Some(1.91) }),
+            server_time: None,
             handshakes: Some(FullAndShort {
                 full: 0.0412,
                 full_count: 777,
@@ -243,6 +329,8 @@ pub(super) mod tests {
         let server_time = Change {
             pair: 1,
             what: What::ServerTimeExchange,
+            of: Of::Timed,
+            also: Vec::new(),
             before: Figure { value: 0.003, count: None, of: 640 },
             after: Figure { value: 0.0021, count: None, of: 655 },
             difference: estimate(-0.0009, 0.0002),
@@ -257,7 +345,57 @@ pub(super) mod tests {
             after: Side::default(),
         };
         let pairs = vec![pair("10.0.0.5:443", None), pair("b", Some("a"))];
-        (Changes { changes: vec![resumption, server_time], tested: 28, too_few: 0 }, pairs)
+        let total = Total {
+            pair: 0,
+            connections: [640, 655],
+            sides: [0.0511, 0.0804],
+            named: 0.0292,
+            clients: -0.0001,
+            exchanges: 0.0,
+            rest: 0.0002,
+        };
+        let changes = vec![resumption, server_time];
+        (Changes { changes, totals: vec![total], tested: 28, too_few: 0 }, pairs)
+    }
+
+    fn share(count: usize, of: usize) -> Figure {
+        Figure { value: count as f64 / of as f64, count: Some(count), of }
+    }
+
+    #[test]
+    fn what_replaced_what_is_named_with_what_the_server_takes_longer() {
+        let (changes, pairs) = found();
+        let old = What::CertificateKey(CertificateKey::P256);
+        let new = What::CertificateKey(CertificateKey::Rsa(3072));
+        let change = Change {
+            what: old,
+            of: Of::Shown,
+            before: share(600, 600),
+            after: share(0, 610),
+            replaced: Some((new, [share(0, 600), share(610, 610)])),
+            also: Vec::new(),
+            server_time: Some(0.0032),
+            handshakes: None,
+            ..changes.changes[0].clone()
+        };
+        let text = sentence(&change, &pairs[0]);
+        assert!(
+            text.starts_with(
+                "10.0.0.5:443: key ECDSA P-256 → RSA 3072: ECDSA P-256 fell from 100 % to 0 % of the \
+                 handshakes that show one (n 600 → 610); the server's full handshakes +3.20 ms; costs"
+            ),
+            "{text}"
+        );
+        let turned = Change {
+            what: new,
+            before: change.after,
+            after: change.before,
+            replaced: Some((old, [change.before, change.after])),
+            difference: estimate(1.0, 0.01),
+            ..change
+        };
+        let text = sentence(&turned, &pairs[0]);
+        assert!(text.contains("key ECDSA P-256 → RSA 3072: RSA 3072 rose from 0 %"), "{text}");
     }
 
     #[test]
@@ -273,7 +411,7 @@ pub(super) mod tests {
     #[test]
     fn without_a_change_it_says_what_was_tested() {
         let (_, pairs) = found();
-        let none = Changes { changes: Vec::new(), tested: 28, too_few: 3 };
+        let none = Changes { tested: 28, too_few: 3, ..Changes::default() };
         let text = diff(&none, &pairs, [&[], &[]], &Style::default());
         assert!(text.starts_with("no change: of 28 differences tested"), "{text}");
         assert!(text.contains("3 more have too few"), "{text}");
