@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_core::run::{Cell, Taken};
 
-use super::parallel::side_by_side;
 use crate::cli::args::RenderArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::run_problem;
+use crate::parallel::side_by_side;
 use crate::report::csv::RunCsvWriter;
 use crate::report::har::HarWriter;
 use crate::report::ndjson;
