@@ -155,6 +155,16 @@ impl Metrics {
     }
 }
 
+/// What the connections took whose responses redirected: nothing where there are none.
+pub fn redirect_time(sample: &Sample) -> Duration {
+    sample.redirects.iter().map(|connection| Split::of(connection).total()).sum()
+}
+
+/// What the visit took: its redirects, and the connection that answered or failed.
+pub fn visit_time(sample: &Sample) -> Duration {
+    redirect_time(sample) + Split::of(&sample.connection).total()
+}
+
 /// What a sample lacks of what its cell asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shortfall {

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod experiment;
 pub mod net;
+mod parallel;
 pub mod prediction;
 pub mod probe;
 pub mod report;

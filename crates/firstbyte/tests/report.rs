@@ -5,11 +5,14 @@ mod support;
 
 use std::process::{Command, Stdio};
 
+use firstbyte::runs::{Creation, RunWriter};
+use firstbyte_core::document::run::{AxisRecord, CellRecord};
+use firstbyte_core::run::{Cell, Factor};
 use serde_json::Value;
 
 use support::files::Directory;
 use support::run::{Outcome, firstbyte};
-use support::runs::write_run;
+use support::runs::{header, taken, write_run};
 
 const HEADER: &str = "DNS,Connect,SSL,Wait,TTFB,Total Time\n";
 
@@ -73,6 +76,83 @@ fn tables_of_timers_are_variants_called_by_their_files() {
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(first["factors"]["file"], "before");
     assert_eq!(json.lines().count(), 60);
+}
+
+/// A line that is left out takes its own pair with it, and no other.
+#[test]
+fn lines_that_are_left_out_do_not_shift_those_behind_them() {
+    let directory = tables();
+    let text = String::from_utf8(directory.read("before.csv")).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[6] = "0.004,broken,0.080,0.081,0.130,0.155";
+    directory.write("again.csv", lines.join("\n"));
+    let outcome = report(&directory, &["before.csv", "again.csv", "--html", "a.html"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("again.csv, line 7: column Connect"), "{}", outcome.stderr);
+    let said = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("left out of their comparison: again against before: 1"), "{said}");
+    // Line for line both tables are the same: shifted by one, they would differ by a millisecond.
+    assert!(said.contains("the total time at the median: no difference that the clock"), "{said}");
+    assert!(said.contains("(95 % interval 0 to 0 %)"), "{said}");
+    let page = String::from_utf8(directory.read("a.html")).unwrap();
+    assert!(page.contains("<th scope=\"col\">unpaired</th>"));
+    for column in ["Hodges–Lehmann", "p (Holm)", "outliers", "lag-1 autocorrelation"] {
+        assert!(page.contains(&format!("<th scope=\"col\">{column}</th>")), "{column}");
+    }
+}
+
+/// A run of two edges and two versions of TLS, edges typed first.
+fn write_run_of_edges(path: &std::path::Path) {
+    let factor = |axis: &str, value: &str, label: &str| Factor {
+        axis: axis.into(),
+        value: value.into(),
+        label: label.into(),
+    };
+    let axis = |name: &str, values: [&str; 2]| AxisRecord {
+        name: name.into(),
+        values: values.map(str::to_owned).into(),
+    };
+    let mut header = header(4);
+    header.axes = vec![axis("edge", ["london", "sydney"]), axis("tls", ["1.2", "1.3"])];
+    let edges = [("london", "London"), ("sydney", "Sydney")];
+    let cells = edges.iter().flat_map(|(edge, label)| {
+        ["1.2", "1.3"].map(|tls| Cell {
+            factors: vec![factor("edge", edge, label), factor("tls", tls, &format!("TLS {tls}"))],
+            ..Cell::default()
+        })
+    });
+    header.cells = cells.map(|cell| CellRecord::of(&cell)).collect();
+    let mut writer = RunWriter::create(path, &header, Creation::New).unwrap();
+    for round in 0..30 {
+        (0..4).for_each(|cell| writer.append(&taken(round, cell)).unwrap());
+    }
+}
+
+#[test]
+fn verdicts_are_about_what_can_be_decided_whatever_was_typed_first() {
+    let directory = Directory::new();
+    write_run_of_edges(&directory.path().join("a.run"));
+    let sentences = |arguments: &[&str]| -> Vec<String> {
+        let outcome = report(&directory, &[&["a.run"], arguments].concat());
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let found = outcome.stdout.rsplit("\n\n").next().unwrap().to_owned();
+        let found = found.replace("\n  ", " ");
+        found.lines().map(str::to_owned).collect()
+    };
+    let by_meaning = sentences(&[]);
+    assert!(by_meaning[0].contains("TLS 1.3 made the total time"), "{by_meaning:?}");
+    assert!(by_meaning[0].contains("than TLS 1.2, in both comparisons"), "{by_meaning:?}");
+    let last = by_meaning.last().unwrap();
+    assert!(last.contains("Sydney made the total time"), "{by_meaning:?}");
+    let by_edge = sentences(&["--by", "edge"]);
+    assert!(by_edge[0].contains("Sydney made the total time"), "{by_edge:?}");
+    assert!(by_edge.last().unwrap().contains("TLS 1.3 made the total time"), "{by_edge:?}");
+    let outcome = report(&directory, &["a.run", "--by", "http"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
+    assert_eq!(
+        outcome.stderr,
+        "error: --by http: that axis is not varied\nhint: one of edge, tls\n"
+    );
 }
 
 #[test]

@@ -29,10 +29,40 @@ pub fn axes_of(cells: &[Cell]) -> Vec<Axis> {
     axes
 }
 
+/// Axes in the order in which a decision turns on them: which of the files it was, then how one connects;
+/// then what is known of the path; last where it leads, which is a name and no way to connect.
+const BY_MEANING: [&str; 14] = [
+    "run",
+    "file",
+    "way",
+    "tls",
+    "session",
+    "http",
+    "kex",
+    "connection",
+    "scheme",
+    // Any other stands here.
+    "",
+    "family",
+    "resolver",
+    "edge",
+    "site",
+];
+
+/// Puts the axes into the order in which they are told: the one named `by` first, the others by what they
+/// mean to a decision, whatever was typed first.
+pub fn put_in_order(axes: &mut [Axis], by: Option<&str>) {
+    let other = BY_MEANING.iter().position(|name| name.is_empty());
+    axes.sort_by_key(|axis| {
+        let place = BY_MEANING.iter().position(|name| *name == axis.name).or(other);
+        (by != Some(axis.name.as_str()), place)
+    });
+}
+
 /// What a comparison is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Along the first axis that has a choice of values: what the run was made for.
+    /// Along the leading axis: the first that has a choice of values.
     Primary,
     /// Along another axis.
     Secondary,

@@ -17,14 +17,14 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use design::{Axis, BaseMissing, Design, Pair, Role, axes_of};
+pub use design::{Axis, BaseMissing, Design, Pair, Role, axes_of, put_in_order};
 pub use summary::{CellSummary, MetricSummary, Percentile, summarise};
 pub use table::{Counts, Table};
 pub use verdict::{Verdict, judge, judge_quantile};
 pub use words::{base_missing_sentence, percent, quantile_sentence, sentence};
 
 use crate::run::{Cell, Metric};
-use crate::stats::{Effect, Estimate, WeightCache, holm, paired_effect_with};
+use crate::stats::{Effect, Estimate, holm, paired_effect};
 
 /// What a comparison goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,13 +113,12 @@ pub fn compare(cells: &[Cell], axes: &[Axis], table: &Table, settings: &Settings
 
 /// The effects of one pair on all metrics; verdicts are as if it were the only pair.
 pub fn effects(table: &Table, pair: Pair, settings: &Settings) -> PairEffects {
-    let mut cache = WeightCache::default();
     let (rounds, unpaired) = table.common_rounds(pair.base, pair.variant);
     let metrics = Metric::ALL
         .into_iter()
         .filter_map(|metric| {
             let (base, variant) = table.paired(pair.base, pair.variant, metric);
-            let effect = paired_effect_with(&base, &variant, settings.seed, &mut cache)?;
+            let effect = paired_effect(&base, &variant, settings.seed)?;
             let p_adjusted = estimate_of(&effect).p_value;
             let verdict = judge(&effect, p_adjusted, settings);
             Some(MetricEffect { metric, effect, p_adjusted, verdict })
@@ -131,8 +130,7 @@ pub fn effects(table: &Table, pair: Pair, settings: &Settings) -> PairEffects {
 /// Puts together what was found pair by pair: adjusts p-values for their number, and verdicts with
 /// them.
 ///
-/// Comparisons along the first axis are what the run was made for: their verdicts stand alone, the
-/// adjusted p-value beside. Those along other axes count only if they pass together with all others
+/// Verdicts of comparisons along the leading axis stand alone, the adjusted p-value beside. Those along other axes count only if they pass together with all others
 /// of the same metric. Twins are one check of the whole run, over all metrics.
 pub fn conclude(
     cells: Vec<CellSummary>,

@@ -9,7 +9,7 @@ use crate::stats::{Estimate, Interval, Precision, QUANTILES, Series, notable_aut
 pub struct Percentile {
     /// Which.
     pub q: f64,
-    /// Harrell and Davis' estimate, nanoseconds; absent when not even one value is expected beyond
+    /// The value, nanoseconds; absent when not even one value is expected beyond
     /// it (p99 below 100 values): it would be the largest value under another name.
     pub ns: Option<f64>,
     /// Its interval, nanoseconds, where there are values enough.

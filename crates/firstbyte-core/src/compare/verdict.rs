@@ -2,7 +2,7 @@
 
 use super::{Settings, estimate_of};
 use crate::stats::{
-    ALPHA, Effect, Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Outlook, QuantileEffect, outlook,
+    ALPHA, Effect, Estimate, FEWEST_ROUNDS, Outlook, QuantileEffect, fewest_for_quantile, outlook,
 };
 
 /// What an effect comes to.
@@ -51,9 +51,8 @@ pub fn judge(effect: &Effect, p_value: Option<f64>, settings: &Settings) -> Verd
 /// below as many rounds as the quantile needs.
 pub fn judge_quantile(effect: &QuantileEffect, rounds: usize, settings: &Settings) -> Verdict {
     let unit = Unit { negligible: settings.negligible, floor: settings.floor_ns };
-    let needed = (FEWEST_BEYOND / effect.q.min(1.0 - effect.q) - 1e-6).ceil() as usize;
     let estimate = relative_quantile(effect);
-    let needed = needed.max(FEWEST_ROUNDS);
+    let needed = fewest_for_quantile(effect.q);
     decide(&estimate, &effect.difference, estimate.p_value, rounds, &unit, needed)
 }
 

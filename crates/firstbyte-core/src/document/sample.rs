@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::ConnectionRecord;
-use crate::run::{Cell, Standing, Taken};
+use crate::run::{Cell, Standing, Taken, visit_time};
 use crate::timeline::Sample;
 
 /// Value of the field `format`.
@@ -24,6 +24,8 @@ pub struct SampleRecord {
     pub sequence: u32,
     pub warmup: bool,
     pub requested_url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visit_ns: Option<u64>,
     #[serde(flatten)]
     pub connection: ConnectionRecord,
     pub redirects: Vec<ConnectionRecord>,
@@ -75,6 +77,7 @@ impl SampleRecord {
             sequence: sample.sequence,
             warmup: sample.warmup,
             requested_url: sample.requested_url.clone(),
+            visit_ns: u64::try_from(visit_time(sample).as_nanos()).ok(),
             connection: ConnectionRecord::of(&sample.connection),
             redirects: sample.redirects.iter().map(ConnectionRecord::of).collect(),
         }

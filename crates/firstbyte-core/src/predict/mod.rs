@@ -13,6 +13,7 @@ mod http;
 mod outline;
 mod population;
 mod quic;
+mod seed;
 mod setup;
 mod tcp;
 mod tls;
@@ -21,7 +22,8 @@ mod way;
 use std::time::Instant;
 
 pub use error::PredictError;
-pub use population::{Outcome, Player, Range};
+pub use population::{Outcome, Player, Range, Workers};
+pub use seed::derived as derived_seed;
 pub use setup::{
     Client, CongestionControl, Exchange, Group, HandshakeTime, Link, Path, Server, Setup, certified,
 };
@@ -29,7 +31,8 @@ pub use way::{Http, Reuse, Session, Tls, Way};
 
 use crate::timeline::Connection;
 
-/// Predicts the connection that is made this way. `base` stands for the origin where a protocol's state
+/// Predicts the connection that is made this way: one that has failed, where losses kept it from coming to
+/// its end. `base` stands for the origin where a protocol's state
 /// machine wants an instant: any will do, and none is compared with a clock.
 ///
 /// # Errors
@@ -40,7 +43,7 @@ pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, Pr
         return quic::connection(setup, way, base);
     }
     let dialogue = tls::dialogue(setup, way)?;
-    outline::connection(setup, way, &dialogue)
+    Ok(outline::connection(setup, way, &dialogue))
 }
 
 #[cfg(test)]

@@ -3,22 +3,19 @@
 use std::time::Duration;
 
 use super::dialogue::{Dialogue, Message};
+use super::error::GaveUp;
 use super::tcp::{self, Nanos, Observer};
-use super::{PredictError, Setup, Tls, Way};
+use super::{Setup, Tls, Way};
 use crate::timeline::{
     Chunk, Clock, Connection, Direction, Facts, Flight, Lookup, Mark, Offset, RecordType, Stamp,
     TcpFacts,
 };
 
 /// The connection that the dialogue makes over the path.
-pub(super) fn connection(
-    setup: &Setup,
-    way: &Way,
-    dialogue: &Dialogue,
-) -> Result<Connection, PredictError> {
+pub(super) fn connection(setup: &Setup, way: &Way, dialogue: &Dialogue) -> Connection {
     let mut record = Record { origin_step: dialogue.origin_step, ..Record::default() };
-    tcp::play(dialogue, setup, &setup.path, &mut record)?;
-    Ok(record.finish(setup, way, dialogue))
+    let gave_up = tcp::play(dialogue, setup, &setup.path, &mut record).err();
+    record.finish(setup, way, dialogue, gave_up)
 }
 
 /// A point in virtual time, counted from the origin.
@@ -54,7 +51,7 @@ struct Run {
 #[derive(Default)]
 struct Record {
     syn_at: Nanos,
-    connected_at: Nanos,
+    connected_at: Option<Nanos>,
     retransmits: u32,
     origin_step: Option<usize>,
     /// When the step was written that begins what is of interest.
@@ -64,7 +61,7 @@ struct Record {
 
 impl Observer for Record {
     fn connected(&mut self, syn_at: Nanos, at: Nanos, retransmits: u32) {
-        (self.syn_at, self.connected_at, self.retransmits) = (syn_at, at, retransmits);
+        (self.syn_at, self.connected_at, self.retransmits) = (syn_at, Some(at), retransmits);
     }
 
     fn sent(&mut self, at: Nanos, start: u64, end: u64, first_time: bool) {
@@ -97,7 +94,13 @@ impl Observer for Record {
 }
 
 impl Record {
-    fn finish(mut self, setup: &Setup, way: &Way, dialogue: &Dialogue) -> Connection {
+    fn finish(
+        mut self,
+        setup: &Setup,
+        way: &Way,
+        dialogue: &Dialogue,
+        gave_up: Option<GaveUp>,
+    ) -> Connection {
         let mut connection =
             Connection { url: setup.exchange.url.clone(), ..Connection::default() };
         let reused = self.origin_step.is_some();
@@ -109,29 +112,37 @@ impl Record {
         let shift =
             |at: Nanos| stamp((at + tcp::nanos(before)).cast_signed() - origin.cast_signed());
         if !reused {
-            let connected = shift(self.connected_at);
             connection.marks.set(Mark::ConnectStart, shift(0));
-            connection.marks.set(Mark::TcpConnected, connected);
-            if way.tls != Tls::None {
-                connection.marks.set(Mark::SecureConnectionStart, connected);
+            if let Some(connected) = self.connected_at.map(&shift) {
+                connection.marks.set(Mark::TcpConnected, connected);
+                if way.tls != Tls::None {
+                    connection.marks.set(Mark::SecureConnectionStart, connected);
+                }
             }
         }
         self.set_marks(&mut connection, dialogue, reused, &shift);
         connection.flights = self.flights(dialogue, &shift);
-        let rtt = Duration::from_nanos(self.connected_at - self.syn_at);
+        let rtt = self.connected_at.map(|at| Duration::from_nanos(at - self.syn_at));
+        let has = |mark| connection.marks.at(mark).is_some();
+        let answered = has(Mark::ResponseStart);
+        let secured = reused || has(Mark::HandshakeComplete);
         connection.facts = Facts {
             reused,
             tcp: Some(TcpFacts {
-                syn_rtt: (!reused).then_some(rtt),
-                min_rtt: Some(rtt),
-                retransmits: Some(self.retransmits),
+                syn_rtt: rtt.filter(|_| !reused),
+                min_rtt: rtt,
+                retransmits: rtt.map(|_| self.retransmits),
                 send_mss: Some(setup.path.mss),
                 ..TcpFacts::default()
             }),
-            tls: dialogue.tls.clone(),
-            http: Some(dialogue.http.clone()),
+            tls: dialogue.tls.clone().filter(|_| secured),
+            http: answered.then(|| dialogue.http.clone()),
             ..Facts::default()
         };
+        connection.failure = gave_up.map(|gave_up| {
+            let at = shift(gave_up.at).at;
+            gave_up.failure(&connection, at)
+        });
         connection
     }
 

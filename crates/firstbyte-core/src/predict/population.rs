@@ -3,8 +3,8 @@
 //!
 //! Over TCP the dialogue is made once and every visitor's packets are simulated: what comes out is what
 //! [`predict`](super::predict) says, at a fraction of its cost. Over QUIC, where what is sent depends on
-//! when things arrive, the state machines are run once for a row of round trips, and once with each
-//! datagram lost; a visitor's time is read from these tables.
+//! when things arrive, the state machines are run for a row of round trips, and, where packets get lost, for a
+//! pool of connections with losses of their own; a visitor's time is read from these.
 
 mod table;
 
@@ -45,9 +45,17 @@ pub struct Range {
     pub shortest: Duration,
     /// The longest.
     pub longest: Duration,
-    /// Whether anything is lost.
-    pub loses: bool,
+    /// The least and the largest loss of those who lose anything.
+    pub losses: Option<[f64; 2]>,
+    /// Over QUIC: so many connections that lose something are played for each of a few round trips, of large
+    /// responses fewer.
+    pub members: usize,
 }
+
+/// Does pieces of work that have nothing to do with each other, by their numbers, perhaps side by side; gives
+/// their results in order.
+pub type Workers<'a> =
+    &'a dyn Fn(usize, &(dyn Fn(usize) -> Option<[f64; 2]> + Sync)) -> Vec<Option<[f64; 2]>>;
 
 impl Player {
     /// Prepares to play `way` for visitors within `range`. Everything but the path's delay and loss is
@@ -60,10 +68,11 @@ impl Player {
         way: &Way,
         range: &Range,
         base: Instant,
+        workers: Workers<'_>,
     ) -> Result<Self, PredictError> {
         way.check()?;
         let kind = if way.http == Http::V3 {
-            Kind::Table(Box::new(Table::new(setup, way, range, base)?))
+            Kind::Table(Box::new(Table::new(setup, way, range, base, workers)?))
         } else {
             Kind::Dialogue(Box::new(tls::dialogue(setup, way)?))
         };

@@ -4,7 +4,7 @@
 //! first (Politis and Romano, *A circular block-resampling procedure*, 1992). A round stays whole:
 //! what both cells saw of it is drawn together, so what moves both cancels as it did in the run.
 
-use super::harrell_davis::Weights;
+use super::quantile::{midway, places};
 
 /// Number of resamples for `n` rounds: enough that the ends of an interval vary by 3 to 4 % of its
 /// half width from seed to seed.
@@ -29,21 +29,27 @@ impl Ranked {
         Self { sorted, round }
     }
 
-    /// The weighted mean of order statistics of which `cumulative` are the cumulative weights, when
-    /// round r counts `times[r]` times.
-    pub(super) fn weighted(&self, times: &[u32], cumulative: &[f64]) -> f64 {
-        let centre = self.sorted[self.sorted.len() / 2];
-        let (mut seen, mut below, mut sum) = (0, 0.0, 0.0);
+    /// The quantiles `of` (places of order statistics, ascending) of a resample in which round r counts
+    /// `times[r]` times.
+    pub(super) fn quantiles(&self, times: &[u32], of: &[(usize, usize)]) -> Vec<f64> {
+        let mut found = Vec::with_capacity(of.len());
+        let (mut seen, mut low) = (0, None);
         for (value, round) in self.sorted.iter().zip(&self.round) {
             seen += times[*round as usize] as usize;
-            let up_to = cumulative[seen];
-            sum += (value - centre) * (up_to - below);
-            below = up_to;
-            if up_to >= 1.0 - 1e-12 {
+            while let Some((first, last)) = of.get(found.len()) {
+                if seen > *first {
+                    low.get_or_insert(*value);
+                }
+                if seen <= *last {
+                    break;
+                }
+                found.push(midway(low.take().unwrap_or(*value), *value));
+            }
+            if found.len() == of.len() {
                 break;
             }
         }
-        centre + sum
+        found
     }
 }
 
@@ -62,23 +68,23 @@ pub(super) fn draw(times: &mut [u32], block: usize, random: &mut fastrand::Rng) 
     }
 }
 
-/// Resampled differences between quantiles of two cells, for each of `weights`.
+/// Resampled differences between quantiles of two cells, for each of `quantiles` (ascending).
 pub(super) fn resample(
     base: &Ranked,
     variant: &Ranked,
-    weights: &[&Weights],
+    quantiles: &[f64],
     (block, count, seed): (usize, usize, u64),
 ) -> Vec<Vec<f64>> {
     let n = base.sorted.len();
-    let cumulative: Vec<Vec<f64>> = weights.iter().map(|w| w.cumulative(n)).collect();
+    let of: Vec<(usize, usize)> = quantiles.iter().map(|q| places(n, *q)).collect();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut times = vec![0; n];
-    let mut draws = vec![Vec::with_capacity(count); weights.len()];
+    let mut draws = vec![Vec::with_capacity(count); of.len()];
     for _ in 0..count {
         draw(&mut times, block, &mut random);
-        for (differences, cumulative) in draws.iter_mut().zip(&cumulative) {
-            differences
-                .push(variant.weighted(&times, cumulative) - base.weighted(&times, cumulative));
+        let both = variant.quantiles(&times, &of).into_iter().zip(base.quantiles(&times, &of));
+        for (differences, (variant, base)) in draws.iter_mut().zip(both) {
+            differences.push(variant - base);
         }
     }
     draws
@@ -87,7 +93,7 @@ pub(super) fn resample(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::harrell_davis;
+    use crate::stats::{QUANTILES, quantile};
 
     #[test]
     fn a_resample_has_as_many_rounds_and_keeps_blocks() {
@@ -115,10 +121,9 @@ mod tests {
                 .flat_map(|(value, times)| std::iter::repeat_n(*value, *times as usize))
                 .collect();
             drawn.sort_by(f64::total_cmp);
-            let ranked = Ranked::new(&values);
-            let cumulative = Weights::new(n, 0.75).cumulative(n);
-            let expected = harrell_davis(&drawn, 0.75).unwrap();
-            assert!((ranked.weighted(&times, &cumulative) - expected).abs() < 1e-9);
+            let of = QUANTILES.map(|q| places(n, q));
+            let expected = QUANTILES.map(|q| quantile(&drawn, q).unwrap());
+            assert_eq!(Ranked::new(&values).quantiles(&times, &of), expected, "n = {n}");
         }
     }
 }

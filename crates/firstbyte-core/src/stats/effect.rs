@@ -3,17 +3,14 @@
 //! Input: both cells' values of the same rounds, and a seed. Output: an [`Effect`]. A pure function
 //! of one pair, so that pairs can be analysed side by side.
 
-use std::collections::BTreeMap;
-
 use super::bootstrap::{Ranked, resample, resamples};
 use super::dependence::{
     ALPHA, block_length, blocks, critical, lag1_within, recolouring, recolouring_of,
 };
-use super::harrell_davis::Weights;
-use super::linear::{Side, difference_autocorrelation, difference_reach, quantile_interval};
-use super::{
-    Estimate, Interval, Spread, harrell_davis, hodges_lehmann, quantile, supports_quantile,
+use super::linear::{
+    Side, at_rank, difference_autocorrelation, difference_reach, quantile_interval,
 };
+use super::{Estimate, Interval, Spread, hodges_lehmann, quantile, supports_quantile};
 
 /// Standard errors to either side that hold 95 % of the normal distribution.
 const NORMAL_CRITICAL: f64 = 1.959_964;
@@ -29,7 +26,7 @@ pub const RESAMPLED_UP_TO: usize = 1_000;
 pub struct QuantileEffect {
     /// Which quantile.
     pub q: f64,
-    /// Of the base (Harrell–Davis).
+    /// Of the base.
     pub base: f64,
     /// Of the variant.
     pub variant: f64,
@@ -54,17 +51,6 @@ pub struct Effect {
     pub quantiles: Vec<QuantileEffect>,
     /// Lag-1 autocorrelation of the per-round differences.
     pub autocorrelation: Option<f64>,
-}
-
-/// Weights of Harrell and Davis by sample size, kept from one metric to the next.
-#[derive(Default)]
-pub(crate) struct WeightCache(BTreeMap<usize, Vec<Weights>>);
-
-impl WeightCache {
-    /// The weights for each of [`QUANTILES`].
-    fn get(&mut self, n: usize) -> &[Weights] {
-        self.0.entry(n).or_insert_with(|| QUANTILES.map(|q| Weights::new(n, q)).into())
-    }
 }
 
 /// How an interval is found.
@@ -94,16 +80,7 @@ impl Method {
 /// The effect of changing from `base` to `variant`, where `base[i]` and `variant[i]` are of the same
 /// round, in the order of rounds. Absent without a round. Values must be finite.
 pub fn paired_effect(base: &[f64], variant: &[f64], seed: u64) -> Option<Effect> {
-    paired_effect_with(base, variant, seed, &mut WeightCache::default())
-}
-
-pub(crate) fn paired_effect_with(
-    base: &[f64],
-    variant: &[f64],
-    seed: u64,
-    cache: &mut WeightCache,
-) -> Option<Effect> {
-    analyse(base, variant, Method::of(base.len().min(variant.len()), seed), cache)
+    analyse(base, variant, Method::of(base.len().min(variant.len()), seed))
 }
 
 /// What all intervals of one pair have in common.
@@ -132,7 +109,8 @@ impl Precision {
         draws.sort_unstable_by(f64::total_cmp);
         let wider = reach / NORMAL_CRITICAL;
         let end = |share: f64| {
-            let percentile = quantile(draws, share).unwrap_or(value);
+            // In between: as far from one end as the other's is from the other.
+            let percentile = at_rank(draws, share * (draws.len() as f64 - 1.0));
             value + wider * (percentile - value)
         };
         Estimate::within(value, end(ALPHA / 2.0), end(1.0 - ALPHA / 2.0), self.degrees)
@@ -145,7 +123,7 @@ pub fn median_estimate(values: &[f64]) -> Option<Estimate> {
     Some(Series::of(values)?.median_estimate(&Precision::of(values.len())))
 }
 
-/// The Harrell–Davis estimate of the `q` quantile of a series in the order of rounds, with its
+/// The `q` quantile of a series in the order of rounds, with its
 /// interval where there are rounds enough ([`supports_quantile`]). Absent without values, which must
 /// be finite.
 pub fn quantile_estimate(values: &[f64], q: f64) -> Option<Estimate> {
@@ -192,7 +170,7 @@ impl<'a> Series<'a> {
 
     /// The `q` quantile with its interval.
     pub(crate) fn quantile_estimate(&self, q: f64, precision: &Precision) -> Option<Estimate> {
-        Some(self.estimate(harrell_davis(&self.sorted, q)?, q, precision))
+        Some(self.estimate(quantile(&self.sorted, q)?, q, precision))
     }
 
     /// `value`, which estimates the `q` quantile, with its interval.
@@ -223,12 +201,7 @@ fn ascending(values: &[f64]) -> Vec<f64> {
 }
 
 /// The analysis by `method`.
-pub(super) fn analyse(
-    base: &[f64],
-    variant: &[f64],
-    method: Method,
-    cache: &mut WeightCache,
-) -> Option<Effect> {
+pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<Effect> {
     let n = base.len().min(variant.len());
     let (base, variant) = (&base[..n], &variant[..n]);
     let precision = Precision::of(n);
@@ -242,13 +215,7 @@ pub(super) fn analyse(
         relative: relative.as_ref().map(|r| r.median_estimate(&precision)),
         hodges_lehmann: hodges_lehmann(&differences.sorted)?,
         hodges_lehmann_relative: relative.as_ref().and_then(|r| hodges_lehmann(&r.sorted)),
-        quantiles: quantile_effects(
-            base,
-            variant,
-            method,
-            (&precision, differences.recolouring),
-            cache.get(n),
-        ),
+        quantiles: quantile_effects(base, variant, method, (&precision, differences.recolouring)),
         autocorrelation: differences.autocorrelation,
     })
 }
@@ -258,18 +225,17 @@ fn quantile_effects(
     variant: &[f64],
     method: Method,
     (precision, recolouring): (&Precision, f64),
-    weights: &[Weights],
 ) -> Vec<QuantileEffect> {
     let (base_sorted, variant_sorted) = (&ascending(base), &ascending(variant));
-    let mut effects: Vec<QuantileEffect> = weights
-        .iter()
-        .map(|weights| {
-            let (b, v) = (weights.estimate(base_sorted), weights.estimate(variant_sorted));
-            QuantileEffect { q: weights.q, base: b, variant: v, difference: Estimate::alone(v - b) }
+    let mut effects: Vec<QuantileEffect> = QUANTILES
+        .into_iter()
+        .filter_map(|q| {
+            let (base, variant) = (quantile(base_sorted, q)?, quantile(variant_sorted, q)?);
+            Some(QuantileEffect { q, base, variant, difference: Estimate::alone(variant - base) })
         })
         .collect();
     // Ascending from the median: those that have too few rounds come last.
-    let supported = weights.partition_point(|w| supports_quantile(precision.rounds, w.q));
+    let supported = QUANTILES.partition_point(|q| supports_quantile(precision.rounds, *q));
     let effects_to_bound = &mut effects[..supported];
     let sides = |effect: &QuantileEffect| {
         (
@@ -289,9 +255,9 @@ fn quantile_effects(
             }
         }
         Method::Resampled { resamples, seed } => {
-            let weights: Vec<&Weights> = weights.iter().take(supported).collect();
             let plan = (precision.block, resamples, seed);
-            let draws = resample(&Ranked::new(base), &Ranked::new(variant), &weights, plan);
+            let quantiles = &QUANTILES[..supported];
+            let draws = resample(&Ranked::new(base), &Ranked::new(variant), quantiles, plan);
             for (effect, mut draws) in effects_to_bound.iter_mut().zip(draws) {
                 let (b, v) = sides(effect);
                 let reach = precision.reach(difference_autocorrelation(&b, &v), recolouring);

@@ -43,8 +43,14 @@ pub const FEWEST_BEYOND: f64 = 10.0;
 
 /// Whether `n` rounds are enough for an interval of the quantile `q`.
 pub fn supports_quantile(n: usize, q: f64) -> bool {
-    // Half a value of slack, because 1 − 0.99 is not quite 0.01.
-    n >= FEWEST_ROUNDS && n as f64 * q.min(1.0 - q) >= FEWEST_BEYOND - 1e-6
+    n >= fewest_for_quantile(q)
+}
+
+/// The fewest rounds that give an interval of the quantile `q`.
+pub fn fewest_for_quantile(q: f64) -> usize {
+    // A bit of slack, because 1 − 0.99 is not quite 0.01.
+    let needed = (FEWEST_BEYOND / q.min(1.0 - q) - 1e-6).ceil() as usize;
+    needed.max(FEWEST_ROUNDS)
 }
 
 /// An estimate, its 95 % interval, and how well it goes with a true value of zero.

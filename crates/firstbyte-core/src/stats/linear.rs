@@ -15,7 +15,7 @@ fn shares(values: &[f64], value: f64) -> Vec<f64> {
 }
 
 /// The value at the fractional rank `rank` (from 0), held within the sample.
-fn at_rank(sorted: &[f64], rank: f64) -> f64 {
+pub(super) fn at_rank(sorted: &[f64], rank: f64) -> f64 {
     let last = sorted.len() - 1;
     let rank = rank.clamp(0.0, last as f64);
     let lower = rank.floor() as usize;

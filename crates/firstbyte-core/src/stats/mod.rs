@@ -4,7 +4,6 @@ mod bootstrap;
 mod dependence;
 mod effect;
 mod estimate;
-mod harrell_davis;
 mod hodges_lehmann;
 mod holm;
 mod linear;
@@ -21,9 +20,10 @@ pub use effect::{
     Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, median_change, median_estimate,
     paired_effect, quantile_estimate,
 };
-pub(crate) use effect::{Precision, Series, WeightCache, paired_effect_with};
-pub use estimate::{Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Interval, supports_quantile};
-pub use harrell_davis::harrell_davis;
+pub(crate) use effect::{Precision, Series};
+pub use estimate::{
+    Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Interval, fewest_for_quantile, supports_quantile,
+};
 pub use hodges_lehmann::hodges_lehmann;
 pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};

@@ -1,18 +1,39 @@
-//! Quantiles of a sample.
+//! Quantiles of a sample: values that were measured, not mixtures of them.
+//!
+//! A mean of order statistics (Harrell and Davis 1982, or definition 7 of Hyndman and Fan 1996) gives the
+//! largest value a part in every percentile above it: with 59 times 20 ms and once 30 s it makes a p95 of
+//! 2.2 s that nobody has waited for.
 
-/// The `q` quantile of `sorted` (ascending), by linear interpolation between order statistics:
-/// definition 7 of Hyndman and Fan 1996, the default of R and NumPy. Absent for an empty sample.
+/// The places, from 0, of the order statistics of `n` ≥ 1 values whose mean is the `q` quantile: one, or for
+/// the median of an even number the two in the middle.
+pub(super) fn places(n: usize, q: f64) -> (usize, usize) {
+    if (q - 0.5).abs() < 1e-9 {
+        return ((n - 1) / 2, n / 2);
+    }
+    // 0.07 × 1,000 is more than 70 in floating point.
+    let rank = (n as f64 * q - 1e-9 * n as f64).ceil().max(1.0) as usize;
+    let place = rank.min(n) - 1;
+    (place, place)
+}
+
+/// The `q` quantile of `sorted` (ascending): the median is the value in the middle, or midway between the
+/// two there; any other the least value that at least the share `q` does not exceed (definition 1 of Hyndman
+/// and Fan). Absent for an empty sample.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let position = q.clamp(0.0, 1.0) * last as f64;
-    let below = position.floor() as usize;
-    let above = (below + 1).min(last);
-    let fraction = position - below as f64;
-    Some(sorted[below] + (sorted[above] - sorted[below]) * fraction)
+    if sorted.is_empty() {
+        return None;
+    }
+    let (low, high) = places(sorted.len(), q.clamp(0.0, 1.0));
+    Some(midway(*sorted.get(low)?, *sorted.get(high)?))
+}
+
+/// Halfway; of equal values exactly that value.
+pub(super) fn midway(a: f64, b: f64) -> f64 {
+    a + (b - a) / 2.0
 }
 
 /// The least of `sorted` (ascending) that at least so many percent do not exceed: definition 1 of Hyndman
-/// and Fan, which is how a distribution is drawn step by step. Absent for an empty sample.
+/// and Fan, also for the median, where it has to be one that was there. Absent for an empty sample.
 pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
@@ -43,11 +64,35 @@ mod tests {
     }
 
     #[test]
-    fn interpolates_as_numpy_does() {
+    fn both_definitions_are_one_but_for_the_median() {
+        for n in [1, 2, 3, 7, 10, 20, 59, 60, 100, 1_000, 12_345] {
+            let sorted: Vec<f64> = (0..n).map(f64::from).collect();
+            for percent in (0..=100).filter(|percent| *percent != 50) {
+                let found = quantile(&sorted, percent as f64 / 100.0);
+                assert_eq!(found, percentile(&sorted, percent), "p{percent} of {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_late_value_is_nobodys_percentile() {
+        let mut sorted = vec![20.0; 59];
+        sorted.push(30_000.0);
+        assert_eq!(
+            [0.9, 0.95, 1.0].map(|q| quantile(&sorted, q)),
+            [20.0, 20.0, 30_000.0].map(Some)
+        );
+        let mut sorted = vec![20.0; 99];
+        sorted.push(30_000.0);
+        assert_eq!(quantile(&sorted, 0.99), Some(20.0));
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
         let sorted = [1.0, 2.0, 3.0, 4.0];
         assert_eq!(quantile(&sorted, 0.5), Some(2.5));
-        assert_eq!(quantile(&sorted, 0.9), Some(3.7));
-        assert_eq!(quantile(&sorted, 1.0), Some(4.0));
+        assert_eq!(quantile(&sorted, 0.9), Some(4.0));
+        assert_eq!(quantile(&sorted, 0.75), Some(3.0));
         assert_eq!(quantile(&[], 0.5), None);
         assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
     }

@@ -11,7 +11,7 @@ use firstbyte_core::truth::{Captured, Known, Truth, base};
 use crate::case::Case;
 use crate::packets::{self, Flows};
 use crate::score::{Outcome, Verdict};
-use crate::zoo::{Server, Zoo};
+use crate::zoo::Zoo;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
@@ -137,7 +137,7 @@ fn score(
             let known = Known {
                 up,
                 down,
-                answers_after_finished: case.server == Server::HaProxy && case.session == "0rtt",
+                answers_after_finished: case.answers_after_finished(),
                 application: case.application(),
             };
             match firstbyte_core::truth::truth(connection, &captured, &known) {

@@ -358,6 +358,10 @@ What is read and written is described in docs/formats.md.";
 /// Where the results of a comparison go.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct RenderArgs {
+    /// The axis that leads: verdicts are about it first [default: tls, session, http, kex,
+    /// connection; those of the path, such as family and edge, come last]
+    #[arg(long, value_name = "AXIS", help_heading = "Output")]
+    pub by: Option<String>,
     /// One page with all pictures and tables, which needs no network
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
@@ -437,7 +441,8 @@ pub(super) struct CheckArgs {
 
 const CHECK_HELP: &str = "\
 A condition is met when the whole 95 % interval lies beyond its limit; the exit
-code is then 101.
+code is then 101. When the interval holds the limit, or there are too few
+samples for one (p95 takes 200, p99 1,000), nothing is decided, and it is 102.
 
 Unless the plan says otherwise, connection and handshakes may take 300 s, and a
 sample 30 s.

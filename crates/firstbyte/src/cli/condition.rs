@@ -1,12 +1,14 @@
 //! Conditions on a run, as people write them: `ttfb.p95 > 300ms`, `tls.median +5%`.
 //!
 //! A condition is met when the interval says so: with its whole length beyond the limit. An interval
-//! that holds the limit leaves it open, and open is not met.
+//! that holds the limit leaves it open, as do too few samples for one: neither met nor passed.
 
 use std::fmt;
 
 use firstbyte_core::run::{Cell, Metric, Row};
-use firstbyte_core::stats::{Estimate, Interval, QUANTILES, quantile_estimate};
+use firstbyte_core::stats::{
+    Estimate, Interval, QUANTILES, fewest_for_quantile, quantile_estimate, supports_quantile,
+};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +41,24 @@ pub(super) enum Limit {
 pub(super) enum Finding {
     Met,
     NotMet,
-    /// The interval holds the limit, or there are too few samples for one.
+    /// The interval holds the limit.
     Open,
+    /// There are too few samples for an interval.
+    TooFew {
+        there: usize,
+        needed: usize,
+    },
     /// There is no such time in connections of this kind.
     NoSuchTime,
     /// There is nothing to hold it against: no sample, or none of this kind in the baseline.
     Unmeasured(&'static str),
+}
+
+impl Finding {
+    /// Whether it is neither met nor not met.
+    pub(super) const fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::TooFew { .. })
+    }
 }
 
 /// A condition held against one cell.
@@ -127,10 +141,15 @@ impl Condition {
         if self.needs_baseline() && baseline.is_some_and(<[f64]>::is_empty) {
             return nothing(Finding::Unmeasured("no sample in the baseline"));
         }
+        let too_few = |values: &[f64]| Finding::TooFew {
+            there: values.len(),
+            needed: fewest_for_quantile(self.q),
+        };
         // A percentile is one only where a value is expected beyond.
         let enough = |values: &[f64]| values.len() as f64 * (1.0 - self.q) >= 1.0 - 1e-9;
         let figure = quantile_estimate(values, self.q).filter(|_| enough(values));
-        let Some(figure) = figure else { return nothing(Finding::Open) };
+        let Some(figure) = figure else { return nothing(too_few(values)) };
+        let whole_baseline = baseline;
         let (limit, figure, baseline) = match self.limit {
             Limit::Above(limit) => (limit, figure, None),
             Limit::Below(limit) => (-limit, negated(&figure), None),
@@ -138,7 +157,9 @@ impl Condition {
                 let before = baseline
                     .filter(|values| enough(values))
                     .and_then(|values| quantile_estimate(values, self.q));
-                let Some(before) = before else { return nothing(Finding::Open) };
+                let Some(before) = before else {
+                    return nothing(too_few(baseline.unwrap_or_default()));
+                };
                 let grown = match self.limit {
                     Limit::GrownBy(_) => growth(&before, &figure),
                     _ => relative_growth(&before, &figure),
@@ -149,7 +170,11 @@ impl Condition {
         let finding = match figure.interval {
             Some(interval) if interval.low > limit => Finding::Met,
             Some(interval) if interval.high <= limit => Finding::NotMet,
-            _ => Finding::Open,
+            Some(_) => Finding::Open,
+            None if supports_quantile(values.len(), self.q) => {
+                too_few(whole_baseline.unwrap_or_default())
+            }
+            None => too_few(values),
         };
         let figure = if matches!(self.limit, Limit::Below(_)) { negated(&figure) } else { figure };
         Held { finding, figure: Some(figure), baseline }
@@ -260,7 +285,14 @@ mod tests {
         let median = median_estimate(&values).unwrap().value;
         assert_eq!(hold(&format!("ttfb > {median}ns")), Finding::Open);
         // 60 rounds say nothing about p99.
-        assert_eq!(hold("ttfb.p99 > 1ms"), Finding::Open);
+        let too_few = Finding::TooFew { there: 60, needed: 1_000 };
+        assert_eq!((hold("ttfb.p99 > 1ms"), too_few.is_open()), (too_few, true));
+        // Nor does one late value of them decide about p95.
+        let mut late = vec![20e6; 59];
+        late.push(30e9);
+        let held = Condition::read("ttfb.p95 > 1s").unwrap().hold(&late, None);
+        assert_eq!(held.finding, Finding::TooFew { there: 60, needed: 200 });
+        assert_eq!(held.figure.unwrap().value, 20e6);
     }
 
     #[test]
@@ -274,5 +306,10 @@ mod tests {
         assert_eq!(hold("tls +5ms", &after), Finding::Met);
         assert_eq!(hold("tls +5%", &before), Finding::NotMet);
         assert_eq!(hold("tls +8%", &after), Finding::Open);
+        // Too few in either run.
+        let few = Finding::TooFew { there: 10, needed: 20 };
+        assert_eq!(hold("tls +5%", &after[..10]), few);
+        let held = Condition::read("tls +5%").unwrap().hold(&after, Some(&before[..10]));
+        assert_eq!(held.finding, few);
     }
 }

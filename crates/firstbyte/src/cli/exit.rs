@@ -25,6 +25,8 @@ pub(crate) const CA_FILE: u8 = 77;
 pub(crate) const LAB: u8 = 100;
 /// A condition of `check` is met, or a study came out other than expected.
 pub(crate) const CONDITION_MET: u8 = 101;
+/// A condition of `check` is not decided: no more is known than that it may be met.
+pub(crate) const NOT_DECIDED: u8 = 102;
 /// Interrupted by Ctrl-C; what was measured was shown.
 pub(crate) const INTERRUPTED: u8 = 130;
 

@@ -9,6 +9,7 @@ pub mod audience;
 pub mod hosts;
 pub mod setup;
 pub mod ways;
+pub mod window;
 
 fn middle(values: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut values: Vec<Duration> = values.collect();

@@ -14,6 +14,7 @@ use rustls::sign::CertifiedKey;
 
 use super::hosts::{Handshakes, handshakes};
 use super::middle;
+use super::window::usual;
 use crate::runs::Run;
 
 /// A leaf and an intermediate of so many bytes together, with their key: made now, for nobody.
@@ -50,6 +51,8 @@ pub struct Measured {
     pub upload_bytes: Option<u64>,
     /// What hosts took of the handshakes of all ways to the same address.
     pub handshakes: Vec<Handshakes>,
+    /// Connections to the same address that show the server's initial window.
+    pub usual: Vec<Connection>,
 }
 
 impl Measured {
@@ -95,6 +98,7 @@ impl Measured {
             response_bytes: anywhere(&|c| c.facts.http.as_ref()?.body_bytes),
             upload_bytes: anywhere(&|c| c.facts.http.as_ref()?.upload_bytes),
             handshakes: handshakes(of_same_path()),
+            usual: usual(of_same_path()),
         })
     }
 }

@@ -113,8 +113,11 @@ proptest! {
             variant,
             metric,
             pairs: 7,
+            unpaired: 2,
             difference: estimate(0),
             relative: Some(ends[3]),
+            hodges_lehmann: ends[1],
+            p_values: Some([ends[0], ends[2]]),
             quantiles: vec![(0.5, estimate(1)), (0.9, estimate(2)), (0.99, estimate(3))],
             verdict: Verdict::Open,
         };
@@ -123,6 +126,9 @@ proptest! {
             metric,
             samples: 7,
             quantiles: vec![(0.5, estimate(0)), (0.99, estimate(1))],
+            outliers: 1,
+            autocorrelation: Some(ends[2]),
+            notable: true,
         };
         let study = Study {
             title: &name,
@@ -131,6 +137,7 @@ proptest! {
             sentences: vec![Sentence { text: name.clone(), verdict: Verdict::Slower }],
             summaries: vec![summary(0, Metric::Total), summary(9, Metric::Wait)],
             effects: vec![effect(0, 1, Metric::Total), effect(8, 1, Metric::Ttfb), effect(1, 8, Metric::Setup)],
+            missing: vec![name.clone()],
             ..Study::default()
         };
         let style = Style { color: false, width, unicode: true };

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstbyte_core::run::{Cell, Standing, Taken};
+use firstbyte_core::run::{Cell, Standing, Taken, redirect_time};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Clock, Connection, Facts, Mark, Offset, PhaseName, Sample};
 
@@ -201,7 +201,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
     let phase = |name| time(split.phase(name).map(|p| p.phase.duration()));
     let part = |duration| time(Some(duration));
     let failure = sample.failure();
-    let redirect: Duration = sample.redirects.iter().map(|hop| Split::of(hop).total()).sum();
+    let redirect = redirect_time(sample);
     [
         sample.sequence.to_string(),
         sample.warmup.to_string(),

@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     /// One for each phase of the split, in its order.
     pub phases: Vec<Equation>,
     pub total: Equation,
+    /// Where redirects came before: what the visit consists of.
+    pub visit: Option<Equation>,
 }
 
 /// A time and the terms that it is the sum of, in steps of the ledger's scale.
@@ -78,24 +80,39 @@ impl Ledger {
             match (phases, scale.finer()) {
                 (Some(phases), _) => {
                     let total = total(split, &phases, scale);
-                    return Self { scale, phases, total };
+                    return Self { scale, phases, total, visit: None };
                 }
                 (None, Some(finer)) => scale = finer,
                 // Not reached: whole nanoseconds need no rounding.
                 (None, None) => {
                     let phases = Vec::new();
                     let total = total(split, &phases, scale);
-                    return Self { scale, phases, total };
+                    return Self { scale, phases, total, visit: None };
                 }
             }
         }
+    }
+
+    /// The same of a connection that redirects have led to, where all of it took as long as `visit`: the total
+    /// is then the visit's.
+    pub(crate) fn of_visit(mut self, visit: Duration) -> Self {
+        let steps = self.scale.steps(visit);
+        let spent = steps.saturating_sub(self.total.steps);
+        if spent > 0 {
+            let name = std::mem::replace(&mut self.total.name, "connection");
+            let part = |name, steps| Term::Part { name, steps, uncertainty: None };
+            let terms = vec![part("redirects", spent), part(self.total.name, self.total.steps)];
+            self.visit = Some(Equation { name, steps, terms });
+        }
+        self
     }
 
     /// Every equation, one under the other with their equals signs aligned, and the total's last.
     /// One of no length has nothing to say and is left out.
     pub(crate) fn lines(&self, style: &Style) -> Vec<String> {
         let shown = || {
-            self.phases.iter().chain([&self.total]).filter(|e| e.steps > 0 && !e.terms.is_empty())
+            let all = self.phases.iter().chain([&self.total]).chain(&self.visit);
+            all.filter(|e| e.steps > 0 && !e.terms.is_empty())
         };
         let left = |e: &Equation| format!("{} {}", e.name, self.scale.print(e.steps, style));
         let width = shown().map(|e| left(e).chars().count()).max().unwrap_or(0);
@@ -103,7 +120,7 @@ impl Ledger {
             .flat_map(|equation| {
                 let first = format!("{:>width$} = ", left(equation));
                 let mut lines = wrap(&first, &equation.words(self.scale, style), style.columns());
-                if equation.name == self.total.name {
+                if equation.name == self.visit.as_ref().unwrap_or(&self.total).name {
                     for line in &mut lines {
                         *line = style.paint(Ink::Strong, line);
                     }

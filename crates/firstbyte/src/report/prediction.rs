@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use firstbyte_core::run::{Metric, Metrics};
 use firstbyte_core::split::Split;
+use firstbyte_core::stats::percentile;
 use firstbyte_core::timeline::Connection;
 
 use super::style::{Ink, Style};
-use super::units::Scale;
+use super::units::{Scale, grouped};
 
 /// A way, and what it would take.
 #[derive(Clone, Debug)]
@@ -16,8 +17,19 @@ pub struct Predicted {
     pub label: String,
     /// The connection, nothing lost.
     pub connection: Connection,
-    /// Where packets get lost: sorted first-byte times and totals of many connections, nanoseconds.
-    pub lossy: Option<[Vec<u64>; 2]>,
+    /// Where packets get lost.
+    pub lossy: Option<Lossy>,
+}
+
+/// Many connections, each with losses of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Lossy {
+    /// To the first byte, of those that came about: sorted, nanoseconds.
+    pub first_byte: Vec<u64>,
+    /// To the last byte.
+    pub total: Vec<u64>,
+    /// Those that did not come about.
+    pub failed: u64,
 }
 
 /// The phases of a bar, and how each is drawn: with colours, and without.
@@ -67,13 +79,13 @@ fn cells(row: [String; 5], widths: [usize; 5]) -> String {
 
 /// A time of a way: the median where packets get lost.
 fn time(way: &Predicted, metric: Metric) -> Option<Duration> {
-    let lossy = way.lossy.as_ref().and_then(|[first, total]| match metric {
-        Metric::Ttfb => Some(first),
-        Metric::Total => Some(total),
+    let lossy = way.lossy.as_ref().and_then(|lossy| match metric {
+        Metric::Ttfb => Some(&lossy.first_byte),
+        Metric::Total => Some(&lossy.total),
         _ => None,
     });
     let ns = match lossy {
-        Some(sorted) => sorted.get(sorted.len() / 2).copied(),
+        Some(sorted) => percentile(sorted, 50),
         None => Metrics::of(&way.connection).get(metric),
     };
     ns.map(Duration::from_nanos)
@@ -129,6 +141,17 @@ fn legend(ways: &[Predicted], style: &Style) -> String {
     if ways.iter().any(|way| way.lossy.is_some()) {
         text +=
             "first byte and total: medians with the losses asked for; set-up and bars without\n";
+    }
+    for way in ways {
+        if let Some(lossy) = way.lossy.as_ref().filter(|lossy| lossy.failed > 0) {
+            let played = lossy.failed + lossy.total.len() as u64;
+            text += &format!(
+                "did not come about: {} of {}, {}\n",
+                grouped(lossy.failed),
+                grouped(played),
+                way.label
+            );
+        }
     }
     text
 }

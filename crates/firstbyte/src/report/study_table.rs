@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use firstbyte_core::compare::Role;
-use firstbyte_core::run::Metric;
+use firstbyte_core::run::{Cell, Metric};
 
 use super::Style;
 use super::chart::{metric_title, phase_label};
 use super::study::{
-    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, Verdict, pair_names,
+    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, SummaryView, Verdict, pair_names,
     quantile_name,
 };
 use super::style::{Ink, wrap};
@@ -22,7 +22,14 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
     let digest = Digest::of(study.cells.len(), study.rows);
     let view = View { study, digest, grouping: Grouping::of(study), style };
     // On a terminal what comes last is what is seen.
-    let blocks = [view.phases(), view.differences(), view.others(), view.proofs(), view.findings()];
+    let blocks = [
+        view.phases(),
+        view.differences(),
+        view.others(),
+        view.proofs(),
+        view.doubts(),
+        view.findings(),
+    ];
     let blocks: Vec<String> =
         blocks.into_iter().filter(|b| !b.is_empty()).map(|b| b.join("\n") + "\n").collect();
     blocks.join("\n")
@@ -285,6 +292,51 @@ impl View<'_> {
         }
         for (cause, count) in causes {
             self.wrapped(&mut lines, &format!("{count} failed: {cause}"), Ink::Loss);
+        }
+        lines
+    }
+
+    /// What the figures do not show by themselves: rounds that count for nothing, comparisons that there are
+    /// none of, values far out, rounds that hang together.
+    fn doubts(&self) -> Vec<String> {
+        const NAMED: usize = 3;
+        let mut lines = Vec::new();
+        let mut unpaired: Vec<(String, usize)> = Vec::new();
+        for effect in &self.study.effects {
+            let (pair, place) = pair_names(self.study.cells, effect.base, effect.variant);
+            let name = if place.is_empty() { pair } else { format!("{pair}, {place}") };
+            if effect.unpaired > 0 && unpaired.iter().all(|(other, _)| *other != name) {
+                unpaired.push((name, effect.unpaired));
+            }
+        }
+        let totals = |of: fn(&SummaryView) -> Option<String>| -> Vec<(String, String)> {
+            let summaries = self.study.summaries.iter().filter(|s| s.metric == Metric::Total);
+            let name = |s: &SummaryView| self.study.cells.get(s.cell).map(Cell::name);
+            summaries.filter_map(|s| Some((name(s)?, of(s)?))).collect()
+        };
+        let unpaired: Vec<(String, String)> =
+            unpaired.into_iter().map(|(name, rounds)| (name, rounds.to_string())).collect();
+        let outliers =
+            totals(|s| (s.outliers > 0).then(|| format!("{} of {}", s.outliers, s.samples)));
+        let alike = totals(|s| s.autocorrelation.filter(|_| s.notable).map(|r| format!("{r:.2}")));
+        for (what, named) in [
+            ("Rounds in which only one of two counts, left out of their comparison", unpaired),
+            ("Outliers among the totals, which are part of every figure", outliers),
+            ("Neighbouring rounds are alike (autocorrelation of the total)", alike),
+        ] {
+            if named.is_empty() {
+                continue;
+            }
+            let mut parts: Vec<String> =
+                named.iter().take(NAMED).map(|(name, n)| format!("{name}: {n}")).collect();
+            parts.extend(named.len().checked_sub(NAMED + 1).map(|n| format!("{} more", n + 1)));
+            self.wrapped(&mut lines, &format!("{what}: {}", parts.join("; ")), Ink::Faint);
+        }
+        for sentence in self.study.missing.iter().take(NAMED) {
+            self.wrapped(&mut lines, sentence, Ink::Faint);
+        }
+        if let Some(more) = self.study.missing.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            self.wrapped(&mut lines, &format!("{more} more are compared with nothing"), Ink::Faint);
         }
         lines
     }

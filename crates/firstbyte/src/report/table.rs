@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use firstbyte_core::run::{redirect_time, visit_time};
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::{median, quantile};
 use firstbyte_core::timeline::{Mark, Offset, PhaseName, Sample};
@@ -36,7 +37,17 @@ struct Group<'a> {
 
 struct Measured<'a> {
     sample: &'a Sample,
+    /// Of the last connection.
     split: Split,
+    /// What the connections before it took.
+    redirects: Duration,
+}
+
+impl Measured<'_> {
+    /// Of the visit.
+    fn total(&self) -> Duration {
+        self.redirects + self.split.total()
+    }
 }
 
 impl<'a> Group<'a> {
@@ -46,7 +57,11 @@ impl<'a> Group<'a> {
             url,
             pooled: all()
                 .filter(|s| !s.warmup && s.failure().is_none())
-                .map(|sample| Measured { sample, split: Split::of(&sample.connection) })
+                .map(|sample| Measured {
+                    sample,
+                    split: Split::of(&sample.connection),
+                    redirects: redirect_time(sample),
+                })
                 .collect(),
             warmups: all().filter(|s| s.warmup).collect(),
             failed: all().filter(|s| !s.warmup && s.failure().is_some()).collect(),
@@ -88,13 +103,16 @@ impl<'a> Group<'a> {
 
     /// Phases, first byte and total; below them what the total consists of; below those the path.
     fn percentiles(&self, style: &Style) -> Vec<String> {
-        let totals: Vec<Duration> = self.pooled.iter().map(|m| m.split.total()).collect();
+        let totals: Vec<Duration> = self.pooled.iter().map(Measured::total).collect();
         let scale = Scale::for_largest(totals.iter().max().copied().unwrap_or_default());
         let mut sections = vec![self.phases(&totals), self.parts(), self.path()];
         sections.retain(|section| !section.is_empty());
         let numbers: Vec<Vec<[String; 5]>> = sections
             .iter()
-            .map(|rows| rows.iter().map(|row| row.figures(self.pooled.len(), scale)).collect())
+            .map(|rows| {
+                let figures = |row: &Row| row.figures(self.pooled.len(), scale, style);
+                rows.iter().map(figures).collect()
+            })
             .collect();
         let last = if self.pooled.len() >= ENOUGH_FOR_P99 { "p99" } else { "max" };
         let heading = ["n", "min", "p50", "p90", last].map(String::from);
@@ -124,24 +142,22 @@ impl<'a> Group<'a> {
     }
 
     fn phases(&self, totals: &[Duration]) -> Vec<Row> {
-        let mut rows: Vec<Row> = PhaseName::ALL
-            .into_iter()
-            .filter_map(|name| {
-                let durations = self.pooled.iter().filter_map(|m| m.split.phase(name));
-                Row::times(name.name(), durations.map(|p| p.phase.duration()), Ink::Plain)
-            })
-            .collect();
+        // Connections of their own, before the one that the phases are of.
+        let redirected = self.pooled.iter().filter(|m| !m.sample.redirects.is_empty());
+        let mut rows: Vec<Row> =
+            Row::times("redirects", redirected.map(|m| m.redirects), Ink::Plain)
+                .into_iter()
+                .collect();
+        rows.extend(PhaseName::ALL.into_iter().filter_map(|name| {
+            let durations = self.pooled.iter().filter_map(|m| m.split.phase(name));
+            Row::times(name.name(), durations.map(|p| p.phase.duration()), Ink::Plain)
+        }));
         let first_bytes = self.pooled.iter().filter_map(|m| {
             let at = m.sample.connection.marks.at(Mark::ResponseStart)?;
-            Some(at.since(Offset::ZERO))
+            Some(m.redirects + at.since(Offset::ZERO))
         });
         rows.extend(Row::times("first byte", first_bytes, Ink::Strong));
         rows.extend(Row::times("total", totals.iter().copied(), Ink::Strong));
-        // Connections of their own, before the one that the total is of.
-        let redirected = self.pooled.iter().map(|m| &m.sample.redirects).filter(|r| !r.is_empty());
-        let spent =
-            redirected.map(|hops| hops.iter().map(|hop| Split::of(hop).total()).sum::<Duration>());
-        rows.extend(Row::times("redirects", spent, Ink::Plain));
         rows
     }
 
@@ -168,11 +184,20 @@ impl<'a> Group<'a> {
     /// The parts' medians need not add up; those of one sample do. This is the one in the middle.
     fn median_sample(&self, style: &Style) -> Option<String> {
         let mut by_total: Vec<&Measured<'_>> = self.pooled.iter().collect();
-        by_total.sort_by_key(|m| (m.split.total(), m.sample.sequence));
+        by_total.sort_by_key(|m| (m.total(), m.sample.sequence));
         let middle = by_total.get((by_total.len() - 1) / 2)?;
         let ledger = Ledger::of(&middle.split);
-        let first = format!("median  {} = ", ledger.scale.print(ledger.total.steps, style));
-        let lines = wrap(&first, &ledger.total.words(ledger.scale, style), style.columns());
+        let total = ledger.scale.steps(middle.total());
+        let redirects = total.saturating_sub(ledger.total.steps);
+        let first = format!("median  {} = ", ledger.scale.print(total, style));
+        let mut words = ledger.total.words(ledger.scale, style);
+        if redirects > 0 {
+            if let Some(first) = words.first_mut() {
+                first.insert_str(0, "+ ");
+            }
+            words.insert(0, format!("redirects {}", ledger.scale.print(redirects, style)));
+        }
+        let lines = wrap(&first, &words, style.columns());
         Some(format!(
             "{}\n{}",
             lines.join("\n"),
@@ -207,8 +232,10 @@ impl<'a> Group<'a> {
 
 const NAME_WIDTH: usize = 12;
 
-/// Below this many values the 99th percentile is hardly more than the largest, which is shown.
+/// Below this many values the 99th percentile is the largest under another name, and that is shown.
 const ENOUGH_FOR_P99: usize = 100;
+/// The same of the 90th.
+const ENOUGH_FOR_P90: usize = 10;
 
 /// A line of the table: sorted values, nanoseconds or plain numbers.
 struct Row {
@@ -233,9 +260,10 @@ impl Row {
     }
 
     /// n, minimum, p50, p90, and p99 or the maximum.
-    fn figures(&self, pooled: usize, scale: Scale) -> [String; 5] {
+    fn figures(&self, pooled: usize, scale: Scale, style: &Style) -> [String; 5] {
         let last = if pooled >= ENOUGH_FOR_P99 { 0.99 } else { 1.0 };
         let [min, p50, p90, last] = [0.0, 0.5, 0.9, last].map(|q| self.figure(q, scale));
+        let p90 = if pooled >= ENOUGH_FOR_P90 { p90 } else { style.glyph("–", "-").into() };
         [self.sorted.len().to_string(), min, p50, p90, last]
     }
 
@@ -254,7 +282,7 @@ fn warmup(sample: &Sample, style: &Style) -> String {
         Some(failure) => format!("failed: {}", style.safe(&failure.to_string())),
         None => {
             let split = Split::of(&sample.connection);
-            let total = split.total();
+            let total = visit_time(sample);
             let scale = Scale::for_largest(total);
             let trips = count(u64::from(split.round_trips), "round trip");
             format!("total {}, {trips}", scale.time(total, style))
@@ -266,8 +294,7 @@ fn warmup(sample: &Sample, style: &Style) -> String {
 /// The median total of the samples that are pooled, for a one-line summary.
 pub fn median_total(samples: &[Sample]) -> Option<Duration> {
     let pooled = samples.iter().filter(|s| !s.warmup && s.failure().is_none());
-    let totals: Vec<f64> =
-        pooled.map(|s| Split::of(&s.connection).total().as_nanos() as f64).collect();
+    let totals: Vec<f64> = pooled.map(|s| visit_time(s).as_nanos() as f64).collect();
     median(&totals).map(|ns| Duration::from_nanos(ns.round() as u64))
 }
 
@@ -305,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_are_counted_beside_the_total() {
+    fn redirects_are_part_of_the_total() {
         let mut samples = vec![fixtures::redirects(); 3];
         samples[2].redirects.clear();
         let text = table(&samples, &Style::default());
@@ -314,6 +341,14 @@ mod tests {
         assert_eq!(figures[1], "2", "{text}");
         // 87.03 ms with the resolution of the total.
         assert_eq!(figures[3], "87.0", "{text}");
+        let total = text.lines().find(|l| l.starts_with("total")).unwrap();
+        let figures: Vec<&str> = total.split_whitespace().collect();
+        // Least without redirects, median with them.
+        assert_eq!(figures[2..4], ["347.0", "434.1"], "{text}");
+        assert!(
+            text.contains("median  434.1 ms = redirects 87.1 ms + resolver 2.1 ms +"),
+            "{text}"
+        );
         assert!(!table(&samples[2..], &Style::default()).contains("redirects"));
     }
 

@@ -3,6 +3,7 @@
 //! Within a row the parts of the phase lie one behind the other; vertical lines are round trips,
 //! counted from the SYN that was answered.
 
+use firstbyte_core::run::{redirect_time, visit_time};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Mark, Offset, PhaseName, Sample};
 
@@ -11,11 +12,12 @@ use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
 use super::{error, facts};
 
-/// The waterfall of `sample`, of its last connection; the redirects before it are among the facts.
+/// The waterfall of `sample`, of its last connection; the redirects before it are a line of the equations, and
+/// among the facts. First byte and total above it are the visit's.
 pub fn waterfall(sample: &Sample, style: &Style) -> String {
     let connection = &sample.connection;
     let split = Split::of(connection);
-    let ledger = Ledger::of(&split);
+    let ledger = Ledger::of(&split).of_visit(visit_time(sample));
     let mut out = header(sample, &split, &ledger, style);
     out.push(String::new());
     if !split.phases.is_empty() {
@@ -48,6 +50,7 @@ pub(super) fn header(
 ) -> Vec<String> {
     let dot = style.glyph(" · ", ", ");
     let connection = &sample.connection;
+    let redirects = redirect_time(sample);
     let mut right = Vec::new();
     if sample.warmup {
         right.push("warm-up".to_owned());
@@ -64,10 +67,10 @@ pub(super) fn header(
         right.push(format!("failed in {}", failure.phase));
     }
     if let Some(first_byte) = connection.marks.at(Mark::ResponseStart) {
-        let time = ledger.scale.time(first_byte.since(Offset::ZERO), style);
+        let time = ledger.scale.time(redirects + first_byte.since(Offset::ZERO), style);
         right.push(format!("first byte {time}"));
     }
-    right.push(format!("total {}", ledger.scale.time(split.total(), style)));
+    right.push(format!("total {}", ledger.scale.time(redirects + split.total(), style)));
     let right = right.join(dot);
     let left = style.safe(&connection.url);
     let used = left.chars().count() + right.chars().count();
@@ -272,6 +275,12 @@ mod tests {
     fn redirects_are_one_line_each() {
         let text = plain(&fixtures::redirects(), 100);
         assert!(text.contains("49.13 ms (2 round trips) 301 http://gov.example/"));
+        // The visit's total, and what it consists of.
+        assert!(text.lines().next().unwrap().ends_with("total 434.1 ms"), "{text}");
+        assert!(
+            text.contains("total 434.1 ms = redirects 87.1 ms + connection 347.0 ms"),
+            "{text}"
+        );
         insta::assert_snapshot!(text);
     }
 

@@ -1,50 +1,59 @@
-//! Connections over QUIC, from tables that the state machines have filled.
+//! Connections over QUIC, as the state machines made them, for visitors to be read from.
 //!
-//! A row of round trips without loss, and for each of a few of them what it costs that one datagram is
-//! lost. Between round trips times are straight lines: they are made of round trips and host times.
+//! A row of round trips without loss; and for a few of them a *pool* of connections that lost something, each
+//! with losses of its own. A visitor who loses nothing meets the row's time, as often as chance has it. One who
+//! loses something meets what one of the pool did. Between round trips a connection's times, with the same
+//! losses, lie on a straight line: they are made of round trips and host times.
 
 use std::time::{Duration, Instant};
 
-use super::{Outcome, Range, path};
-use crate::predict::quic::{self, Chance, Datagram, Played};
-use crate::predict::tcp::{Nanos, nanos};
-use crate::predict::{PredictError, Setup, Way};
+use super::{Outcome, Range, Workers, path};
+use crate::predict::quic::{self, Chance, Fate, Played};
+use crate::predict::seed::{Stream, random};
+use crate::predict::tcp::nanos;
+use crate::predict::{PredictError, Setup, Way, derived_seed};
 use crate::timeline::{Mark, Offset};
 
 /// Neighbouring round trips without loss differ by this factor, those with losses by the other.
 const CALM_STEP: f64 = 1.15;
 const LOSS_STEP: f64 = 2.5;
-/// Of more datagrams than this, every n-th is lost once and stands for those around it.
-const LOST_ONE_BY_ONE: usize = 48;
+/// Neighbouring probabilities of loss differ by this factor.
+const LEVEL_STEP: f64 = 2.0;
+/// Below so many losses expected in a connection, one that loses something loses one datagram, whatever the
+/// probability.
+const FEW_LOSSES: f64 = 0.1;
+/// Datagrams of all connections that are played for one round trip: larger ones vary less.
+const DATAGRAMS: usize = 200_000;
+const FEWEST_MEMBERS: usize = 200;
 
 /// First byte and total, nanoseconds.
-type Times = [f64; 2];
+pub(super) type Times = [f64; 2];
 
 struct Calm {
     rtt: f64,
     times: Times,
 }
 
-/// What losing one datagram costs, at one round trip.
-struct Losses {
-    rtt: f64,
-    up: Lane,
-    down: Lane,
+/// Connections that lost something, at one probability of loss.
+struct Pool {
+    loss: f64,
+    members: usize,
+    nodes: Vec<Node>,
 }
 
-/// The datagrams of one direction.
-struct Lane {
-    /// When each leaves, in round trips.
-    sent: Vec<f64>,
-    /// What it costs when the n-th group of `stride` datagrams loses one; none where that is never
-    /// repaired.
-    costs: Vec<Option<Times>>,
-    stride: usize,
+/// The same connections at one round trip.
+struct Node {
+    rtt: f64,
+    /// Datagrams of a connection that loses none.
+    datagrams: usize,
+    /// What each took longer than a connection that loses none; none for those that were given up.
+    extra: Vec<Option<Times>>,
 }
 
 pub(super) struct Table {
     calm: Vec<Calm>,
-    losses: Vec<Losses>,
+    /// By loss, ascending.
+    pools: Vec<Pool>,
 }
 
 impl Table {
@@ -53,113 +62,116 @@ impl Table {
         way: &Way,
         range: &Range,
         base: Instant,
+        workers: Workers<'_>,
     ) -> Result<Self, PredictError> {
-        let mut table = Self { calm: Vec::new(), losses: Vec::new() };
+        let mut table = Self { calm: Vec::new(), pools: Vec::new() };
         for rtt in steps(range, CALM_STEP) {
             let setup = over(setup, rtt);
             let times = times(quic::middling(&setup, way, base)?.0, &setup, way)?;
             table.calm.push(Calm { rtt: rtt.as_nanos() as f64, times });
         }
-        if range.loses {
-            for rtt in steps(range, LOSS_STEP) {
-                table.losses.push(Losses::new(setup, way, rtt, base)?);
+        let Some([least, most]) = range.losses else { return Ok(table) };
+        let mut loss = most;
+        loop {
+            let pool = Pool::new(setup, way, range, loss, (base, workers))?;
+            let few = pool.nodes.iter().all(|node| node.datagrams as f64 * loss < FEW_LOSSES);
+            table.pools.insert(0, pool);
+            if few || loss <= least {
+                return Ok(table);
             }
+            loss = (loss / LEVEL_STEP).max(least);
         }
-        Ok(table)
     }
 
     pub(super) fn play(&self, rtt: Duration, loss: f64, seed: u64) -> Option<Outcome> {
         let rtt = rtt.as_nanos() as f64;
         let mut times = between(&self.calm, rtt, |calm| calm.rtt, |calm| calm.times);
-        if loss > 0.0 && !self.losses.is_empty() {
-            let extra = self.cost(rtt, loss, seed)?;
-            times = [times[0] + extra[0], times[1] + extra[1]];
+        if loss > 0.0 {
+            let mut random = random(seed, Stream::Table);
+            let [spared, which, level] = [0; 3].map(|_| random.f64());
+            if let Some(pool) = self.pool(loss, level)
+                && spared >= pool.chance_of_none(rtt, loss)
+            {
+                let extra = pool.extra(rtt, which)?;
+                times = [times[0] + extra[0], times[1] + extra[1]];
+            }
         }
         let duration = |ns: f64| Duration::from_nanos(ns.max(0.0).round() as u64);
         Some(Outcome { first_byte: duration(times[0]), total: duration(times[1]) })
     }
 
-    /// What a random draw of losses costs. Those of one round trip are repaired together: the dearest
-    /// counts.
-    fn cost(&self, rtt: f64, loss: f64, seed: u64) -> Option<Times> {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let nearest = self
-            .losses
-            .iter()
-            .min_by(|a, b| (a.rtt.ln() - rtt.ln()).abs().total_cmp(&(b.rtt.ln() - rtt.ln()).abs()));
-        let nearest = nearest?;
-        let mut lost: Vec<(f64, bool, usize)> = Vec::new();
-        for (up, lane) in [(true, &nearest.up), (false, &nearest.down)] {
-            let mut index = skip(&mut random, loss);
-            while let Some(sent) = lane.sent.get(index) {
-                lost.push((*sent, up, index));
-                index = index.saturating_add(1).saturating_add(skip(&mut random, loss));
-            }
-        }
-        lost.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut sum = [0.0; 2];
-        let mut together: Option<(f64, Times)> = None;
-        for (sent, up, index) in lost {
-            let here = nearest.cost(up, index)?;
-            let there = |losses: &Losses| losses.cost(up, index).unwrap_or(here);
-            let cost = between(&self.losses, rtt, |l| l.rtt, there);
-            match &mut together {
-                Some((since, dearest)) if sent - *since < 1.0 => {
-                    *dearest = [dearest[0].max(cost[0]), dearest[1].max(cost[1])];
-                }
-                _ => {
-                    let before = together.replace((sent, cost)).map_or([0.0; 2], |(_, cost)| cost);
-                    sum = [sum[0] + before[0], sum[1] + before[1]];
-                }
-            }
-        }
-        let last = together.map_or([0.0; 2], |(_, cost)| cost);
-        Some([sum[0] + last[0], sum[1] + last[1]])
-    }
-}
-
-impl Losses {
-    fn new(setup: &Setup, way: &Way, rtt: Duration, base: Instant) -> Result<Self, PredictError> {
-        let setup = over(setup, rtt);
-        let (played, chance) = quic::middling(&setup, way, base)?;
-        let (up, down) = (played.up.clone(), played.down.clone());
-        let calm = times(played, &setup, way)?;
-        let lane = |up: bool, sent: Vec<Nanos>| {
-            let stride = sent.len().div_ceil(LOST_ONE_BY_ONE).max(1);
-            let costs = (0..sent.len())
-                .step_by(stride)
-                .map(|index| {
-                    // One from the middle of those it stands for.
-                    let index = (index + stride / 2).min(sent.len() - 1);
-                    let lost = Some(Datagram { up, index });
-                    // The state machines came together without the loss: with it, they gave up.
-                    let played = quic::play(&setup, way, base, Chance { lost, ..chance }).ok()?;
-                    let times = times(played, &setup, way).ok()?;
-                    Some([times[0] - calm[0], times[1] - calm[1]])
-                })
-                .collect();
-            let rtt = rtt.as_nanos() as f64;
-            let sent = sent.into_iter().map(|at| at as f64 / rtt).collect();
-            Lane { sent, costs, stride }
+    /// The pool for this loss: of the two around it the nearer one the more often.
+    fn pool(&self, loss: f64, chance: f64) -> Option<&Pool> {
+        let above = self.pools.partition_point(|pool| pool.loss < loss);
+        let (Some(below), Some(upper)) = (above.checked_sub(1), self.pools.get(above)) else {
+            return self.pools.get(above).or(self.pools.last());
         };
-        Ok(Self { rtt: rtt.as_nanos() as f64, up: lane(true, up), down: lane(false, down) })
-    }
-
-    fn cost(&self, up: bool, index: usize) -> Option<Times> {
-        let lane = if up { &self.up } else { &self.down };
-        // At other round trips there may be a datagram more: losing that one costs nothing known.
-        lane.costs.get(index / lane.stride).copied().unwrap_or(Some([0.0; 2]))
+        let lower = &self.pools[below];
+        let share = (loss - lower.loss) / (upper.loss - lower.loss);
+        Some(if chance < share { upper } else { lower })
     }
 }
 
-/// Packets that get through before the next one that is lost.
-fn skip(random: &mut fastrand::Rng, loss: f64) -> usize {
-    if loss >= 1.0 {
-        return 0;
+impl Pool {
+    fn new(
+        setup: &Setup,
+        way: &Way,
+        range: &Range,
+        loss: f64,
+        (base, workers): (Instant, Workers<'_>),
+    ) -> Result<Self, PredictError> {
+        let mut calm = Vec::new();
+        for rtt in steps(range, LOSS_STEP) {
+            let setup = over(setup, rtt);
+            let (played, _) = quic::middling(&setup, way, base)?;
+            let datagrams = [played.up.len(), played.down.len()];
+            calm.push((times(played, &setup, way)?, datagrams, setup, rtt));
+        }
+        let most = calm.iter().map(|(_, [up, down], ..)| up + down).max().unwrap_or(1).max(1);
+        let members = (DATAGRAMS / most).clamp(FEWEST_MEMBERS, range.members.max(FEWEST_MEMBERS));
+        let member = |number: usize| -> Option<Times> {
+            let (calm, datagrams, setup, _) = &calm[number / members];
+            let number = number % members;
+            let mut setup = setup.clone();
+            setup.path.seed = derived_seed(setup.path.seed, number as u64);
+            let seed = setup.path.seed;
+            // One of as many equal parts of the chances for each: no place is left out by chance.
+            let place = random(seed, Stream::Table).f64();
+            let place = (number as f64 + place) / members as f64;
+            let fate = Fate::new(seed, loss, *datagrams, place);
+            let clock = quic::server_clock(seed);
+            // Those that fail have no times.
+            let played = quic::play(&setup, way, base, Chance { clock, fate: Some(fate) }).ok()?;
+            let [first_byte, total] = times(played, &setup, way).ok()?;
+            Some([first_byte - calm[0], total - calm[1]])
+        };
+        let mut all = workers(calm.len() * members, &member).into_iter();
+        let node = |(_, [up, down], _, rtt): &(Times, [usize; 2], Setup, Duration)| Node {
+            rtt: rtt.as_nanos() as f64,
+            datagrams: up + down,
+            extra: all.by_ref().take(members).collect(),
+        };
+        Ok(Self { loss, members, nodes: calm.iter().map(node).collect() })
     }
-    // 1 − u is never 0.
-    let skipped = (1.0 - random.f64()).ln() / (-loss).ln_1p();
-    if skipped < 1e9 { skipped as usize } else { usize::MAX / 2 }
+
+    fn nearest(&self, rtt: f64) -> Option<&Node> {
+        let apart = |node: &Node| (node.rtt.ln() - rtt.ln()).abs();
+        self.nodes.iter().min_by(|a, b| apart(a).total_cmp(&apart(b)))
+    }
+
+    /// That a connection loses none of its datagrams.
+    fn chance_of_none(&self, rtt: f64, loss: f64) -> f64 {
+        let datagrams = self.nearest(rtt).map_or(0, |node| node.datagrams);
+        (1.0 - loss).powf(datagrams as f64)
+    }
+
+    /// What one of its connections takes longer; none where it was given up.
+    fn extra(&self, rtt: f64, which: f64) -> Option<Times> {
+        let member = ((which * self.members as f64) as usize).min(self.members - 1);
+        let of = |node: &Node| node.extra.get(member).copied().flatten();
+        let here = of(self.nearest(rtt)?)?;
+        Some(between(&self.nodes, rtt, |node| node.rtt, |node| of(node).unwrap_or(here)))
+    }
 }
 
 /// Round trips from the shortest to the longest, each longer by `factor`.
@@ -191,12 +203,12 @@ fn between<T>(row: &[T], rtt: f64, at: impl Fn(&T) -> f64, times: impl Fn(&T) ->
 
 /// The same over another round trip, and nothing lost.
 fn over(setup: &Setup, rtt: Duration) -> Setup {
-    Setup { path: path(&setup.path, rtt, 0.0, 0), ..setup.clone() }
+    Setup { path: path(&setup.path, rtt, 0.0, setup.path.seed), ..setup.clone() }
 }
 
 /// A connection's times.
 fn times(played: Played, setup: &Setup, way: &Way) -> Result<Times, PredictError> {
-    let connection = played.record.finish(setup, way);
+    let connection = played.connection(setup, way);
     let time = |mark| {
         let at = connection.marks.at(mark).map(|at| at.since(Offset::ZERO));
         at.map(|at| nanos(at) as f64)

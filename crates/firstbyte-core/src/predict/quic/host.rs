@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming, StreamEvent,
-    StreamId,
+    Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
+    StreamEvent, StreamId,
 };
 
 use super::record::Record;
@@ -95,7 +95,7 @@ pub(super) struct Client<'a> {
     ask_again_at: Option<Nanos>,
     outgoing: Option<Outgoing>,
     stream: Option<StreamId>,
-    lost: Option<String>,
+    lost: Option<ConnectionError>,
     pub(super) record: Record,
 }
 
@@ -152,8 +152,9 @@ impl<'a> Client<'a> {
         now + if self.awake < CLIENT_COLD { CLIENT_COLD_DATAGRAM } else { CLIENT_DATAGRAM }
     }
 
-    pub(super) fn failure(&self) -> Option<String> {
-        self.lost.clone()
+    /// Why the connection is over, where it is.
+    pub(super) fn lost(&self) -> Option<&ConnectionError> {
+        self.lost.as_ref()
     }
 
     pub(super) fn next(&mut self, base: Instant) -> Nanos {
@@ -227,7 +228,7 @@ impl<'a> Client<'a> {
             match event {
                 Event::Connected => self.note_connected(now),
                 Event::ConnectionLost { reason } => {
-                    self.lost.get_or_insert(reason.to_string());
+                    self.lost.get_or_insert(reason);
                 }
                 Event::Stream(StreamEvent::Readable { id }) if Some(id) == self.stream => {
                     self.read(now, id);

@@ -14,10 +14,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    ClientConfig, EndpointConfig, ServerConfig, TimeSource, TokenLog, TokenReuseError,
-    TransportConfig, ValidationTokenConfig, VarInt,
+    ClientConfig, ConnectionError, EndpointConfig, ServerConfig, TimeSource, TokenLog,
+    TokenReuseError, TransportConfig, ValidationTokenConfig, VarInt,
 };
 
+use super::error::GaveUp;
+use super::seed::{Stream, derived, random};
 use super::tcp::{Nanos, Wire, nanos};
 use super::tls::Machines;
 use super::{Path, PredictError, Session, Setup, Way};
@@ -65,12 +67,11 @@ pub(super) fn connection(
     let Path { up, down, seed, .. } = &setup.path;
     let played = if up.loss > 0.0 || down.loss > 0.0 {
         // One of many, each with a chance of its own.
-        let clock = fastrand::Rng::with_seed(*seed).u64(0..TIMER_TICK);
-        play(setup, way, base, Chance { clock, lost: None })?
+        play(setup, way, base, Chance { clock: server_clock(*seed), fate: None })?
     } else {
         middling(setup, way, base)?.0
     };
-    Ok(played.record.finish(setup, way))
+    Ok(played.connection(setup, way))
 }
 
 /// What chance decides about a connection, besides its path's losses.
@@ -78,15 +79,47 @@ pub(super) fn connection(
 pub(super) struct Chance {
     /// How far the server's clock is within a millisecond when the connection begins.
     pub clock: Nanos,
-    /// A datagram that is lost whatever the path does.
-    pub lost: Option<Datagram>,
+    /// Losses that are decided already, besides those of the path.
+    pub fate: Option<Fate>,
 }
 
-/// A datagram: which way it goes, and which of that way's it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Datagram {
-    pub up: bool,
-    pub index: usize,
+/// Where the server's clock is within a millisecond, for a connection with this seed.
+pub(super) fn server_clock(seed: u64) -> Nanos {
+    random(seed, Stream::ServerClock).u64(0..TIMER_TICK)
+}
+
+/// Which datagrams of a connection are lost: at least one of those that it has anyway, each other by chance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    seed: u64,
+    loss: f64,
+    /// Datagrams up and down where none is lost.
+    datagrams: [usize; 2],
+    /// The first of these that is lost, those up counted before those down.
+    first: usize,
+}
+
+impl Fate {
+    /// Which one is lost first is decided by `place` (from 0 up to 1) among all that it may be.
+    pub(super) fn new(seed: u64, loss: f64, datagrams: [usize; 2], place: f64) -> Self {
+        let all = datagrams[0] + datagrams[1];
+        // Each is the first with the probability (1 − p)^n p, given that one is.
+        let kept = (-loss).ln_1p();
+        let any = -(kept * all as f64).exp_m1();
+        let first = ((-place * any).ln_1p() / kept) as usize;
+        Self { seed, loss, datagrams, first: first.min(all.saturating_sub(1)) }
+    }
+
+    fn loses(&self, up: bool, index: usize) -> bool {
+        let [ups, downs] = self.datagrams;
+        let place = if up { index } else { ups + index };
+        let anyway = index < if up { ups } else { downs };
+        if anyway && place <= self.first {
+            return place == self.first;
+        }
+        let number = index as u64 * 2 + u64::from(up);
+        random(derived(self.seed, number), Stream::Fate).f64() < self.loss
+    }
 }
 
 /// A connection, played.
@@ -95,6 +128,15 @@ pub(super) struct Played {
     /// When each datagram left, up and down.
     pub up: Vec<Nanos>,
     pub down: Vec<Nanos>,
+    /// Losses kept it from coming to its end.
+    pub gave_up: Option<GaveUp>,
+}
+
+impl Played {
+    /// As a connection like any other.
+    pub(super) fn connection(self, setup: &Setup, way: &Way) -> Connection {
+        self.record.finish(setup, way, self.gave_up)
+    }
 }
 
 /// The connection that is neither fast nor slow for where the server's clock happened to be, and its chance.
@@ -104,7 +146,7 @@ pub(super) fn middling(
     base: Instant,
 ) -> Result<(Played, Chance), PredictError> {
     let played = |n: u64| {
-        let chance = Chance { clock: (2 * n + 1) * TIMER_TICK / (2 * CLOCKS), lost: None };
+        let chance = Chance { clock: (2 * n + 1) * TIMER_TICK / (2 * CLOCKS), fate: None };
         Ok((play(setup, way, base, chance)?, chance))
     };
     let mut all = (0..CLOCKS).map(played).collect::<Result<Vec<_>, PredictError>>()?;
@@ -128,13 +170,14 @@ pub(super) fn play(
         calm.path.lose(0.0);
         calm.exchange.response_bytes = 0;
         let full = Way { session: Session::Full, ..*way };
-        Flow::new(&calm, &full, &configs, base, chance.clock)?.run(FAREWELL)?;
+        let before = Flow::new(&calm, &full, &configs, base, chance.clock)?.run(FAREWELL)?;
+        if let Some(GaveUp { message, .. }) = before.gave_up {
+            return Err(PredictError::Quic { detail: message });
+        }
     }
     let mut flow = Flow::new(setup, way, &configs, base, chance.clock)?;
-    if let Some(Datagram { up, index }) = chance.lost {
-        let lane = if up { &mut flow.up } else { &mut flow.down };
-        lane.lost = Some(index);
-    }
+    flow.up.fate = chance.fate.map(|fate| (fate, true));
+    flow.down.fate = chance.fate.map(|fate| (fate, false));
     flow.run(0)
 }
 
@@ -171,7 +214,7 @@ impl Configs {
             .time_source(Arc::new(Still));
         let mut endpoint = EndpointConfig::default();
         let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_be_bytes());
+        random(seed, Stream::Identifiers).fill(&mut bytes);
         endpoint.rng_seed(Some(bytes));
         Ok(Self { endpoint: Arc::new(endpoint), client, server: Arc::new(server) })
     }
@@ -204,18 +247,19 @@ struct Lane {
     datagrams: VecDeque<Arriving>,
     /// When each left.
     sent: Vec<Nanos>,
-    /// The one that is lost whatever the path does.
-    lost: Option<usize>,
+    /// Losses that are decided already, and whether this is the way up.
+    fate: Option<(Fate, bool)>,
 }
 
 impl Lane {
-    fn new(link: &super::Link, seed: u64) -> Self {
+    fn new(link: &super::Link, random: fastrand::Rng) -> Self {
         let (datagrams, sent) = (VecDeque::new(), Vec::new());
-        Self { wire: Wire::new(link, seed), datagrams, sent, lost: None }
+        Self { wire: Wire::new(link, random), datagrams, sent, fate: None }
     }
 
     fn send(&mut self, now: Nanos, datagram: &[u8]) {
-        let lost = self.lost == Some(self.sent.len());
+        let index = self.sent.len();
+        let lost = self.fate.is_some_and(|(fate, up)| fate.loses(up, index));
         self.sent.push(now);
         let arrives = self.wire.carry(now, datagram.len() as u64 + HEADERS);
         if let Some(at) = arrives.filter(|_| !lost) {
@@ -244,11 +288,11 @@ impl<'a> Flow<'a> {
         base: Instant,
         clock: Nanos,
     ) -> Result<Self, PredictError> {
-        let mut random = fastrand::Rng::with_seed(setup.path.seed);
+        let seed = setup.path.seed;
         Ok(Self {
             base,
-            up: Lane::new(&setup.path.up, random.u64(..)),
-            down: Lane::new(&setup.path.down, random.u64(..)),
+            up: Lane::new(&setup.path.up, random(seed, Stream::Up)),
+            down: Lane::new(&setup.path.down, random(seed, Stream::Down)),
             client: Client::new(setup, way, configs, base)?,
             server: Server::new(setup, way, configs, clock),
         })
@@ -271,11 +315,11 @@ impl<'a> Flow<'a> {
             let timers = [self.client.next(self.base), self.server.next(self.base)];
             let next = arrivals.into_iter().chain(timers).min().unwrap_or(LIMIT);
             if until.is_some_and(|until| next > until || after == 0) {
-                let (up, down) = (self.up.sent, self.down.sent);
-                return Ok(Played { record: self.client.record, up, down });
+                return Ok(self.played(None));
             }
             if next >= LIMIT {
-                return Err(PredictError::Stalled { what: "no response within ten minutes" });
+                let message = "losses kept it from ending within ten minutes".into();
+                return Ok(self.played(Some(GaveUp { at: LIMIT, name: "timed-out", message })));
             }
             now = next.max(now);
             if arrivals[0] == next {
@@ -298,10 +342,23 @@ impl<'a> Flow<'a> {
             } else {
                 self.server.act(self.at(now), now, &mut self.down);
             }
-            if let Some(detail) = self.client.failure() {
-                return Err(PredictError::Quic { detail });
+            match self.client.lost() {
+                None => {}
+                // Nothing came for too long, or nobody knows the connection any more.
+                Some(reason @ (ConnectionError::TimedOut | ConnectionError::Reset)) => {
+                    let message = reason.to_string();
+                    return Ok(self.played(Some(GaveUp { at: now, name: "quic", message })));
+                }
+                Some(reason) => {
+                    return Err(PredictError::Quic { detail: reason.to_string() });
+                }
             }
         }
+    }
+
+    fn played(self, gave_up: Option<GaveUp>) -> Played {
+        let (up, down) = (self.up.sent, self.down.sent);
+        Played { record: self.client.record, up, down, gave_up }
     }
 
     fn at(&self, now: Nanos) -> Instant {

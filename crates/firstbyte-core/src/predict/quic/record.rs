@@ -6,6 +6,7 @@ use quinn_proto::ConnectionStats;
 use quinn_proto::crypto::rustls::HandshakeData;
 use rustls::pki_types::CertificateDer;
 
+use crate::predict::error::GaveUp;
 use crate::predict::outline::{before_first_packet, stamp};
 use crate::predict::tcp::{Nanos, nanos};
 use crate::predict::tls::http_facts;
@@ -131,7 +132,12 @@ impl Record {
         });
     }
 
-    pub(in crate::predict) fn finish(self, setup: &Setup, way: &Way) -> Connection {
+    pub(in crate::predict) fn finish(
+        self,
+        setup: &Setup,
+        way: &Way,
+        gave_up: Option<GaveUp>,
+    ) -> Connection {
         let mut connection =
             Connection { url: setup.exchange.url.clone(), ..Connection::default() };
         let reused = way.reuse == Reuse::Reused;
@@ -173,13 +179,16 @@ impl Record {
                 group: way.group.map(|group| group.iana_name().into()),
                 ..tls
             }),
-            http: Some(http_facts(
-                setup,
-                way,
-                usize::try_from(self.request_bytes).unwrap_or(usize::MAX),
-            )),
+            http: self.response_start.map(|_| {
+                let request = usize::try_from(self.request_bytes).unwrap_or(usize::MAX);
+                http_facts(setup, way, request)
+            }),
             ..Facts::default()
         };
+        connection.failure = gave_up.map(|gave_up| {
+            let at = shift(gave_up.at).at;
+            gave_up.failure(&connection, at)
+        });
         connection
     }
 

@@ -6,15 +6,19 @@
 mod bbr;
 mod receiver;
 mod sender;
+mod timer;
 mod window;
 mod wire;
 
 use std::time::Duration;
 
 use super::dialogue::{Dialogue, Side, Step};
-use super::{CongestionControl, Path, PredictError, Setup};
+use super::error::GaveUp;
+use super::seed::{Stream, random};
+use super::{CongestionControl, Path, Setup};
 use receiver::Receiver;
 use sender::{Outgoing, Sender};
+use timer::Wheel;
 use wire::Packet;
 pub(super) use wire::Wire;
 
@@ -29,9 +33,8 @@ const SYN_BYTES: u64 = 60;
 /// (`tcp_syn_linear_timeouts`).
 const SYN_TIMEOUT: Nanos = 1_000_000_000;
 const LINEAR_SYNS: u32 = 4;
-/// `tcp_syn_retries` of Linux.
+/// `tcp_syn_retries` of Linux: so many more, at doubling timeouts.
 const SYN_RETRIES: u32 = 6;
-const NO_SYN_ARRIVED: &str = "every SYN was lost";
 /// Longer than any prediction that is of use.
 const LIMIT: Nanos = 600_000_000_000;
 
@@ -89,21 +92,28 @@ impl Host<'_> {
 /// the hosts behave.
 ///
 /// # Errors
-/// It never does.
+/// Losses keep it from coming to that.
 pub(super) fn play(
     dialogue: &Dialogue,
     setup: &Setup,
     path: &Path,
     observer: &mut impl Observer,
-) -> Result<(), PredictError> {
-    let mut random = fastrand::Rng::with_seed(path.seed);
-    let up = Wire::new(&path.up, random.u64(..));
-    let down = Wire::new(&path.down, random.u64(..));
+) -> Result<(), GaveUp> {
+    let up = Wire::new(&path.up, random(path.seed, Stream::Up));
+    let down = Wire::new(&path.down, random(path.seed, Stream::Down));
+    let mut timers = random(path.seed, Stream::Timers);
+    let [client_timers, server_timers] = [0; 2].map(|_| Wheel::new(&mut timers));
     let mss = u64::from(path.mss.max(1));
     let mut flow = Flow { up, down, mss, now: 0, observer };
-    let (connected, rtt) = flow.connect()?;
+    let (connected, rtt) = flow.connect(client_timers)?;
     let host = |side: Side, control, window, wake| Host {
-        sender: Sender::new(control, window, mss, rtt),
+        sender: Sender::new(
+            control,
+            window,
+            mss,
+            rtt,
+            if side == Side::Client { client_timers } else { server_timers },
+        ),
         receiver: Receiver::default(),
         steps: &dialogue.of(side).steps,
         next_step: 0,
@@ -130,20 +140,21 @@ struct Flow<'o, O> {
 
 impl<O: Observer> Flow<'_, O> {
     /// The SYN exchange: when it is done, and how long the one took that succeeded.
-    fn connect(&mut self) -> Result<(Nanos, Nanos), PredictError> {
+    fn connect(&mut self, timers: Wheel) -> Result<(Nanos, Nanos), GaveUp> {
         let (mut syn_at, mut timeout) = (0, SYN_TIMEOUT);
-        for attempt in 0..=SYN_RETRIES {
+        for attempt in 0..=LINEAR_SYNS + SYN_RETRIES {
             let there = self.up.carry(syn_at, SYN_BYTES);
             if let Some(at) = there.and_then(|there| self.down.carry(there, SYN_BYTES)) {
                 self.observer.connected(syn_at, at, attempt);
                 return Ok((at, at - syn_at));
             }
-            syn_at += timeout;
+            syn_at = timers.due(syn_at, timeout);
             if attempt >= LINEAR_SYNS {
                 timeout *= 2;
             }
         }
-        Err(PredictError::Stalled { what: NO_SYN_ARRIVED })
+        let message = "every SYN or its answer was lost".into();
+        Err(GaveUp { at: syn_at, name: "connect-timed-out", message })
     }
 
     fn run(
@@ -151,12 +162,13 @@ impl<O: Observer> Flow<'_, O> {
         client: &mut Host<'_>,
         server: &mut Host<'_>,
         until: u64,
-    ) -> Result<(), PredictError> {
+    ) -> Result<(), GaveUp> {
         while client.receiver.next < until {
             let events = [self.up.next(), self.down.next(), client.next(), server.next()];
             let next = events.into_iter().min().unwrap_or(LIMIT);
             if next >= LIMIT {
-                return Err(PredictError::Stalled { what: "nothing is under way any more" });
+                let message = "losses kept it from ending within ten minutes".into();
+                return Err(GaveUp { at: LIMIT, name: "timed-out", message });
             }
             self.now = self.now.max(next);
             if events[0] == next {

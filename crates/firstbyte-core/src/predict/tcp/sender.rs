@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::Nanos;
 use super::bbr::Bbr;
+use super::timer::Wheel;
 use super::window::Window;
 use super::wire::SACK_BLOCKS;
 use crate::predict::CongestionControl;
@@ -70,6 +71,7 @@ enum Control {
 #[derive(Debug)]
 pub(super) struct Sender {
     mss: u64,
+    timers: Wheel,
     initial_window: u32,
     control: Control,
     segments: VecDeque<Segment>,
@@ -118,9 +120,16 @@ pub(super) struct Outgoing {
 }
 
 impl Sender {
-    pub(super) fn new(control: CongestionControl, window: u32, mss: u64, rtt: Nanos) -> Self {
+    pub(super) fn new(
+        control: CongestionControl,
+        window: u32,
+        mss: u64,
+        rtt: Nanos,
+        timers: Wheel,
+    ) -> Self {
         Self {
             mss,
+            timers,
             initial_window: window,
             control: match control {
                 CongestionControl::Cubic => Control::Window(Window::new(true, window)),
@@ -306,19 +315,24 @@ impl Sender {
         (self.srtt + (4 * self.rttvar).max(LEAST_TIMEOUT)) << self.backoff.min(6)
     }
 
+    fn time_out(&mut self, now: Nanos) {
+        self.timer = Some((self.timers.due(now, self.timeout()), Timer::Timeout));
+    }
+
     fn set_timer(&mut self, now: Nanos) {
         if self.segments.is_empty() {
             self.timer = None;
             return;
         }
-        let timeout = now + self.timeout();
+        let timeout = self.timeout();
         let probing = self.recovery_until.is_none() && self.sacked == 0 && self.backoff == 0;
         let alone = if self.segments.len() == 1 { LEAST_TIMEOUT } else { LEAST_PROBE };
-        let probe = now + 2 * self.srtt + alone;
-        self.timer = Some(match probing && probe < timeout {
+        let probe = 2 * self.srtt + alone;
+        let (after, timer) = match probing && probe < timeout {
             true => (probe, Timer::Probe),
             false => (timeout, Timer::Timeout),
-        });
+        };
+        self.timer = Some((self.timers.due(now, after), timer));
     }
 
     /// Time has come; gives `send` what has to be sent whatever the window.
@@ -338,7 +352,7 @@ impl Sender {
                     self.in_flight = self.in_flight.saturating_sub(1);
                     send(self.retransmit(now, last));
                 }
-                self.timer = Some((now + self.timeout(), Timer::Timeout));
+                self.time_out(now);
             }
             Timer::Timeout => {
                 for segment in self.segments.iter_mut().filter(|s| !s.sacked) {
@@ -357,7 +371,7 @@ impl Sender {
                 if let Some(first) = self.segments.iter().position(|s| s.lost) {
                     send(self.retransmit(now, first));
                 }
-                self.timer = Some((now + self.timeout(), Timer::Timeout));
+                self.time_out(now);
             }
         }
     }

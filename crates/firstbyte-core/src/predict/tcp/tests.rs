@@ -52,7 +52,7 @@ fn played(bytes: u64, change: impl FnOnce(&mut Setup)) -> Arrivals {
     tried(bytes, change).unwrap()
 }
 
-fn tried(bytes: u64, change: impl FnOnce(&mut Setup)) -> Result<Arrivals, PredictError> {
+fn tried(bytes: u64, change: impl FnOnce(&mut Setup)) -> Result<Arrivals, GaveUp> {
     let mut setup = setup(1_000);
     setup.path = Path::with_rtt(Duration::from_millis(100));
     change(&mut setup);
@@ -105,7 +105,7 @@ fn bbr_spreads_what_comes_after_ten_segments() {
 }
 
 #[test]
-fn a_lost_syn_costs_a_second() {
+fn a_lost_syn_costs_a_second_and_what_the_timer_wheel_adds() {
     let lossy = |seed: u64| {
         played(1_000, |setup| {
             setup.path.up.loss = 0.3;
@@ -114,8 +114,10 @@ fn a_lost_syn_costs_a_second() {
     };
     let seconds: Vec<Arrivals> = (0..40).map(lossy).collect();
     assert!(seconds.iter().any(|arrivals| arrivals.retransmits > 0));
-    for arrivals in seconds {
-        assert_eq!(arrivals.connected, 100 * MS + 1_000 * MS * u64::from(arrivals.retransmits));
+    for arrivals in seconds.iter().filter(|arrivals| (1..=5).contains(&arrivals.retransmits)) {
+        let late = arrivals.connected - 100 * MS;
+        let again = u64::from(arrivals.retransmits - 1) * 1_024 * MS;
+        assert!((1_000 * MS..=1_032 * MS).contains(&(late - again)), "{late}");
     }
 }
 
@@ -136,8 +138,8 @@ proptest! {
             setup.path.down.rate = rate;
             setup.server.congestion_control = control;
         });
-        // Of connections over the lossiest paths one in a few hundred does not come about.
-        let unconnected = matches!(arrivals, Err(PredictError::Stalled { what: NO_SYN_ARRIVED }));
+        // Of connections over the lossiest paths one in some ten thousand does not come about.
+        let unconnected = matches!(&arrivals, Err(gave_up) if gave_up.name == "connect-timed-out");
         prop_assume!(!unconnected);
         let arrivals = arrivals.unwrap();
         let mut next = 0;

@@ -32,14 +32,14 @@ pub(in crate::predict) struct Wire {
 }
 
 impl Wire {
-    pub(in crate::predict) fn new(link: &Link, seed: u64) -> Self {
+    pub(in crate::predict) fn new(link: &Link, random: fastrand::Rng) -> Self {
         Self {
             delay: super::nanos(link.delay),
             rate: link.rate,
             queue: super::nanos(link.queue),
             free_at: 0,
             loss: link.loss,
-            random: fastrand::Rng::with_seed(seed),
+            random,
             packets: VecDeque::new(),
         }
     }

@@ -35,10 +35,9 @@ pub(crate) struct PredictArgs {
     /// Time between request and response, as the server's log has it [default: none]
     #[arg(long, value_name = "TIME", help_heading = "Server")]
     pub think: Option<String>,
-    /// Segments sent before the first acknowledgement
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = at_least_one,
-          help_heading = "Server")]
-    pub initial_window: u32,
+    /// Segments sent before the first acknowledgement [default: 10]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Server")]
+    pub initial_window: Option<u32>,
     /// Congestion control of TCP: cubic, reno, bbr
     #[arg(long, value_name = "NAME", default_value = "cubic", help_heading = "Server")]
     pub congestion_control: String,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use firstbyte_core::run::Cell;
-use firstbyte_core::stats::Estimate;
+use firstbyte_core::stats::{Estimate, fewest_for_quantile};
 
 use super::compare::{Study, measure};
 use crate::cli::args::CheckArgs;
@@ -44,6 +44,16 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
             files.visits(&study.args.visit).open()?;
             let cells: Vec<Cell> = study.matrix.variants.iter().map(|v| v.cell.clone()).collect();
             conditions.iter().try_for_each(|condition| check_about(condition, &cells))?;
+            let rounds = usize::try_from(study.design.rounds).unwrap_or(usize::MAX);
+            for condition in &conditions {
+                let needed = fewest_for_quantile(condition.q);
+                if rounds < needed {
+                    note(&format!(
+                        "warning: '{condition}' takes {needed} samples, and the plan has {rounds}: it \
+                         will not be decided"
+                    ));
+                }
+            }
             let measured = measure(&study)?;
             let code = if measured.interrupted { exit::INTERRUPTED } else { measured.code() };
             (Run::read(&measured.path).map_err(run_problem)?, code)
@@ -57,9 +67,11 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
         Some(path) => render::whole(path, text.as_bytes())?,
         None => io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?,
     }
+    let open = verdicts.iter().any(|verdict| verdict.held.finding.is_open());
     // What could not be checked has not passed; why it could not be measured says more, where that is known.
     Ok(match (failed, unmeasured, measured) {
         (true, ..) | (false, true, exit::OK) => exit::CONDITION_MET,
+        (false, false, exit::OK) if open => exit::NOT_DECIDED,
         (_, _, measured) => measured,
     })
 }
@@ -151,13 +163,14 @@ fn markdown(
     unmeasured: bool,
 ) -> Result<String, std::fmt::Error> {
     let count = |finding| verdicts.iter().filter(|v| v.held.finding == finding).count();
-    let (met, open) = (count(Finding::Met), count(Finding::Open));
+    let met = count(Finding::Met);
+    let open = verdicts.iter().filter(|v| v.held.finding.is_open()).count();
     let mut text = String::new();
     let head = match (met, open) {
         (1.., _) => format!("failed, {met} of {} conditions met", verdicts.len()),
         (0, _) if unmeasured => "failed, not everything could be measured".to_owned(),
         (0, 0) => "passed".to_owned(),
-        (0, open) => format!("passed, {open} undecided"),
+        (0, open) => format!("not decided, {open} of {} conditions", verdicts.len()),
     };
     writeln!(text, "# firstbyte check: {head}\n")?;
     writeln!(text, "| | fail if | way to connect | measured (95 % interval) | baseline |")?;
@@ -166,16 +179,23 @@ fn markdown(
         let sign = match held.finding {
             Finding::Met => "❌ failed",
             Finding::NotMet => "✅ passed",
-            Finding::Open => "❔ undecided",
+            Finding::Open | Finding::TooFew { .. } => "❔ not decided",
             Finding::NoSuchTime => "— has none",
             Finding::Unmeasured(_) => "❌ not measured",
         };
         let why = match held.finding {
-            Finding::Unmeasured(why) => why,
-            Finding::NoSuchTime => "no such time in its connections",
-            _ => "too few samples",
+            Finding::Unmeasured(why) => why.to_owned(),
+            Finding::NoSuchTime => "no such time in its connections".to_owned(),
+            Finding::TooFew { there, needed } => {
+                format!("{there} samples of the {needed} it takes")
+            }
+            Finding::Met | Finding::NotMet | Finding::Open => String::new(),
         };
-        let figure = held.figure.as_ref().map_or(why.into(), |f| figure(condition, f));
+        let figure = match &held.figure {
+            Some(shown) if why.is_empty() => figure(condition, shown),
+            Some(shown) => format!("{}, {why}", figure(condition, shown)),
+            None => why,
+        };
         let before = held.baseline.map_or("—".into(), milliseconds);
         writeln!(
             text,
@@ -190,8 +210,9 @@ fn markdown(
     if open > 0 {
         writeln!(
             text,
-            "\nUndecided: the interval holds the limit, or there are too few samples for one. More \
-             samples narrow it; an undecided condition does not fail the check."
+            "\nNot decided: the interval holds the limit, or there are too few samples for one. More \
+             samples narrow it. The exit code is {} then: neither passed nor failed.",
+            exit::NOT_DECIDED
         )?;
     }
     Ok(text)
@@ -207,10 +228,9 @@ fn figure(condition: &Condition, figure: &Estimate) -> String {
         (false, false) => format!("{:.3}", value / 1e6),
     };
     let unit = if share { "%" } else { "ms" };
-    let interval = figure.interval.map_or_else(
-        || " (too few samples for an interval)".to_owned(),
-        |i| format!(" ({} to {})", number(i.low), number(i.high)),
-    );
+    let interval = figure
+        .interval
+        .map_or_else(String::new, |i| format!(" ({} to {})", number(i.low), number(i.high)));
     format!("{} {unit}{interval}", number(figure.value))
 }
 

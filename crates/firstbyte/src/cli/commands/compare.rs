@@ -13,7 +13,7 @@ use clap::Parser;
 use crate::cli::args::{Cli, Command, CompareArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal::note;
-use crate::cli::{plan, run_problem};
+use crate::cli::{plan, render, run_problem};
 use crate::experiment::{Axis, Design, Lanes, Matrix, Visit};
 use crate::probe::options::SessionUse;
 use crate::probe::shown_url::without_users;
@@ -153,6 +153,9 @@ impl Study {
         }
         let mut base = Visit { target: plan::target(url)?, options };
         let axes = axes(args)?;
+        let varied = axes.iter().filter(|axis| axis.values.len() > 1);
+        let varied: Vec<&str> = varied.map(|axis| axis.name).collect();
+        render::check_by(&args.render, &varied)?;
         if args.early_data_any_method && !axes.iter().any(|axis| axis.name == "session") {
             base.options.tls.session = SessionUse::Full;
         }

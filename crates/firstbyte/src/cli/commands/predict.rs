@@ -4,8 +4,9 @@ mod audience;
 mod setup;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use firstbyte_core::predict::{Http, PredictError, Setup, Way, predict};
+use firstbyte_core::predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
 use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken};
 use firstbyte_core::timeline::{Connection, Sample};
 
@@ -14,10 +15,10 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
 use crate::clock;
-use crate::prediction::audience::Audience;
+use crate::prediction::audience::player;
 use crate::prediction::ways::Ways;
 use crate::report::csv::RunCsvWriter;
-use crate::report::prediction::{Predicted, table};
+use crate::report::prediction::{Lossy, Predicted, table};
 use crate::report::{flights, ndjson, waterfall};
 
 pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
@@ -42,7 +43,7 @@ pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
         match of_way(args, &setup, way) {
             Ok(way) => predicted.push(way),
             Err(why) => {
-                note(&format!("left out: {}: {}", way.label(), why.message()));
+                left_out(way, &why);
                 refused = Some(why);
             }
         }
@@ -78,53 +79,71 @@ fn ways(vary: &[String]) -> Result<Ways, Problem> {
 fn of_way(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Predicted, Problem> {
     let mut calm = setup.clone();
     calm.path.lose(0.0);
-    let lossy = match (setup.path.up.loss > 0.0, way.http) {
-        (false, _) => None,
-        // A table of single losses is not enough where one visitor is asked for.
-        (true, Http::V3) => Some(by_state_machines(args, setup, way)?),
-        (true, _) => Some(by_packets(args, setup, way)?),
-    };
-    Ok(Predicted { label: way.label(), connection: connection(&calm, way)?, lossy })
+    let connection = connection(&calm, way)?;
+    let lossy = if setup.path.up.loss > 0.0 { Some(lossy(args, setup, way)?) } else { None };
+    Ok(Predicted { label: way.label(), connection, lossy })
 }
 
-/// First-byte times and totals, sorted, of as many connections as asked for.
-type Times = [Vec<u64>; 2];
-
-fn by_packets(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Times, Problem> {
-    let visitors = format!("rtt_ms\n{}\n", setup.path.rtt().as_secs_f64() * 1e3);
-    let audience = Audience::read(visitors.as_bytes(), setup.path.up.loss);
-    let audience = audience.map_err(|why| Problem::new(exit::USAGE, why))?;
-    let player = audience::player(setup, way, &audience.range())?;
-    let played = audience.play([&player, &player], args.samples, args.seed, threads());
-    let ([first_byte, _], [total, _]) = (played.first_byte, played.total);
-    Ok([first_byte, total])
+/// What decides the losses of a way's connections, each by its number: another stream of random numbers for
+/// every one, and for every way.
+fn seed(args: &PredictArgs, way: &Way, number: u32) -> u64 {
+    let of_way = way.label().bytes().fold(args.seed, |seed, byte| derived_seed(seed, byte.into()));
+    derived_seed(of_way, number.into())
 }
 
-/// Every connection by itself. Those that do not come about have no times.
-fn by_state_machines(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Times, Problem> {
-    let lanes = u32::try_from(threads()).unwrap_or(1);
-    let lane = |lane: u32| {
-        let seeds = (lane..args.samples).step_by(lanes as usize);
-        let metrics = seeds.filter_map(|number| {
+/// As many connections as asked for. A table of single losses is not enough where one visitor is asked for:
+/// over QUIC every connection is made by the state machines.
+fn lossy(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Lossy, Problem> {
+    if way.http == Http::V3 {
+        return played(args.samples, |number| {
             let mut setup = setup.clone();
-            setup.path.seed = args.seed.wrapping_add(u64::from(number));
+            setup.path.seed = seed(args, way, number);
             let metrics = Metrics::of(&connection(&setup, way).ok()?);
             Some([metrics.get(Metric::Ttfb)?, metrics.get(Metric::Total)?])
         });
-        metrics.collect::<Vec<[u64; 2]>>()
+    }
+    let (rtt, loss) = (setup.path.rtt(), setup.path.up.loss);
+    let range = Range { shortest: rtt, longest: rtt, losses: Some([loss; 2]), members: 0 };
+    let player = player(setup, way, &range).map_err(problem)?;
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    played(args.samples, |number| {
+        let outcome = player.play(rtt, loss, seed(args, way, number))?;
+        Some([ns(outcome.first_byte), ns(outcome.total)])
+    })
+}
+
+/// Plays connections side by side: each by itself gives its first-byte time and its total, if it comes about.
+fn played(
+    connections: u32,
+    play: impl Fn(u32) -> Option<[u64; 2]> + Sync,
+) -> Result<Lossy, Problem> {
+    let lanes = u32::try_from(threads()).unwrap_or(1);
+    let lane = |lane: u32| -> Vec<Option<[u64; 2]>> {
+        (lane..connections).step_by(lanes as usize).map(&play).collect()
     };
-    let played: Vec<[u64; 2]> = std::thread::scope(|scope| {
+    let lane = &lane;
+    let lanes: Vec<_> = std::thread::scope(|scope| {
         let lanes: Vec<_> = (0..lanes).map(|n| scope.spawn(move || lane(n))).collect();
-        lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_default()).collect()
+        lanes.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    if played.is_empty() {
+    let died = |_| Problem::new(exit::USAGE, "a thread died");
+    let lanes = lanes.into_iter().collect::<Result<Vec<_>, _>>().map_err(died)?;
+    let mut lossy = Lossy::default();
+    for outcome in lanes.into_iter().flatten() {
+        match outcome {
+            Some([first_byte, total]) => {
+                lossy.first_byte.push(first_byte);
+                lossy.total.push(total);
+            }
+            None => lossy.failed += 1,
+        }
+    }
+    if lossy.total.is_empty() {
         return Err(Problem::new(exit::USAGE, "no connection came about"));
     }
-    Ok([0, 1].map(|which| {
-        let mut times: Vec<u64> = played.iter().map(|times| times[which]).collect();
-        times.sort_unstable();
-        times
-    }))
+    lossy.first_byte.sort_unstable();
+    lossy.total.sort_unstable();
+    Ok(lossy)
 }
 
 fn threads() -> usize {
@@ -144,7 +163,8 @@ fn sample(connection: Connection, sequence: u32) -> Sample {
     Sample { sequence, requested_url, connection, ..Sample::default() }
 }
 
-/// Every connection as a sample: one for each way, or as many as asked for where packets get lost.
+/// Every connection as a sample: one for each way, or as many as asked for where packets get lost. One that did
+/// not come about is a sample with its failure; a way that there is none of is left out.
 fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<(), Problem> {
     let mut csv = match args.csv {
         true => {
@@ -154,23 +174,41 @@ fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<(), Problem>
         false => None,
     };
     let samples = if setup.path.up.loss > 0.0 { args.samples } else { 1 };
-    for (index, (cell, way)) in (0u16..).zip(&ways.ways) {
+    let (mut refused, mut exported) = (None, 0);
+    'ways: for (index, (cell, way)) in (0u16..).zip(&ways.ways) {
         let cell = Cell { url: setup.exchange.url.clone(), ..cell.clone() };
         for sequence in 0..samples {
             let mut setup = setup.clone();
-            setup.path.seed = args.seed.wrapping_add(u64::from(sequence));
+            setup.path.seed = seed(args, way, sequence);
+            let connection = match connection(&setup, way) {
+                Ok(connection) => connection,
+                Err(why) => {
+                    left_out(way, &why);
+                    refused = Some(why);
+                    continue 'ways;
+                }
+            };
+            let failed = connection.failure.is_some();
             let taken = Taken {
                 cell: index,
-                standing: Standing::Proven,
-                lateness: std::time::Duration::ZERO,
-                sample: sample(connection(&setup, way)?, sequence),
+                standing: if failed { Standing::Failed } else { Standing::Proven },
+                lateness: Duration::ZERO,
+                sample: sample(connection, sequence),
             };
             let written = match &mut csv {
                 Some(csv) => csv.taken(&cell, &taken),
                 None => ndjson::taken(&cell, &taken, &mut io::stdout().lock()),
             };
             written.map_err(|e| Problem::output(&e))?;
+            exported += 1;
         }
     }
+    if let (0, Some(why)) = (exported, refused) {
+        return Err(why);
+    }
     csv.map_or(Ok(()), RunCsvWriter::finish).map_err(|e| Problem::output(&e))
+}
+
+fn left_out(way: &Way, why: &Problem) {
+    note(&format!("left out: {}: {}", way.label(), why.message()));
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use firstbyte_core::run::{Cell, Taken};
 
-use super::parallel::side_by_side;
 use crate::cli::args::RenderArgs;
 use crate::cli::exit::Problem;
 use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
+use crate::parallel::side_by_side;
 use crate::report::csv::RunCsvWriter;
 use crate::report::har::HarWriter;
 use crate::report::ndjson;

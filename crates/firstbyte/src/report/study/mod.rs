@@ -41,6 +41,8 @@ pub struct Study<'a> {
     pub summaries: Vec<SummaryView>,
     /// Each variant's difference from its base.
     pub effects: Vec<EffectView>,
+    /// Comparisons that there are none of, in words.
+    pub missing: Vec<String>,
     /// Why samples failed.
     pub failures: Vec<FailureView>,
 }
@@ -129,6 +131,12 @@ pub struct SummaryView {
     pub samples: usize,
     /// Quantile (0.5 is the median) and its value, ascending.
     pub quantiles: Vec<(f64, Estimate)>,
+    /// Values far from the median: flagged, and part of every figure.
+    pub outliers: usize,
+    /// How alike neighbouring rounds are (lag 1).
+    pub autocorrelation: Option<f64>,
+    /// Whether that is more than chance gives, and enough to matter.
+    pub notable: bool,
 }
 
 /// The difference between two cells in one metric, paired by round.
@@ -144,11 +152,17 @@ pub struct EffectView {
     pub metric: Metric,
     /// Rounds in which both count.
     pub pairs: usize,
+    /// Rounds in which only one does; they are in no figure of the two.
+    pub unpaired: usize,
     /// Median of the paired differences, variant minus base.
     pub difference: Estimate,
     /// The same as a share of the base's median; −0.5 is "half as long".
     pub relative: Option<f64>,
-    /// Quantile and the difference of both cells' quantiles, ascending.
+    /// Hodges and Lehmann's estimate of the difference, nanoseconds.
+    pub hodges_lehmann: f64,
+    /// The p-value of the difference, and the same adjusted for all comparisons of its kind.
+    pub p_values: Option<[f64; 2]>,
+    /// Quantile and the difference of both cells' quantiles, ascending: those with an interval.
     pub quantiles: Vec<(f64, Estimate)>,
     /// What it allows to be said.
     pub verdict: Verdict,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::split::Split;
+use firstbyte_core::run::{redirect_time, visit_time};
 use firstbyte_core::timeline::{Cause, Certificate, Connection, Mark, Offset, Sample, TlsFacts};
 
 use super::super::dates;
@@ -215,18 +215,14 @@ impl Timer {
                 .map(|at| at.since(Offset::ZERO))
                 .sum(),
             Self::Queue => Duration::ZERO,
-            Self::Redirect => sample.redirects.iter().map(total).sum(),
-            Self::Total => connections(sample).map(total).sum(),
+            Self::Redirect => redirect_time(sample),
+            Self::Total => visit_time(sample),
         }
     }
 }
 
 fn connections(sample: &Sample) -> impl Iterator<Item = &Connection> {
     sample.redirects.iter().chain([&sample.connection])
-}
-
-fn total(connection: &Connection) -> Duration {
-    Split::of(connection).total()
 }
 
 fn text(value: Option<&str>) -> Value {

@@ -60,6 +60,8 @@ type Times = [Option<u64>; TIMERS.len()];
 pub struct CurlTable {
     path: PathBuf,
     visits: Vec<Times>,
+    /// Which line under the header each is, from 0, those left out counted: tables are compared line by line.
+    lines: Vec<u32>,
     /// Lines that were left out, and why.
     pub warnings: Vec<String>,
     has_tls: bool,
@@ -98,9 +100,11 @@ impl CurlTable {
         let mut table = Self {
             path: path.to_owned(),
             visits: Vec::new(),
+            lines: Vec::new(),
             warnings: Vec::new(),
             has_tls: false,
         };
+        let mut place: u32 = 0;
         for (line, fields) in rows {
             let fields = match fields {
                 // The header again: tables that were put one behind the other.
@@ -112,11 +116,13 @@ impl CurlTable {
                 Ok(times) => {
                     table.has_tls |= times[Timer::Ssl as usize].is_some();
                     table.visits.push(times);
+                    table.lines.push(place);
                 }
                 Err(detail) => {
                     table.warnings.push(format!("{}, line {line}: {detail}", path.display()));
                 }
             }
+            place = place.saturating_add(1);
         }
         if table.visits.is_empty() {
             let first = table.warnings.first().map_or("no lines after it", String::as_str);
@@ -177,7 +183,7 @@ impl CurlTable {
             standing: if failed { Standing::Failed } else { Standing::Proven },
             lateness: Duration::ZERO,
             sample: Sample {
-                sequence: u32::try_from(index).unwrap_or(u32::MAX),
+                sequence: self.lines.get(index).copied().unwrap_or(u32::MAX),
                 connection,
                 ..Sample::default()
             },

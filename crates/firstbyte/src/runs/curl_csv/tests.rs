@@ -40,6 +40,19 @@ fn cumulative_timers_become_phases() {
     assert_eq!(Split::of(&taken.sample.connection).total(), Duration::from_millis(150));
 }
 
+/// Tables are compared line by line: a line that is left out keeps its place, and so do those behind it.
+#[test]
+fn a_line_that_is_left_out_moves_no_other() {
+    let late = ROW.replace("0.150", "0.250");
+    let table = parse(format!("{HEADER}{ROW}0.004,broken,0,0,1,1\n{late}{HEADER}{ROW}")).unwrap();
+    let rows: Vec<(u32, Option<u64>)> =
+        table.rows().map(|row| (row.round, row.metric(Metric::Total))).collect();
+    let ms = |ms: u64| Some(ms * 1_000_000);
+    assert_eq!(rows, [(0, ms(150)), (2, ms(250)), (3, ms(150))]);
+    assert_eq!(table.taken(1).sample.sequence, 2);
+    assert_eq!(table.warnings.len(), 1);
+}
+
 #[test]
 fn the_same_in_every_form_it_is_found_in() {
     let json = "[\"DNS\",\"Connect\",\"SSL\",\"Wait\",\"TTFB\",\"Total Time\"]";

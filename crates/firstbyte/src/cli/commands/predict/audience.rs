@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use firstbyte_core::predict::{Http, Player, Range, Setup, Way};
+use firstbyte_core::predict::{Http, Way};
 
 use super::{problem, setup, threads, ways};
 use crate::cli::args::PredictArgs;
@@ -12,7 +12,7 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::render;
 use crate::cli::terminal;
 use crate::clock;
-use crate::prediction::audience::{Audience, Played};
+use crate::prediction::audience::{Audience, Played, player};
 use crate::prediction::ways::Ways;
 use crate::report::chart;
 use crate::report::{audience, units};
@@ -21,7 +21,8 @@ use crate::report::{audience, units};
 const TABLES_HOLD: f64 = 0.03;
 
 pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
-    let setup = setup::of(args)?;
+    let mut setup = setup::of(args)?;
+    setup.path.seed = args.seed;
     let [before, after] = change(args)?;
     let unreadable = |why: String| {
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
@@ -37,7 +38,8 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
         ));
     }
     let begun = clock::timer_now();
-    let [one, other] = players(&setup, [&before, &after], &crowd.range())?;
+    let player = |way| player(&setup, way, &crowd.range()).map_err(problem);
+    let (one, other) = (player(&before)?, player(&after)?);
     let prepared = begun.elapsed();
     let played = crowd.play([&one, &other], args.connections, args.seed, threads());
     terminal::note(&format!(
@@ -66,22 +68,6 @@ fn change(args: &PredictArgs) -> Result<[Way; 2], Problem> {
         )
         .hint("--change tls=1.2:1.3, or --vary with two values")),
     }
-}
-
-/// Both players, made side by side.
-fn players(setup: &Setup, ways: [&Way; 2], range: &Range) -> Result<[Player; 2], Problem> {
-    let [one, other] = ways;
-    let (one, other) = std::thread::scope(|scope| {
-        let first = scope.spawn(|| player(setup, one, range));
-        let second = player(setup, other, range);
-        (first.join(), second)
-    });
-    let died = |_| Problem::new(exit::USAGE, "a thread died");
-    Ok([one.map_err(died)??, other?])
-}
-
-pub(super) fn player(setup: &Setup, way: &Way, range: &Range) -> Result<Player, Problem> {
-    Player::new(setup, way, range, clock::timer_now().into_std()).map_err(problem)
 }
 
 fn show(args: &PredictArgs, played: &Played, labels: [&str; 2]) -> Result<(), Problem> {

@@ -9,8 +9,11 @@ use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::plan::quantities::{bytes, rate, share, time};
 use crate::cli::run_problem;
+use crate::cli::terminal::note;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
+use crate::prediction::window::initial_window;
+use crate::report::units::count;
 use crate::runs::Run;
 
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
@@ -44,7 +47,9 @@ pub(super) fn of(args: &PredictArgs) -> Result<Setup, Problem> {
         let mss = u32::try_from(mss).ok().filter(|mss| *mss >= smallest);
         setup.path.mss = mss.ok_or_else(|| usage(format!("--mss: {smallest} bytes at least")))?;
     }
-    setup.server.initial_window = args.initial_window;
+    if let Some(window) = args.initial_window {
+        setup.server.initial_window = window;
+    }
     setup.server.congestion_control = CongestionControl::named(&args.congestion_control)
         .ok_or_else(|| {
             usage(format!("--congestion-control {:?}: not known", args.congestion_control))
@@ -72,6 +77,15 @@ pub(super) fn of(args: &PredictArgs) -> Result<Setup, Problem> {
     }
     if let Some(rtt) = measured.rtt {
         calibrate(&mut setup, &measured.handshakes, rtt);
+        if args.initial_window.is_none()
+            && let Some(window) = initial_window(&setup, &measured.usual, rtt)
+        {
+            note(&format!(
+                "as the run shows: an initial window of {}",
+                count(window.into(), "segment")
+            ));
+            setup.server.initial_window = window;
+        }
     }
     Ok(setup)
 }
