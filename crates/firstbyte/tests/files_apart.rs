@@ -124,6 +124,7 @@ const ROWS: &[Row] = &[
         "is read",
     ),
     (&["lab", "study", "pq", "--plan", "in", "--html", "out"], "plan.toml", "is read"),
+    (&["lab", "study", "nam", "--plan", "in", "--capture", "."], "plan.toml", "is read"),
     (&["lab", "study", "pq", "--run", "in", "--csv", "out"], "empty", "is the run file"),
     (&["lab", "study", "./in", "--plan", "plan.toml", "--csv", "out"], "lab.toml", "is read"),
     (&["lab", "run", "./in", "--capture", ".", "--", "true"], "lab.toml", "is read"),

@@ -1,8 +1,7 @@
 //! Labs on the real kernel.
 //!
-//! A test harness of its own, because a lab is made by forking a process that has one thread. As
-//! root everything runs twice: as root, and again as an ordinary user. Arguments are parts of names
-//! of tests to run.
+//! A test harness of its own, because a lab is made by forking a process that has one thread. Arguments are parts of
+//! names of tests to run. Root makes labs by other calls than everybody else: `scripts/test` runs these as both.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod captures;
@@ -15,11 +14,7 @@ mod support;
 mod windows;
 mod zoo;
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
-
-/// Any user that is not root; `nobody` on most machines.
-const ORDINARY_USER: u32 = 65_534;
+use std::process::ExitCode;
 
 type Test = (&'static str, fn());
 
@@ -88,11 +83,11 @@ fn main() -> ExitCode {
             failed.push(*name);
         }
     }
-    let passed_as_user = !support::is_root() || again_as_ordinary_user(&wanted);
-    if !failed.is_empty() {
-        println!("failed as {user}: {}", failed.join(", "));
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
     }
-    if failed.is_empty() && passed_as_user { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("failed as {user}: {}", failed.join(", "));
+    ExitCode::FAILURE
 }
 
 /// The tests whose names have one of these parts; all where there is none.
@@ -100,27 +95,4 @@ fn selected<'a>(wanted: &'a [&str]) -> impl Iterator<Item = &'static Test> + 'a 
     TESTS
         .iter()
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|part| name.contains(part)))
-}
-
-/// Runs the tests from a copy of this program, which that user can read wherever this one is.
-fn again_as_ordinary_user(wanted: &[&str]) -> bool {
-    let directory = tempfile::Builder::new().prefix("lab-test").tempdir().unwrap();
-    support::open_to_all(directory.path());
-    let program = directory.path().join("lab");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    support::open_to_all(&program);
-    let zoo = directory.path().join("zoo");
-    if selected(wanted).any(|(name, _)| name.starts_with("zoo::")) {
-        zoo::copy_to(&zoo);
-    }
-    Command::new(program)
-        .args(wanted)
-        .env(zoo::BUILT, zoo)
-        .current_dir(directory.path())
-        .env_remove("TMPDIR")
-        .uid(ORDINARY_USER)
-        .gid(ORDINARY_USER)
-        .status()
-        .unwrap()
-        .success()
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,6 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
-}
-
-pub(crate) fn open_to_all(path: &Path) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A client, a resolver and a server at `server.test`, with these lines added to client and server.

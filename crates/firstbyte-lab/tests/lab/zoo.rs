@@ -6,7 +6,6 @@ mod servers;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,32 +17,8 @@ use servers::{EarlyData, Server, Tls, Wanted, Zoo};
 
 const NAME: &str = "server.test";
 
-/// Where an ordinary user finds the zoo that root has built.
-pub(crate) const BUILT: &str = "FIRSTBYTE_TEST_ZOO";
-
 fn zoo() -> Zoo {
-    match std::env::var_os(BUILT) {
-        Some(directory) => Zoo::built(Path::new(&directory)),
-        None => Zoo::build(&directory()).unwrap_or_else(|why| panic!("{why}")),
-    }
-}
-
-fn directory() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("zoo")
-}
-
-/// Puts what root has built where others can read it.
-pub(crate) fn copy_to(to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    crate::support::open_to_all(to);
-    for entry in std::fs::read_dir(directory()).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
-            let file = to.join(entry.file_name());
-            std::fs::copy(entry.path(), &file).unwrap();
-            crate::support::open_to_all(&file);
-        }
-    }
+    Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR"))).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// One exchange, as the client sees it.

@@ -27,7 +27,7 @@ mod zoo;
 
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use case::Case;
@@ -64,8 +64,8 @@ fn number(name: &str, default: u64) -> Result<u64, String> {
 }
 
 fn run() -> Result<bool, String> {
-    let zoo = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zoo");
-    let zoo = Zoo::build(&zoo).map_err(|error| error.to_string())?;
+    let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
+        .map_err(|error| error.to_string())?;
     if argument("--explain-case").is_some() {
         let explained = explain::measure(number("--explain-case", 0)?, &zoo)?;
         println!("{explained:#?}");

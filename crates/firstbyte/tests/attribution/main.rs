@@ -19,8 +19,6 @@ mod score;
 #[path = "../../benches/attribution/zoo/mod.rs"]
 mod zoo;
 
-use std::path::Path;
-
 use case::Case;
 use firstbyte_core::split::Part;
 use score::Outcome;
@@ -34,8 +32,8 @@ fn measured() -> Vec<Outcome> {
     let server = |index: usize| Server::ALL[index % Server::ALL.len()];
     let cases: Vec<Case> =
         (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
-    let zoo = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zoo");
-    let zoo = Zoo::build(&zoo).unwrap_or_else(|error| panic!("{error}"));
+    let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
+        .unwrap_or_else(|error| panic!("{error}"));
     let batches = cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, false, &zoo).unwrap());
     batches.flatten().collect()
 }

@@ -231,6 +231,15 @@ pub(crate) struct Zoo {
 }
 
 impl Zoo {
+    /// Where to build it: in cargo's directory for tests, or where that is another user's, among
+    /// temporary files.
+    pub(crate) fn directory(of_cargo: &str) -> PathBuf {
+        let directory = Path::new(of_cargo).join("zoo");
+        let mine =
+            fs::create_dir_all(&directory).and_then(|()| tempfile::tempfile_in(&directory)).is_ok();
+        if mine { directory } else { std::env::temp_dir().join("firstbyte-zoo") }
+    }
+
     /// Looks for all programs and makes those of our own in `directory`, whose path is absolute. What is
     /// there already and up to date stays.
     ///

@@ -26,6 +26,13 @@ const PLANS: [(&str, &str); 5] = [
 
 pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
     let (scenario, options) = super::prepared(&args.lab)?;
+    let files = Files::default()
+        .reads(&args.plan)
+        .reads(&super::file(&args.lab.scenario))
+        .keeps(&args.run)
+        .renders(&args.render)
+        .records(args.lab.capture.as_ref(), args.lab.logs.as_ref());
+    files.check()?;
     let (whence, source) = text_of_plan(args, &scenario.name)?;
     let wrong = |why| Problem::new(exit::USAGE, format!("{whence}: {why}"));
     if let Some(plan) = traffic::plan(&source).map_err(wrong)? {
@@ -35,13 +42,7 @@ pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
     let expectations = Expectation::read(&plan.expect).map_err(|why| {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
-    Files::default()
-        .reads(&args.plan)
-        .reads(&super::file(&args.lab.scenario))
-        .keeps(&args.run)
-        .renders(&args.render)
-        .records(args.lab.capture.as_ref(), args.lab.logs.as_ref())
-        .open()?;
+    files.open()?;
     let words = words(args, &plan);
     in_lab(&scenario, &options, |lab| {
         let study = Study::of_words(&with_issuer(&words, lab))?;
