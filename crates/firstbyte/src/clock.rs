@@ -61,6 +61,13 @@ impl Realtime {
     }
 }
 
+impl std::ops::Sub<Duration> for Realtime {
+    type Output = Self;
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(rhs.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
 fn read(clock: ClockId) -> i64 {
     // Neither clock can fail on a system that has it, and every supported system has both.
     clock_gettime(clock).map_or(0, |t| Realtime::from_timespec(t.tv_sec(), t.tv_nsec()).0)

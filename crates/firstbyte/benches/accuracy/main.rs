@@ -1,10 +1,12 @@
 //! How far firstbyte and curl are from the wire.
 //!
 //! Both measure connections over the lab's `accuracy` scenario, in turn, while the client's link is
-//! captured by packet sockets of the lab: once alone, once with many connections in flight and both
-//! cores busy. Printed is tool minus wire. Definitions: `docs/measurement.md`, "Accuracy".
+//! captured by packet sockets of the lab: in one process and in a process each, alone and with many
+//! connections in flight and both cores busy. Printed is tool minus wire. Definitions:
+//! `docs/measurement.md`, "Accuracy".
 //!
-//!     cargo bench -p firstbyte --bench accuracy -- [--connections N] [--in-flight N] [--loaded]
+//!     cargo bench -p firstbyte --bench accuracy -- [--connections N] [--in-flight N]
+//!         [--each | --loop] [--alone | --loaded] [--unprivileged]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,17 +18,19 @@ mod wire;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firstbyte::cli::options_for;
 use firstbyte::probe::{NetProber, Prober, Target};
+use firstbyte_core::document::SampleRecord;
 use firstbyte_core::stats::quantile;
 use firstbyte_core::timeline::{Connection, Mark};
 use firstbyte_lab::{LabOptions, Scenario, run};
 use wire::Wire;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 const URL: &str = "https://server.accuracy.test/";
 const STAGES: [&str; 4] = ["connect", "tls", "wait", "first byte"];
 
@@ -36,15 +40,22 @@ struct Said {
     stages: [f64; 4],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Load {
-    Alone,
-    Loaded { in_flight: usize },
+/// What is measured together.
+#[derive(Clone, Copy)]
+struct Case {
+    /// Every connection is the first of a process.
+    each: bool,
+    /// Without `CAP_NET_RAW`: where every connection has a process.
+    unprivileged: bool,
+    /// One is alone; more of them have a busy loop on each core beside them.
+    in_flight: usize,
+    tls: &'static str,
+    http: &'static str,
 }
 
 fn main() -> ExitCode {
     let (connections, in_flight) = (argument("--connections", 200), argument("--in-flight", 200));
-    if std::env::args().any(|a| a == "--test") {
+    if has("--test") {
         return ExitCode::SUCCESS;
     }
     let curl = Command::new("curl").arg("--version").output();
@@ -59,17 +70,30 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     println!("tool minus wire, µs: median, and p99 of the absolute error; curl {curl}");
-    let loaded_only = std::env::args().any(|a| a == "--loaded");
-    let loads = [Load::Alone, Load::Loaded { in_flight }];
-    for load in loads.into_iter().skip(usize::from(loaded_only)) {
-        for tls in ["1.3", "1.2"] {
-            if let Err(message) = measure(load, tls, connections) {
-                eprintln!("{message}");
-                return ExitCode::FAILURE;
+    let unprivileged = has("--unprivileged");
+    let hows = [(false, "--each"), (true, "--loop")];
+    for (each, other) in hows {
+        if has(other) || (!each && unprivileged) {
+            continue;
+        }
+        for (in_flight, other) in [(1, "--loaded"), (in_flight, "--alone")] {
+            if has(other) {
+                continue;
+            }
+            for (tls, http) in [("1.3", "1.1"), ("1.3", "2"), ("1.2", "1.1"), ("1.2", "2")] {
+                let case = Case { each, unprivileged, in_flight, tls, http };
+                if let Err(message) = measure(case, connections) {
+                    eprintln!("{message}");
+                    return ExitCode::FAILURE;
+                }
             }
         }
     }
     ExitCode::SUCCESS
+}
+
+fn has(flag: &str) -> bool {
+    std::env::args().any(|argument| argument == flag)
 }
 
 fn argument(name: &str, default: usize) -> usize {
@@ -77,14 +101,14 @@ fn argument(name: &str, default: usize) -> usize {
     arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn measure(load: Load, tls: &'static str, connections: usize) -> Result<(), String> {
+fn measure(case: Case, connections: usize) -> Result<(), String> {
     let scenario = Scenario::load("accuracy").map_err(|e| e.to_string())?;
     let captures = tempfile::tempdir().map_err(|e| e.to_string())?;
     let said = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
     let options = LabOptions { capture: Some(captures.path().to_owned()), ..LabOptions::default() };
     let code = run(&scenario, &options, |lab| {
-        let burners = Burners::start(if load == Load::Alone { 0 } else { 2 });
-        let results = take(load, tls, connections, lab.ca_pem());
+        let burners = Burners::start(if case.in_flight == 1 { 0 } else { 2 });
+        let results = take(case, connections, lab.ca_pem());
         drop(burners);
         let text: String = results
             .iter()
@@ -102,8 +126,8 @@ fn measure(load: Load, tls: &'static str, connections: usize) -> Result<(), Stri
         i32::from(std::fs::write(said.path(), text).is_err())
     });
     code.map_err(|e| e.to_string())?;
-    let wire = wire::read(&captures.path().join("client.pcapng"));
-    report(load, tls, &wire, said.path());
+    let wire = wire::read(&captures.path().join("client.pcapng"), case.http == "2");
+    report(case, &wire, said.path());
     Ok(())
 }
 
@@ -138,11 +162,12 @@ impl Drop for Burners {
 
 type Results = Vec<(&'static str, Vec<Said>)>;
 
-fn take(load: Load, tls: &'static str, connections: usize, ca: &str) -> Results {
+fn take(case: Case, connections: usize, ca: &str) -> Results {
     let ca_file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(ca_file.path(), ca).unwrap();
     let ca = ca_file.path().to_str().unwrap();
-    let arguments = ["--cacert", ca, "--http1.1", "-4", "--tls-max", tls, URL];
+    let http = format!("--http{}", case.http);
+    let arguments = ["--cacert", ca, &http, "-4", "--tls-max", case.tls, URL];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let prober = runtime.block_on(async {
@@ -150,32 +175,60 @@ fn take(load: Load, tls: &'static str, connections: usize, ca: &str) -> Results 
     });
     let target = Target::parse(URL).unwrap();
     let (mut firstbyte, mut curl) = (Vec::new(), Vec::new());
-    match load {
-        Load::Alone => {
-            for _ in 0..connections {
-                let sample = local.block_on(&runtime, prober.probe(&target));
-                firstbyte.extend(said(&sample.connection));
-                curl.extend(run_curl(ca, tls, 1));
-            }
+    for _ in 0..connections.div_ceil(case.in_flight) {
+        if case.each {
+            firstbyte.extend(processes(case, &arguments));
+        } else {
+            local.block_on(&runtime, async {
+                let probes: Vec<_> = (0..case.in_flight)
+                    .map(|_| {
+                        let (prober, target) = (std::rc::Rc::clone(&prober), target.clone());
+                        tokio::task::spawn_local(async move { prober.probe(&target).await })
+                    })
+                    .collect();
+                for probe in probes {
+                    firstbyte.extend(said(&probe.await.unwrap().connection));
+                }
+            });
         }
-        Load::Loaded { in_flight } => {
-            for _ in 0..connections.div_ceil(in_flight) {
-                local.block_on(&runtime, async {
-                    let probes: Vec<_> = (0..in_flight)
-                        .map(|_| {
-                            let (prober, target) = (std::rc::Rc::clone(&prober), target.clone());
-                            tokio::task::spawn_local(async move { prober.probe(&target).await })
-                        })
-                        .collect();
-                    for probe in probes {
-                        firstbyte.extend(said(&probe.await.unwrap().connection));
-                    }
-                });
-                curl.extend(run_curl(ca, tls, in_flight));
-            }
-        }
+        curl.extend(run_curl(case, ca, &http));
     }
     vec![("firstbyte", firstbyte), ("curl", curl)]
+}
+
+/// As many processes at once as connections are to be in flight.
+fn processes(case: Case, arguments: &[&str]) -> Vec<Said> {
+    let start = |_| -> Child {
+        let mut command = Command::new(if case.unprivileged { "setpriv" } else { PROGRAM });
+        if case.unprivileged {
+            command.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw", PROGRAM]);
+        }
+        command.args(["--json", "-n", "1", "--warmup", "0"]).args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let running: Vec<Child> = (0..case.in_flight).map(start).collect();
+    let outputs = running.into_iter().map(|child| child.wait_with_output().unwrap());
+    outputs.filter_map(|output| said_in(&output.stdout)).collect()
+}
+
+/// What a process printed.
+fn said_in(output: &[u8]) -> Option<Said> {
+    let sample: SampleRecord = serde_json::from_slice(output).ok()?;
+    let connection = &sample.connection;
+    if let Some(failure) = &connection.failure {
+        eprintln!("firstbyte: {failure:?}");
+        return None;
+    }
+    let at = |mark: &str| connection.marks.get(mark).map(|m| m.at_ns as f64 / 1e3);
+    Some(Said {
+        port: connection.local.as_ref()?.rsplit(':').next()?.parse().ok()?,
+        stages: [
+            at("tcp_connected")? - at("connect_start")?,
+            at("handshake_complete")? - at("tcp_connected")?,
+            at("response_start")? - at("request_end")?,
+            at("response_start")? - at("connect_start")?,
+        ],
+    })
 }
 
 fn said(connection: &Connection) -> Option<Said> {
@@ -195,22 +248,36 @@ fn said(connection: &Connection) -> Option<Said> {
     })
 }
 
-/// One curl with `count` transfers in flight.
-fn run_curl(ca: &str, tls: &str, count: usize) -> Vec<Said> {
+/// One curl with as many transfers in flight, or a curl for each.
+fn run_curl(case: Case, ca: &str, http: &str) -> Vec<Said> {
     const FORMAT: &str = "%{local_port} %{time_namelookup} %{time_connect} %{time_appconnect} \
                           %{time_pretransfer} %{time_starttransfer}\\n";
-    let mut command = Command::new("curl");
-    command.args(["-s", "-4", "--http1.1", "--cacert", ca, "--tls-max", tls, "-w", FORMAT]);
-    command.args(["-H", "Connection: close"]);
-    if count > 1 {
-        let most = count.to_string();
-        command.args(["-Z", "--parallel-immediate", "--parallel-max", &most]);
-    }
-    for _ in 0..count {
-        command.args(["-o", "/dev/null", URL]);
-    }
-    let output = command.stderr(Stdio::inherit()).output().unwrap();
-    String::from_utf8_lossy(&output.stdout)
+    let start = |transfers: usize| -> Child {
+        let mut command = Command::new("curl");
+        command.args(["-s", "-4", http, "--cacert", ca, "--tls-max", case.tls, "-w", FORMAT]);
+        if case.http == "1.1" {
+            command.args(["-H", "Connection: close"]);
+        }
+        if transfers > 1 {
+            let most = transfers.to_string();
+            command.args(["-Z", "--parallel-immediate", "--parallel-max", &most]);
+        }
+        for _ in 0..transfers {
+            command.args(["-o", "/dev/null", URL]);
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap()
+    };
+    let running: Vec<Child> = if case.each {
+        (0..case.in_flight).map(|_| start(1)).collect()
+    } else {
+        vec![start(case.in_flight)]
+    };
+    let outputs = running.into_iter().map(|child| child.wait_with_output().unwrap());
+    outputs.flat_map(|output| said_by_curl(&output.stdout)).collect()
+}
+
+fn said_by_curl(output: &[u8]) -> Vec<Said> {
+    String::from_utf8_lossy(output)
         .lines()
         .filter_map(|line| {
             let fields: Vec<f64> = line.split(' ').filter_map(|f| f.parse().ok()).collect();
@@ -229,7 +296,7 @@ fn run_curl(ca: &str, tls: &str, count: usize) -> Vec<Said> {
         .collect()
 }
 
-fn report(load: Load, tls: &str, wire: &HashMap<u16, Wire>, said: &Path) {
+fn report(case: Case, wire: &HashMap<u16, Wire>, said: &Path) {
     let mut errors: HashMap<(String, usize), Vec<f64>> = HashMap::new();
     let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
     for line in std::fs::read_to_string(said).unwrap().lines() {
@@ -247,11 +314,13 @@ fn report(load: Load, tls: &str, wire: &HashMap<u16, Wire>, said: &Path) {
             errors.entry((tool.clone(), stage)).or_default().push(said - truth);
         }
     }
-    let load = match load {
-        Load::Alone => "alone".to_owned(),
-        Load::Loaded { in_flight } => format!("{in_flight} in flight, both cores busy"),
+    let how = if case.each { "a process each" } else { "one process" };
+    let rights = if case.unprivileged { ", unprivileged" } else { "" };
+    let load = match case.in_flight {
+        1 => "alone".to_owned(),
+        many => format!("{many} in flight, both cores busy"),
     };
-    println!("\n{load}, TLS {tls}");
+    println!("\n{how}{rights}, {load}, TLS {}, HTTP/{}", case.tls, case.http);
     println!("{:<11} {:>20}   {:>20}", "", "firstbyte", "curl");
     println!("{:<11} {:>10} {:>9}   {:>10} {:>9}", "", "median", "p99", "median", "p99");
     for (index, stage) in STAGES.iter().enumerate() {

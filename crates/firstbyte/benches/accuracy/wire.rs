@@ -45,12 +45,16 @@ struct Record {
     bytes: u16,
 }
 
-/// The response's record is longer than this, session tickets and the encrypted handshake messages
+/// The record with the body is longer than this, session tickets and the encrypted handshake messages
 /// that can follow the request are shorter: the page is 2,000 bytes, a ticket about 250.
-const RESPONSE_RECORD: u16 = 1_000;
+const BODY_RECORD: u16 = 1_000;
+
+/// A record of HTTP/2 with a head is longer than this; one with an acknowledgement of settings (9 bytes), or a
+/// window update (13), and what encryption adds (17 or 24) is shorter.
+const HEAD_RECORD: u16 = 40;
 
 /// Reads the connections in `file` to port 443, by the client's port.
-pub(crate) fn read(file: &Path) -> HashMap<u16, Wire> {
+pub(crate) fn read(file: &Path, http2: bool) -> HashMap<u16, Wire> {
     let mut flows: HashMap<u16, Flow> = HashMap::new();
     for_each_packet(file, |at, frame| {
         let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return };
@@ -80,24 +84,25 @@ pub(crate) fn read(file: &Path) -> HashMap<u16, Wire> {
             }
         }
     });
-    flows.into_iter().map(|(port, flow)| (port, flow.times())).collect()
+    flows.into_iter().map(|(port, flow)| (port, flow.times(http2))).collect()
 }
 
 impl Flow {
-    fn times(self) -> Wire {
+    fn times(self, http2: bool) -> Wire {
         let sent = records(&self.sent);
         let received = records(&self.received);
-        let response = received
-            .iter()
-            .find(|r| r.content_type == ContentType::ApplicationData && r.bytes > RESPONSE_RECORD)
-            .map(|r| r.first_byte);
+        let of_application = |r: &&Record| r.content_type == ContentType::ApplicationData;
+        let answered: Vec<&Record> = received.iter().filter(of_application).collect();
+        let body = answered.iter().position(|r| r.bytes > BODY_RECORD);
+        // Over HTTP/2 the head's record is the one before the body's, unless one holds both.
+        let head = body.and_then(|at| at.checked_sub(1)).filter(|_| http2);
+        let head = head.filter(|at| answered[*at].bytes > HEAD_RECORD).or(body);
+        let response = head.map(|at| answered[at].first_byte);
         let request_end = sent
             .iter()
             .rev()
-            .find(|r| {
-                r.content_type == ContentType::ApplicationData
-                    && response.is_some_and(|at| r.last_byte < at)
-            })
+            .filter(of_application)
+            .find(|r| r.bytes > HEAD_RECORD && response.is_some_and(|at| r.last_byte < at))
             .map(|r| r.last_byte);
         // TLS 1.3 sends ApplicationData only after the server's hello; the first one of the client
         // is its Finished. TLS 1.2 ends with an encrypted Handshake record of the server.

@@ -57,6 +57,8 @@ mod tests {
             total_retransmits: 0,
             since_data: Duration::from_millis(since_data),
             out_of_order,
+            segments: 1,
+            data_segments: 0,
         })
     }
 

@@ -5,7 +5,9 @@
 //! time at which it was handed over, marked as read by the process. A byte is not there before all
 //! bytes before it: of what was received, no stamp counts that is earlier than one before it.
 
-use firstbyte_core::timeline::{Chunk, Direction, Flight, Offset, Stamp, TcpFacts};
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp, TcpFacts};
 
 use super::sys::SentStamp;
 use crate::clock::{Monotonic, Realtime, Timebase};
@@ -32,6 +34,10 @@ struct Event {
     user: Monotonic,
     kernel: Option<Realtime>,
     acknowledged: Option<Realtime>,
+    /// `kernel` is no stamp of these bytes, but was computed from others.
+    derived: bool,
+    /// Segments that arrived since the read before: with data, and without.
+    segments: (u32, u32),
     messages: Vec<String>,
 }
 
@@ -50,6 +56,8 @@ pub struct Recorder {
     received: u64,
     named: usize,
     last_sent: Option<SendId>,
+    /// Segments that had arrived at the last read: all, and those with data.
+    counted: Option<(u32, u32)>,
     /// What the kernel said about the connection when it was given up.
     pub tcp: Option<TcpFacts>,
 }
@@ -64,6 +72,7 @@ impl Recorder {
             received: 0,
             named: 0,
             last_sent: None,
+            counted: None,
             tcp: None,
         }
     }
@@ -78,6 +87,58 @@ impl Recorder {
     pub(crate) fn received(&mut self, bytes: usize, user: Monotonic, kernel: Option<Realtime>) {
         self.received += bytes as u64;
         self.push(Direction::Received, bytes, self.received, user, kernel);
+    }
+
+    /// How many segments have arrived by now that bytes were received, and how many of them with data.
+    pub(super) fn counted(&mut self, all: u32, with_data: u32) {
+        let Some((all_before, data_before)) = self.counted.replace((all, with_data)) else {
+            return;
+        };
+        let data = with_data.wrapping_sub(data_before);
+        let empty = all.wrapping_sub(all_before).wrapping_sub(data);
+        if let Some(event) = self.events.last_mut() {
+            event.segments.0 += data;
+            event.segments.1 += empty;
+        }
+    }
+
+    /// Bytes received so far.
+    pub const fn received_bytes(&self) -> u64 {
+        self.received
+    }
+
+    /// The peer's turn ended with the byte before `end`, and what follows was not asked for: if both came in a segment
+    /// each, and the kernel merged the two before they were read, gives the first its own time.
+    ///
+    /// The merged one has the stamp of the second. But the first acknowledged the last send, unless the peer did so
+    /// before without data, and when that acknowledgement was processed the kernel says: its way up, `kernel_path`, later.
+    pub(super) fn part_merged(&mut self, end: u64, kernel_path: Duration) {
+        let [.., sent, merged] = &mut self.events[..] else { return };
+        let start = merged.end - merged.bytes;
+        if (sent.direction, merged.direction) != (Direction::Sent, Direction::Received)
+            || merged.segments != (2, 0)
+            || !(start + 1..merged.end).contains(&end)
+        {
+            return;
+        }
+        let (Some(left), Some(acknowledged), Some(last)) =
+            (sent.kernel, sent.acknowledged, merged.kernel)
+        else {
+            return;
+        };
+        let at = acknowledged - kernel_path;
+        if at < left || at >= last {
+            return;
+        }
+        let following = Event {
+            bytes: merged.end - end,
+            segments: (1, 0),
+            messages: Vec::new(),
+            ..merged.clone()
+        };
+        (merged.bytes, merged.end, merged.segments) = (end - start, end, (1, 0));
+        (merged.kernel, merged.derived) = (Some(at), true);
+        self.events.push(following);
     }
 
     /// Notes an event; gives its place, or that of the one it was merged with.
@@ -114,6 +175,8 @@ impl Recorder {
             user,
             kernel,
             acknowledged: None,
+            derived: false,
+            segments: (0, 0),
             messages: Vec::new(),
         });
         self.events.len() - 1
@@ -197,10 +260,13 @@ impl Recorder {
     }
 
     fn stamp(&self, event: &Event) -> Stamp {
-        event.kernel.map_or_else(
-            || Stamp::user(self.timebase.offset(event.user)),
-            |at| Stamp::kernel(self.timebase.kernel_offset(at)),
-        )
+        match event.kernel {
+            None => Stamp::user(self.timebase.offset(event.user)),
+            Some(at) => {
+                let clock = if event.derived { Clock::KernelDerived } else { Clock::Kernel };
+                Stamp { at: self.timebase.kernel_offset(at), clock }
+            }
+        }
     }
 
     /// Forgets all kernel stamps: for when the wall clock was stepped under them.
@@ -254,10 +320,6 @@ fn later(first: Stamp, second: Stamp) -> Stamp {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use firstbyte_core::timeline::Clock;
-
     use super::*;
 
     #[test]
@@ -308,6 +370,52 @@ mod tests {
         recorder.discard_kernel_stamps();
         let last = recorder.last_arrival().unwrap();
         assert_eq!(last.stamp, last.read);
+    }
+
+    /// A Finished and settings that the kernel merged: 51 and 40 bytes, at 22 ms; the send before them left at 1 ms and
+    /// was acknowledged at 20 ms. So many segments came, with data and without.
+    fn merged(with_data: u32, without: u32) -> Recorder {
+        let base = Timebase::start();
+        let mut recorder = Recorder::new(base);
+        let read = Monotonic::now() + Duration::from_millis(23);
+        let at = |ms: i64| {
+            Realtime::from_timespec(0, base.started().unix_nanos() as i64 + ms * 1_000_000)
+        };
+        recorder.received(1000, read, Some(at(0)));
+        recorder.counted(3, 1);
+        recorder.sent(93, read);
+        recorder.report(SentStamp::Departed { last_byte: 92, at: at(1) });
+        recorder.report(SentStamp::Acknowledged { last_byte: 92, at: at(20) });
+        recorder.received(91, read, Some(at(22)));
+        recorder.counted(3 + with_data + without, 1 + with_data);
+        recorder.name_message(Direction::Received, "{Finished}");
+        recorder.part_merged(1051, Duration::from_millis(2));
+        recorder.name_message(Direction::Received, "SETTINGS");
+        recorder
+    }
+
+    #[test]
+    fn what_was_merged_is_told_apart_by_the_acknowledgement() {
+        let recorder = merged(2, 0);
+        let ms = |at: i64, clock| Stamp { at: Offset::from_nanos(at * 1_000_000), clock };
+        let arrival = |offset| recorder.arrival_of(offset).map(|a| a.stamp);
+        assert_eq!(arrival(1050), Some(ms(18, Clock::KernelDerived)));
+        assert_eq!(arrival(1051), Some(ms(22, Clock::Kernel)));
+        let flights = recorder.flights();
+        let last = flights.last().unwrap();
+        assert_eq!(last.messages, ["{Finished}", "SETTINGS"]);
+        assert_eq!(last.chunks.iter().map(|c| c.bytes).collect::<Vec<_>>(), [51, 40]);
+    }
+
+    #[test]
+    fn what_may_have_come_otherwise_stays_as_it_was_stamped() {
+        // One segment; three; one that acknowledged without data.
+        for (with_data, without) in [(1, 0), (3, 0), (2, 1)] {
+            let recorder = merged(with_data, without);
+            let stamp = recorder.arrival_of(1050).unwrap().stamp;
+            let last = Stamp::kernel(Offset::from_nanos(22_000_000));
+            assert_eq!(stamp, last, "{with_data} and {without}");
+        }
     }
 
     #[test]

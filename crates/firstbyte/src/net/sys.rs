@@ -1,11 +1,15 @@
-//! The system calls that no safe crate wraps: packet stamps and `TCP_INFO`.
+//! The system calls that no safe crate wraps: packet stamps, `TCP_INFO`, a packet socket for SYNs.
 //!
 //! Linux only; elsewhere the functions say that there is no stamp and no information.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{enable_stamps, holds_nothing, peek, receive, sent_stamp, tcp_info};
+pub(super) use linux::{
+    enable_stamps, holds_nothing, open_syn_watch, peek, receive, receive_syn, sent_stamp, tcp_info,
+};
 #[cfg(not(target_os = "linux"))]
-pub(super) use other::{enable_stamps, holds_nothing, peek, receive, sent_stamp, tcp_info};
+pub(super) use other::{
+    enable_stamps, holds_nothing, open_syn_watch, peek, receive, receive_syn, sent_stamp, tcp_info,
+};
 
 use std::time::Duration;
 
@@ -41,7 +45,14 @@ pub(super) struct TcpInfo {
     pub since_data: Duration,
     /// Segments that arrived out of order.
     pub out_of_order: Option<u32>,
+    /// Segments that arrived.
+    pub segments: u32,
+    /// Those of them with data.
+    pub data_segments: u32,
 }
+
+/// The longest IPv4 header, and a TCP header without options.
+pub(super) const SYN_BYTES: usize = 60 + 20;
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "socket options and ancillary data")]
@@ -53,9 +64,11 @@ pub(super) struct TcpInfo {
 mod linux {
     use std::io;
     use std::mem;
-    use std::os::fd::{AsRawFd, BorrowedFd};
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-    use super::{Duration, Realtime, SentStamp, TcpInfo};
+    use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+
+    use super::{Duration, Realtime, SYN_BYTES, SentStamp, TcpInfo};
 
     // include/uapi/linux/net_tstamp.h
     const TX_SOFTWARE: u32 = 1 << 1;
@@ -125,7 +138,7 @@ mod linux {
         flags: libc::c_int,
     ) -> io::Result<(usize, Option<Realtime>)> {
         let mut stamp = None;
-        let received = receive_message(fd, buffer, flags, |level, kind, data| {
+        let received = receive_message(fd, buffer, flags, None, |level, kind, data| {
             if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
                 stamp = software_stamp(data);
             }
@@ -137,7 +150,7 @@ mod linux {
     pub(crate) fn sent_stamp(fd: BorrowedFd<'_>) -> Option<SentStamp> {
         let mut at = None;
         let mut report = None;
-        receive_message(fd, &mut [], libc::MSG_ERRQUEUE, |level, kind, data| {
+        receive_message(fd, &mut [], libc::MSG_ERRQUEUE, None, |level, kind, data| {
             match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => at = software_stamp(data),
                 (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
@@ -164,6 +177,7 @@ mod linux {
         fd: BorrowedFd<'_>,
         buffer: &mut [u8],
         flags: libc::c_int,
+        from: Option<&mut libc::sockaddr_ll>,
         mut control_message: impl FnMut(libc::c_int, libc::c_int, &[u8]),
     ) -> io::Result<usize> {
         let mut control = Control([0; 512]);
@@ -172,6 +186,10 @@ mod linux {
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_iov = &raw mut iov;
         message.msg_iovlen = 1;
+        if let Some(from) = from {
+            message.msg_namelen = mem::size_of_val(from) as libc::socklen_t;
+            message.msg_name = (&raw mut *from).cast();
+        }
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len() as _;
         // SAFETY: the message points to buffers that live through the call, with their lengths.
@@ -193,6 +211,68 @@ mod linux {
             }
         }
         Ok(usize::try_from(received).unwrap_or(0))
+    }
+
+    /// A socket that is given, from now on, each SYN and SYN/ACK that passes a device, from its IP header on.
+    pub(crate) fn open_syn_watch() -> io::Result<OwnedFd> {
+        // Without a protocol it is given nothing yet.
+        let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
+        socket.set_nonblocking(true)?;
+        // As much as the kernel gives.
+        let _ = socket.set_recv_buffer_size(2 * 1024 * 1024);
+        socket
+            .attach_filter(&SYN_FILTER.map(|(code, jt, jf, k)| SockFilter::new(code, jt, jf, k)))?;
+        set_timestamping(socket.as_fd(), RX_SOFTWARE | SOFTWARE)?;
+        // SAFETY: sockaddr_ll is plain data; all-zero is a valid value.
+        let mut all: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        all.sll_family = libc::AF_PACKET as u16;
+        all.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: the address lives through the call, and its length is given.
+        let result = unsafe {
+            libc::bind(
+                socket.as_raw_fd(),
+                (&raw const all).cast(),
+                mem::size_of_val(&all) as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(socket.into()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// TCP segments with SYN, over IPv4 (no fragments but the first) and IPv6 (without extension headers).
+    const SYN_FILTER: [(u16, u8, u8, u32); 17] = [
+        (0x30, 0, 0, 0),                // ldb [0]
+        (0x54, 0, 0, 0xf0),             // and #0xf0
+        (0x15, 0, 7, 0x40),             // jeq #0x40, next, 10
+        (0x30, 0, 0, 9),                // ldb [9]: protocol
+        (0x15, 0, 11, 6),               // jeq #6, next, 16
+        (0x28, 0, 0, 6),                // ldh [6]: fragment offset
+        (0x45, 9, 0, 0x1fff),           // jset #0x1fff, 16, next
+        (0xb1, 0, 0, 0),                // ldxb 4*([0]&0xf)
+        (0x50, 0, 0, 13),               // ldb [x + 13]: flags
+        (0x05, 0, 0, 4),                // ja 14
+        (0x15, 0, 5, 0x60),             // jeq #0x60, next, 16
+        (0x30, 0, 0, 6),                // ldb [6]: next header
+        (0x15, 0, 3, 6),                // jeq #6, next, 16
+        (0x30, 0, 0, 53),               // ldb [53]: flags
+        (0x45, 0, 1, 0x02),             // jset #2, next, 16
+        (0x06, 0, 0, SYN_BYTES as u32), // ret
+        (0x06, 0, 0, 0),                // ret #0
+    ];
+
+    /// Takes one of the packets; gives its length, whether it left, and when.
+    pub(crate) fn receive_syn(
+        fd: BorrowedFd<'_>,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, bool, Option<Realtime>)> {
+        // SAFETY: sockaddr_ll is plain data; all-zero is a valid value.
+        let mut from: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        let mut stamp = None;
+        let bytes = receive_message(fd, buffer, 0, Some(&mut from), |level, kind, data| {
+            if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+                stamp = software_stamp(data);
+            }
+        })?;
+        Ok((bytes, from.sll_pkttype == libc::PACKET_OUTGOING as u8, stamp))
     }
 
     /// The first of the three stamps of `struct scm_timestamping`: software. Zero is "none".
@@ -235,6 +315,8 @@ mod linux {
             min_rtt: u32_at(info, 148).filter(|us| *us != u32::MAX && *us != 0).map(micros),
             since_data: Duration::from_millis(u64::from(u32_at(info, 52)?)),
             out_of_order: u32_at(info, 224),
+            segments: u32_at(info, 140)?,
+            data_segments: u32_at(info, 152)?,
         })
     }
 
@@ -260,9 +342,20 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::io;
-    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
     use super::{Realtime, SentStamp, TcpInfo};
+
+    pub(crate) fn open_syn_watch() -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn receive_syn(
+        _: BorrowedFd<'_>,
+        _: &mut [u8],
+    ) -> io::Result<(usize, bool, Option<Realtime>)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     pub(crate) fn enable_stamps(_: BorrowedFd<'_>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())

@@ -18,6 +18,7 @@ use tokio::io::Interest;
 
 use super::order::{Order, latest_arrival};
 use super::recorder::{Recorder, SendId};
+use super::syn::{SynTimes, SynWatch};
 use super::sys;
 use crate::clock::{Monotonic, Realtime, Timebase};
 
@@ -55,15 +56,15 @@ pub struct Connected {
     pub syn_rtt: Option<Duration>,
     /// Largest segment either side sends, bytes; absent where the kernel does not say.
     pub segment_bytes: Option<usize>,
-    /// How far apart the earliest and the latest possible departure of the SYN are.
-    pub syn_uncertainty: Duration,
+    /// How far apart the earliest and the latest possible departure of the SYN are, where the kernel does not say.
+    pub syn_uncertainty: Option<Duration>,
 }
 
 /// Opens a connection to `remote`.
 ///
-/// The SYN leaves while `connect` runs, and the kernel says afterwards how long its answer took:
-/// the arrival of the SYN/ACK is the departure plus that, not the later time at which this process
-/// was woken.
+/// When the SYN left and its answer arrived is known from `syns`, where there is that. Else: the SYN leaves while
+/// `connect` runs, and the kernel says afterwards how long its answer took: the arrival of the SYN/ACK is the
+/// departure plus that, not the later time at which this process was woken.
 ///
 /// # Errors
 /// [`ConnectError`], with the kernel's own error.
@@ -71,6 +72,7 @@ pub async fn connect(
     remote: SocketAddr,
     bind: &Bind,
     timebase: Timebase,
+    syns: Option<&SynWatch>,
 ) -> Result<Connected, ConnectError> {
     let socket = open(remote, bind).map_err(ConnectError::Setup)?;
     let before = Monotonic::now();
@@ -82,6 +84,9 @@ pub async fn connect(
         Err(e) => return Err(ConnectError::Failed(e)),
     }
     let stamping = sys::enable_stamps(socket.as_fd()).is_ok();
+    if let Some(syns) = syns {
+        syns.collect();
+    }
     let io = tokio::net::TcpStream::from_std(socket.into()).map_err(ConnectError::Setup)?;
     io.writable().await.map_err(ConnectError::Setup)?;
     let woken = Monotonic::now();
@@ -91,24 +96,59 @@ pub async fn connect(
     }
 
     let lost = info.is_some_and(|i| i.total_retransmits > 0);
-    let syn_rtt = info.filter(|_| !lost).map(|i| i.rtt).filter(|rtt| !rtt.is_zero());
-    let departed = departure(before, after);
-    let connected = match syn_rtt {
-        Some(rtt) => Stamp {
-            at: timebase.offset(woken.min(departed + rtt.saturating_sub(KERNEL_PATH.min(rtt / 8)))),
-            clock: Clock::KernelDerived,
-        },
-        None => Stamp::user(timebase.offset(woken)),
+    let kernel_rtt = info.filter(|_| !lost).map(|i| i.rtt).filter(|rtt| !rtt.is_zero());
+    let local = io.local_addr().ok();
+    let seen = local.zip(syns).and_then(|(l, syns)| syns.times(l, remote, timebase.started()));
+    let seen = seen.filter(|seen| is_within(seen, timebase, before, woken));
+    let opening = match (seen, kernel_rtt) {
+        (Some(SynTimes { departed, arrived }), _) => {
+            let departed = Stamp::kernel(timebase.kernel_offset(departed));
+            let connected = Stamp::kernel(timebase.kernel_offset(arrived));
+            let rtt = connected.at.since(departed.at);
+            let path = kernel_rtt.map_or(KERNEL_PATH, |kernel| kernel.saturating_sub(rtt));
+            Opening { departed, connected, rtt: (!lost).then_some(rtt), path }
+        }
+        (None, rtt) => {
+            let departed = departure(before, after);
+            let connected = match rtt {
+                Some(rtt) => Stamp {
+                    at: timebase
+                        .offset(woken.min(departed + rtt.saturating_sub(KERNEL_PATH.min(rtt / 8)))),
+                    clock: Clock::KernelDerived,
+                },
+                None => Stamp::user(timebase.offset(woken)),
+            };
+            let departed = Stamp::user(timebase.offset(departed));
+            Opening { departed, connected, rtt, path: KERNEL_PATH }
+        }
     };
     let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
+    let kernel_path = opening.path;
     Ok(Connected {
-        stream: TcpStream { io, recorder, stamping, order: Cell::default() },
-        syn_departed: Stamp::user(timebase.offset(departed)),
-        connected,
-        syn_rtt,
+        stream: TcpStream { io, recorder, stamping, order: Cell::default(), kernel_path },
+        syn_departed: opening.departed,
+        connected: opening.connected,
+        syn_rtt: opening.rtt,
         segment_bytes: info.map(|i| i.send_mss as usize).filter(|mss| *mss > 0),
-        syn_uncertainty: after.since(before),
+        syn_uncertainty: seen.is_none().then(|| after.since(before)),
     })
+}
+
+/// What is known of a connection's opening.
+struct Opening {
+    departed: Stamp,
+    connected: Stamp,
+    rtt: Option<Duration>,
+    /// The kernel's own way between TCP and the device, both ways.
+    path: Duration,
+}
+
+/// Whether the kernel's times lie within what this process did: they do not if the wall clock was stepped.
+fn is_within(seen: &SynTimes, timebase: Timebase, before: Monotonic, woken: Monotonic) -> bool {
+    const APART: Duration = Duration::from_micros(100);
+    let (earliest, latest) = (timebase.offset(before - APART), timebase.offset(woken + APART));
+    earliest <= timebase.kernel_offset(seen.departed)
+        && timebase.kernel_offset(seen.arrived) <= latest
 }
 
 /// How much of the kernel's round-trip time of a SYN is its own way from TCP to the device and back.
@@ -154,6 +194,8 @@ pub struct TcpStream {
     recorder: Rc<RefCell<Recorder>>,
     stamping: bool,
     order: Cell<Order>,
+    /// The kernel's own way between TCP and the device.
+    kernel_path: Duration,
 }
 
 impl TcpStream {
@@ -220,8 +262,17 @@ impl TcpStream {
             }
         } else {
             self.notes().received(bytes, read, stamp);
+            if let Some(info) = info {
+                self.notes().counted(info.segments, info.data_segments);
+            }
         }
         self.order.set(order);
+    }
+
+    /// The peer's turn ended with the byte before `end` of what was received: gives it its own time where the kernel has
+    /// merged it with a segment that followed.
+    pub fn part_merged(&self, end: u64) {
+        self.notes().part_merged(end, self.kernel_path);
     }
 
     /// Receives what came in the segment with this stamp; gives how much that was.
@@ -347,7 +398,7 @@ mod tests {
     async fn pair() -> (std::net::TcpStream, TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let remote = listener.local_addr().unwrap();
-        let connected = connect(remote, &Bind::Any, Timebase::start()).await.unwrap();
+        let connected = connect(remote, &Bind::Any, Timebase::start(), None).await.unwrap();
         let (mut peer, stream) = (listener.accept().unwrap().0, connected.stream);
         peer.set_nodelay(true).unwrap();
         // The kernel begins to stamp a little after the first socket has asked for it.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName, Stamp, TcpFacts};
@@ -16,7 +17,7 @@ use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::{Late, Resolved};
 use crate::clock::timer_now;
-use crate::net::{self, Bind, ConnectError, Connected};
+use crate::net::{self, Bind, ConnectError, Connected, SynWatch};
 
 /// Connection Attempt Delay (RFC 8305 §8).
 const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -25,6 +26,7 @@ const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub(super) async fn connect(
     seen: &Shared,
     options: &Options,
+    syns: Option<&Rc<SynWatch>>,
     resolved: Resolved<'_>,
     port: u16,
 ) -> Result<Connected, Cause> {
@@ -37,7 +39,7 @@ pub(super) async fn connect(
     let mut due = true;
     loop {
         if due && let Some(address) = waiting.pop_front() {
-            begin(&mut attempts, seen, options, SocketAddr::new(address, port));
+            begin(&mut attempts, seen, options, syns, SocketAddr::new(address, port));
             next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
             due = false;
         }
@@ -93,6 +95,7 @@ fn begin(
     attempts: &mut JoinSet<(usize, SocketAddr, Result<Connected, ConnectError>)>,
     seen: &Shared,
     options: &Options,
+    syns: Option<&Rc<SynWatch>>,
     remote: SocketAddr,
 ) {
     let (index, timebase) = {
@@ -109,9 +112,10 @@ fn begin(
         });
         (seen.connection.attempts.len() - 1, seen.timebase)
     };
-    let bind = options.bind.clone();
-    attempts
-        .spawn_local(async move { (index, remote, net::connect(remote, &bind, timebase).await) });
+    let (bind, syns) = (options.bind.clone(), syns.cloned());
+    attempts.spawn_local(async move {
+        (index, remote, net::connect(remote, &bind, timebase, syns.as_deref()).await)
+    });
 }
 
 fn won(seen: &Shared, index: usize, remote: SocketAddr, connected: Connected) -> Connected {
@@ -131,7 +135,7 @@ fn won(seen: &Shared, index: usize, remote: SocketAddr, connected: Connected) ->
     seen.connection.facts.local = connected.stream.local();
     seen.tcp = Some(TcpFacts {
         syn_rtt: connected.syn_rtt,
-        syn_departure_uncertainty: Some(connected.syn_uncertainty),
+        syn_departure_uncertainty: connected.syn_uncertainty,
         ..TcpFacts::default()
     });
     seen.record_with(connected.stream.recorder());

@@ -21,6 +21,7 @@ mod watch;
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
@@ -40,6 +41,7 @@ use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
 use self::resolve::Resolver;
 use self::stream::Stream;
 use self::tls::{Session, Spoken, Tls};
+use crate::net::SynWatch;
 
 /// Something that can take a sample. The real one is [`NetProber`].
 pub trait Prober {
@@ -62,6 +64,8 @@ pub struct NetProber {
     resolver: Resolver,
     tls: Tls,
     interrupted: Notify,
+    /// Where this process may look at packets.
+    syns: Option<Rc<SynWatch>>,
     /// The connection that samples are taken on, where they share one.
     kept: RefCell<Option<Kept>>,
 }
@@ -126,7 +130,9 @@ impl NetProber {
             // Over QUIC key shares are made within the sample: the TLS stack's own start is not to be.
             tls.warm_up();
         }
-        Ok(Self { options, resolver, tls, interrupted: Notify::new(), kept: RefCell::new(None) })
+        let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
+        let (interrupted, kept) = (Notify::new(), RefCell::new(None));
+        Ok(Self { options, resolver, tls, interrupted, syns, kept })
     }
 
     /// Closes the connection that samples share, if one is open: the next sample opens another.
@@ -316,7 +322,8 @@ impl NetProber {
         let only_http2 = self.options.http.version == HttpVersion::Http2;
         let (host, port) = self.connect_to(target);
         let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
-        let connected = connect::connect(seen, &self.options, resolved, port).await?;
+        let connected =
+            connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
         let mut stream = Stream::new(connected, seen);
         let Some(mut session) = session else { return Ok((stream, only_http2)) };

@@ -225,7 +225,10 @@ impl Stream {
         tls.session.remember_protocol();
         if !tls.session.connection.wants_write() {
             // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
-            if let Some(arrival) = self.tcp.recorder().borrow().last_arrival() {
+            let recorder = self.tcp.recorder();
+            let end = recorder.borrow().received_bytes() - self.undigested.len() as u64;
+            self.tcp.part_merged(end);
+            if let Some(arrival) = recorder.borrow().arrival_of(end.saturating_sub(1)) {
                 self.seen.borrow_mut().mark(Mark::HandshakeComplete, When::Arrival(arrival));
                 self.handshake_complete_marked = true;
             }
@@ -470,7 +473,7 @@ impl Stream {
     }
 
     /// Receives ciphertext and lets TLS have it, as far as the next plaintext: what is in it has to
-    /// be read before TLS takes more.
+    /// be read before TLS takes more. And no further than the end of the handshake.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.undigested.is_empty() {
             if std::mem::take(&mut self.grow) {
@@ -494,7 +497,11 @@ impl Stream {
         }
         let undecided = tls.early.as_ref().is_some_and(|early| early.accepted.is_none());
         let decrypted = tls.decrypted;
-        while !self.undigested.is_empty() && tls.decrypted == decrypted {
+        let handshaking = tls.session.connection.is_handshaking();
+        while !self.undigested.is_empty()
+            && tls.decrypted == decrypted
+            && tls.session.connection.is_handshaking() == handshaking
+        {
             let bytes = &self.buffer[self.undigested.clone()];
             match process_record(tls, bytes, &self.tcp.recorder()) {
                 Ok(taken) => self.undigested.start += taken,

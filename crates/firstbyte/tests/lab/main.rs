@@ -17,6 +17,7 @@ mod grid;
 mod live;
 mod live_outputs;
 mod losses;
+mod openings;
 mod predictions;
 mod processes;
 mod quic;
