@@ -3,13 +3,21 @@
 
 mod support;
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use firstbyte_lab::builtin_server::{Config, EarlyData, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Endpoint, Incoming};
+use rustls::version::TLS13;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
+use support::certificates::{good, versions};
 use support::files::Directory;
 use support::run::{Outcome, firstbyte};
 
@@ -161,6 +169,150 @@ fn early_data_that_is_not_taken_is_sent_again() {
             assert_eq!(sample["http"]["status"], status);
             in_order(&sample);
         }
+    }
+}
+
+/// A server of HTTP/3 that answers 103 and then 200; ends when dropped.
+struct Hinting {
+    port: u16,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Hinting {
+    fn start() -> Self {
+        let tls = QuicServerConfig::try_from(versions(&good(), &["h3"], &[&TLS13])).unwrap();
+        let config = quinn::ServerConfig::with_crypto(Arc::new(tls));
+        let (stop, mut stopped) = oneshot::channel::<()>();
+        let (told, port) = std::sync::mpsc::channel();
+        let serving = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+                told.send(endpoint.local_addr().unwrap().port()).unwrap();
+                loop {
+                    tokio::select! {
+                        incoming = endpoint.accept() => answer_with_hints(incoming.unwrap()).await,
+                        _ = &mut stopped => return,
+                    }
+                }
+            });
+        });
+        Self { port: port.recv().unwrap(), stop: Some(stop), serving: Some(serving) }
+    }
+}
+
+async fn answer_with_hints(incoming: Incoming) {
+    let connection = h3_quinn::Connection::new(incoming.await.unwrap());
+    let mut h3 = h3::server::Connection::<_, Bytes>::new(connection).await.unwrap();
+    let request = h3.accept().await.unwrap().unwrap();
+    let (_, mut stream) = request.resolve_request().await.unwrap();
+    for status in [103, 200] {
+        let head = http::Response::builder().status(status).header("x-status", status);
+        stream.send_response(head.body(()).unwrap()).await.unwrap();
+    }
+    stream.send_data(Bytes::from_static(b"hello")).await.unwrap();
+    stream.finish().await.unwrap();
+    // Until the client is gone.
+    let _ = h3.accept().await;
+}
+
+impl Drop for Hinting {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(serving) = self.serving.take() {
+            let ended = serving.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+#[test]
+fn interim_responses_come_before_the_response() {
+    let server = Hinting::start();
+    let directory = Directory::new();
+    let url = format!("https://127.0.0.1:{}/", server.port);
+    let words = ["--http3-only", "--json", "--cacert", "ca.pem", "-m", "10", "-o", "body", &url];
+    let outcome = firstbyte(directory.path(), &words);
+    assert_eq!(outcome.code, 0, "{}", outcome.stdout);
+    let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let http = &sample["http"];
+    assert_eq!((&http["status"], &http["body_bytes"]), (&200.into(), &5.into()), "{http}");
+    assert_eq!(http["headers"], serde_json::json!([["x-status", "200"]]));
+    assert_eq!(directory.read("body"), b"hello");
+}
+
+/// Stands before a server and lets so many of its datagrams through; ends when dropped.
+struct Muffler {
+    port: u16,
+    stop: Arc<AtomicBool>,
+    passing: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Muffler {
+    fn new(server: SocketAddr, datagrams: usize) -> Self {
+        let socket = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+            socket
+        };
+        let (near, far) = (socket(), socket());
+        let port = near.local_addr().unwrap().port();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let passing = std::thread::spawn(move || {
+            let (mut client, mut left, mut buffer) = (None, datagrams, [0; 2_048]);
+            while !stopped.load(Ordering::SeqCst) {
+                if let Ok((bytes, from)) = near.recv_from(&mut buffer) {
+                    client = Some(from);
+                    far.send_to(&buffer[..bytes], server).unwrap();
+                }
+                if let (Ok((bytes, _)), Some(client)) = (far.recv_from(&mut buffer), client)
+                    && left > 0
+                {
+                    left -= 1;
+                    near.send_to(&buffer[..bytes], client).unwrap();
+                }
+            }
+        });
+        Self { port, stop, passing: Some(passing) }
+    }
+}
+
+impl Drop for Muffler {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(passing) = self.passing.take() {
+            let ended = passing.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+/// A server of which nothing more comes, in the middle of its handshake or before the response: it has
+/// answered, so it is the one to ask, and the wait is nobody's work.
+#[test]
+fn a_server_that_falls_silent_is_neither_client_nor_network() {
+    let bench = Bench::new(|config| config.think_time = Duration::from_secs(5));
+    for (datagrams, phase, said) in [
+        (1, "quic", "the server began to answer, and stopped"),
+        (20, "wait", "the server received what was sent, and did not answer"),
+    ] {
+        let muffler = Muffler::new(bench.server.addr(), datagrams);
+        let url = format!("https://localhost:{}/", muffler.port);
+        let words = ["--http3-only", "-4", "--cacert", "ca.pem", "--json", "-m", "0.6", &url];
+        let outcome = firstbyte(bench.directory.path(), &words);
+        assert_eq!(outcome.code, 28, "{}", outcome.stdout);
+        let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let failure = &sample["failure"];
+        assert_eq!((&failure["phase"], &failure["fault"]), (&phase.into(), &"peer".into()));
+        assert!(failure["message"].as_str().unwrap().ends_with(said), "{failure}");
+        let parts = &sample["split"]["parts"];
+        assert!(parts["unexplained_ns"].as_u64().unwrap() > 400_000_000, "{parts}");
+        assert!(parts["client_ns"].as_u64().unwrap() < 150_000_000, "{parts}");
+        let facts = (&sample["quic"]["version"], &sample["tls"]["version"]);
+        let known = if phase == "wait" { "TLSv1.3".into() } else { Value::Null };
+        assert_eq!(facts, (&"1".into(), &known));
     }
 }
 

@@ -80,6 +80,26 @@ fn the_attempt_before_is_fallback() {
     assert_eq!((quic.parts.network, quic.parts.sum()), (ms(80), ms(1_081)));
 }
 
+/// A ClientHello that is sent again after one second and three, to nobody.
+#[test]
+fn what_is_sent_again_in_vain_is_one_wait() {
+    let second = 1_000 * MS;
+    let mut c = Connection::default();
+    let at = |ns| Stamp::kernel(Offset::from_nanos(ns));
+    c.marks.set(Mark::ConnectStart, at(MS));
+    c.marks.set(Mark::SecureConnectionStart, at(MS));
+    c.flights = vec![sent(&[(MS, 1_200), (second, 1_200), (3 * second, 1_200)], &["Initial"])];
+    c.facts.quic = Some(QuicFacts::default());
+    let remote = "192.0.2.1:443".parse().unwrap();
+    c.failure = Some(Failure {
+        phase: PhaseName::Quic,
+        cause: Cause::QuicConnectTimedOut { remote, after: Duration::from_secs(4) },
+        at: Some(Offset::from_nanos(4 * second)),
+    });
+    let quic = *Split::of(&c).phase(PhaseName::Quic).unwrap();
+    assert_eq!((quic.parts.client, quic.parts.unexplained), (ms(1), ms(3_999)));
+}
+
 const HELLO: [&str; 2] = ["Initial", "Initial"];
 
 /// A ClientHello of two datagrams, each answered by a Retry; the second one comes when the client has

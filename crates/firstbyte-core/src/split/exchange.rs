@@ -223,11 +223,15 @@ impl Walk {
             self.exchange(answer.exchange(bottleneck, connection));
         }
         match departures.left(cursor) {
-            Some(asked) => {
+            Some(asked) if complete => {
                 self.step(cursor, asked.first, Step::Client);
                 self.step(asked.first, asked.last, Step::Sending);
-                let rest = if complete { Step::Client } else { Step::Unanswered };
-                self.step(asked.last, end, rest);
+                self.step(asked.last, end, Step::Client);
+            }
+            // What was sent again and again was one wait.
+            Some(asked) => {
+                self.step(cursor, asked.first, Step::Client);
+                self.step(asked.first, end, Step::Unanswered);
             }
             None => {
                 let rest = if complete { Step::Client } else { rest_of_failed(connection) };

@@ -208,6 +208,8 @@ impl Open {
         } else {
             let (sender, connection) = http1::Builder::new()
                 .max_buf_size(LARGEST_HEAD)
+                // Of trailers too.
+                .max_header_size(LARGEST_HEAD)
                 .max_headers(FIELDS)
                 .handshake(io)
                 .await?;

@@ -171,7 +171,13 @@ impl Open {
                 stream.send_data(upload).await?;
             }
             stream.finish().await?;
-            let (head, ()) = stream.recv_response().await?.into_parts();
+            let head = loop {
+                let (head, ()) = stream.recv_response().await?.into_parts();
+                // Another follows an interim response (RFC 9114 §4.1).
+                if !head.status.is_informational() {
+                    break head;
+                }
+            };
             http::note_head(&head, seen);
             body.begin(head.status, &head.headers).map_err(Problem::Told)?;
             while let Some(mut data) = stream.recv_data().await? {
