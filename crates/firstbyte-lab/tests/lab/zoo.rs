@@ -17,6 +17,8 @@ use crate::support::{client_config, in_lab, now_ms, read_capture, scenario};
 use servers::{EarlyData, Server, Tls, Wanted, Zoo};
 
 const NAME: &str = "server.test";
+/// Of programs on a busy machine, at the median; no time that is wanted of them is shorter.
+const SLACK_MS: f64 = 20.0;
 
 /// Where an ordinary user finds the zoo that root has built.
 pub(crate) const BUILT: &str = "FIRSTBYTE_TEST_ZOO";
@@ -203,8 +205,8 @@ pub(crate) fn patterns() {
                 let (first, rest) = (median(|one| one.first_ms), median(|one| one.rest_ms));
                 let of = format!("{server:?} {path}: {first:.1} and {rest:.1} ms");
                 println!("  {of}");
-                assert!((first_ms..first_ms + 10.0).contains(&first), "{of}");
-                assert!((rest_ms..rest_ms + 10.0).contains(&rest), "{of}");
+                assert!((first_ms..first_ms + SLACK_MS).contains(&first), "{of}");
+                assert!((rest_ms..rest_ms + SLACK_MS).contains(&rest), "{of}");
             }
         });
     }
@@ -239,7 +241,7 @@ pub(crate) fn early_data() {
                 let of = format!("{server:?} {early_data:?}: {took:.1} ms");
                 println!("  {of}");
                 let expected = round_trips * ROUND_TRIP_MS;
-                assert!((expected..expected + 10.0).contains(&took), "{of}");
+                assert!((expected..expected + SLACK_MS).contains(&took), "{of}");
             });
             seen.push((server, early_data));
         }
@@ -277,7 +279,7 @@ pub(crate) fn handshakes() {
             println!("  {server:?}: {took:.1} ms, {least} wanted");
             assert!(took >= least, "{server:?}: {took} ms");
             // Java's first handshakes, which nobody delays, take 80 ms.
-            assert!(least == 0.0 || took < least + 10.0, "{server:?}: {took} ms");
+            assert!(least == 0.0 || took < least + SLACK_MS, "{server:?}: {took} ms");
         });
         delayed += u32::from(handshake_delay_ms > 0);
     }
@@ -294,7 +296,10 @@ pub(crate) fn traces() {
         let line = zoo.server(server, &wanted).expect("it is a program");
         in_lab(&scenario("", &line), &LabOptions::default(), |lab| {
             let config = Arc::new(client_config(lab, &[&rustls::version::TLS13]));
-            Exchange::run(&config, "/w?writes=1000,500@60");
+            // The end of the very last call may be lost with the lab.
+            for _ in 0..2 {
+                Exchange::run(&config, "/w?writes=1000,500@60");
+            }
         });
         let trace = std::fs::read_to_string(&file).unwrap();
         // A record of 500 bytes and what TLS 1.3 adds to it: header, type, tag.
