@@ -26,6 +26,7 @@ const PADDING_OVERHEAD: usize = 19;
 
 /// A root and an intermediate that signs leaves.
 pub struct Ca {
+    root: CertifiedIssuer<'static, KeyPair>,
     root_pem: String,
     intermediate: CertifiedIssuer<'static, KeyPair>,
 }
@@ -37,7 +38,8 @@ pub struct LeafOptions {
     pub key: LeafKey,
     /// How many bytes leaf and intermediate have together (DER, as TLS sends them), within ten; as
     /// many as they happen to need, about 950 with P-256, when absent. What is missing is random
-    /// bytes in an extension that is not critical.
+    /// bytes in an extension that is not critical. Where both need more, there is no intermediate: the
+    /// root has signed the leaf.
     pub chain_bytes: Option<usize>,
 }
 
@@ -99,7 +101,7 @@ impl Ca {
         let root = CertifiedIssuer::self_signed(issuer("firstbyte lab root"), key()?)?;
         let intermediate =
             CertifiedIssuer::signed_by(issuer("firstbyte lab intermediate"), key()?, &root)?;
-        Ok(Self { root_pem: root.pem(), intermediate })
+        Ok(Self { root_pem: root.pem(), root, intermediate })
     }
 
     /// The root certificate, PEM: what clients are told to trust.
@@ -113,8 +115,8 @@ impl Ca {
     /// A name is none.
     pub fn issue(&self, names: &[String]) -> Result<ServerCertificate, rcgen::Error> {
         let key = key()?;
-        let leaf = self.leaf(names, &key, 0)?;
-        Ok(self.with_chain(&leaf, &key))
+        let leaf = leaf(names, &key, 0, &self.intermediate)?;
+        Ok(chain(&[&leaf, self.intermediate.as_ref()], &key))
     }
 
     /// A new leaf for these DNS names and addresses, with the key and the size that are wanted.
@@ -130,50 +132,64 @@ impl Ca {
             LeafKey::P256 => key()?,
             LeafKey::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256)?,
         };
-        let mut leaf = self.leaf(names, &key, 0)?;
-        if let Some(asked) = options.chain_bytes {
-            let size = |leaf: &Certificate| leaf.der().len() + self.intermediate.der().len();
-            let needed = size(&leaf);
-            let missing = asked
-                .checked_sub(needed)
-                .ok_or(CertificateError::ChainTooShort { asked, needed })?;
-            let padding = missing.saturating_sub(PADDING_OVERHEAD);
-            if padding > 0 {
-                leaf = self.leaf(names, &key, padding)?;
-            }
+        let signed = leaf(names, &key, 0, &self.intermediate)?;
+        let Some(asked) = options.chain_bytes else {
+            return Ok(chain(&[&signed, self.intermediate.as_ref()], &key));
+        };
+        let intermediate = self.intermediate.der().len();
+        if asked >= signed.der().len() + intermediate {
+            let leaf = padded(names, &key, asked - intermediate, &self.intermediate)?;
+            return Ok(chain(&[&leaf, self.intermediate.as_ref()], &key));
         }
-        Ok(self.with_chain(&leaf, &key))
+        Ok(chain(&[&padded(names, &key, asked, &self.root)?], &key))
     }
+}
 
-    fn with_chain(&self, leaf: &Certificate, key: &KeyPair) -> ServerCertificate {
-        ServerCertificate {
-            chain_pem: format!("{}{}", leaf.pem(), self.intermediate.pem()),
-            key_pem: key.serialize_pem(),
-        }
+/// A leaf of `asked` bytes, within ten.
+fn padded(
+    names: &[String],
+    key: &KeyPair,
+    asked: usize,
+    issuer: &CertifiedIssuer<'static, KeyPair>,
+) -> Result<Certificate, CertificateError> {
+    let plain = leaf(names, key, 0, issuer)?;
+    let needed = plain.der().len();
+    let missing =
+        asked.checked_sub(needed).ok_or(CertificateError::ChainTooShort { asked, needed })?;
+    match missing.saturating_sub(PADDING_OVERHEAD) {
+        0 => Ok(plain),
+        padding => Ok(leaf(names, key, padding, issuer)?),
     }
+}
 
-    fn leaf(
-        &self,
-        names: &[String],
-        key: &KeyPair,
-        padding: usize,
-    ) -> Result<Certificate, rcgen::Error> {
-        let mut params = CertificateParams::new(names)?;
-        // RFC 5280 allows 64 characters of common name; the names proper are in the extension.
-        params.distinguished_name = DistinguishedName::new();
-        if let Some(first) = names.first().filter(|name| name.len() <= 64) {
-            params.distinguished_name.push(DnType::CommonName, first.as_str());
-        }
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.use_authority_key_identifier_extension = true;
-        if padding > 0 {
-            let content = incompressible(padding);
-            params.custom_extensions.push(CustomExtension::from_oid_content(&PADDING_OID, content));
-        }
-        set_validity(&mut params);
-        params.signed_by(key, &self.intermediate)
+fn chain(certificates: &[&Certificate], key: &KeyPair) -> ServerCertificate {
+    ServerCertificate {
+        chain_pem: certificates.iter().map(|certificate| certificate.pem()).collect(),
+        key_pem: key.serialize_pem(),
     }
+}
+
+fn leaf(
+    names: &[String],
+    key: &KeyPair,
+    padding: usize,
+    issuer: &CertifiedIssuer<'static, KeyPair>,
+) -> Result<Certificate, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    // RFC 5280 allows 64 characters of common name; the names proper are in the extension.
+    params.distinguished_name = DistinguishedName::new();
+    if let Some(first) = names.first().filter(|name| name.len() <= 64) {
+        params.distinguished_name.push(DnType::CommonName, first.as_str());
+    }
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    if padding > 0 {
+        let content = incompressible(padding);
+        params.custom_extensions.push(CustomExtension::from_oid_content(&PADDING_OID, content));
+    }
+    set_validity(&mut params);
+    params.signed_by(key, issuer)
 }
 
 /// Bytes that certificate compression (RFC 8879) does not shorten: those of xorshift64.
@@ -252,7 +268,8 @@ mod tests {
     fn chains_have_the_size_asked_for_and_verify() {
         let ca = Ca::new().unwrap();
         for key in [LeafKey::P256, LeafKey::Rsa2048] {
-            for asked in [2_000, 3_600, 10_000, 40_000] {
+            // The first with RSA has no room for an intermediate.
+            for asked in [1_000, 2_000, 3_600, 10_000, 40_000] {
                 let options = LeafOptions { key, chain_bytes: Some(asked) };
                 let certificate = ca.issue_with(&[NAME.to_owned()], &options).unwrap();
                 let bytes = verified_bytes(&ca, &certificate);
@@ -262,11 +279,15 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_without_padding_is_small() {
+    fn short_chains_have_no_intermediate() {
         let ca = Ca::new().unwrap();
         let bytes = verified_bytes(&ca, &ca.issue(&[NAME.to_owned()]).unwrap());
         assert!((800..1_100).contains(&bytes), "{bytes}");
-        let options = LeafOptions { chain_bytes: Some(500), ..LeafOptions::default() };
+        let options = LeafOptions { chain_bytes: Some(700), ..LeafOptions::default() };
+        let alone = ca.issue_with(&[NAME.to_owned()], &options).unwrap();
+        assert_eq!(alone.chain_pem.matches("BEGIN").count(), 1);
+        assert!(verified_bytes(&ca, &alone).abs_diff(700) <= 10);
+        let options = LeafOptions { chain_bytes: Some(300), ..LeafOptions::default() };
         let error = ca.issue_with(&[NAME.to_owned()], &options).unwrap_err();
         assert!(error.to_string().contains("too short"), "{error}");
     }

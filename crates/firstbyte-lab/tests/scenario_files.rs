@@ -184,6 +184,11 @@ fn values_that_are_not_allowed() {
             r#"URLs with a path and without port and query, such as "https://www.example.test/""#,
         ),
         (
+            r#"rto_min = "1.5ms""#,
+            r#"server.rto_min = "1.5ms""#,
+            r#"whole milliseconds from "1ms" to "60s", such as "20ms""#,
+        ),
+        (
             r#"congestion_control = "vegas""#,
             r#"server.congestion_control = "vegas""#,
             r#""cubic", "bbr" or "reno""#,
@@ -283,7 +288,7 @@ fn values_that_are_not_allowed() {
             r#"server.server.key = "ed25519""#,
             r#""p256" or "rsa2048""#,
         ),
-        ("server = { chain_bytes = 1000 }", "server.server.chain_bytes = 1000", "2000 to 60000"),
+        ("server = { chain_bytes = 599 }", "server.server.chain_bytes = 599", "600 to 60000"),
         ("server = { tickets = 21 }", "server.server.tickets = 21", "0 to 20"),
         (
             "server = { retry = true }",

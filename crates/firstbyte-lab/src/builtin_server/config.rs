@@ -30,6 +30,9 @@ pub struct Config {
     pub groups: Vec<Group>,
     /// Whether every QUIC connection has to prove its address by a Retry first (RFC 9000 §8.1.2).
     pub retry: bool,
+    /// How many packets of 1,200 bytes a QUIC connection may send before the first acknowledgement;
+    /// `None` is quinn's, 10.
+    pub quic_initial_window: Option<u32>,
     /// Size of the page at `/`.
     pub page_bytes: usize,
     /// Time between a request and its response.
@@ -57,6 +60,7 @@ impl Config {
             early_data: EarlyData::Off,
             groups: Vec::new(),
             retry: false,
+            quic_initial_window: None,
             page_bytes: 2_000,
             think_time: Duration::ZERO,
             handshake_delay: Duration::ZERO,

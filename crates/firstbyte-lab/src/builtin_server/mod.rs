@@ -94,7 +94,7 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
     let tls = Tls::new(&config)?;
     filling::prepare();
     let server = Arc::new(Server {
-        quic: quic::config(&tls)?,
+        quic: quic::config(&tls, config.quic_initial_window)?,
         tls,
         site: Arc::new(Site {
             page_bytes: config.page_bytes,

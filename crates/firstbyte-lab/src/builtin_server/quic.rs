@@ -12,6 +12,7 @@ use bytes::{Buf, Bytes};
 use h3::error::StreamError;
 use h3::server::RequestResolver;
 use http_body_util::BodyExt;
+use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
     Connecting, Endpoint, EndpointConfig, Incoming, TokenLog, TokenReuseError, TokioRuntime,
@@ -28,6 +29,9 @@ use super::{Numbers, Server};
 /// data that are longer than three times the request (RFC 9000 §8.1).
 const ADDRESS_TOKENS: u32 = 2;
 const MAX_USED_TOKENS: usize = 65_536;
+
+/// Of a datagram before the path is known to take more (RFC 9000 §14).
+const PACKET_BYTES: u64 = 1_200;
 
 /// How long the connections that are open when the server stops may take to hear of it.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -62,12 +66,21 @@ pub(super) async fn close(endpoint: &Endpoint) {
 }
 
 /// What all connections of an endpoint have in common.
-pub(super) fn config(tls: &Tls) -> Result<quinn::ServerConfig, rustls::Error> {
+pub(super) fn config(
+    tls: &Tls,
+    initial_window: Option<u32>,
+) -> Result<quinn::ServerConfig, rustls::Error> {
     let (tls, _) = tls.for_quic();
     let mut transport = TransportConfig::default();
     // The lab's devices have no offloads, and some kernels then refuse to segment for the socket: the
     // datagrams that taught quinn so would be lost.
     transport.enable_segmentation_offload(false);
+    if let Some(packets) = initial_window {
+        let mut cubic = CubicConfig::default();
+        // quinn sends while less than the window is on the way.
+        cubic.initial_window(u64::from(packets) * PACKET_BYTES + 1);
+        transport.congestion_controller_factory(Arc::new(cubic));
+    }
     let mut tokens = ValidationTokenConfig::default();
     tokens.sent(ADDRESS_TOKENS).log(Arc::new(UsedTokens::default()));
     let mut config = quinn::ServerConfig::with_crypto(crypto(tls)?);

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
@@ -29,6 +30,9 @@ use nix::errno::Errno;
 use super::namespace::Namespace;
 use super::routes::Route;
 use crate::forwarder::Mac;
+
+/// `linux/rtnetlink.h`.
+const RTAX_RTO_MIN: u32 = 13;
 
 /// A routing socket of the network namespace that it was opened in.
 pub(super) struct Netlink {
@@ -160,7 +164,13 @@ impl Netlink {
         message.attributes.extend(route.to.map(|to| RouteAttribute::Destination(to.into())));
         let window = route.initial_window.map(RouteMetric::InitCwnd);
         let control = route.congestion_control.map(|it| RouteMetric::CcAlgo(it.name().to_owned()));
-        let metrics: Vec<_> = window.into_iter().chain(control).collect();
+        let quick = route.quick_acks.then_some(RouteMetric::QuickAck(1));
+        let milliseconds = |time: Duration| RouteMetric::RtoMin(time.as_millis() as u32);
+        let rto_min = route.rto_min.map(milliseconds);
+        // The kernel takes a timeout from the route only where it is locked.
+        let locked = rto_min.as_ref().map(|_| RouteMetric::Lock(1 << RTAX_RTO_MIN));
+        let metrics = [window, control, quick, locked, rto_min];
+        let metrics: Vec<_> = metrics.into_iter().flatten().collect();
         if !metrics.is_empty() {
             message.attributes.push(RouteAttribute::Metrics(metrics));
         }

@@ -6,6 +6,7 @@
 //! where `/proc/sys` is read-only, and also one that it allows to the machine's administrator alone.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::scenario::{CongestionControl, Family, Host, Scenario};
 
@@ -18,31 +19,30 @@ pub(super) struct Route {
     /// Segments that a connection may send before the first acknowledgement.
     pub(super) initial_window: Option<u32>,
     pub(super) congestion_control: Option<CongestionControl>,
+    pub(super) quick_acks: bool,
+    pub(super) rto_min: Option<Duration>,
 }
 
 /// The routes of `host`, the ones to everywhere first.
 pub(super) fn routes(scenario: &Scenario, host: &Host) -> Vec<Route> {
-    let congestion_control = host.congestion_control;
+    let route = |family, to, initial_window| Route {
+        family,
+        to,
+        initial_window,
+        congestion_control: host.congestion_control,
+        quick_acks: host.quick_acks,
+        rto_min: host.rto_min,
+    };
     let own = |family| host.up.path(family).initial_window;
     let families: Vec<Family> = host.addresses().map(Family::of).collect();
-    let everywhere = families.iter().map(|family| Route {
-        family: *family,
-        to: None,
-        initial_window: own(*family),
-        congestion_control,
-    });
+    let everywhere = families.iter().map(|family| route(*family, None, own(*family)));
     let others = scenario.hosts.iter().filter(|other| other.name != host.name);
     let to_others = others.flat_map(|other| other.addresses().map(move |to| (other, to)));
     let narrower = to_others.filter_map(|(other, to)| {
         let family = Family::of(to);
         let theirs = other.down.path(family).initial_window?;
         let initial_window = Some(own(family).map_or(theirs, |own| own.min(theirs)));
-        families.contains(&family).then_some(Route {
-            family,
-            to: Some(to),
-            initial_window,
-            congestion_control,
-        })
+        families.contains(&family).then(|| route(family, Some(to), initial_window))
     });
     everywhere.chain(narrower).collect()
 }

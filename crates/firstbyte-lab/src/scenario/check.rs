@@ -12,6 +12,7 @@ use super::{
     server, units,
 };
 
+const MILLISECONDS: &str = r#"whole milliseconds from "1ms" to "60s", such as "20ms""#;
 const DEFAULT_QUEUE: Duration = Duration::from_millis(200);
 const DEFAULT_MTU: usize = 1_500;
 const MAX_MTU: u64 = 9_000;
@@ -156,6 +157,7 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
             server::word(&place.at("congestion_control"), Some(name), &all)
         })
         .transpose()?;
+    let rto_min = optional(&place.at("rto_min"), raw.rto_min, units::milliseconds, MILLISECONDS)?;
     Ok(Host {
         name: raw.name,
         role,
@@ -165,6 +167,8 @@ fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
         server,
         resolver,
         congestion_control,
+        quick_acks: raw.quick_acks.unwrap_or_default(),
+        rto_min,
         up,
         down,
     })

@@ -30,6 +30,8 @@ pub(super) struct HostDocument {
     pub(super) server: Option<ServerDocument>,
     pub(super) resolver: Option<ResolverDocument>,
     pub(super) congestion_control: Option<String>,
+    pub(super) quick_acks: Option<bool>,
+    pub(super) rto_min: Option<String>,
     #[serde(default)]
     pub(super) up: LinkDocument,
     #[serde(default)]

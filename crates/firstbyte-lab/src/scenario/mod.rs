@@ -60,6 +60,11 @@ pub struct Host {
     pub resolver: Option<ResolverSettings>,
     /// How its TCP shares links; `None` is the lab's default, CUBIC.
     pub congestion_control: Option<CongestionControl>,
+    /// Whether its TCP acknowledges every segment at once; as Linux does otherwise.
+    pub quick_acks: bool,
+    /// Its TCP's shortest retransmission timeout, in whole milliseconds; `None` is the kernel's, 200 ms.
+    /// Acknowledgements are not delayed for longer (Linux 6.5 and later).
+    pub rto_min: Option<Duration>,
     /// Its link towards the middle of the network.
     pub up: LinkSettings,
     /// Its link from the middle of the network.
@@ -190,6 +195,14 @@ impl Scenario {
     /// The host of this name.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.iter().find(|host| host.name == name)
+    }
+
+    /// The initial window that the client sees over QUIC from a server: one for both families, the
+    /// smallest that is said for the way.
+    pub fn quic_initial_window(&self, server: &Host) -> Option<u32> {
+        let ways = [&server.up, &self.client().down];
+        let windows = ways.iter().flat_map(|link| [&link.ipv4, &link.ipv6]);
+        windows.filter_map(|path| path.initial_window).min()
     }
 
     /// The round trip between two hosts as configured, without jitter, queueing and serialisation.

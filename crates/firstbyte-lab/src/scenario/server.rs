@@ -14,9 +14,9 @@ use crate::ca::{LeafKey, LeafOptions};
 
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
 const MAX_PAGE_BYTES: u64 = 100_000_000;
-/// Of a chain: what P-256 and RSA leaves with some names need, and what one certificate may have
-/// (rustls-webpki reads DER of up to 65,535 bytes).
-const CHAIN_BYTES: std::ops::RangeInclusive<u64> = 2_000..=60_000;
+/// Of a chain: what a P-256 leaf with one name needs, and what one certificate may have (rustls-webpki
+/// reads DER of up to 65,535 bytes).
+const CHAIN_BYTES: std::ops::RangeInclusive<u64> = 600..=60_000;
 /// OpenSSL and rustls send two when nothing else is said.
 const DEFAULT_TICKETS: usize = 2;
 const MAX_TICKETS: u64 = 20;

@@ -35,6 +35,12 @@ pub fn duration(text: &str) -> Option<Duration> {
     (nanoseconds <= 60e9).then(|| Duration::from_nanos(nanoseconds as u64))
 }
 
+/// A duration of at least one millisecond, and of whole ones.
+pub(super) fn milliseconds(text: &str) -> Option<Duration> {
+    duration(text)
+        .filter(|duration| !duration.is_zero() && duration.subsec_nanos().is_multiple_of(1_000_000))
+}
+
 /// `"0.5%"` as 0.005.
 pub(super) fn share(text: &str) -> Option<f64> {
     let (number, unit) = split(text)?;
@@ -73,6 +79,15 @@ mod tests {
         assert_eq!(duration("60s"), Some(Duration::from_secs(60)));
         for bad in ["", "5", "-5ms", "61s", "5 ms", "5min", "ms", "1.2.3ms", "1e3ms", "infs"] {
             assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn milliseconds_are_whole() {
+        assert_eq!(milliseconds("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(milliseconds("1000us"), Some(Duration::from_millis(1)));
+        for bad in ["0ms", "1.5ms", "999us", "61s"] {
+            assert_eq!(milliseconds(bad), None, "{bad}");
         }
     }
 

@@ -80,7 +80,17 @@ impl Servers {
             let directory = scratch.join(&host.name);
             let log = directory.join("access.log");
             let origin = scenario.directory.as_path();
-            let start = Start { host, settings, place, certificate, directory, log, origin };
+            let quic_initial_window = scenario.quic_initial_window(host);
+            let start = Start {
+                host,
+                settings,
+                place,
+                certificate,
+                directory,
+                log,
+                origin,
+                quic_initial_window,
+            };
             running.push(start.all(choice, &mut installed)?);
         }
         let mut servers = Self { running };
@@ -187,6 +197,7 @@ struct Start<'a> {
     log: PathBuf,
     /// Where the scenario's file is.
     origin: &'a Path,
+    quic_initial_window: Option<u32>,
 }
 
 impl Start<'_> {
@@ -310,6 +321,7 @@ impl Start<'_> {
             early_data: self.settings.early_data,
             groups: self.settings.groups.clone(),
             retry: self.settings.retry,
+            quic_initial_window: self.quic_initial_window,
             page_bytes: self.settings.page_bytes,
             think_time: self.settings.think_time,
             handshake_delay: self.settings.handshake_delay,

@@ -132,6 +132,29 @@ fn assert_close(took_ms: f64, expected_ms: f64) {
     assert!((expected_ms..expected_ms + SLACK_MS).contains(&took_ms), "{took_ms} ms");
 }
 
+/// An answer of five packets takes longer where two may be sent at once than where ten may: by a round
+/// trip at least.
+pub(crate) fn initial_window() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let took = [2, 10].map(|packets| {
+        let settings = format!(
+            "server = {{ kind = \"builtin\", http3 = true }}\n\
+             up = {{ delay = \"5ms\", initial_window = {packets} }}\ndown = {{ delay = \"5ms\" }}"
+        );
+        in_lab(&scenario(LINK, &settings), &LabOptions::default(), |lab| {
+            let took = median_ms(|| {
+                let answer = Client::new(lab, false).get("/bytes/6000");
+                assert_eq!(answer.bytes, 6_000);
+                answer.milliseconds
+            });
+            std::fs::write(file.path(), took.to_string()).unwrap();
+        });
+        std::fs::read_to_string(file.path()).unwrap().parse::<f64>().unwrap()
+    });
+    println!("  {:.1} ms with a window of 2 packets, {:.1} with 10", took[0], took[1]);
+    assert!(took[0] - took[1] > 0.9 * ROUND_TRIP_MS, "{took:?}");
+}
+
 pub(crate) fn retry() {
     let server = r#"server = { kind = "builtin", http3 = true, retry = true }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {

@@ -4,6 +4,7 @@
 //! names of tests to run. Root makes labs by other calls than everybody else: `scripts/test` runs these as both.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
+mod acks;
 mod captures;
 mod http3;
 mod life;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 43] = [
+const TESTS: [Test; 48] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -29,6 +30,8 @@ const TESTS: [Test; 43] = [
     ("windows::the_first_is_the_receivers_where_that_is_smaller", windows::of_the_receiver),
     ("windows::the_first_has_ten_segments", windows::default),
     ("windows::congestion_control_is_the_labs_or_the_hosts", windows::congestion_control),
+    ("acks::are_delayed_or_quick", acks::delayed_or_quick),
+    ("acks::the_shortest_retransmission_timeout_is_the_senders", acks::retransmission_timeout),
     ("servers::nginx_answers_over_both_families", servers::nginx),
     ("servers::builtin_answers_over_both_families", servers::builtin),
     ("servers::builtin_takes_its_time", servers::delays),
@@ -39,10 +42,13 @@ const TESTS: [Test; 43] = [
     ("servers::caddy_answers_over_both_families", servers::caddy),
     ("servers::nginx_does_what_the_scenario_says_of_sessions", servers::nginx_sessions),
     ("zoo::answers_and_resumes", zoo::answers),
+    ("zoo::negotiates_and_delays", zoo::handshakes),
+    ("zoo::traces_what_is_written", zoo::traces),
     ("zoo::takes_early_data", zoo::early_data),
     ("zoo::writes_as_it_is_told", zoo::patterns),
     ("http3::the_built_in_server_in_as_many_round_trips_as_there_are", http3::builtin),
     ("http3::early_data_may_be_answered_late", http3::late_early_data),
+    ("http3::initial_window_is_as_configured", http3::initial_window),
     ("http3::writes_as_it_is_told", http3::patterns),
     ("http3::beside_nginx_with_its_certificate", http3::beside_nginx),
     ("http3::caddy", http3::caddy),

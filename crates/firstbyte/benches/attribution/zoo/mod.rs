@@ -110,6 +110,17 @@ impl Server {
         }
     }
 
+    /// Whether it speaks HTTP/2, where that is wanted.
+    pub(crate) fn can_http2(self) -> bool {
+        use Server::{Apache, Builtin, Caddy, Go, HaProxy, Nginx};
+        matches!(self, Nginx | Caddy | Builtin | Apache | HaProxy | Go)
+    }
+
+    /// Whether it can take its time before the ServerHello.
+    pub(crate) fn can_delay_handshakes(self) -> bool {
+        matches!(self, Self::Builtin | Self::Go | Self::Python)
+    }
+
     /// Where a server without patterns has its response.
     pub(crate) fn path(self) -> &'static str {
         if self == Self::OpensslHttp { "/response" } else { "/" }
@@ -117,7 +128,7 @@ impl Server {
 }
 
 /// What is wanted of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) tls: Tls,
     /// Whether sessions are resumed.
@@ -128,11 +139,20 @@ pub(crate) struct Wanted {
     pub(crate) nagle: bool,
     /// Whether HTTP/2 is spoken where the client offers it.
     pub(crate) http2: bool,
+    /// Whether HTTP/3 is spoken, beside the others.
+    pub(crate) http3: bool,
+    /// Milliseconds between ClientHello and ServerHello.
+    pub(crate) handshake_delay_ms: u32,
     /// As the scenario's key of that name.
     pub(crate) chain_bytes: Option<usize>,
     /// The one response of a server without patterns: bytes of its head, about, and of its body.
     /// [`Server::Gnutls`] has a head of its own, of 85 bytes.
     pub(crate) response: (usize, usize),
+    /// A file for what the server writes and when (`strace -f -ttt`), where it is a program.
+    pub(crate) trace: Option<PathBuf>,
+    /// Further keys of a scenario's `server`, as in a file: `groups = ["p256"], tickets = 0`. Of a
+    /// server that is a program, `key` alone is of use.
+    pub(crate) keys: String,
 }
 
 impl Default for Wanted {
@@ -143,8 +163,12 @@ impl Default for Wanted {
             early_data: EarlyData::Off,
             nagle: false,
             http2: true,
+            http3: false,
+            handshake_delay_ms: 0,
             chain_bytes: None,
             response: (0, 2_000),
+            trace: None,
+            keys: String::new(),
         }
     }
 }
@@ -251,6 +275,8 @@ impl Zoo {
                 find(program).ok_or(NoZoo::Missing { program, package })?;
             }
         }
+        let (program, package) = ("strace", "strace");
+        find(program).ok_or(NoZoo::Missing { program, package })?;
         fs::create_dir_all(directory)?;
         fs::write(directory.join("server.py"), PYTHON)?;
         let go = |source: &Path| {
@@ -279,8 +305,15 @@ impl Zoo {
         if wanted.early_data != EarlyData::Off && (wanted.tls == Tls::V12 || !wanted.sessions) {
             return None;
         }
+        if !server.can_delay_handshakes() && wanted.handshake_delay_ms > 0 {
+            return None;
+        }
+        let of_the_lab = matches!(server, Server::Nginx | Server::Caddy | Server::Builtin);
+        if wanted.http3 && !of_the_lab {
+            return None;
+        }
         let lines = match server {
-            Server::Nginx | Server::Caddy | Server::Builtin => of_the_lab(server, wanted)?,
+            Server::Nginx | Server::Caddy | Server::Builtin => lab_kind(server, wanted)?,
             Server::Apache => apache(wanted)?,
             Server::HaProxy => haproxy(wanted)?,
             Server::Openssl => self.openssl(wanted)?,
@@ -290,10 +323,15 @@ impl Zoo {
             Server::Java => self.java(wanted)?,
             Server::Python => self.python(wanted)?,
         };
-        let package = server.program().filter(|_| lines.contains("command = ["));
+        let lines = match &wanted.trace {
+            Some(file) => traced(&lines, file)?,
+            None => lines,
+        };
+        let package = server.program().filter(|_| lines.contains(COMMAND));
         let package = package.map(|(_, package)| format!(", package = {package:?}"));
         let chain = wanted.chain_bytes.map(|bytes| format!(", chain_bytes = {bytes}"));
-        let more = [package, chain].into_iter().flatten().collect::<String>();
+        let keys = (!wanted.keys.is_empty()).then(|| format!(", {}", wanted.keys));
+        let more = [package, chain, keys].into_iter().flatten().collect::<String>();
         Some(format!("server = {{ {lines}{more} }}"))
     }
 
@@ -311,6 +349,7 @@ impl Zoo {
         words.push(format!("-sessions={}", wanted.sessions));
         words.push(format!("-nagle={}", wanted.nagle));
         words.push(format!("-http2={}", wanted.http2));
+        words.push(format!("-handshake-delay={}", wanted.handshake_delay_ms));
         words.extend(["{chain}".to_owned(), "{key}".to_owned()]);
         Some(command(&words))
     }
@@ -351,6 +390,7 @@ impl Zoo {
         }
         let mut words = self.python_words(wanted);
         words.extend(wanted.nagle.then(|| "--nagle".to_owned()));
+        words.push(format!("--handshake-delay={}", wanted.handshake_delay_ms));
         Some(command(&words))
     }
 
@@ -365,17 +405,21 @@ impl Zoo {
 }
 
 /// What the lab has a kind for. nginx and Caddy pass `/w` on to the built-in server behind them.
-fn of_the_lab(server: Server, wanted: &Wanted) -> Option<String> {
+fn lab_kind(server: Server, wanted: &Wanted) -> Option<String> {
     let cannot = match server {
         Server::Nginx => wanted.early_data == EarlyData::AfterFinished,
-        Server::Caddy => wanted.early_data != EarlyData::Off,
+        // Over TCP it takes none; over QUIC it does in any case.
+        Server::Caddy => wanted.early_data != EarlyData::Off && !wanted.http3,
         _ => false,
     };
     if cannot || !wanted.http2 {
         return None;
     }
     let mut line = format!("kind = {:?}, tls = {:?}", server.name(), wanted.tls.list());
-    line += ", backend = true";
+    line += &format!(", backend = true, http3 = {}", wanted.http3);
+    if wanted.handshake_delay_ms > 0 {
+        line += &format!(", handshake_delay = \"{}ms\"", wanted.handshake_delay_ms);
+    }
     if !wanted.sessions {
         line += ", resumption = \"none\"";
     }
@@ -506,9 +550,22 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+const COMMAND: &str = "kind = \"command\", command = [";
+
 /// Debug's quotes and escapes are TOML's, for ASCII.
 fn command(words: &[String]) -> String {
-    format!("kind = \"command\", command = {words:?}")
+    let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
+    format!("{COMMAND}{}]", words.join(", "))
+}
+
+/// The same server, its writes written down; `None` for those that the lab starts by itself.
+fn traced(lines: &str, file: &Path) -> Option<String> {
+    let rest = lines.strip_prefix(COMMAND)?;
+    let calls = "trace=write,writev,send,sendto,sendmsg,sendfile";
+    let mut words = words(&["strace", "-f", "-ttt", "-e", calls, "-o"]);
+    words.push(file.display().to_string());
+    let words: Vec<_> = words.iter().map(|word| format!("{word:?}, ")).collect();
+    Some(format!("{COMMAND}{}{rest}", words.concat()))
 }
 
 /// A program of this name, on the PATH or where packages put it.

@@ -113,6 +113,7 @@ func main() {
 	most := flag.String("most", "1.3", "newest version of TLS")
 	sessions := flag.Bool("sessions", true, "whether sessions are resumed")
 	nagle := flag.Bool("nagle", false, "whether small writes wait for acknowledgements")
+	delay := flag.Float64("handshake-delay", 0, "milliseconds between ClientHello and ServerHello")
 	http2 := flag.Bool("http2", true, "whether HTTP/2 is spoken")
 	flag.Parse()
 	versions := map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
@@ -125,6 +126,13 @@ func main() {
 		MinVersion:             versions[*least],
 		MaxVersion:             versions[*most],
 		SessionTicketsDisabled: !*sessions,
+	}
+	if *delay > 0 {
+		pause := time.Duration(*delay * float64(time.Millisecond))
+		config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			time.Sleep(pause)
+			return nil, nil
+		}
 	}
 	server := &http.Server{Handler: http.HandlerFunc(answer), TLSConfig: config}
 	if !*http2 {

@@ -139,6 +139,9 @@ def context(options):
     made.minimum_version = versions[options.tls[0]]
     made.maximum_version = versions[options.tls[-1]]
     made.set_alpn_protocols(["http/1.1"])
+    if options.handshake_delay:
+        # Called between the ClientHello and the ServerHello.
+        made.sni_callback = lambda *_: time.sleep(options.handshake_delay / 1000)
     made.num_tickets = options.tickets
     if options.tickets == 0:
         made.options |= ssl.OP_NO_TICKET
@@ -152,6 +155,7 @@ def main():
     parser.add_argument("--tls", nargs="+", default=["1.2", "1.3"])
     parser.add_argument("--tickets", type=int, default=2)
     parser.add_argument("--nagle", action="store_true")
+    parser.add_argument("--handshake-delay", type=float, default=0)
     parser.add_argument("--s-server", action="store_true")
     parser.add_argument("--early-data", action="store_true")
     options = parser.parse_args()

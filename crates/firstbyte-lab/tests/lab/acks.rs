@@ -1,0 +1,110 @@
+//! When TCP acknowledges what has come, and how long it waits for an acknowledgement: a host's own to
+//! say.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use firstbyte_lab::{LabOptions, ServerChoice};
+
+use crate::support::{SERVER_V4, SERVER_V6, in_lab, median, read_capture, scenario};
+
+const OUTBOUND: u32 = 2;
+const CONNECTIONS: usize = 5;
+/// Of Linux: `TCP_ATO_MIN`.
+const DELAYED_MS: u64 = 40;
+
+/// A segment that asks for no answer is acknowledged when Linux' timer says so, or at once.
+pub(crate) fn delayed_or_quick() {
+    for ipv6 in [false, true] {
+        let linux = delay_ms("", ipv6);
+        assert!((DELAYED_MS - 8..DELAYED_MS + 12).contains(&linux), "{linux} ms");
+        let quick = delay_ms("quick_acks = true", ipv6);
+        assert!(quick < 5, "{quick} ms");
+    }
+}
+
+/// Between the last response coming in and its acknowledgement leaving the client, at the median. A
+/// request followed a response at once: TCP takes the connection for a conversation, and hopes to
+/// acknowledge together with the next request.
+fn delay_ms(client: &str, ipv6: bool) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let options = LabOptions {
+        capture: Some(directory.path().to_owned()),
+        server: ServerChoice::Builtin,
+        ..LabOptions::default()
+    };
+    in_lab(&scenario(client, ""), &options, |_| {
+        let address = if ipv6 { SERVER_V6 } else { SERVER_V4 };
+        for _ in 0..CONNECTIONS {
+            let mut stream = TcpStream::connect((address, 80)).unwrap();
+            for _ in 0..2 {
+                stream.write_all(b"GET /bytes/10 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+                let mut answer = [0; 1_000];
+                assert!(stream.read(&mut answer).unwrap() > 10);
+            }
+            // Longer than any acknowledgement is delayed.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    });
+    let (packets, dropped) = read_capture(&directory.path().join("client.pcapng"));
+    assert_eq!(dropped, 0);
+    let tcp: Vec<_> = packets.iter().filter(|packet| packet.tcp().is_some()).collect();
+    let responses = |at: usize| tcp[at].direction != OUTBOUND && tcp[at].tcp_payload() > Some(0);
+    let last = (0..tcp.len()).filter(|at| responses(*at)).skip(1).step_by(2);
+    let delays: Vec<u64> = last
+        .map(|at| {
+            let left = tcp[at..].iter().find(|packet| packet.direction == OUTBOUND).unwrap();
+            left.realtime_ns - tcp[at].realtime_ns
+        })
+        .collect();
+    assert_eq!(delays.len(), CONNECTIONS);
+    let delay = median(delays);
+    println!("  {client:?}: acknowledged after {:.1} ms", delay as f64 / 1e6);
+    delay / 1_000_000
+}
+
+/// What is lost is sent again after the server's own shortest timeout, not after the kernel's 200 ms.
+pub(crate) fn retransmission_timeout() {
+    for (settings, least_ms, most_ms) in [("", 190, 300), (r#"rto_min = "60ms""#, 55, 110)] {
+        for address in [SERVER_V4, SERVER_V6] {
+            let again = sent_again_after_ms(settings, address);
+            assert!((least_ms..most_ms).contains(&again), "{settings:?}: {again} ms");
+        }
+    }
+}
+
+/// Between the first sending of a lost response and the second.
+fn sent_again_after_ms(server: &str, address: &str) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let options = LabOptions {
+        capture: Some(directory.path().to_owned()),
+        server: ServerChoice::Builtin,
+        ..LabOptions::default()
+    };
+    let lossy = format!("{server}\nup = {{ delay = \"5ms\", drop_data = 1 }}");
+    in_lab(&scenario("", &lossy), &options, |_| {
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect((address, 80)).unwrap();
+            // What comes first is a tail: no later segment shows that it was lost. The probe for that
+            // (TLP) is not sent for the first segment of a connection without a sample of the path.
+            stream.write_all(b"GET /bytes/10 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+            let mut answer = [0; 1_000];
+            assert!(stream.read(&mut answer).unwrap() > 10);
+        }
+    });
+    let (packets, _) = read_capture(&directory.path().join("server-server.pcapng"));
+    let sent: Vec<(u16, u64)> = packets
+        .iter()
+        .filter(|packet| packet.direction == OUTBOUND && packet.tcp_payload() > Some(0))
+        .filter_map(|packet| Some((packet.tcp()?.2, packet.realtime_ns)))
+        .collect();
+    let again: Vec<u64> = sent
+        .windows(2)
+        .filter(|pair| pair[0].0 == pair[1].0)
+        .map(|pair| pair[1].1 - pair[0].1)
+        .collect();
+    assert_eq!(again.len(), 3, "one of each connection");
+    let again = median(again) / 1_000_000;
+    println!("  {server:?}: sent again after {again} ms");
+    again
+}
