@@ -152,7 +152,6 @@ impl Draw {
 impl Case {
     pub(crate) fn drawn(seed: u64, server: Server) -> Self {
         let mut draw = Draw(fastrand::Rng::with_seed(seed));
-        let builtin = server == Server::Builtin;
         let [up, down] = path(&mut draw);
         let window = if draw.chance(40) { draw.0.u32(1..=20) } else { 10 };
         let mtu = if draw.chance(20) { draw.one(&[1280, 1320, 1400, 1460]) } else { 1500 };
@@ -193,7 +192,10 @@ impl Case {
             false => 0,
         };
         let think_us = time(&mut draw, keeps, 50, 500.0, 400_000.0);
-        let handshake_us = time(&mut draw, builtin, 25, 500.0, 200_000.0);
+        let handshake_us = match server.can_delay_handshakes() && draw.chance(25) {
+            true => 1_000 * draw.log(2.0, 200.0) as u64,
+            false => 0,
+        };
         let nagle = match server.nagle() {
             Some(nagle) => nagle,
             None => http != "3" && draw.chance(30),
@@ -267,26 +269,21 @@ impl Case {
                 _ => EarlyData::Off,
             },
             nagle: self.nagle,
-            http2: true,
+            http3: self.http == "3",
+            handshake_delay_ms: (self.handshake_us / 1_000) as u32,
             chain_bytes: (self.chain > 0).then_some(self.chain as usize),
             response: (self.head as usize, self.body as usize),
+            ..Wanted::default()
         };
         let line = zoo.server(self.server, &wanted);
-        let line = line.ok_or_else(|| format!("{} cannot do {self:?}", self.server.name()))?;
-        let mut server = line.trim_end_matches(" }").to_owned();
-        if self.http == "3" && self.server != Server::Caddy {
-            server += ", http3 = true";
-        }
-        if self.handshake_us > 0 {
-            let _ = write!(server, ", handshake_delay = \"{}us\"", self.handshake_us);
-        }
+        let server = line.ok_or_else(|| format!("{} cannot do {self:?}", self.server.name()))?;
         let ipv6 = match self.names {
             Names::DeadIpv6 => format!("ipv6 = \"2001:db8:0:2::{:x}\"\n", index + 1),
             _ => String::new(),
         };
         Ok(format!(
             "[[host]]\nname = \"s{index}\"\nrole = \"server\"\nipv4 = \"198.51.100.{}\"\n{ipv6}\
-             names = [\"s{index}.oracle.test\"]\n{server} }}\nup = {}\ndown = {}\n",
+             names = [\"s{index}.oracle.test\"]\n{server}\nup = {}\ndown = {}\n",
             index + 1,
             self.down.toml(self, Some(self.window)),
             self.up.toml(self, None)
