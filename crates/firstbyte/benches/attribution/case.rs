@@ -157,9 +157,7 @@ impl Case {
         let mtu = if draw.chance(20) { draw.one(&[1280, 1320, 1400, 1460]) } else { 1500 };
         let http = match server {
             Server::Builtin | Server::Caddy => draw.one(&["1.1", "1.1", "2", "2", "3"]),
-            Server::Nginx | Server::Apache | Server::HaProxy | Server::Go => {
-                draw.one(&["1.1", "2"])
-            }
+            _ if server.can_http2() => draw.one(&["1.1", "2"]),
             _ => "1.1",
         };
         let tls = if http == "3" { "1.3" } else { draw.one(&["1.2", "1.3", "1.3"]) };
