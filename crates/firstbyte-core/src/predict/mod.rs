@@ -7,14 +7,14 @@
 //!
 //! The model is described in `docs/prediction.md`.
 
-mod dialogue;
+pub(crate) mod dialogue;
 mod error;
 mod http;
 mod outline;
 mod population;
 mod quic;
 mod setup;
-mod tcp;
+pub(crate) mod tcp;
 mod tls;
 mod way;
 
@@ -44,6 +44,6 @@ pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, Pr
 }
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;
