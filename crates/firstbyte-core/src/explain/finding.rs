@@ -47,15 +47,19 @@ pub enum FindingKind {
     QuicRetry,
     /// The server takes long over its response.
     SlowServer,
+    /// The server begins with fewer segments than the usual ten (RFC 6928).
+    SmallWindow,
     /// The response outgrows the congestion window (RFC 5681 §3.1).
     SlowStart,
+    /// The link takes long for what is sent.
+    SlowLink,
     /// The client takes long.
     SlowClient,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Tls12,
         Self::NoResumption,
         Self::NoEarlyData,
@@ -76,7 +80,9 @@ impl FindingKind {
         Self::Fallback,
         Self::QuicRetry,
         Self::SlowServer,
+        Self::SmallWindow,
         Self::SlowStart,
+        Self::SlowLink,
         Self::SlowClient,
     ];
 
@@ -103,7 +109,9 @@ impl FindingKind {
             Self::Fallback => "fallback",
             Self::QuicRetry => "quic-retry",
             Self::SlowServer => "slow-server",
+            Self::SmallWindow => "small-window",
             Self::SlowStart => "slow-start",
+            Self::SlowLink => "slow-link",
             Self::SlowClient => "slow-client",
         }
     }

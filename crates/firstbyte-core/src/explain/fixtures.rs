@@ -50,7 +50,7 @@ impl Default for Path {
             handshake_server: 800,
             client: 900,
             resumed: false,
-            body: 2_000,
+            body: 1_000,
             timing: None,
             tickets: true,
         }
@@ -119,9 +119,10 @@ impl Path {
             now += self.rtt + 100;
         }
         received.push((now, 14_480));
-        for _ in 0..self.stalls {
+        for stall in 1..=self.stalls {
             now += self.rtt;
-            received.push((now, 5_000));
+            // Slow start doubles what may be under way.
+            received.push((now, 14_480 << stall));
         }
         c.flights.push(flight(Direction::Received, &received));
         now += self.client;
@@ -204,7 +205,7 @@ pub(super) fn healthy(subject: &Path) -> Evidence {
             (WayKind::Subject, subject.way(20)),
             (WayKind::Resumed, resumed.way(20)),
             (WayKind::EarlyData, resumed.way(20)),
-            (WayKind::Reused, subject.way(20)),
+            (WayKind::Reused, Path { tickets: false, ..subject.clone() }.way(20)),
         ],
         redirects: Vec::new(),
     }

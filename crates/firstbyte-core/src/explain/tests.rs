@@ -32,7 +32,7 @@ fn each_fault_is_one_finding_and_costs_what_it_takes() {
         ("hello-retry-request", Path { retry_request: true, ..sound.clone() }, 30.0),
         ("large-chain", Path { stalls: 2, ..sound.clone() }, 60.0),
         ("slow-server", Path { think: 120_000, ..sound.clone() }, 120.0),
-        ("nagle", Path { pause: 70_000, ..sound.clone() }, 70.0),
+        ("nagle", Path { pause: 70_000, tickets: false, ..sound.clone() }, 70.0),
         ("pause", Path { pause: 500_000, ..sound.clone() }, 500.0),
         ("syn-loss", Path { syn_lost: true, ..sound.clone() }, 1_000.0),
         ("slow-dns", Path { dns: 150_000, ..sound.clone() }, 150.0),

@@ -10,14 +10,14 @@ use crate::timeline::{HttpFacts, TlsFacts};
 
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Client,
     Server,
 }
 
 /// Bytes that are written together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// Bytes of the other side's that must have arrived.
     pub needs: u64,
     /// From then, or from the step before, whichever is later, until they are written.
@@ -27,28 +27,28 @@ pub(super) struct Step {
 
 /// A message and where it ends in its side's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
+pub(crate) struct Message {
     pub end: u64,
     pub name: String,
 }
 
 /// What one side says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     pub steps: Vec<Step>,
     pub messages: Vec<Message>,
     pub bytes: u64,
 }
 
 impl Lines {
-    pub(super) fn write(&mut self, needs: u64, after: Duration, bytes: u64) {
+    pub(crate) fn write(&mut self, needs: u64, after: Duration, bytes: u64) {
         if bytes > 0 {
             self.steps.push(Step { needs, after, bytes });
             self.bytes += bytes;
         }
     }
 
-    pub(super) fn name(&mut self, end: u64, name: impl Into<String>) {
+    pub(crate) fn name(&mut self, end: u64, name: impl Into<String>) {
         self.messages.push(Message { end, name: name.into() });
     }
 }
@@ -56,7 +56,7 @@ impl Lines {
 /// Places in the bytes that marks are set at. Each counts the bytes up to and including the one that
 /// has to have left, or arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// The client's Finished leaves.
     pub client_finished: Option<u64>,
     /// The server's Finished arrives, where it ends the handshake.
@@ -69,7 +69,7 @@ pub(super) struct Places {
 
 /// The whole conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Dialogue {
+pub(crate) struct Dialogue {
     pub client: Lines,
     pub server: Lines,
     /// The client's step that begins what is of interest, when the connection was there before.
@@ -80,7 +80,7 @@ pub(super) struct Dialogue {
 }
 
 impl Dialogue {
-    pub(super) fn of(&self, side: Side) -> &Lines {
+    pub(crate) fn of(&self, side: Side) -> &Lines {
         match side {
             Side::Client => &self.client,
             Side::Server => &self.server,

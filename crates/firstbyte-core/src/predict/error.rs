@@ -7,7 +7,7 @@ use crate::timeline::{Cause, Connection, Failure, Fault, Mark, Offset, PhaseName
 
 /// Losses kept a connection from coming to its end, and a host gave up.
 #[derive(Clone, Debug)]
-pub(super) struct GaveUp {
+pub(crate) struct GaveUp {
     /// When, counted from the first packet.
     pub at: Nanos,
     /// What a measurement would call it.

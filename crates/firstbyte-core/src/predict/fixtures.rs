@@ -35,7 +35,7 @@ fn make_chain(bytes: usize) -> Arc<CertifiedKey> {
 }
 
 /// 80 ms, a chain of about so many bytes, hosts that take no time.
-pub(super) fn setup(chain_bytes: usize) -> Setup {
+pub(crate) fn setup(chain_bytes: usize) -> Setup {
     let mut setup = Setup::new(RTT, chain(chain_bytes));
     setup.server.hello_time = Default::default();
     setup.server.wake_time = Duration::ZERO;

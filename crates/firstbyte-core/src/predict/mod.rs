@@ -7,7 +7,7 @@
 //!
 //! The model is described in `docs/prediction.md`.
 
-mod dialogue;
+pub(crate) mod dialogue;
 mod error;
 mod http;
 mod outline;
@@ -15,7 +15,7 @@ mod population;
 mod quic;
 mod seed;
 mod setup;
-mod tcp;
+pub(crate) mod tcp;
 mod tls;
 mod way;
 
@@ -47,6 +47,6 @@ pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, Pr
 }
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;

@@ -81,11 +81,19 @@ pub struct Link {
     pub queue: Duration,
     /// Probability with which a packet is lost, each by itself.
     pub loss: f64,
+    /// So much longer a packet may take, uniformly; their order is kept.
+    pub jitter: Duration,
 }
 
 impl Default for Link {
     fn default() -> Self {
-        Self { delay: Duration::ZERO, rate: None, queue: Duration::from_millis(100), loss: 0.0 }
+        Self {
+            delay: Duration::ZERO,
+            rate: None,
+            queue: Duration::from_millis(100),
+            loss: 0.0,
+            jitter: Duration::ZERO,
+        }
     }
 }
 
@@ -129,6 +137,8 @@ pub struct Server {
     pub initial_window: u32,
     /// Over TCP.
     pub congestion_control: CongestionControl,
+    /// Over TCP: Nagle's algorithm is on (RFC 9293 §3.7.4), as Linux has it.
+    pub nagle: bool,
     /// Between the arrival of the request and the departure of the answer, as the server's log has it.
     pub think_time: Duration,
     /// What comes on top of every answer: from the arrival of a packet until the process has it, and back.
@@ -150,6 +160,7 @@ impl Server {
             certified,
             initial_window: 10,
             congestion_control: CongestionControl::default(),
+            nagle: false,
             think_time: Duration::ZERO,
             wake_time: micros(200),
             hello_time: HandshakeTime { full: micros(600), resumed: micros(300) },

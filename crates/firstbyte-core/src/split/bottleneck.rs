@@ -71,10 +71,12 @@ const NOISE_NS: f64 = 20_000.0;
 /// Below it a segment's time is no more than the noise of hosts and of interrupts.
 const SHORTEST_NS: f64 = 200_000.0;
 const FULL_SEGMENT: f64 = 1_500.0;
+/// With headers.
+const SMALL: f64 = 300.0;
 /// Pairs that agree, at least.
 const PAIRS: usize = 3;
-/// Longer gaps are pauses of the sender and say nothing about the path.
-const PAUSE_NS: f64 = 5e6;
+/// A full segment takes so long at 0.9 Mbit/s; longer gaps are pauses of the sender.
+const PAUSE_NS: f64 = 13e6;
 
 /// The slowest link of the way from the server.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +86,8 @@ pub(super) struct Bottleneck {
     known: Option<f64>,
     /// Nanoseconds per byte, at most.
     bound: Option<f64>,
+    /// Several gaps agree on that: a link, or a sender that paces.
+    repeats: bool,
 }
 
 impl Bottleneck {
@@ -107,7 +111,31 @@ impl Bottleneck {
             .filter(|pair| pair.gap < PAUSE_NS)
             .map(|pair| pair.ratio().max(0.0));
         let bound = ratios.min_by(f64::total_cmp);
-        Self { arrivals, known, bound }
+        let agree = |bound: f64| pairs(&|_| true).iter().filter(|p| p.agrees(bound)).count();
+        let long = |bound: f64| bound * FULL_SEGMENT >= SHORTEST_NS;
+        let repeats = bound.is_some_and(|bound| long(bound) && agree(bound) >= PAIRS);
+        Self { arrivals, known, bound, repeats }
+    }
+
+    /// Whether several gaps are as long as the shortest one says.
+    pub(super) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    /// Bits per second, where that is proven.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.known.map(|per_byte| (8e9 / per_byte).round() as u64)
+    }
+
+    /// How long it takes for so many bytes, where that is proven.
+    pub(super) fn takes(&self, bytes: u64) -> Option<Duration> {
+        self.known.map(|per_byte| Duration::from_nanos((per_byte * bytes as f64).max(0.0) as u64))
+    }
+
+    /// How long it can take for so many bytes, at most: nothing overtakes it.
+    pub(super) fn can_take(&self, bytes: u64) -> Duration {
+        let per_byte = self.known.or(self.bound).unwrap_or(0.0);
+        Duration::from_nanos((per_byte * bytes as f64).max(0.0) as u64)
     }
 
     /// How long it was busy with this connection's bytes just before what arrived at `end`, in a wait
@@ -172,7 +200,12 @@ fn arrivals(connection: &Connection) -> Vec<Arrival> {
 fn proven(pairs: &[Pair]) -> Option<f64> {
     let mut ratios: Vec<f64> = pairs.iter().map(Pair::ratio).collect();
     ratios.sort_by(f64::total_cmp);
-    let fastest = *ratios.first()?;
+    // Of a small segment, noise is the larger part.
+    let least = |pair: &Pair| {
+        let noise = if pair.later < SMALL { NOISE_NS } else { 0.0 };
+        (pair.gap + noise) / pair.later
+    };
+    let fastest = pairs.iter().map(least).min_by(f64::total_cmp)?;
     let candidates = ratios.iter().copied().filter(|ratio| ratio * FULL_SEGMENT >= SHORTEST_NS);
     // Were it more than twice the fastest, that one would have overtaken.
     for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest) {

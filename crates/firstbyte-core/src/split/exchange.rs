@@ -9,16 +9,6 @@ use crate::timeline::{
 };
 use crate::wire::quic::{ACKNOWLEDGMENT, PacketKind};
 
-/// Nothing arrived in the middle of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
-    length: Duration,
-    /// When data went on arriving.
-    pub end: Offset,
-    /// At least a segment's worth of bytes had come before: a congestion window may have been full.
-    after_segment: bool,
-}
-
 /// A wait for an answer, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
@@ -26,62 +16,30 @@ pub(super) struct Exchange {
     pub start: Offset,
     /// Whether something was sent that this answers; otherwise data went on arriving.
     pub is_wait: bool,
+    /// What was sent is answered already, in part: the server went on to the rest.
+    pub goes_on: bool,
     /// From the departure of the last byte sent to the arrival of the first of the answer.
     pub waited: Duration,
     /// How much of it the bottleneck was busy with the begin of the answer.
     pub busy: Busy,
     /// From the first to the last byte of the answer.
     pub answering: Duration,
-    /// Gaps within the answer.
-    gaps: Vec<Gap>,
 }
 
 impl Exchange {
     fn wait(start: Offset, end: Offset) -> Self {
-        let waited = end.since(start);
-        let (busy, answering, gaps) = (Busy::default(), Duration::ZERO, Vec::new());
-        Self { start, is_wait: true, waited, busy, answering, gaps }
+        let (busy, answering) = (Busy::default(), Duration::ZERO);
+        Self { start, is_wait: true, goes_on: false, waited: end.since(start), busy, answering }
     }
 
-    /// Gaps that hold more than the path's jitter and the rate of the link.
-    pub(super) fn halts(&self, rtt: Duration) -> impl Iterator<Item = Halt> + '_ {
-        let halt = move |gap: &Gap| {
-            let (stalled, pause) = (gap.is_stall(rtt), gap.pause(rtt));
-            Halt { end: gap.end, stalled, pause }
-        };
-        self.gaps.iter().map(halt).filter(|halt| halt.stalled || !halt.pause.is_zero())
-    }
-}
-
-/// The sender stood still in the middle of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Halt {
-    /// When data went on arriving.
-    pub end: Offset,
-    /// For a round trip: its congestion window was full.
-    pub stalled: bool,
-    /// For so long besides.
-    pub pause: Duration,
-}
-
-impl Gap {
-    /// What it holds besides a round trip: the sender stood still although nothing it had sent was
-    /// left to be acknowledged, or for longer than an acknowledgement takes.
-    fn pause(&self, rtt: Duration) -> Duration {
-        /// Shorter gaps are the path's jitter, and the rate of the link.
-        const SHORTEST: Duration = Duration::from_millis(5);
-        let allowed = if self.after_segment { rtt } else { Duration::ZERO };
-        let beyond = self.length.saturating_sub(allowed);
-        if beyond >= SHORTEST.max(rtt / 8) { beyond } else { Duration::ZERO }
+    /// When the first byte of the answer was there.
+    pub(super) fn first(&self) -> Offset {
+        self.start + self.waited
     }
 
-    /// So long that the sender must have waited for acknowledgements: a full congestion window
-    /// costs one round trip (RFC 5681 §3.1), counted from its first segment. A sender that paces
-    /// spreads the window's segments over part of that time, so the gap left is shorter.
-    fn is_stall(&self, rtt: Duration) -> bool {
-        /// On the shortest paths a pause of the machine is longer than the round trip.
-        const SHORTEST: Duration = Duration::from_micros(500);
-        self.after_segment && self.length >= (rtt / 2).max(SHORTEST)
+    /// When the last one was.
+    pub(super) fn last(&self) -> Offset {
+        self.first() + self.answering
     }
 }
 
@@ -123,7 +81,7 @@ impl Walk {
             PhaseName::Connect => walk.connect(connection),
             PhaseName::Tls | PhaseName::Quic => walk.flights(connection, bottleneck, known),
             PhaseName::Send => walk.send(connection),
-            PhaseName::Wait => walk.wait(bottleneck),
+            PhaseName::Wait => walk.wait(connection, bottleneck),
             PhaseName::Receive => walk.receive(connection),
         }
         walk
@@ -188,39 +146,22 @@ impl Walk {
             match departures.caused(first, cursor) {
                 Some(asked) => {
                     if let Some(answer) = answer.take() {
-                        self.exchange(answer.exchange(bottleneck, connection));
+                        self.exchange(answer.exchange(bottleneck));
                     }
                     self.step(cursor, asked.first, Step::Client);
                     self.step(asked.first, asked.last, Step::Sending);
-                    answer = Some(Answer {
-                        start: asked.last,
-                        is_wait: true,
-                        first,
-                        last,
-                        chunks: chunks.iter().collect(),
-                    });
+                    answer = Some(Answer { start: asked.last, is_wait: true, first, last });
                 }
                 // Too soon for an answer to what left last: data that was on its way goes on.
                 None => match &mut answer {
-                    Some(answer) => {
-                        answer.last = last;
-                        answer.chunks.extend(chunks);
-                    }
-                    None => {
-                        answer = Some(Answer {
-                            start: cursor,
-                            is_wait: false,
-                            first,
-                            last,
-                            chunks: chunks.iter().collect(),
-                        });
-                    }
+                    Some(answer) => answer.last = last,
+                    None => answer = Some(Answer { start: cursor, is_wait: false, first, last }),
                 },
             }
             cursor = last;
         }
         if let Some(answer) = answer {
-            self.exchange(answer.exchange(bottleneck, connection));
+            self.exchange(answer.exchange(bottleneck));
         }
         match departures.left(cursor) {
             Some(asked) if complete => {
@@ -271,34 +212,47 @@ impl Walk {
         self.step(last, end, Step::Unanswered);
     }
 
-    fn wait(&mut self, bottleneck: &Bottleneck) {
+    fn wait(&mut self, connection: &Connection, bottleneck: &Bottleneck) {
         let Phase { start, end, complete, .. } = self.phase;
-        if complete {
-            let busy = bottleneck.busy(start, end);
-            self.exchange(Exchange { busy, ..Exchange::wait(start, end) });
-        } else {
-            self.step(start, end, Step::Unanswered);
+        if !complete {
+            return self.step(start, end, Step::Unanswered);
         }
+        let busy = bottleneck.busy(start, end);
+        let Some((first, last)) = self.early_handshake(connection) else {
+            return self.exchange(Exchange { busy, ..Exchange::wait(start, end) });
+        };
+        self.exchange(Exchange { answering: last.since(first), ..Exchange::wait(start, first) });
+        let goes_on = Exchange { is_wait: false, goes_on: true, ..Exchange::wait(last, end) };
+        self.exchange(Exchange { busy, ..goes_on });
+    }
+
+    /// From the first to the last byte of the server's handshake flight, where the request had left before it.
+    fn early_handshake(&self, connection: &Connection) -> Option<(Offset, Offset)> {
+        let Phase { start, end, .. } = self.phase;
+        let finished = connection.marks.at(Mark::HandshakeComplete).filter(|at| *at > start)?;
+        let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+        let arrivals = received.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
+        let before = arrivals.filter(|at| *at > start && *at <= finished && *at < end);
+        let mut before = before.peekable();
+        let first = *before.peek()?;
+        Some((first, before.max()?))
     }
 
     fn receive(&mut self, connection: &Connection) {
         let Phase { start, end, complete, .. } = self.phase;
         // What the client sends meanwhile (HTTP/2 settings and window updates) answers nothing that
         // the response waits for: the response is one run of bytes.
-        let chunks = connection
-            .flights
-            .iter()
-            .filter(|f| f.direction == Direction::Received)
-            .flat_map(|f| &f.chunks);
-        let arrivals = chunks.clone().map(|chunk| chunk.stamp.at).filter(|at| *at <= end);
-        let last = if complete { end } else { arrivals.max().unwrap_or(start).max(start) };
+        let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+        let arrivals = received.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
+        let arrived = arrivals.filter(|at| *at <= end).max();
+        let last = if complete { end } else { arrived.unwrap_or(start).max(start) };
         self.exchange(Exchange {
             start,
             is_wait: false,
+            goes_on: false,
             waited: Duration::ZERO,
             busy: Busy::default(),
             answering: last.since(start),
-            gaps: gaps(chunks, mss(connection), start, last),
         });
         self.step(last, end, rest_of_failed(connection));
     }
@@ -402,25 +356,24 @@ impl Departures {
 
 /// What arrived in answer to something, or without.
 #[derive(Debug)]
-struct Answer<'a> {
+struct Answer {
     /// When the wait for it began.
     start: Offset,
     is_wait: bool,
     first: Offset,
     last: Offset,
-    chunks: Vec<&'a Chunk>,
 }
 
-impl Answer<'_> {
-    fn exchange(self, bottleneck: &Bottleneck, connection: &Connection) -> Exchange {
-        let Self { start, is_wait, first, last, chunks } = self;
+impl Answer {
+    fn exchange(self, bottleneck: &Bottleneck) -> Exchange {
+        let Self { start, is_wait, first, last } = self;
         Exchange {
             start,
             is_wait,
+            goes_on: false,
             waited: first.since(start),
             busy: bottleneck.busy(start, first),
             answering: last.since(first),
-            gaps: gaps(chunks, mss(connection), first, last),
         }
     }
 }
@@ -431,36 +384,4 @@ pub(super) fn connected_after(connection: &Connection) -> Option<Duration> {
     let winner = connection.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won);
     let begun = winner.map(|a| a.start).or_else(|| connection.marks.at(Mark::ConnectStart))?;
     Some(connected.since(begun.min(connected)))
-}
-
-fn mss(connection: &Connection) -> u64 {
-    let mss = connection.facts.tcp.as_ref().and_then(|t| t.send_mss);
-    // RFC 9293 §3.7.1: the default where nothing was announced.
-    u64::from(mss.unwrap_or(536))
-}
-
-/// The gaps between those of `chunks` that lie within `from..=to`. Behind a chunk without bytes there is none:
-/// it says when a run of bytes began, and what came when until its end is not known.
-fn gaps<'a>(
-    chunks: impl IntoIterator<Item = &'a Chunk>,
-    mss: u64,
-    from: Offset,
-    to: Offset,
-) -> Vec<Gap> {
-    let mut gaps = Vec::new();
-    let mut arrived = 0;
-    let mut previous: Option<&Chunk> = None;
-    for chunk in chunks {
-        let at = chunk.stamp.at;
-        if at < from || at > to {
-            continue;
-        }
-        if let Some(previous) = previous.filter(|previous| previous.bytes > 0) {
-            let (length, after_segment) = (at.since(previous.stamp.at), arrived >= mss);
-            gaps.push(Gap { length, end: at, after_segment });
-        }
-        arrived += chunk.bytes;
-        previous = Some(chunk);
-    }
-    gaps
 }

@@ -3,20 +3,26 @@
 //! Input: a [`Connection`]. Output: parts that add up to the total exactly, in nanoseconds.
 //! The definitions are in `docs/measurement.md`; this module is their only implementation.
 
+mod acks;
 mod bottleneck;
 mod exchange;
+mod judge;
+mod path;
 mod phase;
 mod stretch;
 
 use std::time::Duration;
 
+pub use judge::Why;
 pub use phase::{Phase, phases, total};
-pub use stretch::{Part, Place, Stretch};
+pub use stretch::{Held, Part, Place, Stretch};
 
 use crate::timeline::{Connection, Offset, PhaseName};
 use bottleneck::Bottleneck;
 use exchange::Walk;
-use stretch::{Counted, Laid};
+use judge::{Judge, Reading, Way};
+use path::Path;
+use stretch::{Found, Laid};
 
 /// The parts of a stretch of time. They add up to it exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +82,12 @@ impl Parts {
         }
     }
 
+    /// The most that one part differs by.
+    fn most_apart(&self, other: &Self) -> Duration {
+        let pairs = self.named().into_iter().zip(other.named());
+        pairs.map(|((_, one), (_, other))| one.abs_diff(other)).max().unwrap_or_default()
+    }
+
     fn add(&mut self, other: &Self) {
         self.resolver += other.resolver;
         self.network += other.network;
@@ -119,6 +131,10 @@ pub struct Split {
     pub parts: Parts,
     /// Round trips counted over all phases.
     pub round_trips: u32,
+    /// What the server's TCP held back, and the end waited for, in order.
+    pub held: Vec<Held>,
+    /// Bits per second of the slowest link to the client, where the connection proves it.
+    pub link_rate: Option<u64>,
 }
 
 impl Split {
@@ -135,16 +151,33 @@ impl Split {
         let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
         let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
         let rtt = round_trip_time(known, &walks);
-        let mut laid = Laid::default();
-        let phases: Vec<PhaseSplit> =
-            walks.iter().map(|walk| split_phase(walk, rtt, &mut laid)).collect();
+        let path = Path::of(connection, &walks, &bottleneck, rtt);
+        let readings = readings(connection, &path, &bottleneck);
+        let lay = |reading: &Reading| {
+            Laid::of(Found { walks: &walks, path: &path, releases: &reading.releases })
+        };
+        let mut read = readings.iter().map(lay);
+        let laid = read.next().unwrap_or_default();
+        let others: Vec<Laid> = read.collect();
+        let mut split_phases = Vec::with_capacity(walks.len());
         let mut parts = Parts::default();
-        for phase in &phases {
-            parts.add(&phase.parts);
+        for (index, walk) in walks.iter().enumerate() {
+            let of_it = laid.parts[index];
+            parts.add(&of_it);
+            let doubt = others.iter().map(|other| of_it.most_apart(&other.parts[index])).max();
+            split_phases.push(PhaseSplit {
+                phase: walk.phase,
+                round_trips: laid.counted[index].round_trips,
+                stalls: laid.counted[index].stalls,
+                parts: of_it,
+                doubt: doubt.unwrap_or_default() + path.doubt(walk),
+            });
         }
-        let round_trips = phases.iter().map(|p| p.round_trips).sum();
-        let spread = rtt_spread(connection, rtt);
-        let split = Self { rtt, rtt_spread: spread, phases, parts, round_trips };
+        let round_trips = split_phases.iter().map(|p| p.round_trips).sum();
+        let rtt_spread = path.spread;
+        let (held, link_rate) = (laid.held, bottleneck.rate());
+        let split =
+            Self { rtt, rtt_spread, phases: split_phases, parts, round_trips, held, link_rate };
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
@@ -219,39 +252,34 @@ fn round_trip_time(known: Option<Known>, walks: &[Walk]) -> Option<Duration> {
     waits.filter(|waited| *waited >= least).chain([most]).min()
 }
 
-/// The largest round trip that no server or delayed acknowledgement can have prolonged, above `rtt`.
-fn rtt_spread(connection: &Connection, rtt: Option<Duration>) -> Option<Duration> {
-    /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
-    const DELAYED_ACK: Duration = Duration::from_millis(35);
-    let rtt = rtt?;
-    let tcp = connection.facts.tcp.as_ref()?;
-    let lost = tcp.retransmits.is_some_and(|n| n > 0);
-    let acks = connection.flights.iter().enumerate().filter_map(|(i, flight)| {
-        let chunk = flight.chunks.last()?;
-        let acknowledged = chunk.acknowledged?;
-        // An acknowledgement that rode on the answer carries the server's time.
-        let answered = connection.flights.get(i + 1).map(super::timeline::Flight::first);
-        answered.is_some_and(|at| acknowledged < at).then(|| acknowledged.since(chunk.stamp.at))
-    });
-    acks.chain(tcp.syn_rtt.filter(|_| !lost))
-        .filter(|sample| *sample < rtt + DELAYED_ACK)
-        .max()
-        .map(|largest| largest.saturating_sub(rtt))
+/// The readings in words, for whoever looks at one connection.
+#[cfg(test)]
+fn readings_of(connection: &Connection) -> String {
+    let bottleneck = Bottleneck::of(connection);
+    let known = Known::of(connection);
+    let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
+    let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
+    let path = Path::of(connection, &walks, &bottleneck, round_trip_time(known, &walks));
+    let way = Way { rtt: path.rtt.unwrap_or_default(), spread: path.spread.unwrap_or_default() };
+    Judge::of(connection, way, &bottleneck).in_words()
 }
 
-fn split_phase(walk: &Walk, rtt: Option<Duration>, stretches: &mut Laid) -> PhaseSplit {
-    let from = stretches.list.len();
-    let counted = stretches.lay(walk, rtt);
-    let mut parts = Parts::default();
-    for stretch in &stretches.list[from..] {
-        *parts.part(stretch.part) += stretch.duration();
+/// What may have held the arrivals back, the best reading first.
+fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
+    let Some(rtt) = path.rtt else { return vec![Reading::default()] };
+    if connection.facts.quic.is_some() {
+        return vec![judge::datagrams(connection, rtt)];
     }
-    let Counted { round_trips, stalls, doubt } = counted;
-    PhaseSplit { phase: walk.phase, round_trips, stalls, parts, doubt }
+    let spread = path.spread.unwrap_or_default();
+    Judge::of(connection, Way { rtt, spread }, bottleneck).readings()
 }
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod datagrams;
+#[cfg(test)]
+mod oracle;
 #[cfg(test)]
 mod paths;
 #[cfg(test)]

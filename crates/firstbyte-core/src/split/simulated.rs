@@ -159,8 +159,8 @@ fn any_world() -> impl Strategy<Value = World> {
         0usize..3,
         proptest::collection::vec(0i64..80_000_000, 3),
         proptest::collection::vec(0i64..5_000_000, 3),
-        1usize..60,
-        4usize..20,
+        1usize..11,
+        10usize..20,
     )
         .prop_map(
             |(one_way_ns, handshake_exchanges, server_ns, client_ns, segments, window)| {

@@ -1,11 +1,15 @@
 //! The parts of a phase in the order in which they happened.
 //!
-//! Input: a phase's [`Walk`] and the round-trip time. Output: [`Stretch`]es that cover the phase
-//! without gaps. What a part is, is decided here and nowhere else.
+//! Input: the phases' [`Walk`]s, what is known of the path, and what released what. Output: [`Stretch`]es that cover
+//! the phases without gaps. What a part is, is decided here and nowhere else.
 
 use std::time::Duration;
 
+use super::Parts;
+use super::acks::By;
 use super::exchange::{Exchange, Step, Walk};
+use super::judge::{Release, Released, Why};
+use super::path::{Gap, Path, Pause};
 use crate::timeline::{Offset, PhaseName};
 
 /// What a stretch of time went to. The parts are those of [`Parts`](super::Parts).
@@ -96,148 +100,320 @@ impl Stretch {
     }
 }
 
-/// Round trips of a phase, stalls among them; how much of the server's share may be transfer.
-#[derive(Clone, Copy, Debug, Default)]
+/// Something that the server's TCP held back, and that the connection's end waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// When it arrived.
+    pub until: Offset,
+    /// How much sooner it could have been there, as far as is seen.
+    pub cost: Duration,
+    /// For so long the client delayed the acknowledgement.
+    pub delayed: Duration,
+    /// What held it.
+    pub why: Why,
+}
+
+/// A sender that has stood still for less is not drawn so.
+const STANDING: Duration = Duration::from_micros(400);
+
+/// Round trips of a phase, stalls among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub round_trips: u32,
     pub stalls: u32,
-    pub doubt: Duration,
 }
 
-/// Stretches laid so far.
+/// The parts of all phases, laid one behind the other.
 #[derive(Debug, Default)]
 pub(super) struct Laid {
     pub list: Vec<Stretch>,
     pub resumed: Vec<Offset>,
+    /// What was held back, on the critical path.
+    pub held: Vec<Held>,
+    /// By phase.
+    pub counted: Vec<Counted>,
+    pub parts: Vec<Parts>,
+}
+
+/// What was found out about the connection, and is laid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'a> {
+    pub walks: &'a [Walk],
+    pub path: &'a Path,
+    /// Arrivals that waited for something of the client's.
+    pub releases: &'a [Release],
+}
+
+/// A run of the critical path.
+#[derive(Clone, Copy, Debug)]
+enum Run<'a> {
+    /// As the walk has it.
+    Walked(Offset, Offset),
+    /// From what the client had to what that released.
+    Released(&'a Release),
+    /// From what the server wrote before to what it wrote then.
+    Paused(Offset, &'a Pause),
 }
 
 impl Laid {
-    /// Lays the stretches of one phase.
-    pub(super) fn lay(&mut self, walk: &Walk, rtt: Option<Duration>) -> Counted {
-        let mut counted = Counted::default();
-        let phase = walk.phase.name;
-        // A wait of no length is an answer all the same, and a round trip where that is no time.
-        let mut steps = walk.steps.iter().peekable();
-        for (index, exchange) in walk.exchanges.iter().enumerate() {
-            while let Some((start, end, step)) =
-                steps.next_if(|(.., step)| !matches!(step, Step::Exchange(i) if *i >= index))
-            {
-                self.step(phase, *start, *end, *step);
-            }
-            let mut to = Layer { laid: self, phase, cursor: exchange.start };
-            match phase {
-                PhaseName::Connect => to.connect(exchange, rtt, &mut counted),
-                _ => to.exchange(exchange, rtt, &mut counted),
+    /// Lays what lies on the critical path: back from the end, over what released what.
+    pub(super) fn of(found: Found<'_>) -> Self {
+        let mut laid = Self::default();
+        laid.counted.resize(found.walks.len(), Counted::default());
+        let Some(end) = found.walks.last().map(|walk| walk.phase.end) else { return laid };
+        for run in runs(found, end).into_iter().rev() {
+            match run {
+                Run::Walked(from, to) => laid.walked(found, from, to),
+                Run::Released(release) => laid.released(found, release),
+                Run::Paused(from, pause) => laid.paused(found, from, pause),
             }
         }
-        for (start, end, step) in steps {
-            self.step(phase, *start, *end, *step);
+        laid.list.retain(|stretch| stretch.end > stretch.start);
+        let stood = |release: &&Release| release.arrived.since(release.earliest) > STANDING;
+        laid.resumed = found.releases.iter().filter(stood).map(|release| release.arrived).collect();
+        laid.resumed.extend(found.path.pauses.iter().map(|pause| pause.arrived));
+        laid.resumed.sort_unstable();
+        laid.resumed.dedup();
+        laid.parts.resize(found.walks.len(), Parts::default());
+        for stretch in &laid.list {
+            let of_it = |walk: &Walk| walk.phase.name == stretch.phase;
+            if let Some(index) = found.walks.iter().position(of_it) {
+                *laid.parts[index].part(stretch.part) += stretch.duration();
+            }
         }
-        counted
+        laid
     }
 
-    fn step(&mut self, phase: PhaseName, start: Offset, end: Offset, step: Step) {
-        let (part, place) = match step {
-            Step::Resolver => (Part::Resolver, Place::Resolver),
-            Step::Client => (Part::Client, Place::Client),
-            Step::Sending => (Part::Transfer, Place::Client),
-            Step::Fallback => (Part::Fallback, Place::Path),
-            Step::Unanswered => (Part::Unexplained, Place::Path),
-            Step::Exchange(_) => return,
-        };
-        self.list.push(Stretch { phase, part, place, start, end });
-    }
-}
-
-/// Lays an exchange from its begin on.
-struct Layer<'a> {
-    laid: &'a mut Laid,
-    phase: PhaseName,
-    cursor: Offset,
-}
-
-impl Layer<'_> {
-    fn lay(&mut self, length: Duration, part: Part, place: Place) {
-        if length.is_zero() {
-            return;
+    /// Lays a part from one time to another, over all phases that it lies in.
+    fn lay(&mut self, found: Found<'_>, part: Part, place: Place, from: Offset, to: Offset) {
+        for walk in found.walks {
+            let (start, end) = (from.max(walk.phase.start), to.min(walk.phase.end));
+            if end > start {
+                let phase = walk.phase.name;
+                self.list.push(Stretch { phase, part, place, start, end });
+            }
         }
-        let (start, end) = (self.cursor, self.cursor + length);
-        self.laid.list.push(Stretch { phase: self.phase, part, place, start, end });
-        self.cursor = end;
     }
 
-    fn connect(&mut self, exchange: &Exchange, rtt: Option<Duration>, counted: &mut Counted) {
-        let network = rtt.unwrap_or(exchange.waited).min(exchange.waited);
-        counted.round_trips += 1;
+    fn count(&mut self, found: Found<'_>, at: Offset, stalls: u32) {
+        let holds = |walk: &Walk| walk.phase.start <= at && at <= walk.phase.end;
+        if let Some(index) = found.walks.iter().position(holds) {
+            self.counted[index].round_trips += 1;
+            self.counted[index].stalls += stalls;
+        }
+    }
+
+    fn walked(&mut self, found: Found<'_>, from: Offset, to: Offset) {
+        for (index, walk) in found.walks.iter().enumerate() {
+            for (start, end, step) in &walk.steps {
+                if *end <= from || *start >= to {
+                    continue;
+                }
+                let (from, to) = (from.max(*start), to.min(*end));
+                let (part, place) = match step {
+                    Step::Resolver => (Part::Resolver, Place::Resolver),
+                    Step::Client => (Part::Client, Place::Client),
+                    Step::Sending => (Part::Transfer, Place::Client),
+                    Step::Fallback => (Part::Fallback, Place::Path),
+                    Step::Unanswered => (Part::Unexplained, Place::Path),
+                    Step::Exchange(_) => continue,
+                };
+                self.lay(found, part, place, from, to);
+            }
+            for exchange in &walk.exchanges {
+                let instant = exchange.start == exchange.last();
+                if exchange.last() < from
+                    || exchange.start > to
+                    || (!instant && exchange.start == to)
+                {
+                    continue;
+                }
+                match walk.phase.name {
+                    PhaseName::Connect if from <= exchange.start => {
+                        self.connect(found, exchange, index, to);
+                    }
+                    PhaseName::Connect => {
+                        let (from, to) = (from.max(exchange.start), to.min(exchange.first()));
+                        self.lay(found, Part::Unexplained, Place::Path, from, to);
+                    }
+                    _ => {
+                        self.waited(found, exchange, index, from, to);
+                        let (from, to) = (from.max(exchange.first()), to.min(exchange.last()));
+                        self.answer(found, from, to);
+                    }
+                }
+            }
+        }
+        // Steps and exchanges of a phase were laid apart.
+        self.list.sort_by_key(|stretch| (stretch.start, stretch.end));
+    }
+
+    fn connect(&mut self, found: Found<'_>, exchange: &Exchange, index: usize, to: Offset) {
+        let first = exchange.first().min(to);
+        let waited = first.since(exchange.start);
+        let network = found.path.rtt.unwrap_or(waited).min(waited);
+        self.counted[index].round_trips += 1;
         // What was lost, was lost before the SYN that was answered.
-        self.lay(exchange.waited - network, Part::Variation, Place::Path);
-        self.lay(network, Part::Network, Place::Path);
+        let begun = first - network;
+        self.lay(found, Part::Variation, Place::Path, exchange.start, begun);
+        self.lay(found, Part::Network, Place::Path, begun, first);
     }
 
-    fn exchange(&mut self, exchange: &Exchange, rtt: Option<Duration>, counted: &mut Counted) {
-        let Some(rtt) = rtt else {
-            self.lay(exchange.waited, Part::Unexplained, Place::Path);
-            self.lay(exchange.answering, Part::Transfer, Place::Server);
-            return;
+    /// The wait for an answer, or for that of it which was there at `to`.
+    fn waited(
+        &mut self,
+        found: Found<'_>,
+        exchange: &Exchange,
+        index: usize,
+        from: Offset,
+        to: Offset,
+    ) {
+        let (start, first) = (exchange.start, exchange.first().min(to));
+        if from > start {
+            // The server went on to the answer.
+            let server = exchange.is_wait || exchange.goes_on;
+            let part = if server { Part::Server } else { Part::Unexplained };
+            return self.lay(found, part, Place::Server, from, first);
+        }
+        if exchange.goes_on {
+            let busy = exchange.busy.known.min(first.since(start));
+            self.lay(found, Part::Server, Place::Server, start, first - busy);
+            return self.lay(found, Part::Transfer, Place::Server, first - busy, first);
+        }
+        let waited = first.since(start);
+        let Some(rtt) = found.path.rtt.filter(|rtt| exchange.is_wait && waited >= *rtt) else {
+            return self.lay(found, Part::Unexplained, Place::Path, start, first);
         };
-        if exchange.is_wait && exchange.waited >= rtt {
-            counted.round_trips += 1;
-            let there = rtt / 2;
-            let beyond = exchange.waited - rtt;
-            let busy = exchange.busy.known.min(beyond);
-            counted.doubt += exchange.busy.possible.min(beyond);
-            self.lay(there, Part::Network, Place::Path);
-            self.lay(beyond - busy, Part::Server, Place::Server);
-            self.lay(rtt - there, Part::Network, Place::Path);
-            // As the client saw it, like the rest of the answer's transfer.
-            self.lay(busy, Part::Transfer, Place::Server);
-        } else {
-            self.lay(exchange.waited, Part::Unexplained, Place::Path);
-        }
-        self.answer(exchange, rtt, counted);
+        self.counted[index].round_trips += 1;
+        let (there, beyond) = (rtt / 2, waited - rtt);
+        let whole = first == exchange.first();
+        let busy = if whole { exchange.busy.known.min(beyond) } else { Duration::ZERO };
+        let varied = found.path.varied(start, beyond - busy);
+        let mut cursor = start;
+        let mut next = |length: Duration, part, place| {
+            let (from, to) = (cursor, cursor + length);
+            cursor = to;
+            self.lay(found, part, place, from, to);
+        };
+        next(there, Part::Network, Place::Path);
+        next(beyond - busy - varied, Part::Server, Place::Server);
+        next(varied, Part::Variation, Place::Path);
+        next(rtt - there, Part::Network, Place::Path);
+        // As the client saw it, like the rest of the answer's transfer.
+        next(busy, Part::Transfer, Place::Server);
     }
 
-    /// An answer: transfer, with what its sender stood still for laid up to where data went on.
-    fn answer(&mut self, exchange: &Exchange, rtt: Duration, counted: &mut Counted) {
-        let (begin, end) = (self.cursor, self.cursor + exchange.answering);
-        let mut still: Vec<Still> = Vec::new();
-        let mut left = exchange.answering;
-        // Stalls first: where they do not all fit, pauses are what is left.
-        for halt in exchange.halts(rtt).filter(|halt| halt.stalled) {
-            let Some(rest) = left.checked_sub(rtt) else { continue };
-            left = rest;
-            counted.stalls += 1;
-            counted.round_trips += 1;
-            still.push(Still { until: halt.end, length: rtt, part: Part::Network });
-        }
-        for halt in exchange.halts(rtt) {
-            let length = halt.pause.min(left);
-            left -= length;
-            if !length.is_zero() {
-                still.push(Still { until: halt.end, length, part: Part::Pause });
+    /// What arrived of an answer: its transfer, and what varied.
+    fn answer(&mut self, found: Found<'_>, from: Offset, to: Offset) {
+        let mut cursor = from;
+        for gap in found.path.gaps.iter().filter(|gap| gap.to > from && gap.from < to) {
+            if gap.is == Gap::VARIED {
+                let (start, end) = (gap.from.max(cursor), gap.to.min(to));
+                self.lay(found, Part::Transfer, Place::Server, cursor, start);
+                self.lay(found, Part::Variation, Place::Path, start, end);
+                cursor = end;
             }
         }
-        // An acknowledgement that was held back comes before the way it takes.
-        still.sort_by_key(|still| (still.until, still.part == Part::Network));
-        self.laid.resumed.extend(still.iter().map(|still| still.until));
-        self.laid.resumed.dedup();
-        let mut latest = end;
-        for still in still.iter_mut().rev() {
-            still.until = still.until.min(latest);
-            latest = still.until - still.length;
+        self.lay(found, Part::Transfer, Place::Server, cursor, to);
+    }
+
+    fn released(&mut self, found: Found<'_>, release: &Release) {
+        let Release { arrived, left, cause, by, .. } = *release;
+        let rtt = found.path.rtt.unwrap_or_default();
+        let timer = by == Released::Acknowledgement(By::Timer);
+        let back = (arrived - rtt).max(cause);
+        self.held.push(Held {
+            until: arrived,
+            cost: arrived.since(release.earliest),
+            delayed: if timer { back.since(cause) } else { Duration::ZERO },
+            why: release.why,
+        });
+        match by {
+            Released::Finished => {
+                let there = rtt / 2;
+                let back = (arrived - (rtt - there)).max(left + there);
+                self.lay(found, Part::Client, Place::Client, cause, left);
+                self.lay(found, Part::Network, Place::Path, left, left + there);
+                self.lay(found, Part::Server, Place::Server, left + there, back);
+                self.lay(found, Part::Network, Place::Path, back, arrived);
+                self.count(found, arrived, 0);
+            }
+            Released::Acknowledgement(by) => {
+                let until = match by {
+                    By::Timer => {
+                        self.lay(found, Part::Pause, Place::Server, cause, back);
+                        back
+                    }
+                    By::Data => {
+                        let until = left.clamp(cause, back);
+                        self.lay(found, Part::Client, Place::Client, cause, until);
+                        until
+                    }
+                    By::Segment => cause,
+                };
+                let beyond = if found.path.varies() { Part::Variation } else { Part::Transfer };
+                self.lay(found, beyond, Place::Path, until, back);
+                self.lay(found, Part::Network, Place::Server, back, arrived);
+                self.count(found, arrived, 1);
+            }
         }
-        for Still { until, length, part } in still {
-            let start = (until - length).max(self.cursor).max(begin);
-            self.lay(start.since(self.cursor), Part::Transfer, Place::Server);
-            self.lay(length, part, Place::Server);
-        }
-        self.lay(end.since(self.cursor), Part::Transfer, Place::Server);
+    }
+
+    fn paused(&mut self, found: Found<'_>, from: Offset, pause: &Pause) {
+        let Pause { arrived, busy, .. } = *pause;
+        let written = (arrived - busy).max(from);
+        self.lay(found, Part::Pause, Place::Server, from, written);
+        self.lay(found, Part::Transfer, Place::Server, written, arrived);
     }
 }
 
-/// For how long the sender stood still, and until when at the latest.
-struct Still {
-    until: Offset,
-    length: Duration,
-    part: Part,
+/// The critical path, from its end back to the origin.
+///
+/// A write follows the write before it, whatever had been held back meanwhile: from a pause the path goes back to
+/// what was written before and came when it was written.
+fn runs(found: Found<'_>, end: Offset) -> Vec<Run<'_>> {
+    let releases = found.releases;
+    let released = |at: Offset| releases.iter().rfind(|release| release.arrived == at);
+    let was_released = |at: &Offset| releases.binary_search_by_key(at, |r| r.arrived).is_ok();
+    let mut pauses: Vec<&Pause> = found.path.pauses.iter().collect();
+    pauses.retain(|pause| !was_released(&pause.arrived));
+    let (mut paused, mut waited) = (pauses.len(), releases.len());
+    let (mut until, mut written) = (end, false);
+    let mut runs = Vec::new();
+    loop {
+        while paused > 0 && pauses[paused - 1].arrived > until {
+            paused -= 1;
+        }
+        let beyond = |r: &Release| {
+            let later = if written { r.arrived >= until } else { r.arrived > until };
+            later || r.cause >= r.arrived
+        };
+        while waited > 0 && beyond(&releases[waited - 1]) {
+            waited -= 1;
+        }
+        let pause = paused.checked_sub(1).map(|last| pauses[last]);
+        let release = waited.checked_sub(1).map(|last| &releases[last]);
+        match (pause, release) {
+            (Some(pause), release) if release.is_none_or(|r| r.arrived < pause.arrived) => {
+                let before = paused.checked_sub(2).map(|before| pauses[before].arrived);
+                let before = before.filter(|at| *at >= pause.first && *at < pause.arrived);
+                // What was held back had been written before what held it was there.
+                let held = released(pause.first);
+                let held = held.filter(|r| matches!(r.by, Released::Acknowledgement(_)));
+                let first = held.map_or(pause.first, |release| release.cause.min(pause.first));
+                let from = before.unwrap_or(first);
+                runs.push(Run::Walked(pause.arrived, until));
+                runs.push(Run::Paused(from, pause));
+                (until, written) = (from, true);
+            }
+            (_, Some(release)) => {
+                runs.push(Run::Walked(release.arrived, until));
+                runs.push(Run::Released(release));
+                (until, written) = (release.cause, false);
+            }
+            _ => break,
+        }
+    }
+    runs.push(Run::Walked(Offset::from_nanos(i64::MIN), until));
+    runs
 }

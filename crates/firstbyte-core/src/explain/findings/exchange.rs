@@ -1,23 +1,23 @@
-//! Request and response: redirects, a slow server, pauses, a window that has to grow; and the client.
+//! Request and response: redirects, a slow server, pauses, a slow link; and the client.
 
 use std::time::Duration;
 
-use super::{Seen, bytes, ms, part, round_trips, stalls};
-use crate::explain::{Change, Finding, FindingKind, Saving, WayKind};
+use super::{LEAST, Seen, held, ms, part};
+use crate::explain::{Finding, FindingKind, Saving};
 use crate::split::Split;
-use crate::timeline::{Connection, Direction, Mark, PhaseName};
+use crate::timeline::{Connection, PhaseName};
 
 /// A static page takes a server less than a millisecond.
-const THINKING: Duration = Duration::from_millis(5);
+const THINKING: Duration = Duration::from_millis(2);
 /// What the client is at work for is small.
 const SLOW_CLIENT: Duration = Duration::from_millis(10);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     redirects(seen, found);
-    let held = held_response(seen, found);
-    slow_server(seen, held, found);
+    let servers = held::find(seen, found);
+    slow_server(seen, servers, found);
     pause(seen, found);
-    slow_start(seen, found);
+    slow_link(seen, found);
     slow_client(seen, found);
 }
 
@@ -58,66 +58,16 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// How long before the response the last thing that is not of it had arrived (session tickets, the
-/// server's settings); absent where nothing had.
-fn after_tickets(connection: &Connection) -> Option<Duration> {
-    let (asked, answered) =
-        (connection.marks.at(Mark::RequestEnd)?, connection.marks.at(Mark::ResponseStart)?);
-    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
-    let chunks = received.flat_map(|flight| &flight.chunks).map(|chunk| chunk.stamp.at);
-    let last = chunks.filter(|at| *at > asked && *at < answered).max()?;
-    Some(answered.since(last))
-}
-
-fn think(connection: &Connection) -> Duration {
+/// The server's time before the response.
+pub(super) fn think(connection: &Connection) -> Duration {
     part(connection, PhaseName::Wait, |parts| parts.server)
 }
 
-/// A response that Nagle's algorithm holds back behind session tickets. It looks like a slow server, but
-/// for two things: it comes a delayed acknowledgement and a round trip after the tickets, and where
-/// there are none, on an open connection, it is fast. Gives what it costs.
-fn held_response(seen: &Seen<'_>, found: &mut Vec<Finding>) -> Duration {
-    let Some(rtt) = seen.rtt else { return Duration::ZERO };
-    let delayed = |c: &Connection| {
-        let rtt = Split::of(c).rtt.unwrap_or(rtt);
-        after_tickets(c).and_then(|gap| gap.checked_sub(rtt)).is_some_and(is_delay)
-    };
-    let reused = seen.evidence.way(WayKind::Reused).and_then(|way| way.median(|c| Some(think(c))));
-    let time = seen.median(|c| think(c).min(after_tickets(c).unwrap_or_default()));
-    let Some(reused) = reused.filter(|reused| *reused < time / 4) else { return Duration::ZERO };
-    if !seen.most(delayed) {
-        return Duration::ZERO;
-    }
-    found.push(Finding {
-        kind: FindingKind::Nagle,
-        title: NAGLE.into(),
-        cost: time,
-        evidence: format!(
-            "in {} of {} connections the response came a round trip and the delay of an \
-             acknowledgement (40 or 200 ms) after the session tickets; on an open connection, where \
-             there are none, the server takes {}",
-            seen.how_many(delayed),
-            seen.count(),
-            ms(reused)
-        ),
-        advice: NODELAY.into(),
-        concerns: None,
-        change: None,
-        saving: Saving { predicted: Some(time), measured: None },
-    });
-    time
-}
-
-const NAGLE: &str = "the server waits for a delayed acknowledgement (Nagle's algorithm)";
-const NODELAY: &str = "turn Nagle's algorithm off at the server (TCP_NODELAY; nginx: tcp_nodelay on), \
-                       or write all that is there at once";
-
-/// `held` of the server's time is known not to be its work.
+/// `held` of what was found to be held back is the server's time after all.
 fn slow_server(seen: &Seen<'_>, held: Duration, found: &mut Vec<Finding>) {
-    let time = seen.median(think).saturating_sub(held);
-    let total = seen.median(|c| Split::of(c).total());
-    let uncertain = seen.subject.median(|c| Split::of(c).server_uncertainty()).unwrap_or_default();
-    if time < THINKING.max(total / 20).max(uncertain) {
+    let time = seen.median(think) + held;
+    let beyond = seen.above_syn(PhaseName::Wait) + held;
+    if time.min(beyond) < seen.matters(THINKING).max(seen.uncertain()) {
         return;
     }
     found.push(Finding {
@@ -139,91 +89,69 @@ fn slow_server(seen: &Seen<'_>, held: Duration, found: &mut Vec<Finding>) {
     });
 }
 
-/// Whether a pause is a delayed acknowledgement's: 40 ms on Linux, 200 ms elsewhere, whatever the
-/// round trip; with the round trip in it where the server had sent less than a segment.
-fn is_delayed_ack(pause: Duration, rtt: Duration) -> bool {
-    is_delay(pause) || pause.checked_sub(rtt).is_some_and(is_delay)
-}
-
-/// Whether acknowledgements are delayed by so much.
-fn is_delay(time: Duration) -> bool {
-    let ms = time.as_secs_f64() * 1e3;
-    (36.0..=55.0).contains(&ms) || (190.0..=225.0).contains(&ms)
+/// Pauses, but for acknowledgements that were delayed.
+fn paused(connection: &Connection) -> Duration {
+    let split = Split::of(connection);
+    let delayed: Duration = split.held.iter().map(|held| held.delayed).sum();
+    split.parts.pause.saturating_sub(delayed)
 }
 
 fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let paused = |c: &Connection| Split::of(c).parts.pause;
     let time = seen.median(paused);
-    let Some(rtt) = seen.rtt.filter(|_| !time.is_zero()) else { return };
+    if time < seen.matters(LEAST) {
+        return;
+    }
     let place = |c: &Connection| {
         let phases = Split::of(c).phases;
-        phases.iter().find(|p| !p.parts.pause.is_zero()).map(|p| p.phase.name)
+        phases.iter().max_by_key(|p| p.parts.pause).map(|p| p.phase.name)
     };
     let place = seen.subject.middle().and_then(place);
     let place = match place {
         Some(PhaseName::Tls | PhaseName::Quic) => "in the middle of its handshake messages",
         _ => "in the middle of its response",
     };
-    let delayed = seen.how_many(|c| is_delayed_ack(paused(c), Split::of(c).rtt.unwrap_or(rtt)));
     let with = seen.how_many(|c| !paused(c).is_zero());
-    let finding = if delayed * 2 > seen.count() {
-        Finding {
-            kind: FindingKind::Nagle,
-            title: NAGLE.into(),
-            cost: time,
-            evidence: format!(
-                "it stood still {place} for {}, in {delayed} of {} connections: 40 or 200 ms beyond \
-                 round trips are the delay of acknowledgements",
-                ms(time),
-                seen.count()
-            ),
-            advice: NODELAY.into(),
-            concerns: None,
-            change: None,
-            saving: Saving { predicted: Some(time), measured: None },
-        }
-    } else {
-        Finding {
-            kind: FindingKind::Pause,
-            title: format!("the server stands still {place}"),
-            cost: time,
-            evidence: format!(
-                "for {} in the median, in {with} of {} connections; acknowledgements do not explain it",
-                ms(time),
-                seen.count()
-            ),
-            advice:
-                "see what the server does once it has begun to answer; lost segments look the same"
-                    .into(),
-            concerns: None,
-            change: None,
-            saving: Saving { predicted: Some(time), measured: None },
-        }
-    };
-    found.push(finding);
+    found.push(Finding {
+        kind: FindingKind::Pause,
+        title: format!("the server stands still {place}"),
+        cost: time,
+        evidence: format!(
+            "for {} in the median, in {with} of {} connections; acknowledgements do not explain it",
+            ms(time),
+            seen.count()
+        ),
+        advice: "see what the server does once it has begun to answer; lost segments look the same"
+            .into(),
+        concerns: None,
+        change: None,
+        saving: Saving { predicted: Some(time), measured: None },
+    });
 }
 
-fn slow_start(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let stalls = stalls(seen.subject, PhaseName::Receive);
-    let (Some(rtt), Some(middle)) = (seen.rtt, seen.subject.middle()) else { return };
-    if stalls == 0 {
+/// The link's rate, where most connections prove it, and what it takes for what is sent.
+fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let time = seen.median(|c| Split::of(c).parts.transfer);
+    let proven = seen.how_many(|c| Split::of(c).link_rate.is_some());
+    if proven * 2 <= seen.count() || time < seen.matters(LEAST) {
         return;
     }
-    let size = middle.facts.http.as_ref().and_then(|http| http.body_bytes);
-    let size =
-        size.map_or_else(|| "the response".into(), |n| format!("a response of {}", bytes(n)));
+    let mut rates: Vec<u64> = seen.connections().filter_map(|c| Split::of(c).link_rate).collect();
+    rates.sort_unstable();
+    let rate = rates.get(rates.len() / 2).copied().unwrap_or_default() as f64 / 1e6;
     found.push(Finding {
-        kind: FindingKind::SlowStart,
-        title: "the response outgrows the server's congestion window".into(),
-        cost: rtt * stalls,
-        evidence: format!("{size} stood still for {}", round_trips(stalls)),
-        advice:
-            "send less before it is needed (compress, split), keep connections open so that the \
-                 window has grown, or begin with a larger one"
-                .into(),
+        kind: FindingKind::SlowLink,
+        title: format!("the link to the client is slow: {rate:.1} Mbit/s"),
+        cost: time,
+        evidence: format!(
+            "it was busy for {} in the median; segments arrived as far apart as it takes for each, in \
+             {proven} of {} connections",
+            ms(time),
+            seen.count()
+        ),
+        advice: "send less (compress, split, a shorter chain), or find the slowest link of the way".into(),
         concerns: None,
-        change: Some(Change::LargeWindow),
-        saving: Saving::default(),
+        change: None,
+        saving: Saving { predicted: Some(time), measured: None },
     });
 }
 

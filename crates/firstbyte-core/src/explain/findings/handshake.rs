@@ -1,14 +1,14 @@
-//! The TLS handshake: its version, what outgrows the first window, a second ClientHello, slow servers.
+//! The TLS handshake: its version, a second ClientHello, slow servers.
 
 use std::time::Duration;
 
-use super::{Seen, bytes, ms, part, round_trips, stalls};
+use super::{Seen, ms, part};
 use crate::explain::{Change, Finding, FindingKind, Saving, WayKind};
 use crate::split::Split;
-use crate::timeline::{Connection, Direction, Handshake, PhaseName, TlsFacts};
+use crate::timeline::{Connection, Handshake, PhaseName, TlsFacts};
 
-/// Signing and key exchange take a server about a millisecond.
-const SLOW_SERVER: Duration = Duration::from_millis(10);
+/// Signing and key exchange take a server about a millisecond, with large keys a few.
+const SLOW_SERVER: Duration = Duration::from_millis(5);
 /// Fetching a certificate from a file or an agent takes a client longer than checking one.
 const SLOW_CLIENT: Duration = Duration::from_millis(5);
 /// A lost segment is sent again after 200 ms at least (Linux, TCP_RTO_MIN), or two round trips.
@@ -17,7 +17,6 @@ const RETRANSMISSION: Duration = Duration::from_millis(150);
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     version(seen, found);
     hello_retry_request(seen, found);
-    large_chain(seen, found);
     slow(seen, found);
 }
 
@@ -85,49 +84,6 @@ fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     });
 }
 
-/// The server's flight stood still for acknowledgements within the handshake.
-fn large_chain(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let stalls = stalls(seen.subject, PhaseName::Tls);
-    let (Some(rtt), Some(middle)) = (seen.rtt, seen.subject.middle()) else { return };
-    if stalls == 0 {
-        return;
-    }
-    let window = before_first_stall(middle, rtt);
-    let window = window.map_or_else(String::new, |n| format!("after {} ", bytes(n)));
-    let chain = tls(middle).and_then(TlsFacts::certificate_chain_bytes);
-    let chain = chain.map_or_else(String::new, |n| format!("; the certificates are {}", bytes(n)));
-    found.push(Finding {
-        kind: FindingKind::LargeChain,
-        title: "the certificates outgrow the server's initial congestion window".into(),
-        cost: rtt * stalls,
-        evidence: format!(
-            "{window}the server's flight stood still for {}{chain}",
-            round_trips(stalls)
-        ),
-        advice:
-            "send a shorter chain (no root, ECDSA instead of RSA), or begin with a larger window: \
-                 ten segments are usual (RFC 6928; ip route … initcwnd 10)"
-                .into(),
-        concerns: None,
-        change: Some(Change::SmallChain),
-        saving: Saving::default(),
-    });
-}
-
-/// Bytes of the handshake that arrived until nothing did for half a round trip.
-fn before_first_stall(connection: &Connection, rtt: Duration) -> Option<u64> {
-    for flight in connection.flights.iter().filter(|f| f.direction == Direction::Received) {
-        let mut arrived = 0;
-        for pair in flight.chunks.windows(2) {
-            arrived += pair[0].bytes;
-            if pair[1].stamp.at.since(pair[0].stamp.at) >= rtt / 2 {
-                return Some(arrived);
-            }
-        }
-    }
-    None
-}
-
 /// Time that is the server's, in the handshake, and what it may be for.
 fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let server = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.server);
@@ -157,7 +113,8 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         });
     }
     let time = seen.median(server);
-    if time >= SLOW_SERVER && lost * 2 <= seen.count() {
+    let beyond = time.min(seen.above_syn(PhaseName::Tls));
+    if beyond >= seen.matters(SLOW_SERVER).max(seen.uncertain()) && lost * 2 <= seen.count() {
         found.push(Finding {
             kind: FindingKind::SlowHandshake,
             title: "the server takes long over its handshake messages".into(),

@@ -8,6 +8,7 @@ mod connect;
 mod dns;
 mod exchange;
 mod handshake;
+mod held;
 mod quic;
 mod session;
 
@@ -16,6 +17,9 @@ use std::time::Duration;
 use super::{Evidence, Finding, Way};
 use crate::split::Split;
 use crate::timeline::{Connection, PhaseName};
+
+/// Nothing below it is a finding.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// All findings, the most costly first.
 pub fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -62,6 +66,28 @@ impl Seen<'_> {
         self.how_many(are) * 2 > self.count()
     }
 
+    /// What a finding has to cost at least: more than `least`, and three hundredths of the total.
+    fn matters(&self, least: Duration) -> Duration {
+        least.max(self.median(|c| Split::of(c).total()) * 3 / 100)
+    }
+
+    /// How far the server's times may be off, in the median.
+    fn uncertain(&self) -> Duration {
+        self.subject.median(|c| Split::of(c).server_uncertainty()).unwrap_or_default()
+    }
+
+    /// What the server took in a phase, and the way took above the shortest, less what the SYN took above it: on
+    /// a path that varies, each connection's shortest round trip is no measure of the others.
+    fn above_syn(&self, phase: PhaseName) -> Duration {
+        self.median(|c| {
+            let split = Split::of(c);
+            let Some(found) = split.phase(phase) else { return Duration::ZERO };
+            let syn = c.facts.tcp.as_ref().and_then(|tcp| tcp.syn_rtt).or(split.rtt);
+            let late = syn.unwrap_or_default().saturating_sub(split.rtt.unwrap_or_default());
+            (found.parts.server + found.parts.variation).saturating_sub(late)
+        })
+    }
+
     /// The subject's median of a time.
     fn median(&self, of: impl Fn(&Connection) -> Duration) -> Duration {
         self.subject.median(|c| Some(of(c))).unwrap_or_default()
@@ -75,16 +101,6 @@ fn part(
     of: impl Fn(&crate::split::Parts) -> Duration,
 ) -> Duration {
     Split::of(connection).phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
-}
-
-/// Stalls in a phase, the median over connections.
-fn stalls(way: &Way, phase: PhaseName) -> u32 {
-    let mut counts: Vec<u32> = way
-        .connections()
-        .map(|c| Split::of(c).phase(phase).map_or(0, |split| split.stalls))
-        .collect();
-    counts.sort_unstable();
-    counts.get(counts.len() / 2).copied().unwrap_or(0)
 }
 
 /// A time in a sentence: "82.1 ms".

@@ -20,10 +20,11 @@ use receiver::Receiver;
 use sender::{Outgoing, Sender};
 use timer::Wheel;
 use wire::Packet;
+pub(crate) use wire::Passage;
 pub(super) use wire::Wire;
 
 /// Virtual time, nanoseconds from the departure of the first SYN.
-pub(super) type Nanos = u64;
+pub(crate) type Nanos = u64;
 
 /// Headers of IPv4 and TCP with timestamps.
 const HEADERS: u64 = 52;
@@ -43,7 +44,7 @@ pub(super) fn nanos(duration: Duration) -> Nanos {
 }
 
 /// What is seen at the client.
-pub(super) trait Observer {
+pub(crate) trait Observer {
     /// The SYN that was answered left, and its answer arrived.
     fn connected(&mut self, syn_at: Nanos, at: Nanos, retransmits: u32);
     /// The client's bytes `start..end` leave, perhaps again.
@@ -54,6 +55,41 @@ pub(super) trait Observer {
     fn acknowledged(&mut self, at: Nanos, before: u64);
     /// The client's application writes one of its steps.
     fn wrote(&mut self, at: Nanos, step: usize);
+    /// A packet leaves either host: what only a capture at both ends would show.
+    fn departs(&mut self, _departure: &Departure) {}
+    /// A host will write its next step, because of what has just happened.
+    fn prepares(&mut self, _at: Nanos, _side: Side, _step: usize, _cause: Cause) {}
+}
+
+/// Why something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The connection is open.
+    Connected,
+    /// The packet with this number has arrived.
+    Packet(usize),
+    /// The host wrote one of its steps.
+    Write(usize),
+    /// The acknowledgement of the packet with this number was delayed, and its time has come.
+    DelayedAck(usize),
+    /// Any other of TCP's timers.
+    Timer,
+}
+
+/// A packet that leaves a host.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "what simulated captures are made of"))]
+pub(crate) struct Departure {
+    /// Packets are numbered in this order.
+    pub number: usize,
+    pub side: Side,
+    pub at: Nanos,
+    /// Payload; empty for an acknowledgement alone.
+    pub bytes: (u64, u64),
+    pub first_time: bool,
+    pub cause: Cause,
+    /// Absent when it is lost.
+    pub passage: Option<Passage>,
 }
 
 /// A host: its TCP and its lines.
@@ -67,6 +103,8 @@ struct Host<'a> {
     last_written: Nanos,
     /// What it takes to notice that something has arrived.
     wake: Nanos,
+    /// The packet whose acknowledgement is delayed.
+    unacknowledged: usize,
 }
 
 impl Host<'_> {
@@ -75,8 +113,8 @@ impl Host<'_> {
         self.sender.next().min(ack).min(self.due.unwrap_or(Nanos::MAX))
     }
 
-    /// Looks whether the next step has what it needs.
-    fn prepare(&mut self, now: Nanos) {
+    /// Looks whether the next step has what it needs; gives its number where it is due from now on.
+    fn prepare(&mut self, now: Nanos) -> Option<usize> {
         if self.due.is_none()
             && let Some(step) = self.steps.get(self.next_step)
             && self.receiver.next >= step.needs
@@ -84,7 +122,9 @@ impl Host<'_> {
             // Who has just written is awake.
             let wake = if now > self.last_written { self.wake } else { 0 };
             self.due = Some(now.max(self.last_written) + wake + nanos(step.after));
+            return Some(self.next_step);
         }
+        None
     }
 }
 
@@ -93,7 +133,7 @@ impl Host<'_> {
 ///
 /// # Errors
 /// Losses keep it from coming to that.
-pub(super) fn play(
+pub(crate) fn play(
     dialogue: &Dialogue,
     setup: &Setup,
     path: &Path,
@@ -104,29 +144,34 @@ pub(super) fn play(
     let mut timers = random(path.seed, Stream::Timers);
     let [client_timers, server_timers] = [0; 2].map(|_| Wheel::new(&mut timers));
     let mss = u64::from(path.mss.max(1));
-    let mut flow = Flow { up, down, mss, now: 0, observer };
+    let cause = Cause::Connected;
+    let mut flow = Flow { up, down, mss, now: 0, cause, packets: 0, observer };
     let (connected, rtt) = flow.connect(client_timers)?;
-    let host = |side: Side, control, window, wake| Host {
+    let host = |side: Side, control, window, wake, nagle| Host {
         sender: Sender::new(
             control,
             window,
             mss,
             rtt,
             if side == Side::Client { client_timers } else { server_timers },
-        ),
+        )
+        .with_nagle(nagle),
         receiver: Receiver::default(),
         steps: &dialogue.of(side).steps,
         next_step: 0,
         due: None,
         last_written: 0,
         wake: nanos(wake),
+        unacknowledged: 0,
     };
     // What the client sends is small: its window never matters but with uploads.
-    let mut client = host(Side::Client, CongestionControl::Cubic, 10, setup.client.wake_time);
+    let wake = setup.client.wake_time;
+    let mut client = host(Side::Client, CongestionControl::Cubic, 10, wake, false);
     let server = &setup.server;
     let (control, window) = (server.congestion_control, server.initial_window);
-    let mut server = host(Side::Server, control, window, server.wake_time);
-    client.prepare(connected);
+    let (wake, nagle) = (server.wake_time, server.nagle);
+    let mut server = host(Side::Server, control, window, wake, nagle);
+    flow.prepare(connected, Side::Client, &mut client);
     flow.run(&mut client, &mut server, dialogue.places.response_end)
 }
 
@@ -135,6 +180,10 @@ struct Flow<'o, O> {
     down: Wire,
     mss: u64,
     now: Nanos,
+    /// What is going on.
+    cause: Cause,
+    /// Sent so far.
+    packets: usize,
     observer: &'o mut O,
 }
 
@@ -188,8 +237,15 @@ impl<O: Observer> Flow<'_, O> {
         Ok(())
     }
 
+    fn prepare(&mut self, now: Nanos, side: Side, host: &mut Host<'_>) {
+        if let Some(step) = host.prepare(now) {
+            self.observer.prepares(now, side, step, self.cause);
+        }
+    }
+
     fn arrive(&mut self, side: Side, host: &mut Host<'_>, packet: Packet) {
         let now = self.now;
+        self.cause = Cause::Packet(packet.number);
         let before = host.sender.acknowledged;
         host.sender.receive(now, packet.ack, &packet.sacks);
         if side == Side::Client && host.sender.acknowledged > before {
@@ -198,11 +254,15 @@ impl<O: Observer> Flow<'_, O> {
         let mut at_once = false;
         if packet.end > packet.start {
             let had = host.receiver.next;
+            let delayed = host.receiver.ack_at.is_some();
             at_once = host.receiver.receive(now, packet.start, packet.end, self.mss);
             if side == Side::Client && host.receiver.next > had {
                 self.observer.received(now, had, host.receiver.next);
             }
-            host.prepare(now);
+            if !delayed {
+                host.unacknowledged = packet.number;
+            }
+            self.prepare(now, side, host);
         }
         if at_once {
             self.acknowledge(side, host);
@@ -215,6 +275,7 @@ impl<O: Observer> Flow<'_, O> {
         if host.due.is_some_and(|due| due <= now) {
             host.due = None;
             host.last_written = now;
+            self.cause = Cause::Write(host.next_step);
             if let Some(step) = host.steps.get(host.next_step) {
                 if side == Side::Client {
                     self.observer.wrote(now, host.next_step);
@@ -222,8 +283,10 @@ impl<O: Observer> Flow<'_, O> {
                 host.sender.write(now, step.bytes);
                 host.next_step += 1;
             }
-            host.prepare(now);
+            self.prepare(now, side, host);
+            self.transmit(side, host);
         }
+        self.cause = Cause::Timer;
         let mut forced: [Option<Outgoing>; 2] = [None; 2];
         let mut count = 0;
         host.sender.tick(now, |outgoing| {
@@ -235,6 +298,7 @@ impl<O: Observer> Flow<'_, O> {
         }
         self.transmit(side, host);
         if host.receiver.ack_at.is_some_and(|at| at <= now) {
+            self.cause = Cause::DelayedAck(host.unacknowledged);
             self.acknowledge(side, host);
         }
     }
@@ -249,21 +313,26 @@ impl<O: Observer> Flow<'_, O> {
         let Outgoing { start, end, first_time } = outgoing;
         receiver.note_sending(self.now);
         let (ack, sacks) = receiver.acknowledge();
-        let packet = Packet { at: 0, start, end, ack, sacks };
-        match side {
-            Side::Client => {
-                self.observer.sent(self.now, start, end, first_time);
-                self.up.send(self.now, packet, end - start + HEADERS);
-            }
-            Side::Server => self.down.send(self.now, packet, end - start + HEADERS),
+        if side == Side::Client {
+            self.observer.sent(self.now, start, end, first_time);
         }
+        self.dispatch(side, Packet { at: 0, start, end, ack, sacks, number: 0 }, first_time);
     }
 
     fn acknowledge(&mut self, side: Side, host: &mut Host<'_>) {
         let (ack, sacks) = host.receiver.acknowledge();
-        let packet = Packet { at: 0, start: 0, end: 0, ack, sacks };
+        self.dispatch(side, Packet { at: 0, start: 0, end: 0, ack, sacks, number: 0 }, true);
+    }
+
+    fn dispatch(&mut self, side: Side, mut packet: Packet, first_time: bool) {
+        packet.number = self.packets;
+        self.packets += 1;
+        let (bytes, now) = ((packet.start, packet.end), self.now);
         let wire = if side == Side::Client { &mut self.up } else { &mut self.down };
-        wire.send(self.now, packet, HEADERS);
+        let passage = wire.send(now, packet, packet.end - packet.start + HEADERS);
+        let (number, cause) = (packet.number, self.cause);
+        let departure = Departure { number, side, at: now, bytes, first_time, cause, passage };
+        self.observer.departs(&departure);
     }
 }
 

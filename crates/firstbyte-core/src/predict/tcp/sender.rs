@@ -74,6 +74,8 @@ pub(super) struct Sender {
     timers: Wheel,
     initial_window: u32,
     control: Control,
+    /// Nagle's algorithm: where the last segment sent ends that was less than a full one.
+    nagle: Option<u64>,
     segments: VecDeque<Segment>,
     pub written: u64,
     sent: u64,
@@ -136,6 +138,7 @@ impl Sender {
                 CongestionControl::Reno => Control::Window(Window::new(false, window)),
                 CongestionControl::Bbr => Control::Bbr(Bbr::new(window, rtt)),
             },
+            nagle: None,
             segments: VecDeque::new(),
             written: 0,
             sent: 0,
@@ -162,6 +165,19 @@ impl Sender {
             timer: None,
             reorder_at: None,
         }
+    }
+
+    /// The same with Nagle's algorithm on, or off.
+    pub(super) fn with_nagle(mut self, on: bool) -> Self {
+        self.nagle = on.then_some(0);
+        self
+    }
+
+    /// Nagle's algorithm keeps back less than a full segment while another such one is not acknowledged
+    /// (Minshall's form, `tcp_nagle_check`).
+    fn is_held(&self) -> bool {
+        let partial = self.written - self.sent < self.mss;
+        partial && self.nagle.is_some_and(|small_end| small_end > self.acknowledged)
     }
 
     fn window(&self) -> u32 {
@@ -259,7 +275,7 @@ impl Sender {
         {
             return Some(self.retransmit(now, index));
         }
-        (self.sent < self.written).then(|| self.send_new(now))
+        (self.sent < self.written && !self.is_held()).then(|| self.send_new(now))
     }
 
     fn send_new(&mut self, now: Nanos) -> Outgoing {
@@ -281,6 +297,11 @@ impl Sender {
             app_limited: self.app_limited > 0,
         });
         self.sent = end;
+        if end - start < self.mss
+            && let Some(small_end) = &mut self.nagle
+        {
+            *small_end = end;
+        }
         self.note_sent(now);
         if self.timer.is_none() || self.recovery_until.is_none() {
             self.set_timer(now);

@@ -17,6 +17,17 @@ pub(super) struct Packet {
     pub end: u64,
     pub ack: u64,
     pub sacks: [(u64, u64); SACK_BLOCKS],
+    /// Packets are numbered in the order in which they leave.
+    pub number: usize,
+}
+
+/// How a packet gets to the other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passage {
+    pub arrives: Nanos,
+    /// For so long the link was busy with it, and with what was before it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what simulated captures are made of"))]
+    pub busy: Nanos,
 }
 
 /// The wire itself, with what is on it.
@@ -27,6 +38,8 @@ pub(in crate::predict) struct Wire {
     queue: Nanos,
     free_at: Nanos,
     loss: f64,
+    jitter: Nanos,
+    last_at: Nanos,
     random: fastrand::Rng,
     packets: VecDeque<Packet>,
 }
@@ -39,6 +52,8 @@ impl Wire {
             queue: super::nanos(link.queue),
             free_at: 0,
             loss: link.loss,
+            jitter: super::nanos(link.jitter),
+            last_at: 0,
             random,
             packets: VecDeque::new(),
         }
@@ -55,6 +70,11 @@ impl Wire {
 
     /// When a packet of so many bytes, sent now, arrives; `None` if it never does.
     pub(in crate::predict) fn carry(&mut self, now: Nanos, ip_bytes: u64) -> Option<Nanos> {
+        self.passage(now, ip_bytes).map(|passage| passage.arrives)
+    }
+
+    /// How a packet of so many bytes, sent now, gets there; `None` if it never does.
+    fn passage(&mut self, now: Nanos, ip_bytes: u64) -> Option<Passage> {
         let mut departure = now;
         if let Some(rate) = self.rate {
             let start = self.free_at.max(now);
@@ -67,13 +87,29 @@ impl Wire {
             departure = self.free_at;
         }
         let lost = self.loss > 0.0 && self.random.f64() < self.loss;
-        (!lost).then_some(departure + self.delay)
+        let jitter = match self.jitter {
+            0 => 0,
+            most => self.random.u64(0..=most),
+        };
+        if lost {
+            return None;
+        }
+        // Nothing overtakes.
+        let arrives = (departure + self.delay + jitter).max(self.last_at);
+        self.last_at = arrives;
+        Some(Passage { arrives, busy: departure - now })
     }
 
-    pub(super) fn send(&mut self, now: Nanos, mut packet: Packet, ip_bytes: u64) {
-        if let Some(at) = self.carry(now, ip_bytes) {
-            packet.at = at;
-            self.packets.push_back(packet);
-        }
+    /// Sends a packet; gives how it gets there.
+    pub(super) fn send(
+        &mut self,
+        now: Nanos,
+        mut packet: Packet,
+        ip_bytes: u64,
+    ) -> Option<Passage> {
+        let passage = self.passage(now, ip_bytes)?;
+        packet.at = passage.arrives;
+        self.packets.push_back(packet);
+        Some(passage)
     }
 }

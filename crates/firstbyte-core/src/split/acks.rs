@@ -1,0 +1,124 @@
+//! When the client acknowledged what arrived: pure acknowledgements have no stamps, so they are simulated
+//! as Linux sends them.
+//!
+//! Input: what arrived and what the client sent. Output: every acknowledgement, in order.
+
+/// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
+const DELAYED: i64 = 40_000_000;
+/// Timers count in ticks of 4 ms or less: a delayed acknowledgement leaves so much earlier, or later.
+const EARLIER: i64 = 4_000_000;
+const LATER: i64 = 5_000_000;
+/// TCP_MAX_QUICKACKS of Linux.
+const QUICK: u32 = 16;
+
+/// Something that passed the client's device, nanoseconds from the origin; offsets in its direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A segment arrived.
+    Segment { at: i64, start: u64, end: u64 },
+    /// The client sent data, with an acknowledgement of all that had arrived.
+    Sent { at: i64 },
+}
+
+/// What made it leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// The segment itself, at once.
+    Segment,
+    /// Data of the client's, which it rode on.
+    Data,
+    /// The timer of delayed acknowledgements.
+    Timer,
+}
+
+/// An acknowledgement of all bytes before `covers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ack {
+    pub left: i64,
+    pub covers: u64,
+    pub by: By,
+    /// When that arrived which it is for: the first that was held back, or the last.
+    pub arrived: i64,
+}
+
+impl Ack {
+    /// It left no earlier than this.
+    pub(super) fn earliest(&self) -> i64 {
+        if self.by == By::Timer { self.left - EARLIER } else { self.left }
+    }
+
+    /// It left so much later, at most.
+    pub(super) fn slack(&self) -> i64 {
+        if self.by == By::Timer { LATER } else { 0 }
+    }
+}
+
+/// The receiving half of Linux's TCP, in order (`tcp_ack_snd_check`, `tcp_event_data_sent`).
+#[derive(Debug, Default)]
+struct Client {
+    received: u64,
+    told: u64,
+    quick: u32,
+    /// Data is answered with data: acknowledgements ride on it.
+    pingpong: bool,
+    last: Option<i64>,
+    small: u32,
+    /// An acknowledgement is held back since then.
+    held: Option<i64>,
+    acks: Vec<Ack>,
+}
+
+/// The acknowledgements that a Linux client sends.
+pub(super) fn acknowledgements(events: &[Event], mss: u64) -> Vec<Ack> {
+    let mut client = Client { quick: QUICK, ..Client::default() };
+    for event in events {
+        match *event {
+            Event::Segment { at, start, end } => client.receive(at, start, end, mss),
+            Event::Sent { at } => client.send(at),
+        }
+    }
+    client.tick(i64::MAX);
+    client.acks
+}
+
+impl Client {
+    fn acknowledge(&mut self, left: i64, by: By) {
+        let arrived = if by == By::Timer { self.held } else { self.last };
+        let arrived = arrived.unwrap_or(left);
+        self.acks.push(Ack { left, covers: self.received, by, arrived });
+        (self.told, self.held, self.small) = (self.received, None, 0);
+    }
+
+    fn tick(&mut self, now: i64) {
+        if let Some(due) = self.held.map(|since| since.saturating_add(DELAYED))
+            && due <= now
+        {
+            self.acknowledge(due, By::Timer);
+        }
+    }
+
+    fn receive(&mut self, at: i64, start: u64, end: u64, mss: u64) {
+        self.tick(at);
+        self.last = Some(at);
+        self.received = end;
+        if self.quick > 0 && !self.pingpong {
+            self.quick -= 1;
+            return self.acknowledge(at, By::Segment);
+        }
+        self.small += u32::from(end - start < mss);
+        if self.received - self.told > mss || self.small > 1 {
+            return self.acknowledge(at, By::Segment);
+        }
+        self.held.get_or_insert(at);
+    }
+
+    fn send(&mut self, at: i64) {
+        self.tick(at);
+        if self.last.is_some_and(|last| at - last < DELAYED) {
+            self.pingpong = true;
+        }
+        if self.received > 0 {
+            self.acknowledge(at, By::Data);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Connections as they were measured, through a lab, with what was wrong with the server known.
+
+use std::time::Duration;
+
+use super::{Split, Why};
+use crate::timeline::*;
+
+/// Microseconds, bytes, and when they were acknowledged.
+type Seen = (Direction, i64, u64, Option<i64>);
+
+const S: Direction = Direction::Sent;
+const R: Direction = Direction::Received;
+
+fn us(us: i64) -> Offset {
+    Offset::from_nanos(us * 1_000)
+}
+
+/// A full handshake of TLS 1.3 whose request left with the Finished.
+fn connection(connected: i64, response: i64, round_trip: u64, seen: &[Seen]) -> Connection {
+    let mut c = Connection::default();
+    let mut set = |mark, at| c.marks.set(mark, Stamp::kernel(us(at)));
+    let request = seen.iter().filter(|seen| seen.0 == S).nth(1).unwrap().1;
+    set(Mark::ConnectStart, connected - round_trip as i64);
+    set(Mark::TcpConnected, connected);
+    set(Mark::SecureConnectionStart, connected);
+    for mark in [Mark::HandshakeComplete, Mark::RequestStart, Mark::RequestEnd] {
+        set(mark, request);
+    }
+    set(Mark::ResponseStart, response);
+    set(Mark::ResponseEnd, seen.iter().rfind(|seen| seen.0 == R).unwrap().1);
+    for (direction, at, bytes, acknowledged) in seen.iter().copied() {
+        let acknowledged = acknowledged.map(us);
+        let chunk = Chunk { stamp: Stamp::kernel(us(at)), bytes, acknowledged };
+        match c.flights.last_mut() {
+            Some(flight) if flight.direction == direction => flight.chunks.push(chunk),
+            _ => c.flights.push(Flight { direction, chunks: vec![chunk], messages: Vec::new() }),
+        }
+    }
+    let round_trip = Some(Duration::from_micros(round_trip));
+    c.facts.tcp = Some(TcpFacts {
+        syn_rtt: round_trip,
+        min_rtt: round_trip,
+        retransmits: Some(0),
+        send_mss: Some(1_448),
+        ..TcpFacts::default()
+    });
+    c
+}
+
+fn ms(d: Duration) -> f64 {
+    d.as_secs_f64() * 1e3
+}
+
+/// The initial window is one segment: tickets and SETTINGS fill it, and the response waits for the
+/// client's acknowledgement. The server takes no time.
+#[test]
+fn a_window_of_one_segment() {
+    let split = Split::of(&connection(
+        41_648,
+        204_256,
+        40_080,
+        &[
+            (S, 42_010, 1_483, Some(82_100)),
+            (R, 82_418, 1_448, None),
+            (R, 122_527, 808, None),
+            (S, 123_481, 257, Some(163_759)),
+            (R, 163_839, 255, None),
+            (S, 164_157, 31, Some(204_272)),
+            (R, 204_256, 761, None),
+        ],
+    ));
+    assert!(ms(split.parts.server) < 1.5 && ms(split.parts.pause) < 1.0, "{split:#?}");
+    assert_eq!((split.round_trips, split.held.len()), (5, 2), "{split:#?}");
+    assert!(split.held.iter().all(|held| held.why == Why::Window(Some(1))), "{split:#?}");
+}
+
+/// The window has grown to four segments, which tickets, SETTINGS, their acknowledgement and the first
+/// segment of the response fill. The application takes 10 ms, which the response would have waited anyway.
+#[test]
+fn a_window_of_two_segments() {
+    let mut c = connection(
+        42_823,
+        135_490,
+        40_072,
+        &[
+            (S, 43_138, 1_483, Some(83_221)),
+            (R, 83_502, 1_226, None),
+            (R, 83_574, 1_030, None),
+            (S, 84_518, 257, Some(124_773)),
+            (R, 124_955, 299, None),
+            (S, 125_297, 31, Some(165_428)),
+            (R, 135_490, 1_448, None),
+            (R, 165_412, 1_443, None),
+            (R, 165_473, 1_227, None),
+        ],
+    );
+    let names = ["{NewSessionTicket}", "SETTINGS", "SETTINGS ack", "WINDOW_UPDATE"];
+    c.flights[3].messages = names.map(str::to_owned).to_vec();
+    let split = Split::of(&c);
+    assert!(ms(split.parts.server) < 1.5 && ms(split.parts.transfer) < 1.0, "{split:#?}");
+    assert_eq!((split.round_trips, ms(split.parts.pause)), (4, 0.0), "{split:#?}");
+    assert_eq!(split.held[0].why, Why::Window(Some(2)), "{split:#?}");
+}
+
+/// Nagle's algorithm is on, and there are no tickets: the response's second segment waits for the
+/// acknowledgement of SETTINGS.
+#[test]
+fn nagle_without_tickets() {
+    let split = Split::of(&connection(
+        41_456,
+        123_739,
+        40_055,
+        &[
+            (S, 41_751, 1_482, Some(81_830)),
+            (R, 82_124, 1_226, None),
+            (R, 82_200, 1_031, None),
+            (S, 83_191, 256, Some(123_463)),
+            (R, 123_448, 55, None),
+            (R, 123_739, 1_448, None),
+            (S, 123_913, 31, None),
+            (R, 163_834, 714, None),
+        ],
+    ));
+    assert!(ms(split.parts.server) < 1.5 && ms(split.parts.pause) < 1.0, "{split:#?}");
+    assert_eq!(split.held.len(), 1, "{split:#?}");
+    assert_eq!(split.held[0].why, Why::Nagle, "{split:#?}");
+    assert!((ms(split.held[0].cost) - 40.1).abs() < 0.2, "{split:#?}");
+}

@@ -1,0 +1,565 @@
+//! What held each arrival back: hypotheses about the server's TCP, each held against all arrivals of the
+//! connection.
+//!
+//! Input: a [`Connection`] over TCP and its round-trip time. Output: [`Reading`]s, the best first, with those that
+//! fit about as well: which arrivals an acknowledgement released, or the client's Finished. A hypothesis holds for the
+//! whole connection (an initial window of 1 to 20 segments or one that never fills; Nagle's algorithm on or off;
+//! early data answered at once or after the Finished), says how early each segment can have come, and pays
+//! for each that came later than that. One that a segment is too early for is out. Definitions:
+//! `docs/measurement.md`.
+
+use std::time::Duration;
+
+use super::acks::{Ack, By, Event, acknowledgements};
+use super::bottleneck::Bottleneck;
+use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
+
+/// An arrival that waited for something of the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Release {
+    pub arrived: Offset,
+    /// When what released it left the client.
+    pub left: Offset,
+    /// When the client had what made it send that.
+    pub cause: Offset,
+    /// It could have been there then, had nothing held it.
+    pub earliest: Offset,
+    pub by: Released,
+    pub why: Why,
+}
+
+/// Why it was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The congestion window was full. It had begun with so many segments, as far as that is seen.
+    Window(Option<u32>),
+    /// Nagle's algorithm waited for the acknowledgement of what had been sent (RFC 9293 §3.7.4).
+    Nagle,
+    /// Early data was answered only after the client's Finished.
+    Finished,
+}
+
+/// What released it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Released {
+    /// An acknowledgement: the window was full, or Nagle's algorithm waited.
+    Acknowledgement(By),
+    /// The client's Finished: early data is answered after the handshake.
+    Finished,
+}
+
+/// One hypothesis, and what it says of the arrivals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub window: Option<u32>,
+    pub nagle: bool,
+    pub late: bool,
+    /// In the order of arrival.
+    pub releases: Vec<Release>,
+}
+
+/// What is known of the path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub rtt: Duration,
+    /// Round trips differ by so much.
+    pub spread: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    at: i64,
+    end: u64,
+    full: bool,
+    /// It came between the request and the response, and is no full one: tickets and settings, which servers
+    /// write one by one and kernels merge.
+    between: bool,
+    /// How long the slowest link is busy with it, as far as that is known.
+    busy: i64,
+}
+
+/// Longer than any connection that is judged: eleven days.
+const LIMIT: i64 = 1_000_000_000_000_000;
+/// Looked at are so many segments, at most.
+const SEGMENTS: usize = 3_000;
+/// Windows that servers begin with; a larger one never fills here.
+const WINDOWS: u32 = 20;
+/// In larger ones a packet more or less is of no matter.
+const SMALL: u32 = 8;
+/// Hosts take that long to notice what has arrived.
+const NOISE: i64 = 400_000;
+/// A server's answer takes so long without being slow.
+const WORK: i64 = 1_500_000;
+/// Costs are negative logarithms of odds. A thinking server, a pause within an answer, a window that is not
+/// the usual one, Nagle's algorithm, a packet more in what the kernel merged:
+const THINK: f64 = 0.7;
+const PAUSE: f64 = 1.9;
+const WINDOW: f64 = 3.0;
+const NAGLE: f64 = 2.0;
+const MERGED: f64 = 0.7;
+const TICKETS_AND_SETTINGS: f64 = 3.0;
+const DELAYED: f64 = 2.4;
+/// Pauses are of all orders of magnitude up to 400 ms.
+const DECADES: f64 = 5.3;
+/// Tickets, settings and their acknowledgement: two packets more than the one that is seen, at most.
+const MOST_MERGED: u32 = 2;
+/// What leaves within this time was written together.
+const TOGETHER: i64 = 150_000;
+/// Readings whose odds are a two-hundredth of the best one's are out.
+const OUT: f64 = 5.3;
+
+pub(super) struct Judge {
+    segments: Vec<Segment>,
+    acks: Vec<Ack>,
+    /// What the client sent that is answered.
+    asked: Vec<i64>,
+    finished: Option<(i64, i64)>,
+    response: Option<i64>,
+    /// Tickets and settings came in one segment: Nagle's algorithm would have held the later ones.
+    together: bool,
+    rtt: i64,
+    /// When the first segment arrived.
+    first: i64,
+    early: i64,
+    late: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hypothesis {
+    window: Option<u32>,
+    nagle: bool,
+    late: bool,
+    /// Packets more than are seen, in each segment between request and response.
+    merged: u32,
+}
+
+impl Judge {
+    pub(super) fn of(connection: &Connection, way: Way, bottleneck: &Bottleneck) -> Self {
+        let mss = segment_bytes(connection);
+        let (mut segments, mut events) = (Vec::new(), Vec::new());
+        let (mut offset, mut asked) = (0u64, Vec::new());
+        let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
+        let request = at(Mark::RequestEnd).unwrap_or(LIMIT);
+        let response = at(Mark::ResponseStart);
+        let finished = at(Mark::HandshakeComplete).filter(|finished| *finished > request);
+        'all: for flight in &connection.flights {
+            for chunk in &flight.chunks {
+                let now = chunk.stamp.at.as_nanos().clamp(-LIMIT, LIMIT);
+                if flight.direction == Direction::Sent {
+                    events.push(Event::Sent { at: now });
+                    if now <= request {
+                        asked.push(now);
+                    }
+                    continue;
+                }
+                let mut left = chunk.bytes;
+                while left > 0 {
+                    if segments.len() == SEGMENTS {
+                        break 'all;
+                    }
+                    let (start, bytes) = (offset, left.min(mss));
+                    offset += bytes;
+                    left -= bytes;
+                    let busy = bottleneck
+                        .takes(bytes)
+                        .map_or(0, |d| d.as_nanos().min(LIMIT as u128) as i64);
+                    let full = bytes == mss;
+                    let between = !full && now > request && response.is_some_and(|r| now < r);
+                    segments.push(Segment { at: now, end: offset, full, between, busy });
+                    events.push(Event::Segment { at: now, start, end: offset });
+                }
+            }
+        }
+        let finished = finished.map(|left| {
+            let before = segments.iter().map(|s: &Segment| s.at).filter(|at| *at <= left);
+            (left, before.max().unwrap_or(left))
+        });
+        let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
+        let spread = ns(way.spread).min(LIMIT);
+        let first = segments.first().map_or(0, |segment: &Segment| segment.at);
+        Self {
+            acks: acknowledgements(&events, mss),
+            segments,
+            asked,
+            finished,
+            response,
+            together: connection.flights.iter().any(tickets_and_settings),
+            first,
+            rtt: ns(way.rtt).min(LIMIT),
+            early: 150_000 + spread,
+            late: NOISE + spread,
+        }
+    }
+
+    /// All hypotheses that fit, what each costs and which arrivals it says were released.
+    #[cfg(test)]
+    pub(super) fn in_words(&self) -> String {
+        let mut fits: Vec<(f64, Reading)> = self.fits();
+        fits.truncate(8);
+        let line = |(cost, reading): &(f64, Reading)| {
+            let Reading { window, nagle, late, releases } = reading;
+            let releases: Vec<String> = releases
+                .iter()
+                .map(|r| format!("{:.3} {:?}", r.arrived.as_nanos() as f64 / 1e6, r.by))
+                .collect();
+            format!("{cost:.2} window {window:?} nagle {nagle} late {late}: {releases:?}")
+        };
+        fits.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The readings that fit, the best one first.
+    pub(super) fn readings(&self) -> Vec<Reading> {
+        let fits = self.fits();
+        let Some(best) = fits.first().map(|(cost, _)| *cost) else {
+            return vec![Reading::default()];
+        };
+        let mut readings: Vec<Reading> = Vec::new();
+        for (cost, reading) in fits {
+            if cost <= best + OUT && !readings.iter().any(|r| r.releases == reading.releases) {
+                readings.push(reading);
+            }
+        }
+        readings
+    }
+
+    /// Those that no segment is too early for, by what they cost; without those that are out anyway.
+    fn fits(&self) -> Vec<(f64, Reading)> {
+        let mut fits: Vec<(f64, Reading)> = Vec::new();
+        let mut best = f64::INFINITY;
+        for hypothesis in self.hypotheses() {
+            let Some(fit) = self.fit(hypothesis, best + OUT) else { continue };
+            best = best.min(fit.0);
+            fits.push(fit);
+            // Nothing was late: there is nothing to explain.
+            if best <= 0.0 {
+                break;
+            }
+        }
+        fits.sort_by(|a, b| a.0.total_cmp(&b.0));
+        fits
+    }
+
+    fn hypotheses(&self) -> impl Iterator<Item = Hypothesis> {
+        // A window that holds all there was never fills.
+        let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        let between = self.segments.iter().any(|segment| segment.between);
+        let most = packets.saturating_add(if between { MOST_MERGED } else { 0 }).min(WINDOWS);
+        let lates: &[bool] = if self.finished.is_some() { &[false, true] } else { &[false] };
+        // The usual ones first: others that cost more are given up early.
+        let usual = [None, Some(10)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
+        let windows = usual.chain((1..=most).filter(|window| *window != 10).map(Some));
+        windows.flat_map(move |window| {
+            let small = window.is_some_and(|window| window <= SMALL);
+            let merged = if between && small { MOST_MERGED } else { 0 };
+            (0..=merged).flat_map(move |merged| {
+                [false, true].into_iter().flat_map(move |nagle| {
+                    let with = move |late: &bool| Hypothesis { window, nagle, late: *late, merged };
+                    lates.iter().map(with)
+                })
+            })
+        })
+    }
+
+    /// What a hypothesis costs, and what it says; none when a segment is too early for it, or it costs more
+    /// than `most`.
+    fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
+        let Hypothesis { window, nagle, late, merged } = hypothesis;
+        let mut cost = f64::from(merged) * MERGED;
+        if nagle {
+            cost += if self.together { NAGLE + TICKETS_AND_SETTINGS } else { NAGLE };
+        }
+        if window.is_some_and(|window| window != 10) {
+            cost += WINDOW;
+        }
+        let mut reading = Reading { window, nagle, late, releases: Vec::new() };
+        let mut sender = Sender::new(hypothesis, &self.segments, &self.acks, self.rtt);
+        let mut previous: Option<i64> = None;
+        for (index, segment) in self.segments.iter().enumerate() {
+            // Had the server's application written in time, its TCP would have stood still.
+            let mut held = sender.clone();
+            let released = held.release(index, nagle)?;
+            if released.is_some_and(|ack| ack.earliest() + self.rtt > segment.at + self.early) {
+                return None;
+            }
+            if cost > most {
+                return None;
+            }
+            let first = previous == Some(segment.at);
+            if !first {
+                cost += self.judge(segment, previous, released, held.by_nagle, late, &mut reading);
+            }
+            let in_time = |ack: Ack| {
+                let over = segment.at - (ack.left + self.rtt + segment.busy);
+                over <= self.late + ack.slack()
+            };
+            if first || released.is_some_and(in_time) {
+                // It left with that acknowledgement, or right behind the one before it.
+                sender = held;
+            } else {
+                sender.hear_until(segment.at, self.rtt);
+            }
+            sender.send(index, self.rtt);
+            previous = Some(segment.at);
+        }
+        (cost <= most).then_some((cost, reading))
+    }
+
+    /// What it costs that a segment came when it did. Notes what released it.
+    fn judge(
+        &self,
+        segment: &Segment,
+        previous: Option<i64>,
+        released: Option<Ack>,
+        by_nagle: bool,
+        late: bool,
+        reading: &mut Reading,
+    ) -> f64 {
+        let at = segment.at;
+        let before = previous.unwrap_or(-2 * LIMIT);
+        // What it can be the answer to.
+        let is_response = self.response == Some(at);
+        let asked = self.asked.iter().rev().find(|asked| **asked + self.rtt - self.early <= at);
+        let asked = asked.filter(|asked| is_response || **asked >= before);
+        let finished = self.finished.filter(|(left, _)| {
+            late && left + self.rtt - self.early <= at && self.response.is_some_and(|r| at <= r)
+        });
+        let question = finished.map(|(left, _)| left).or(asked.copied());
+        let earliest =
+            before.max(question.map_or(-2 * LIMIT, |left| left + self.rtt)) + segment.busy;
+        let release = released.map(|ack| (ack, ack.left + self.rtt + segment.busy));
+        if let Some((ack, release)) = release
+            && release > earliest + 50_000
+        {
+            let over = at - release;
+            if over <= self.late + ack.slack() {
+                reading.releases.push(Release {
+                    arrived: Offset::from_nanos(at),
+                    left: Offset::from_nanos(ack.left),
+                    cause: Offset::from_nanos(ack.arrived),
+                    earliest: Offset::from_nanos(earliest.max(self.first)),
+                    by: Released::Acknowledgement(ack.by),
+                    why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
+                });
+                return if ack.by == By::Timer { DELAYED } else { 0.0 };
+            }
+        }
+        if let Some((left, cause)) = finished {
+            reading.releases.push(Release {
+                arrived: Offset::from_nanos(at),
+                left: Offset::from_nanos(left),
+                cause: Offset::from_nanos(cause),
+                earliest: Offset::from_nanos(
+                    before.max(asked.map_or(-2 * LIMIT, |a| a + self.rtt)).max(self.first),
+                ),
+                by: Released::Finished,
+                why: Why::Finished,
+            });
+        }
+        let earliest = earliest.max(release.map_or(-2 * LIMIT, |(_, release)| release));
+        let over = at.saturating_sub(earliest);
+        match question {
+            _ if previous.is_none() && question.is_none() => 0.0,
+            Some(_) if over <= self.late.max(WORK) => 0.0,
+            Some(_) => self.price(over) + THINK,
+            None if over <= self.late => 0.0,
+            None => self.price(over) + PAUSE,
+        }
+    }
+
+    /// Of a free time that happens to be just this, within what can be told apart.
+    fn price(&self, over: i64) -> f64 {
+        (over as f64 * DECADES / (2.0 * self.late as f64)).ln().max(0.0)
+    }
+}
+
+/// Over QUIC nothing is known of acknowledgements: an answer that stood still for about a round trip, after as
+/// much as a congestion window begins with (RFC 9002 §7.2: ten datagrams), waited for them; and in the
+/// handshake, after three times what an unvalidated client had sent (RFC 9000 §8.1).
+pub(super) fn datagrams(connection: &Connection, rtt: Duration) -> Reading {
+    const WINDOW: u64 = 10 * 1_200;
+    const AMPLIFICATION: u64 = 3;
+    let handshake = connection.marks.at(Mark::HandshakeComplete);
+    let mut reading = Reading::default();
+    let (mut sent, mut run) = (0, 0);
+    let mut previous: Option<Offset> = None;
+    for flight in &connection.flights {
+        for chunk in &flight.chunks {
+            let at = chunk.stamp.at;
+            if flight.direction == Direction::Sent {
+                sent += chunk.bytes;
+                continue;
+            }
+            let unvalidated = handshake.is_none_or(|handshake| at <= handshake);
+            let limit = if unvalidated { WINDOW.min(AMPLIFICATION * sent) } else { WINDOW };
+            if let Some(cause) = previous
+                && at.since(cause) >= rtt / 2
+            {
+                // The last datagram that fitted may have been a small one.
+                if run + 1_200 > limit {
+                    let by = Released::Acknowledgement(By::Segment);
+                    let (left, earliest, why) = (cause, cause, Why::Window(None));
+                    reading.releases.push(Release { arrived: at, left, cause, earliest, by, why });
+                }
+                run = 0;
+            }
+            run += chunk.bytes;
+            previous = Some(at);
+        }
+    }
+    reading
+}
+
+/// Whether a flight of one segment holds what servers write apart.
+fn tickets_and_settings(flight: &Flight) -> bool {
+    let holds = |name: &str| flight.messages.iter().any(|message| message == name);
+    flight.chunks.len() == 1 && holds("{NewSessionTicket}") && holds("SETTINGS")
+}
+
+/// The payload of a full segment from the server.
+fn segment_bytes(connection: &Connection) -> u64 {
+    let sent = connection.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss);
+    // RFC 9293 §3.7.1: the default where nothing was announced.
+    let most = u64::from(sent.unwrap_or(536)).max(1);
+    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    let sizes = || received.clone().flat_map(|f| &f.chunks).map(|c| c.bytes).filter(|b| *b <= most);
+    let largest = sizes().max().unwrap_or(most);
+    // A narrower way there shows in segments of one size.
+    let repeated = sizes().filter(|bytes| *bytes == largest).count() > 2;
+    if repeated && largest >= 500 { largest } else { most }
+}
+
+/// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
+/// grows by what is acknowledged where it had been used (`tcp_cwnd_validate`), and begins anew after rest.
+#[derive(Clone)]
+struct Sender<'a> {
+    segments: &'a [Segment],
+    acks: std::iter::Peekable<std::slice::Iter<'a, Ack>>,
+    initial: Option<u32>,
+    merged: u32,
+    in_flight: u32,
+    window: u32,
+    /// Segments before this one are acknowledged, and those before `next` have left.
+    acknowledged: usize,
+    next: usize,
+    covered: u64,
+    used: Used,
+    /// When the last one left, as the client saw it.
+    last: Option<i64>,
+    /// How the timeout's variation falls with each round trip seen (RFC 6298).
+    variation: i64,
+    /// Where the last segment ends that was less than a full one.
+    small_end: u64,
+    small_at: i64,
+    /// What was held last, was by Nagle's algorithm.
+    by_nagle: bool,
+}
+
+/// How much of the window was used of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    most: u32,
+    whole: bool,
+    until: usize,
+}
+
+/// TCP_RTO_MIN of Linux.
+const LEAST_TIMEOUT: i64 = 200_000_000;
+
+impl<'a> Sender<'a> {
+    fn new(hypothesis: Hypothesis, segments: &'a [Segment], acks: &'a [Ack], rtt: i64) -> Self {
+        let Hypothesis { window, merged, .. } = hypothesis;
+        Self {
+            segments,
+            acks: acks.iter().peekable(),
+            initial: window,
+            merged,
+            in_flight: 0,
+            window: window.unwrap_or(u32::MAX),
+            acknowledged: 0,
+            next: 0,
+            covered: 0,
+            used: Used::default(),
+            last: None,
+            variation: rtt / 2,
+            small_end: 0,
+            small_at: -2 * LIMIT,
+            by_nagle: false,
+        }
+    }
+
+    /// Packets that a segment was, as far as the hypothesis says.
+    fn packets(&self, index: usize) -> u32 {
+        1 + if self.segments[index].between { self.merged } else { 0 }
+    }
+
+    fn hear(&mut self) -> Option<Ack> {
+        let ack = *self.acks.next()?;
+        self.covered = self.covered.max(ack.covers);
+        let mut new = 0;
+        while self.acknowledged < self.next && self.segments[self.acknowledged].end <= self.covered
+        {
+            new += self.packets(self.acknowledged);
+            self.acknowledged += 1;
+        }
+        self.in_flight -= new;
+        if new > 0 {
+            self.variation = self.variation * 3 / 4;
+        }
+        if self.initial.is_some() && (self.used.whole || self.window < 2 * self.used.most) {
+            self.window = self.window.saturating_add(new);
+        }
+        self.note_use();
+        Some(ack)
+    }
+
+    /// Hears the acknowledgements whose effect the client can have seen before.
+    fn hear_until(&mut self, seen: i64, rtt: i64) {
+        while self.acks.peek().is_some_and(|ack| ack.left + rtt <= seen) {
+            self.hear();
+        }
+    }
+
+    /// What lets a segment leave; `None` within when nothing kept it, `None` when nothing does.
+    #[expect(clippy::option_option, reason = "two questions: can it leave, and what let it")]
+    fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
+        let mut last = None;
+        loop {
+            let full = self.in_flight >= self.window;
+            let segment = &self.segments[index];
+            let together = segment.at - self.small_at <= TOGETHER;
+            let held = nagle && !segment.full && self.small_end > self.covered && !together;
+            if !full && !held {
+                return Some(last);
+            }
+            self.by_nagle = held && !full;
+            last = Some(self.hear()?);
+        }
+    }
+
+    fn send(&mut self, index: usize, rtt: i64) {
+        let segment = self.segments[index];
+        if let (Some(initial), Some(last), 0) = (self.initial, self.last, self.in_flight) {
+            // tcp_slow_start_after_idle_check
+            if segment.at - last > rtt + LEAST_TIMEOUT.max(4 * self.variation) {
+                self.window = self.window.min(initial);
+            }
+        }
+        self.next = index + 1;
+        self.in_flight += self.packets(index);
+        self.last = Some(segment.at);
+        self.note_use();
+        if !segment.full {
+            (self.small_end, self.small_at) = (segment.end, segment.at);
+        }
+    }
+
+    fn note_use(&mut self) {
+        let (packets, whole) = (self.in_flight, self.in_flight >= self.window);
+        if self.acknowledged >= self.used.until
+            || whole
+            || (!self.used.whole && packets > self.used.most)
+        {
+            self.used = Used { most: packets, whole, until: self.next };
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The split held against the truth, over connections that are simulated from one end to the other.
+//!
+//! `drawn` draws paths, servers and conversations; `seen` plays them over the simulated TCP of `predict`
+//! and notes what the client sees; `truth` goes back along the critical path. What a part is, is
+//! defined in `docs/measurement.md`.
+
+mod drawn;
+mod score;
+mod seen;
+mod truth;
+
+use drawn::case;
+use score::Score;
+
+/// `cargo test -p firstbyte-core oracle -- --ignored --nocapture` prints the table; `ORACLE=first..end` chooses
+/// the seeds.
+#[test]
+#[ignore = "prints a table"]
+fn table_of_errors() {
+    let range = std::env::var("ORACLE").unwrap_or_else(|_| "0..20000".into());
+    let (first, end) = range.split_once("..").unwrap();
+    println!("{}", score(first.parse().unwrap()..end.parse().unwrap()).report());
+}
+
+/// A rule that is wrong shows in the shares: of quiet links, where hardly anything has to be guessed.
+#[test]
+fn parts_are_the_truth() {
+    let score = score(0..500);
+    assert!(score.right_on_quiet_links() >= 96.0, "{}", score.report());
+}
+
+fn score(seeds: std::ops::Range<u64>) -> Score {
+    let mut score = Score::default();
+    for seed in seeds {
+        score.add(&case(seed));
+    }
+    score
+}
+
+/// `ORACLE=seed..` shows one connection: what the client saw, what was said of it, and the truth.
+#[test]
+#[ignore = "prints a connection"]
+fn one_connection() {
+    let seed = std::env::var("ORACLE").unwrap_or_else(|_| "0".into());
+    let case = case(seed.trim_end_matches('.').parse().unwrap());
+    let log = seen::Log::of(&case).unwrap();
+    let connection = log.connection(&case);
+    println!("{}\n{:?}", case.about, truth::Tracer::truth(&case, &log));
+    println!("{:?}\n{:?}", connection.marks.iter().collect::<Vec<_>>(), connection.facts.tcp);
+    let ms = |at: crate::timeline::Offset| at.as_nanos() as f64 / 1e6;
+    for flight in &connection.flights {
+        for chunk in &flight.chunks {
+            let acknowledged = chunk.acknowledged.map(ms);
+            println!(
+                "{:?} {:.3} {} {acknowledged:?}",
+                flight.direction,
+                ms(chunk.stamp.at),
+                chunk.bytes
+            );
+        }
+    }
+    let (split, course) = super::Split::in_order(&connection);
+    for stretch in course.stretches {
+        let (start, end) = (ms(stretch.start), ms(stretch.end));
+        println!(
+            "{:?} {:?} {start:.3} to {end:.3} ({:.3})",
+            stretch.phase,
+            stretch.part,
+            end - start
+        );
+    }
+    for phase in split.phases {
+        println!("{phase:?}");
+    }
+    println!("rtt {:?} spread {:?}", split.rtt, split.rtt_spread);
+    println!("{}", super::readings_of(&connection));
+}

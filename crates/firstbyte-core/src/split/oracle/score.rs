@@ -1,0 +1,207 @@
+//! Errors of each part, whether the largest one is named, and whether ± holds them.
+
+use std::fmt::Write as _;
+
+use super::drawn::Case;
+use super::seen::Log;
+use super::truth::{PARTS, Tracer, Truth};
+use crate::split::Split;
+
+/// One connection, judged.
+#[derive(Clone, Debug)]
+struct Judged {
+    seed: u64,
+    quiet: bool,
+    jitter: bool,
+    loss: bool,
+    slow: bool,
+    truth: Truth,
+    said: Truth,
+    unexplained: u64,
+    uncertain: Option<u64>,
+    total: u64,
+    about: String,
+}
+
+impl Judged {
+    /// By how much the worst part is wrong.
+    fn error(&self) -> u64 {
+        let parts = self.truth.parts().into_iter().zip(self.said.parts());
+        parts.map(|(truth, said)| truth.abs_diff(said)).max().unwrap_or(0)
+    }
+
+    fn uncertainty(&self) -> u64 {
+        self.uncertain.unwrap_or(0) + self.unexplained
+    }
+
+    fn bar(&self) -> u64 {
+        (self.total * 3 / 100).max(1_000_000)
+    }
+
+    fn wrong(&self) -> bool {
+        self.error() > self.bar().max(self.uncertainty())
+    }
+
+    /// ± holds the error, but for half a millisecond.
+    fn covered(&self) -> bool {
+        self.error() <= self.uncertainty() + 500_000
+    }
+
+    fn largest(parts: [u64; 6]) -> usize {
+        (0..6).max_by_key(|i| parts[*i]).unwrap_or(0)
+    }
+
+    /// The largest part has another name, although the two differ by more than is allowed.
+    fn misnamed(&self) -> bool {
+        let (truth, said) = (self.truth.parts(), self.said.parts());
+        let (largest, named) = (Self::largest(truth), Self::largest(said));
+        let allowed = self.bar().max(self.uncertainty());
+        largest != named && truth[largest] - truth[named] > allowed
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Score {
+    all: Vec<Judged>,
+    unconnected: usize,
+}
+
+type Which = fn(&Judged) -> bool;
+
+impl Score {
+    pub(super) fn add(&mut self, case: &Case) {
+        let Some(log) = Log::of(case) else {
+            self.unconnected += 1;
+            return;
+        };
+        let connection = log.connection(case);
+        let split = Split::of(&connection);
+        let truth = Tracer::truth(case, &log);
+        let total = split.total().as_nanos() as u64;
+        let place = case.dialogue.places.response_end;
+        if case.merges {
+            // The last stamp of what was merged.
+        } else {
+            assert_eq!(Some(total), log.received_at(place), "seed {}", case.seed);
+            let parts: u64 = truth.parts().iter().sum();
+            assert_eq!(parts, total, "seed {}: {truth:?}", case.seed);
+        }
+        let ns = |d: std::time::Duration| d.as_nanos() as u64;
+        let parts = split.parts;
+        self.all.push(Judged {
+            seed: case.seed,
+            quiet: case.quiet(),
+            jitter: case.jitter,
+            loss: case.loss,
+            slow: case.slow,
+            truth,
+            said: Truth {
+                network: ns(parts.network),
+                variation: ns(parts.variation),
+                server: ns(parts.server),
+                pause: ns(parts.pause),
+                transfer: ns(parts.transfer),
+                client: ns(parts.client),
+            },
+            unexplained: ns(parts.unexplained),
+            uncertain: split.server_uncertainty().map(ns),
+            total,
+            about: case.about.clone(),
+        });
+    }
+
+    fn share(&self, among: Which, which: Which) -> f64 {
+        let among: Vec<&Judged> = self.all.iter().filter(|j| among(j)).collect();
+        let count = among.iter().filter(|j| which(j)).count();
+        100.0 * count as f64 / among.len().max(1) as f64
+    }
+
+    /// Of connections over quiet links: those in which no part is wrong.
+    pub(super) fn right_on_quiet_links(&self) -> f64 {
+        self.share(|j| j.quiet, |j| !j.wrong())
+    }
+
+    pub(super) fn report(&self) -> String {
+        let mut out = String::new();
+        let groups: [(&str, Which); 5] = [
+            ("all", |_| true),
+            ("quiet", |j| j.quiet),
+            ("jitter", |j| j.jitter),
+            ("loss", |j| j.loss && !j.jitter),
+            ("slow", |j| j.slow && !j.jitter && !j.loss),
+        ];
+        let _ = writeln!(out, "{} connections, {} without", self.all.len(), self.unconnected);
+        for (name, among) in groups {
+            let mut uncertain: Vec<u64> =
+                self.all.iter().filter(|j| among(j)).map(Judged::uncertainty).collect();
+            uncertain.sort_unstable();
+            let at = |q: usize| {
+                uncertain.get(uncertain.len() * q / 100).copied().unwrap_or(0) as f64 / 1e6
+            };
+            let _ = writeln!(
+                out,
+                "{name}: n {}, right {:.2} %, named {:.2} %, covered {:.2} %, ± median {:.2} p90 {:.2} p99 {:.2} ms",
+                uncertain.len(),
+                self.share(among, |j| !j.wrong()),
+                self.share(among, |j| !j.misnamed()),
+                self.share(among, Judged::covered),
+                at(50),
+                at(90),
+                at(99)
+            );
+            for (i, part) in PARTS.iter().enumerate() {
+                let mut errors: Vec<f64> = self
+                    .all
+                    .iter()
+                    .filter(|j| among(j))
+                    .map(|j| (j.said.parts()[i] as f64 - j.truth.parts()[i] as f64) / 1e6)
+                    .collect();
+                errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+                let at = |q: usize| errors.get(errors.len() * q / 1000).copied().unwrap_or(0.0);
+                let worst = errors.last().copied().unwrap_or(0.0);
+                let _ = writeln!(
+                    out,
+                    "  {part:10} |error| median {:.3} p90 {:.3} p99 {:.3} p99.5 {:.3} worst {worst:.1} ms",
+                    at(500),
+                    at(900),
+                    at(990),
+                    at(995)
+                );
+            }
+        }
+        let _ =
+            writeln!(out, "largest part, wrongly named: truth (down), said (across): {PARTS:?}");
+        for (i, part) in PARTS.iter().enumerate() {
+            let mut row = [0; 6];
+            for j in
+                self.all.iter().filter(|j| j.misnamed() && Judged::largest(j.truth.parts()) == i)
+            {
+                row[Judged::largest(j.said.parts())] += 1;
+            }
+            let _ = writeln!(out, "  {part:10} {row:?}");
+        }
+        for (name, among) in groups {
+            let mut worst: Vec<&Judged> =
+                self.all.iter().filter(|j| among(j) && j.wrong()).collect();
+            worst.sort_by_key(|j| std::cmp::Reverse(j.error().saturating_sub(j.uncertainty())));
+            let n = std::env::var("WORST").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
+            // Every so many, so that not only the worst kind is seen.
+            let step = (worst.len() / n).max(1);
+            for j in worst.iter().step_by(step).take(n) {
+                let ms = |parts: [u64; 6]| parts.map(|ns| (ns as f64 / 1e5).round() / 10.0);
+                let _ = writeln!(
+                    out,
+                    "{name} seed {}: truth {:?} said {:?} unexplained {:.1} ± {:.2}\n    {}",
+                    j.seed,
+                    ms(j.truth.parts()),
+                    ms(j.said.parts()),
+                    j.unexplained as f64 / 1e6,
+                    j.uncertainty() as f64 / 1e6,
+                    j.about
+                );
+            }
+        }
+        out
+    }
+}

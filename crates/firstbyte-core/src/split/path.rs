@@ -1,0 +1,228 @@
+//! What the path and the server's pauses made of an answer's arrivals, apart from acknowledgements.
+//!
+//! Input: arrivals, round-trip times, the bottleneck. Output: [`Path`]: how much round trips vary, and what the gaps
+//! within answers were.
+
+use std::time::Duration;
+
+use super::bottleneck::Bottleneck;
+use super::exchange::{Exchange, Walk};
+use crate::timeline::{Connection, Direction, Offset};
+
+/// Shorter gaps are the hosts' and the devices'.
+const NOISE: Duration = Duration::from_micros(400);
+/// A link that nothing else is known of may take a segment so long; a longer gap is a pause.
+const SEGMENT: Duration = Duration::from_millis(3);
+
+/// The server wrote on after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    /// When the answer began to arrive.
+    pub first: Offset,
+    /// When data went on arriving.
+    pub arrived: Offset,
+    /// The link was busy with that for so long.
+    pub busy: Duration,
+}
+
+/// Nothing arrived within an answer, and no pause of the server's is why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub from: Offset,
+    pub to: Offset,
+    pub is: Is,
+}
+
+/// What it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Is {
+    /// The link was busy.
+    Transfer,
+    /// The way took longer.
+    Varied,
+}
+
+impl Gap {
+    pub(super) const VARIED: Is = Is::Varied;
+}
+
+/// Several segments at one time, a round trip after those before: they may have waited for one that was lost. It is
+/// missed when later ones are acknowledged, after a quarter of a round trip at most (RFC 8985 §6.2).
+fn is_hole(bytes: u64, mss: u64, gap: Duration, rtt: Duration) -> bool {
+    bytes > mss && gap >= rtt * 9 / 10 && gap <= rtt * 5 / 4 + Duration::from_millis(5)
+}
+
+/// What is known of the path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    pub rtt: Option<Duration>,
+    /// How much longer than the shortest a round trip takes.
+    pub spread: Option<Duration>,
+    pub gaps: Vec<Gap>,
+    pub pauses: Vec<Pause>,
+    /// What may be a pause or the link's, by when it ended.
+    pub doubts: Vec<(Offset, Duration)>,
+    /// Departures and how long their acknowledgements took, where nothing was answered meanwhile.
+    acknowledged: Vec<(Offset, Duration)>,
+    /// Departures that were lost, and when what was sent again was acknowledged.
+    sent_again: Vec<(Offset, Duration)>,
+}
+
+impl Path {
+    pub(super) fn of(
+        connection: &Connection,
+        walks: &[Walk],
+        bottleneck: &Bottleneck,
+        rtt: Option<Duration>,
+    ) -> Self {
+        let mut path = Self { rtt, ..Self::default() };
+        path.acknowledged = acknowledged(connection);
+        path.sent_again = rtt.map(|rtt| sent_again(connection, rtt)).unwrap_or_default();
+        path.spread = rtt.and_then(|rtt| spread(connection, &path.acknowledged, rtt));
+        if let Some(rtt) = rtt {
+            // Over QUIC servers pace from the first datagram on, by timers of whole milliseconds.
+            let paced = Duration::from_millis(5).max(rtt / 8);
+            let shortest = if connection.facts.quic.is_some() { paced } else { NOISE };
+            for exchange in walks.iter().flat_map(|walk| &walk.exchanges) {
+                path.look(connection, bottleneck, exchange, shortest);
+            }
+            path.pauses.sort_by_key(|pause| pause.arrived);
+        }
+        path
+    }
+
+    /// Whether round trips differ by more than hosts make them.
+    pub(super) fn varies(&self) -> bool {
+        let rtt = self.rtt.unwrap_or_default();
+        self.spread.is_some_and(|spread| spread > NOISE.max(rtt / 50))
+    }
+
+    /// How much of what a wait took beyond a round trip was the way's, for what left at `start`.
+    pub(super) fn varied(&self, start: Offset, beyond: Duration) -> Duration {
+        let (Some(rtt), Some(spread)) = (self.rtt, self.spread) else { return Duration::ZERO };
+        if let Some((_, took)) = self.sent_again.iter().find(|(left, _)| *left == start) {
+            return took.saturating_sub(rtt).min(beyond);
+        }
+        if !self.varies() {
+            return Duration::ZERO;
+        }
+        let sample = self.acknowledged.iter().find(|(left, _)| *left == start);
+        let varied = sample.map_or(spread, |(_, took)| took.saturating_sub(rtt));
+        varied.min(beyond)
+    }
+
+    /// How much of a phase may be another part's: what nothing decides here.
+    pub(super) fn doubt(&self, walk: &Walk) -> Duration {
+        let within = |at: &Offset| *at > walk.phase.start && *at <= walk.phase.end;
+        let gaps = self.doubts.iter().filter(|(at, _)| within(at)).map(|(_, gap)| *gap);
+        let busy = walk.exchanges.iter().map(|exchange| {
+            exchange.busy.possible.min(exchange.waited.saturating_sub(self.rtt.unwrap_or_default()))
+        });
+        gaps.chain(busy).sum()
+    }
+
+    /// Looks at what arrived of an answer; shorter gaps are none.
+    fn look(
+        &mut self,
+        connection: &Connection,
+        bottleneck: &Bottleneck,
+        exchange: &Exchange,
+        shortest: Duration,
+    ) {
+        let (first, last) = (exchange.first(), exchange.last());
+        let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+        let chunks = received.flat_map(|f| &f.chunks);
+        let mss =
+            u64::from(connection.facts.tcp.as_ref().and_then(|t| t.send_mss).unwrap_or(1_448));
+        let varies = self.varies();
+        let jitter = if varies { self.spread.unwrap_or_default() } else { Duration::ZERO };
+        let mut latest: Option<Offset> = None;
+        for chunk in chunks.filter(|c| c.stamp.at >= first && c.stamp.at <= last) {
+            let at = chunk.stamp.at;
+            // One without bytes says when a run of them began; what came when until its end is not known.
+            let before = std::mem::replace(&mut latest, (chunk.bytes > 0).then_some(at));
+            let Some(before) = before else { continue };
+            let gap = at.since(before);
+            if gap <= shortest {
+                continue;
+            }
+            let possible = bottleneck.can_take(chunk.bytes);
+            let busy = bottleneck.takes(chunk.bytes);
+            let link = possible + possible / 20 + Duration::from_micros(20);
+            let mut is_pause = gap > link + NOISE + jitter;
+            if busy.is_none() && gap <= link + NOISE {
+                // Nothing was faster: a slow link or a sender that paces, or where it is seen once, a pause.
+                is_pause = false;
+                if !bottleneck.repeats() {
+                    self.doubts.push((at, gap));
+                    is_pause = gap > SEGMENT + jitter;
+                }
+            }
+            if is_pause && is_hole(chunk.bytes, mss, gap, self.rtt.unwrap_or_default()) {
+                self.doubts.push((at, gap));
+            }
+            if is_pause {
+                let busy = busy.unwrap_or_default();
+                self.pauses.push(Pause { first, arrived: at, busy });
+            } else {
+                let is = if gap > link && varies { Is::Varied } else { Is::Transfer };
+                self.gaps.push(Gap { from: before, to: at, is });
+            }
+        }
+    }
+}
+
+/// What the client's TCP sent again: after its timeout of 200 ms and a round trip, or a probe after more
+/// (RFC 6298 with Linux's least, RFC 8985 §7.2).
+fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset, Duration)> {
+    const TIMEOUT: Duration = Duration::from_millis(190);
+    let again = connection.facts.tcp.as_ref().and_then(|tcp| tcp.retransmits).unwrap_or(0);
+    if again == 0 {
+        return Vec::new();
+    }
+    let sent = connection.flights.iter().filter(|f| f.direction == Direction::Sent);
+    let took = sent.flat_map(|f| &f.chunks).filter_map(|chunk| {
+        let took = chunk.acknowledged?.since(chunk.stamp.at);
+        (took >= rtt * 2 + TIMEOUT).then_some((chunk.stamp.at, took))
+    });
+    took.collect()
+}
+
+/// What was acknowledged before anything answered it.
+fn acknowledged(connection: &Connection) -> Vec<(Offset, Duration)> {
+    let samples = connection.flights.iter().enumerate().filter_map(|(i, flight)| {
+        let chunk = flight.chunks.last().filter(|_| flight.direction == Direction::Sent)?;
+        let acknowledged = chunk.acknowledged?;
+        // An acknowledgement that rode on the answer carries the server's time.
+        let answered = connection.flights.get(i + 1).map(crate::timeline::Flight::first);
+        let alone = answered.is_none_or(|at| acknowledged < at);
+        alone.then(|| (chunk.stamp.at, acknowledged.since(chunk.stamp.at)))
+    });
+    samples.collect()
+}
+
+/// How much longer than `rtt` round trips took that no server or delayed acknowledgement can have prolonged.
+fn spread(
+    connection: &Connection,
+    acknowledged: &[(Offset, Duration)],
+    rtt: Duration,
+) -> Option<Duration> {
+    /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
+    const DELAYED_ACK: Duration = Duration::from_millis(35);
+    /// An acknowledgement can wait for the server's process to read; more is the path's.
+    const READING: Duration = Duration::from_millis(1);
+    let tcp = connection.facts.tcp.as_ref()?;
+    let lost = tcp.retransmits.is_some_and(|n| n > 0);
+    let samples = acknowledged.iter().map(|(_, took)| *took);
+    let samples = samples.chain(tcp.syn_rtt.filter(|_| !lost));
+    let above = samples.filter(|sample| *sample < rtt + DELAYED_ACK);
+    let mut above: Vec<Duration> = above.map(|sample| sample.saturating_sub(rtt)).collect();
+    above.sort_unstable();
+    let largest = *above.last()?;
+    if largest <= READING {
+        return above.get(above.len() / 2).copied();
+    }
+    // Few samples seldom hold the extremes: of a uniform jitter, n of them span (n − 1) / (n + 1).
+    let n = u32::try_from(above.len() + 1).unwrap_or(u32::MAX);
+    Some(largest * n.saturating_add(1) / n.saturating_sub(1).max(1))
+}
