@@ -15,7 +15,7 @@ Examples:
                                   a host of one's own, for all who can reach it
 
 Paths: / is a page, /bytes/N has N bytes, /redirect leads to /;
-  /w?think=20&writes=1000,500@40 thinks for 20 ms and pauses for 40 (docs/scenarios.md).";
+  /w?think=20&writes=1000,500@40 is slow on purpose (docs/scenarios.md).";
 
 /// A server to measure against: HTTP/1.1, 2 and 3, early data, sessions resumed or not
 #[derive(Args, Debug)]
