@@ -161,8 +161,11 @@ impl Case {
             _ => "1.1",
         };
         let tls = if http == "3" { "1.3" } else { draw.one(&["1.2", "1.3", "1.3"]) };
-        let early =
-            tls == "1.3" && !matches!(server, Server::Go | Server::Python | Server::Openssl);
+        let takes_early_data = matches!(
+            server,
+            Server::Builtin | Server::Nginx | Server::Caddy | Server::HaProxy | Server::Openssl
+        );
+        let early = tls == "1.3" && takes_early_data;
         let session = match (early, http, server) {
             (true, "3", _) => draw.one(&["full", "full", "resumed", "0rtt"]),
             (true, _, Server::Caddy) => draw.one(&["full", "full", "resumed"]),
@@ -230,7 +233,7 @@ impl Case {
     /// Early data is answered when the client's Finished is there.
     pub(crate) fn answers_after_finished(&self) -> bool {
         let by_itself = match self.server {
-            Server::HaProxy => true,
+            Server::HaProxy | Server::Openssl => true,
             // As often so as so.
             Server::Builtin => self.seed.is_multiple_of(2) && self.http != "3",
             _ => false,
