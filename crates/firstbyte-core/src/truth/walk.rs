@@ -20,7 +20,7 @@ const BURST: i64 = 300_000;
 const DELAYED: i64 = 5_000_000;
 /// A QUIC client that sends so long after the last arrival was woken by its timer, because what it sent
 /// before was lost (RFC 9002 §6.2), also within the server: no client of the oracle works for so long.
-const PROBES: i64 = 10_000_000;
+const PROBES: i64 = 6_000_000;
 /// Packets one behind the other at a link without a rate.
 const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
