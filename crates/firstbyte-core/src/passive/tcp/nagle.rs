@@ -34,8 +34,8 @@ pub(super) struct Held {
 /// Looks at a connection's segments.
 #[derive(Debug, Default)]
 pub(super) struct Nagle {
-    /// The last data, if they were a small segment: whose, and when, µs that wrap after 71 minutes.
-    small: Option<(u32, u8)>,
+    /// When each side sent its last data, if they were a small segment: µs that wrap after 71 minutes.
+    small: [Option<u32>; 2],
     rare: Option<Box<Rare>>,
 }
 
@@ -65,22 +65,23 @@ impl Nagle {
     pub(super) fn segment(&mut self, seen: &Seen, least_ns: [Option<i64>; 2]) {
         let Seen { at, side, .. } = *seen;
         if seen.other {
-            self.small = None;
-        } else if seen.bytes > 0 {
+            self.small = [None; 2];
+            return;
+        }
+        let other = 1 - side;
+        // What is acknowledged with data has waited for them, not for a timer.
+        let sent = if seen.all { self.small[other].take() } else { None };
+        if seen.bytes > 0 {
             self.departed(seen, least_ns[side]);
             // What fills a packet is not held, and holds nothing.
-            self.small = (seen.bytes < SMALL).then_some((micros(at), side as u8));
-        } else if let Some((sent, sender)) = self.small.filter(|_| seen.all)
-            && Side::from(sender) != side
-            && let Some(path) = least_ns[side]
-        {
-            self.small = None;
+            self.small[side] = (seen.bytes < SMALL).then_some(micros(at));
+        } else if let (Some(sent), Some(path)) = (sent, least_ns[side]) {
             let since_ns = 1_000 * i64::from(micros(at).wrapping_sub(sent));
             if since_ns - path >= DELAYED_NS {
                 // The next segment can have waited since this one departed, until the acknowledgement arrived.
-                let waited_ns = since_ns + least_ns[1 - side].unwrap_or(0);
+                let waited_ns = since_ns + least_ns[other].unwrap_or(0);
                 let rare = self.rare.get_or_insert_default();
-                rare.delayed = Some((sender, at, waited_ns));
+                rare.delayed = Some((other as u8, at, waited_ns));
             }
         }
     }
@@ -88,9 +89,10 @@ impl Nagle {
     /// Data departed: at once with a delayed acknowledgement, perhaps.
     fn departed(&mut self, seen: &Seen, path_ns: Option<i64>) {
         let Some(rare) = &mut self.rare else { return };
-        let Some((side, at, waited_ns)) = rare.delayed.take() else { return };
+        let own = rare.delayed.take_if(|(side, ..)| Side::from(*side) == seen.side);
+        let Some((_, at, waited_ns)) = own else { return };
         let together = path_ns.is_some_and(|path| at_once(seen.at.signed_since(at), path));
-        if together && Side::from(side) == seen.side && seen.bytes < SMALL {
+        if together && seen.bytes < SMALL {
             let held = &mut rare.held[seen.side];
             held.segments = held.segments.saturating_add(1);
             held.time_ns = held.time_ns.saturating_add(waited_ns);

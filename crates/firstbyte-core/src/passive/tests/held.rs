@@ -115,3 +115,16 @@ fn a_small_segment_that_departs_with_an_acknowledgement_was_held_back() {
     assert_eq!(response(40 * MS, 0, 1_395).held_back, None);
     assert_eq!(response(MS, 0, 500).held_back, None);
 }
+
+#[test]
+fn what_the_client_sends_meanwhile_hides_nothing() {
+    let mut talk = handshake();
+    // A segment of the client's crosses the head: it acknowledges nothing of it.
+    talk.after(3 * MS).send(1, ACK, &sealed(200));
+    let head = talk.packets.len() - 1;
+    talk.after(MS / 10).send(0, ACK, &sealed(40));
+    let before = talk.packets[head].frame[38..42].to_vec();
+    talk.packets[head + 1].frame[42..46].copy_from_slice(&before);
+    talk.after(8 * MS + 40 * MS).send(0, ACK, &[]).after(2 * MS).send(1, ACK, &sealed(500));
+    assert_eq!(only(&talk.packets).held_back.map(|held| held.segments), Some(1));
+}
