@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::passive::Hygiene;
+use crate::passive::{Hygiene, names};
 
 /// Name of the format.
 pub const WIRE_CAPTURE_FORMAT: &str = "firstbyte/wire-capture";
@@ -30,6 +30,8 @@ pub struct CaptureRecord<'a> {
     pub evicted_connections: u64,
     pub evicted_half_open: u64,
     pub idle_connections: u64,
+    pub unread_quic_connections: u64,
+    pub unread_quic_versions: Vec<String>,
 }
 
 impl<'a> CaptureRecord<'a> {
@@ -53,6 +55,12 @@ impl<'a> CaptureRecord<'a> {
             evicted_connections: hygiene.evicted,
             evicted_half_open: hygiene.half_open_evicted,
             idle_connections: hygiene.idle,
+            unread_quic_connections: hygiene.unread_quic.connections(),
+            unread_quic_versions: hygiene
+                .unread_quic
+                .versions()
+                .map(|(version, _)| names::quic_version(version))
+                .collect(),
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct ObservedRecord {
     pub failed: Option<&'static str>,
     pub sent: TrafficRecord,
     pub received: TrafficRecord,
+    pub held_back_segments: Option<u32>,
+    pub held_back_ns: Option<u64>,
     pub rtt_server_syn_ns: Option<u64>,
     pub rtt_client_syn_ns: Option<u64>,
     pub rtt_server_min_ns: Option<u64>,
@@ -93,6 +95,7 @@ pub struct TlsSeenRecord {
     pub early_data_inferred: Option<bool>,
     pub tickets: Option<u32>,
     pub tickets_inferred: Option<u32>,
+    pub session_issued: Option<bool>,
     pub alert: Option<String>,
     pub alert_by: Option<&'static str>,
     pub complete: bool,
@@ -200,6 +203,8 @@ impl ObservedRecord {
             failed: Failed::of(observed).map(Failed::name),
             sent: TrafficRecord::of(&observed.sent),
             received: TrafficRecord::of(&observed.received),
+            held_back_segments: observed.held_back.map(|held| held.segments),
+            held_back_ns: observed.held_back.map(|held| ns(held.time)),
             rtt_server_syn_ns: trips.server_syn.map(ns),
             rtt_client_syn_ns: trips.client_syn.map(ns),
             rtt_server_min_ns: trips.server_min.map(ns),
@@ -277,6 +282,7 @@ impl TlsSeenRecord {
             early_data_inferred: early.map(|e| e.inferred),
             tickets: tls.tickets,
             tickets_inferred: tls.tickets_inferred,
+            session_issued: tls.session_issued,
             alert: tls.alert.map(|alert| match alert.description {
                 Some(number) => {
                     names::alert(number).map_or_else(|| number.to_string(), str::to_owned)

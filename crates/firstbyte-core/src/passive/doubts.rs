@@ -128,6 +128,8 @@ pub struct Hygiene {
     pub idle: u64,
     /// Segments out of order that could not be held.
     pub held_overflow: u64,
+    /// QUIC connections of versions that cannot be read.
+    pub unread_quic: super::quic::UnreadQuic,
 }
 
 impl Hygiene {
@@ -157,6 +159,7 @@ impl Hygiene {
             half_open_evicted,
             idle,
             held_overflow,
+            unread_quic,
         } = *other;
         self.frames += frames;
         self.wire_bytes += wire_bytes;
@@ -186,5 +189,6 @@ impl Hygiene {
         self.half_open_evicted += half_open_evicted;
         self.idle += idle;
         self.held_overflow += held_overflow;
+        self.unread_quic.merge(&unread_quic);
     }
 }

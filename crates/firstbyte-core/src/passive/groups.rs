@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::layers::Endpoint;
 use super::observed::{Carrier, Observed};
 use super::sampled::Sampled;
+use super::tls::hello::is_tls13;
 use super::{Failed, Roles, Time};
 use crate::stats::quantile;
 use crate::timeline::Handshake;
@@ -30,16 +31,23 @@ pub struct ServerKey {
 /// Connections of one server.
 #[derive(Clone, Debug)]
 struct Server {
+    /// In all, by Nagle's algorithm.
+    held_back: Duration,
     first: Time,
     last: Time,
     counts: Counts,
-    /// Times of full handshakes, of short ones, of exchanges.
-    times: [Times; 3],
+    /// Times of full handshakes, of short ones, of exchanges, each by what was spoken.
+    times: [[Times; 2]; 3],
 }
 
 const FULL: usize = 0;
 const SHORT: usize = 1;
 const EXCHANGE: usize = 2;
+
+/// Versions whose handshakes are alike: up to TLS 1.2, and TLS 1.3.
+const VERSIONS: [&str; 2] = ["TLS 1.2", "TLS 1.3"];
+/// So many times have a median that can be compared.
+const LEAST: u64 = 2;
 
 /// Times of a kind, nanoseconds: a sample, and the sum of all.
 #[derive(Clone, Debug, Default)]
@@ -101,6 +109,10 @@ pub struct Counts {
     pub declined: u64,
     /// With a full handshake of which it is not known whether a session was offered.
     pub undetermined: u64,
+    /// With a full handshake in which the server issued a session, to be taken up again later.
+    pub issuing: u64,
+    /// With one in which it is known to have issued none.
+    pub ticketless: u64,
     /// With a HelloRetryRequest.
     pub hello_retry_requests: u64,
     /// That sent early data.
@@ -109,6 +121,8 @@ pub struct Counts {
     pub early_data_accepted: u64,
     /// That failed, by the way they did, as in [`Failed::ALL`].
     pub failed: [u64; Failed::ALL.len()],
+    /// In which Nagle's algorithm held the server's answer back.
+    pub held_back: u64,
     /// Of the numbers of which something is in doubt.
     pub doubtful: u64,
     /// Exchanges that were answered.
@@ -143,18 +157,53 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    fn of(times: &Times) -> Option<Self> {
-        let kept = times.sampled.kept().iter();
+    fn of(times: &[Times]) -> Option<Self> {
+        let kept = times.iter().flat_map(|times| times.sampled.kept());
         let mut sorted: Vec<f64> = kept.map(|ns| *ns as f64 / 1e9).collect();
         sorted.sort_by(f64::total_cmp);
-        let count = times.sampled.met();
+        let count: u64 = times.iter().map(|times| times.sampled.met()).sum();
+        let sum_ns = times.iter().fold(0_u64, |sum, times| sum.saturating_add(times.sum_ns));
         Some(Self {
             count,
             p50_seconds: quantile(&sorted, 0.5)?,
             p90_seconds: quantile(&sorted, 0.9)?,
             p99_seconds: quantile(&sorted, 0.99)?,
-            mean_seconds: times.sum_ns as f64 / 1e9 / count as f64,
+            mean_seconds: sum_ns as f64 / 1e9 / count as f64,
         })
+    }
+}
+
+/// Full handshakes beside short ones of the same version.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// The version, where there are times of others as well.
+    pub version: Option<&'static str>,
+    /// Full handshakes' times.
+    pub full: Distribution,
+    /// Short handshakes' times.
+    pub short: Distribution,
+}
+
+impl Compared {
+    /// Of the version of which there are most of both; absent where none has several of both.
+    fn of(full: &[Times; 2], short: &[Times; 2]) -> Option<Self> {
+        let met = |times: &Times| times.sampled.met();
+        let place = (0..VERSIONS.len()).max_by_key(|place| {
+            let [full, short] = [met(&full[*place]), met(&short[*place])];
+            full.min(short)
+        })?;
+        let others = met(&full[1 - place]) + met(&short[1 - place]) > 0;
+        let of = |times: &[Times; 2]| {
+            let distribution = Distribution::of(std::slice::from_ref(&times[place]))?;
+            (distribution.count >= LEAST).then_some(distribution)
+        };
+        let version = others.then_some(VERSIONS[place]);
+        Some(Self { version, full: of(full)?, short: of(short)? })
+    }
+
+    /// How many times as long a full handshake takes as a short one, at the median.
+    pub fn ratio(&self) -> Option<f64> {
+        ratio(self.full.p50_seconds, self.short.p50_seconds)
     }
 }
 
@@ -167,29 +216,36 @@ pub struct ServerSummary {
     pub counts: Counts,
     /// First packet, and last.
     pub span: (Time, Time),
+    /// For how long Nagle's algorithm held answers back, a connection in which it did; absent without one.
+    pub held_back: Option<Duration>,
     /// Full handshakes' times.
     pub full: Option<Distribution>,
     /// Short handshakes' times.
     pub short: Option<Distribution>,
+    /// Both, of one version.
+    pub compared: Option<Compared>,
     /// Exchanges' times, from a request's first byte to its response's last.
     pub exchange: Option<Distribution>,
 }
 
 impl ServerSummary {
-    /// How many times as long a full handshake takes as a short one, at the median.
+    /// How many times as long a full handshake takes as a short one of the same version, at the median.
     pub fn full_to_short(&self) -> Option<f64> {
-        ratio(self.full?.p50_seconds, self.short?.p50_seconds)
+        self.compared?.ratio()
     }
 
-    /// By how much a full handshake takes longer than a short one, at the median; absent where it does not.
+    /// By how much a full handshake takes longer than a short one of the same version, at the median; absent where it
+    /// does not.
     pub fn full_above_short(&self) -> Option<Duration> {
-        let more = self.full?.p50_seconds - self.short?.p50_seconds;
+        let Compared { full, short, .. } = self.compared?;
+        let more = full.p50_seconds - short.p50_seconds;
         (more > 0.0).then(|| Duration::from_secs_f64(more))
     }
 
     /// How many times as long a full handshake takes as the exchange it is made for, at the median.
     pub fn full_to_exchange(&self) -> Option<f64> {
-        ratio(self.full?.p50_seconds, self.exchange?.p50_seconds)
+        let several = |times: Option<Distribution>| times.filter(|times| times.count >= LEAST);
+        ratio(several(self.full)?.p50_seconds, several(self.exchange)?.p50_seconds)
     }
 
     /// Share of the handshakes that were short.
@@ -244,6 +300,7 @@ impl Groups {
             self.forget_the_smallest();
         }
         let server = self.servers.entry(key).or_insert_with(|| Server {
+            held_back: Duration::ZERO,
             first: observed.started,
             last: observed.last,
             counts: Counts::default(),
@@ -263,7 +320,7 @@ impl Groups {
     }
 
     fn all_times(&self) -> impl Iterator<Item = &Times> {
-        self.servers.values().flat_map(|server| &server.times)
+        self.servers.values().flat_map(|server| server.times.as_flattened())
     }
 
     fn forget_the_smallest(&mut self) {
@@ -275,19 +332,19 @@ impl Groups {
         self.servers.retain(|_, server| {
             let goes = (server.counts.connections, server.last) <= largest_to_go;
             if goes {
-                *times -=
-                    server.times.iter().map(|times| times.sampled.kept().len()).sum::<usize>();
+                *times -= server.times.iter().map(kept).sum::<usize>();
                 *left_out += server.counts.connections;
             }
             !goes
         });
     }
 
-    /// Servers with few times keep theirs.
+    /// Servers with few times keep theirs. All of a kind are halved together: they are as likely to be kept.
     fn halve_the_longest(&mut self) {
-        let longest = self.all_times().map(|times| times.sampled.kept().len()).max().unwrap_or(0);
-        let lists = self.servers.values_mut().flat_map(|server| &mut server.times);
-        for times in lists.filter(|times| times.sampled.kept().len() > longest / 2) {
+        let kinds = self.servers.values().flat_map(|server| &server.times);
+        let longest = kinds.map(kept).max().unwrap_or(0);
+        let kinds = self.servers.values_mut().flat_map(|server| &mut server.times);
+        for times in kinds.filter(|times| kept(times) > longest / 2).flatten() {
             self.times -= times.sampled.halve(&mut times.random.0);
         }
     }
@@ -301,8 +358,12 @@ impl Groups {
                 key: key.clone(),
                 counts: server.counts,
                 span: (server.first, server.last),
+                held_back: u32::try_from(server.counts.held_back)
+                    .ok()
+                    .and_then(|many| server.held_back.checked_div(many)),
                 full: Distribution::of(&server.times[FULL]),
                 short: Distribution::of(&server.times[SHORT]),
+                compared: Compared::of(&server.times[FULL], &server.times[SHORT]),
                 exchange: Distribution::of(&server.times[EXCHANGE]),
             })
             .collect();
@@ -315,6 +376,11 @@ impl Groups {
         });
         all
     }
+}
+
+/// How many times of a kind are kept.
+fn kept(kind: &[Times; 2]) -> usize {
+    kind.iter().map(|times| times.sampled.kept().len()).sum()
 }
 
 impl Times {
@@ -333,6 +399,10 @@ impl Server {
         let counts = &mut self.counts;
         counts.connections += 1;
         counts.doubtful += u64::from(!observed.doubts.is_empty());
+        if let Some(held) = observed.held_back {
+            counts.held_back += 1;
+            self.held_back = self.held_back.saturating_add(held.time);
+        }
         if let Some(failed) = Failed::of(observed) {
             counts.failed[failed as usize] += 1;
         }
@@ -342,7 +412,9 @@ impl Server {
             .first
             .iter()
             .filter_map(|exchange| Some(exchange.response_end?.since(exchange.request_start)));
-        let exchanges = &mut self.times[EXCHANGE];
+        let version = observed.tls.as_deref().and_then(|tls| tls.version);
+        let version = usize::from(version.is_some_and(is_tls13));
+        let exchanges = &mut self.times[EXCHANGE][version];
         let mut kept = answered.filter(|time| exchanges.add(*time)).count();
         let Some(tls) = &observed.tls else { return kept };
         counts.hellos += u64::from(tls.client_hello);
@@ -361,12 +433,14 @@ impl Server {
             Some(_) => {
                 counts.full += 1;
                 counts.undetermined += u64::from(tls.offer_is_unknown());
+                counts.issuing += u64::from(tls.session_issued == Some(true));
+                counts.ticketless += u64::from(tls.session_issued == Some(false));
                 FULL
             }
             None => return kept,
         };
         if let Some(time) = observed.handshake_time.filter(|time| time.confident) {
-            kept += usize::from(self.times[kind].add(time.total()));
+            kept += usize::from(self.times[kind][version].add(time.total()));
         }
         kept
     }

@@ -42,10 +42,11 @@ pub use issued::SessionId;
 pub use numbers::Happened;
 pub use observed::{
     AlertSeen, Carrier, CertificateKey, CertificatesSeen, Closing, EarlyDataSeen, Ending, Exchange,
-    Exchanges, FlightSeen, HandshakeTime, Message, Observed, QuicPackets, QuicSeen, Resumption,
-    Roles, RoundTrips, TlsSeen, Traffic,
+    Exchanges, FlightSeen, HandshakeTime, HeldBack, Message, Observed, QuicPackets, QuicSeen,
+    Resumption, Roles, RoundTrips, TlsSeen, Traffic,
 };
 pub use part::{Part, Rests};
+pub use quic::UnreadQuic;
 pub use time::Time;
 
 #[cfg(test)]

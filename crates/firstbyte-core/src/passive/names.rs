@@ -503,7 +503,15 @@ pub fn quic_version(number: u32) -> String {
         1 => "1".into(),
         0x6b33_43cf => "2".into(),
         0xff00_0000..=0xff00_00ff => format!("draft-{}", number & 0xff),
-        other => format!("0x{other:08x}"),
+        0xface_b000..=0xface_b0ff => format!("mvfst 0x{number:08x}"),
+        0xabcd_0000..=0xabcd_0fff => format!("MsQuic 0x{number:08x}"),
+        // Google's, among others: "Q046".
+        other => match other.to_be_bytes() {
+            letters if letters.iter().all(u8::is_ascii_alphanumeric) => {
+                letters.into_iter().map(char::from).collect()
+            }
+            _ => format!("0x{other:08x}"),
+        },
     }
 }
 
@@ -515,6 +523,9 @@ mod tests {
     fn numbers_have_their_registered_names() {
         assert_eq!(quic_version(0x6b33_43cf), "2");
         assert_eq!(quic_version(0xff00_001d), "draft-29");
+        assert_eq!(quic_version(0x5130_3436), "Q046");
+        assert_eq!(quic_version(0xface_b002), "mvfst 0xfaceb002");
+        assert_eq!(quic_version(0x0a1a_2a3a), "0x0a1a2a3a");
         assert_eq!(cipher_suite(0x1301), "TLS_AES_128_GCM_SHA256");
         assert_eq!(cipher_suite(0xc02b), "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256");
         assert_eq!(cipher_suite(0xfefe), "0xfefe");

@@ -123,6 +123,16 @@ pub struct Traffic {
     pub missing_bytes: u64,
 }
 
+/// What a server had to send, and did not until a delayed acknowledgement of the client's arrived (Nagle's
+/// algorithm).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Segments that departed at the moment at which one did.
+    pub segments: u32,
+    /// For how long they were held at most: since the segments before them departed.
+    pub time: Duration,
+}
+
 /// Round trips on the two sides of the tap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
@@ -292,6 +302,9 @@ pub struct TlsSeen {
     pub tickets: Option<u32>,
     /// Records that are taken to be NewSessionTickets by their place and size (TLS 1.3).
     pub tickets_inferred: Option<u32>,
+    /// In a full handshake, whether the server issued a session that can be taken up: a ticket, or up to TLS 1.2 a
+    /// session ID. Absent where it cannot be seen (a ticket looks like a short response), and over QUIC.
+    pub session_issued: Option<bool>,
     /// The first alert that is not close_notify, and no warning if one that is none follows.
     pub alert: Option<AlertSeen>,
     /// Both Finished messages were seen.
@@ -441,6 +454,7 @@ impl Observed {
     pub(super) fn forget_times(&mut self) {
         self.round_trips = RoundTrips::default();
         self.handshake_time = None;
+        self.held_back = None;
         self.exchanges.first.clear();
         self.exchanges.time = None;
         self.longest_idle = None;
@@ -478,6 +492,8 @@ pub struct Observed {
     pub sent: Traffic,
     /// What the server sent.
     pub received: Traffic,
+    /// What Nagle's algorithm held back at the server; absent where nothing was, and over QUIC.
+    pub held_back: Option<HeldBack>,
     /// Round trips on both sides of the tap.
     pub round_trips: RoundTrips,
     /// TLS; absent when none was seen.

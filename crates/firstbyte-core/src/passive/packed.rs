@@ -28,6 +28,11 @@ impl<T: Pack> Packed<T> {
         Self(packer.bytes.into(), PhantomData)
     }
 
+    /// Whether nothing was packed.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The value again; the empty one where nothing was packed.
     pub(crate) fn value(&self) -> T {
         T::unpack(&mut Unpacker::new(&self.0))

@@ -134,6 +134,7 @@ impl Simulation {
             },
             tls: (!refused).then(|| Box::new(tls)),
             quic: None,
+            held_back: None,
             handshake_time: (!refused).then(|| HandshakeTime {
                 network: (server_rtt + client_rtt) * round_trips,
                 server,

@@ -30,6 +30,7 @@ packed!(struct TlsSeen {
     early_data,
     tickets,
     tickets_inferred,
+    session_issued,
     alert,
     complete,
     unconfirmed,

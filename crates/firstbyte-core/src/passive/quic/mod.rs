@@ -16,6 +16,7 @@ mod packet;
 mod spin;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use super::Time;
 use super::analyzer::Limits;
@@ -26,6 +27,8 @@ use super::table::{Key, Side, Slot, Table};
 use connection::Connection;
 use ids::Ids;
 use packet::{Cid, Packet};
+use unread::Unfollowed;
+pub use unread::UnreadQuic;
 
 /// A UDP datagram.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +63,7 @@ pub(super) struct Connections {
     held: usize,
     datagrams: u64,
     limits: Limits,
+    unfollowed: Unfollowed,
     scratch: Vec<u8>,
     /// The connection that the last datagram belongs to.
     latest: Option<u64>,
@@ -73,6 +77,7 @@ impl Connections {
             held: 0,
             datagrams: 0,
             limits,
+            unfollowed: Unfollowed::new(limits.seed),
             scratch: Vec::new(),
             latest: None,
         }
@@ -103,10 +108,13 @@ impl Connections {
             self.deliver(slot, side, datagram, out);
             return;
         }
-        let Some(Packet::Long(long)) = &first else { return };
-        if !packet::may_be_first(bytes) {
+        let Some(Packet::Long(long)) = first.as_ref().filter(|_| packet::may_be_first(bytes))
+        else {
+            if let Some(version) = self.unfollowed.begins(key, datagram.payload) {
+                out.hygiene().unread_quic.add(version, 1);
+            }
             return;
-        }
+        };
         let negotiates = long.version == 0;
         if negotiates && !packet::negotiated(long).any(packet::is_known) {
             return;
@@ -116,6 +124,9 @@ impl Connections {
             return;
         }
         self.make_room(out);
+        if !negotiates && !packet::is_known(long.version) && !packet::is_reserved(long.version) {
+            out.hygiene().unread_quic.add(long.version, 1);
+        }
         let number = out.begin();
         let connection = Connection::new(number, datagram.at, side, self.limits.exchanges);
         let slot = self.table.insert(key, connection);

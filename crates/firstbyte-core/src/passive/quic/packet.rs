@@ -121,6 +121,18 @@ const fn has_known_headers(version: u32) -> bool {
     is_known(version) || matches!(version, 0xff00_0016..=0xff00_0022)
 }
 
+/// Versions that are not read and are known by their names: Google's and others of four letters and digits, the first
+/// drafts, mvfst's, MsQuic's.
+pub(super) const fn is_named(version: u32) -> bool {
+    let [a, b, c, d] = version.to_be_bytes();
+    let letters = (a.is_ascii_uppercase())
+        && (b.is_ascii_uppercase() || b.is_ascii_digit())
+        && c.is_ascii_digit()
+        && d.is_ascii_digit();
+    letters
+        || matches!(version, 0xff00_0001..=0xff00_0015 | 0xface_b000..=0xface_b0ff | 0xabcd_0000..=0xabcd_0fff)
+}
+
 /// Versions that clients offer to make a server negotiate (RFC 9000 §15).
 pub(super) const fn is_reserved(version: u32) -> bool {
     version & 0x0f0f_0f0f == 0x0a0a_0a0a

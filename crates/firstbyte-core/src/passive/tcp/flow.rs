@@ -1,10 +1,12 @@
 //! One TCP connection: its opening, its two directions, its end.
 
+use super::again::Again;
 use super::copies::{Copies, signature};
 use super::half::Half;
+use super::nagle::{Nagle, Seen};
 use crate::passive::layers::{Packet, Segment};
 use crate::passive::observed::ANSWER_WITHIN;
-use crate::passive::observed::{Carrier, Closing, Ending, Observed, Roles, RoundTrips};
+use crate::passive::observed::{Carrier, Closing, Ending, HeldBack, Observed, Roles, RoundTrips};
 use crate::passive::passed::{Passed, STEP_NS, passed_before};
 use crate::passive::table::{Key, Lasting, Side};
 use crate::passive::time::Elapsed;
@@ -25,6 +27,9 @@ pub(super) struct Flow {
     halves: [Half; 2],
     session: Session,
     copies: Copies,
+    /// Until some packets behind the handshake.
+    again: Option<Box<Again>>,
+    nagle: Nagle,
     number: u64,
     began: Time,
     passed: Passed,
@@ -57,6 +62,8 @@ impl Flow {
             halves: Default::default(),
             session: Session::new(exchanges),
             copies: Copies::default(),
+            again: Some(Box::default()),
+            nagle: Nagle::default(),
             number,
             began: at,
             passed: Passed::new(at),
@@ -139,6 +146,9 @@ impl Flow {
             return Taken::Nothing;
         }
         self.copies.remember(signature, at);
+        let over = self.session.handshake_over();
+        self.look_for_losses(side, packet, segment, over);
+        self.look_for_nagle(at, side, segment, nothing_new);
         self.pass(at);
         self.halves[side].traffic.packets += 1;
         if segment.flags & (Segment::SYN | Segment::RST | Segment::FIN) != 0 {
@@ -170,12 +180,15 @@ impl Flow {
                 (at, acked),
                 &mut self.doubts,
             );
+            if !over {
+                self.note_end();
+            }
             let after = self.session.held();
             return if before == after { Taken::Nothing } else { Taken::Held(before, after) };
         }
         let before = self.held();
         let half = &mut self.halves[side];
-        let next = half.next();
+        let (next, repeated) = (half.next(), half.traffic.retransmitted);
         half.payload(
             &mut self.session,
             side,
@@ -184,8 +197,16 @@ impl Flow {
             (at, acked),
             &mut self.doubts,
         );
-        if !self.session.handshake_over() && half.next() != next {
-            half.sample = Some((half.next(), at));
+        if let Some(again) = &mut self.again {
+            if half.traffic.retransmitted != repeated {
+                again.samples[side] = None;
+            }
+            if !self.session.handshake_over() && half.next() != next {
+                again.samples[side] = Some((half.next(), at));
+            }
+        }
+        if !over {
+            self.note_end();
         }
         self.close_gaps(at);
         Taken::Held(before, self.held())
@@ -202,6 +223,50 @@ impl Flow {
         }
         self.session.forget();
         before.saturating_sub(self.held())
+    }
+
+    #[inline]
+    fn look_for_losses(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        segment: &Segment<'_>,
+        over: bool,
+    ) {
+        if let Some(again) = &mut self.again
+            && !again.segment(side, packet, segment, over)
+        {
+            self.settle_losses();
+        }
+    }
+
+    /// Notes where the streams are, if the handshake is over with what came last.
+    fn note_end(&mut self) {
+        if self.session.had_handshake()
+            && let Some(again) = &mut self.again
+        {
+            again.over(self.halves.each_ref().map(|half| half.started().then(|| half.next())));
+        }
+    }
+
+    fn settle_losses(&mut self) {
+        if self.again.take().is_some_and(|again| again.lost()) {
+            self.doubts.add(Doubts::LOSS_IN_HANDSHAKE);
+        }
+    }
+
+    #[inline]
+    fn look_for_nagle(&mut self, at: Time, side: Side, segment: &Segment<'_>, nothing_new: bool) {
+        let bytes = segment.payload.bytes;
+        let seen = Seen {
+            at,
+            side,
+            bytes,
+            other: segment.flags & (Segment::SYN | Segment::RST | Segment::FIN) != 0
+                || bytes > 0 && nothing_new,
+            all: segment.acknowledgment == self.halves[1 - side].next(),
+        };
+        self.nagle.segment(&seen, self.least.map(|least| least.map(Elapsed::ns)));
     }
 
     #[inline]
@@ -294,10 +359,10 @@ impl Flow {
                 self.round_trip(side, answer, at);
             }
         }
-        if let Some((end, sent)) = self.halves[other].sample
-            && acknowledgment.wrapping_sub(end) as i32 >= 0
+        if let Some(again) = &mut self.again
+            && let Some((_, sent)) = again.samples[other]
+                .take_if(|(end, _)| acknowledgment.wrapping_sub(*end) as i32 >= 0)
         {
-            self.halves[other].sample = None;
             self.round_trip(side, sent, at);
             if segment.payload.bytes == 0 {
                 self.session.acknowledged(other, sent, at);
@@ -316,6 +381,7 @@ impl Flow {
     pub(super) fn end(mut self, key: &Key, ending: Option<Ending>) -> Observed {
         let ends = key.ends();
         self.settle();
+        self.settle_losses();
         let hello = self.session.client();
         let (client, roles) = match (hello, self.opener()) {
             (Some(client), Some(opener)) if client == opener => (client, Roles::Opening),
@@ -366,6 +432,10 @@ impl Flow {
             }),
             sent: self.halves[client].traffic,
             received: self.halves[server].traffic,
+            held_back: self.nagle.held(server).map(|held| HeldBack {
+                segments: held.segments,
+                time: timing::duration(held.time_ns),
+            }),
             round_trips,
             tls: tls.map(Box::new),
             quic: None,

@@ -33,8 +33,6 @@ pub(super) struct Half {
     pub(super) flowing: bool,
     pub(super) fin: bool,
     held: Option<Box<Held>>,
-    /// Last new data, and when it was at the tap: for a round trip, when it is acknowledged.
-    pub(super) sample: Option<(u32, Time)>,
 }
 
 #[derive(Debug)]
@@ -157,7 +155,6 @@ impl Half {
     /// A segment was sent again.
     pub(super) fn repeated(&mut self, session: &Session, doubts: &mut Doubts) {
         self.traffic.retransmitted += 1;
-        self.sample = None;
         if !session.handshake_over() {
             doubts.add(Doubts::LOSS_IN_HANDSHAKE);
         }

@@ -4,9 +4,11 @@
 //! connections, of half-open ones among them and of bytes held has a limit each. Which end is the client comes
 //! from SYNs and hellos, never from ports.
 
+mod again;
 mod copies;
 mod flow;
 mod half;
+mod nagle;
 
 use std::collections::VecDeque;
 

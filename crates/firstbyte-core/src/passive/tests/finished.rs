@@ -125,3 +125,32 @@ fn a_proper_end_behind_the_finished_is_none() {
     talk.send(0, ACK, &[sealed(53), sealed(95)].concat());
     assert_eq!(Failed::of(&only(&talk.packets)), None);
 }
+
+#[test]
+fn whether_tickets_were_issued_is_known_where_the_response_shows_it() {
+    let issued = |http2: bool, early: &[usize], response: &[usize], pause: i64| {
+        let offer = if http2 { vec![(16, b"\0\x03\x02h2".to_vec())] } else { Vec::new() };
+        let mut talk = Talk::new(40_000, 7);
+        talk.open().send(0, ACK, &record(22, &client_hello13(&offer))).after(5 * MS);
+        talk.send(1, ACK, &flight13(false));
+        early.iter().for_each(|n| {
+            talk.send(1, ACK, &sealed(*n));
+        });
+        talk.after(9 * MS).send(0, ACK, &[sealed(53), sealed(95)].concat()).after(3 * MS);
+        response.iter().for_each(|n| {
+            talk.send(1, ACK, &sealed(*n)).after(pause);
+        });
+        facts(&only(&talk.packets)).session_issued
+    };
+    assert_eq!(issued(false, &[], &[250, 250, 9_000], MS / 10), Some(true));
+    assert_eq!(issued(false, &[], &[250, 9_000], 20 * MS), Some(true));
+    assert_eq!(issued(false, &[250], &[9_000], MS), Some(true));
+    // A response that cannot be one, or that is all there is.
+    assert_eq!(issued(false, &[], &[9_000], MS), Some(false));
+    assert_eq!(issued(false, &[], &[400], MS), Some(false));
+    // A ticket and its response, or a head and its body.
+    assert_eq!(issued(false, &[], &[250, 9_000], MS / 10), None);
+    // SETTINGS are none.
+    assert_eq!(issued(true, &[57], &[9_000], MS), Some(false));
+    assert_eq!(issued(true, &[], &[], MS), None);
+}

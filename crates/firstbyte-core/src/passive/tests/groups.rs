@@ -3,6 +3,7 @@
 use super::made::{conversation13, read};
 use crate::passive::Observed;
 use crate::passive::groups::{GroupLimits, Groups, LeftOut};
+use crate::timeline::Handshake;
 
 /// A connection to the server of this name; with one exchange, and one handshake.
 fn connection(name: &str) -> Observed {
@@ -55,4 +56,38 @@ fn times_beyond_the_limit_are_sampled_where_there_are_most() {
     let exchanges: u64 = summaries.iter().filter_map(|s| s.exchange).map(|times| times.count).sum();
     assert_eq!(met, 20_020 + exchanges);
     assert!(kept <= 1_000, "{kept}");
+}
+
+/// `n` connections of a version with such a handshake.
+fn add(groups: &mut Groups, version: u16, resumed: bool, ms: u64, n: u32) {
+    let mut observed = connection("shop");
+    let tls = observed.tls.as_mut().unwrap();
+    tls.version = Some(version);
+    tls.handshake = Some(if resumed { Handshake::Resumed } else { Handshake::Full });
+    observed.handshake_time.as_mut().unwrap().server = std::time::Duration::from_millis(ms);
+    (0..n).for_each(|_| groups.add(&observed));
+}
+
+#[test]
+fn full_handshakes_are_divided_by_short_ones_of_their_version() {
+    const TLS12: u16 = 0x0303;
+    const TLS13: u16 = 0x0304;
+    let mut groups = Groups::default();
+    add(&mut groups, TLS12, false, 78, 20);
+    add(&mut groups, TLS13, true, 3, 20);
+    // One that was full has no median.
+    add(&mut groups, TLS13, false, 28, 1);
+    let one = &groups.summaries()[0];
+    assert_eq!((one.full_to_short(), one.full_above_short()), (None, None));
+    assert_eq!((one.full.unwrap().count, one.short.unwrap().count), (21, 20));
+    add(&mut groups, TLS13, false, 28, 2);
+    let compared = groups.summaries()[0].compared.unwrap();
+    assert_eq!((compared.version, compared.full.count), (Some("TLS 1.3"), 3));
+    // 22 ms of network and client in each.
+    assert!((compared.ratio().unwrap() - 50.0 / 25.0).abs() < 1e-9);
+    let mut single = Groups::default();
+    add(&mut single, TLS13, false, 28, 1);
+    add(&mut single, TLS13, true, 3, 1);
+    let alone = &single.summaries()[0];
+    assert_eq!((alone.full_to_short(), alone.full_to_exchange()), (None, None));
 }

@@ -35,7 +35,8 @@ pub(super) const RST: u8 = 4;
 pub(super) struct Talk {
     pub(super) packets: Vec<Made>,
     next: [u32; 2],
-    identification: u16,
+    /// Of each side, which counts its packets.
+    identification: [u16; 2],
     port: u16,
     now: i64,
 }
@@ -45,7 +46,7 @@ pub(super) const MS: i64 = 1_000_000;
 impl Talk {
     pub(super) fn new(port: u16, sequence: u32) -> Self {
         let next = [sequence, sequence ^ 0x5555_0000];
-        Self { packets: Vec::new(), next, identification: 1, port, now: 1_000_000_000 }
+        Self { packets: Vec::new(), next, identification: [1, 0x4000], port, now: 1_000_000_000 }
     }
 
     /// The SYN exchange: 2 ms to the server and back, 8 ms to the client and back.
@@ -65,7 +66,7 @@ impl Talk {
         let mut frame = vec![2; 12];
         frame.extend([8, 0, 0x45, 0]);
         frame.extend((40 + payload.len() as u16).to_be_bytes());
-        frame.extend(self.identification.to_be_bytes());
+        frame.extend(self.identification[side].to_be_bytes());
         frame.extend([0x40, 0, 64, 6, 0, 0]);
         frame.extend(from.0);
         frame.extend(to.0);
@@ -75,7 +76,7 @@ impl Talk {
         frame.extend(if flags & ACK != 0 { self.next[1 - side] } else { 0 }.to_be_bytes());
         frame.extend([0x50, flags, 1, 0, 0, 0, 0, 0]);
         frame.extend(payload);
-        self.identification += 1;
+        self.identification[side] = self.identification[side].wrapping_add(1);
         let control = u32::from(flags & (SYN | FIN) != 0);
         self.next[side] = self.next[side].wrapping_add(payload.len() as u32 + control);
         let wire_bytes = frame.len() as u32;

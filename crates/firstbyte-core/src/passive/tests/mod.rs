@@ -3,6 +3,7 @@
 mod failures;
 mod finished;
 mod groups;
+mod held;
 mod hostile;
 mod hygiene;
 mod made;

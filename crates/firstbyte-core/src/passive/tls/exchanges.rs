@@ -58,6 +58,8 @@ pub(super) struct Kind {
 pub(super) struct Exchanges {
     tally: Tally,
     pub(super) tickets: u32,
+    /// The first response began with what is no ticket, and none came before.
+    none: bool,
     current: Option<Current>,
 }
 
@@ -70,7 +72,7 @@ const TICKET: std::ops::RangeInclusive<u16> = 48..=2048;
 impl Exchanges {
     /// None so far, of which the first `limit` will be kept.
     pub(super) fn new(limit: usize) -> Self {
-        Self { tally: Tally::new(limit), tickets: 0, current: None }
+        Self { tally: Tally::new(limit), tickets: 0, none: false, current: None }
     }
 
     /// A record of the client's.
@@ -106,7 +108,7 @@ impl Exchanges {
         }
         let first = self.tally.begun() <= 1 && kind.tls13;
         let Some(current) = &mut self.current else {
-            self.tickets += u32::from(first && TICKET.contains(&record.length));
+            self.tickets += u32::from(first && is_ticket(record.length, kind));
             return;
         };
         // The server had nothing of the request when it sent this.
@@ -115,11 +117,15 @@ impl Exchanges {
         let exchange = &mut current.exchange;
         if exchange.response_start.is_none() {
             if unasked {
-                self.tickets += u32::from(first && TICKET.contains(&record.length));
+                self.tickets += u32::from(first && is_ticket(record.length, kind));
                 return;
             }
-            if first && self.tickets == 0 && TICKET.contains(&record.length) {
-                current.tickets = Some((1, record.length));
+            if first && self.tickets == 0 {
+                if TICKET.contains(&record.length) {
+                    current.tickets = Some((1, record.length));
+                } else {
+                    self.none = true;
+                }
             }
         } else if let Some((many, length)) = current.tickets {
             let waited = exchange.response_end.map_or(0, |end| record.start.signed_since(end));
@@ -161,14 +167,30 @@ impl Exchanges {
     /// No more of the one that is under way.
     pub(super) fn close(&mut self) {
         if let Some(current) = self.current.take() {
+            // One record that was the whole response.
+            self.none |= current.tickets.is_some_and(|(many, _)| many == 1);
             self.tally.end(current.exchange);
         }
+    }
+
+    /// Whether session tickets came; absent where they cannot be told from the first response.
+    pub(super) fn issued(&self) -> Option<bool> {
+        (self.tickets > 0 || self.none).then_some(self.tickets > 0)
     }
 
     /// All of them; requests are counted only behind a `complete` handshake.
     pub(super) fn seen(&self, complete: bool, approximate: bool) -> observed::Exchanges {
         self.tally.seen(complete, approximate)
     }
+}
+
+/// Whether a record that answers nothing may be a NewSessionTicket: over HTTP/2 servers send their SETTINGS so as
+/// well (RFC 9113 §6.5: six bytes each), alone or with a WINDOW_UPDATE.
+fn is_ticket(length: u16, kind: Kind) -> bool {
+    const MOST: u16 = 9 + 8 * 6 + 13;
+    let content = length.saturating_sub(17);
+    let settings = kind.http2 && content <= MOST && matches!(content % 6, 3 | 4);
+    TICKET.contains(&length) && !settings
 }
 
 /// Alerts and key updates in TLS 1.3 (content, its type, the tag); frames of HTTP/2 that ask for and

@@ -5,13 +5,13 @@
 //! (up to TLS 1.2), never by an echoed session ID.
 
 mod encrypted;
+mod outcome;
 
 use super::exchanges::{Exchanges, Record};
 use super::handshake::{Live, Past};
 use super::hello;
 use super::messages::{self, Message};
-use crate::passive::flights::Flight;
-use crate::passive::observed::{self, AlertSeen, TlsSeen};
+use crate::passive::observed::TlsSeen;
 use crate::passive::packed::Packed;
 use crate::passive::table::Side;
 use crate::passive::{SessionId, Time};
@@ -113,6 +113,11 @@ impl Session {
     /// The handshake is over, or there is none to follow.
     pub(crate) const fn handshake_over(&self) -> bool {
         self.over
+    }
+
+    /// The handshake is over, and was seen.
+    pub(crate) const fn had_handshake(&self) -> bool {
+        self.over && !self.past.is_empty()
     }
 
     /// Any record of TLS was seen.
@@ -479,6 +484,7 @@ impl Session {
             seen.handshake = Some(Handshake::Full);
             seen.resumption.declined = seen.resumption.offered.is_some();
             live.issued = live.new_session;
+            seen.session_issued = Some(live.new_session.is_some());
         }
     }
 
@@ -549,30 +555,6 @@ impl Session {
         self.live.as_mut().map(|live| &mut live.past.seen)
     }
 
-    fn alert(&mut self, side: Side, at: Time) {
-        const CLOSE_NOTIFY: u8 = 0;
-        const WARNING: u8 = 1;
-        let clear = self.now[side].clear;
-        let read = self.live.as_ref().map_or(([0; 2], 0), |live| live.alert);
-        let (description, warning) = match read {
-            ([level, description], 2) if clear => (Some(description), level == WARNING),
-            _ => (None, false),
-        };
-        if description != Some(CLOSE_NOTIFY) {
-            let by_client = self.client() == Some(side);
-            self.note_alert(AlertSeen { by_client, description, warning, at });
-        }
-    }
-
-    /// The first one counts, or after a warning the one that ends the connection.
-    fn note_alert(&mut self, alert: AlertSeen) {
-        self.change(|past| {
-            if past.seen.alert.is_none_or(|known| known.warning && !alert.warning) {
-                past.seen.alert = Some(alert);
-            }
-        });
-    }
-
     fn may_be_http2(&mut self) {
         let Some(live) = &self.live else { return };
         let seen = &live.past.seen;
@@ -581,38 +563,5 @@ impl Session {
             Some(chosen) => &**chosen == "h2",
             None => self.tls13 && offered.split(',').any(|name| name == "h2"),
         };
-    }
-
-    /// The connection is over: what is under way is read as far as it came. Nothing where there was no TLS.
-    pub(crate) fn end(&mut self, place: Place) -> Option<(TlsSeen, Vec<Flight>)> {
-        for side in [0, 1] {
-            self.with_messages(side, place, |assembler, found| assembler.lose(found));
-        }
-        if self.live.as_ref().is_some_and(|live| !live.odd.is_empty())
-            && let Some(client) = self.client()
-        {
-            self.settle_odd(1 - client, false);
-        }
-        self.exchanges.close();
-        let Past { mut seen, flights } = match self.live.take() {
-            Some(live) => live.past,
-            None => self.over.then(|| self.past.value())?,
-        };
-        if let Some(client) = self.client() {
-            let first = flights.iter().find(|flight| flight.side() != client);
-            seen.server_flight_bytes = first.map(|flight| u64::from(flight.bytes));
-        }
-        seen.unconfirmed = seen.complete
-            && (self.refusal > 0 || self.tls13 && seen.alert.is_some_and(|alert| !alert.by_client));
-        seen.tickets_inferred = (self.tls13 && seen.complete).then_some(self.exchanges.tickets);
-        if !self.tls13 && seen.complete {
-            seen.tickets.get_or_insert(0);
-        }
-        Some((seen, flights))
-    }
-
-    /// The exchanges, which are counted only behind a `complete` handshake.
-    pub(crate) fn exchanges(&self, complete: bool) -> observed::Exchanges {
-        self.exchanges.seen(complete, self.http2 || self.records_lost)
     }
 }

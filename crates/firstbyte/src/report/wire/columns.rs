@@ -167,6 +167,9 @@ columns! {
         (!names.is_empty()).then(|| Value::Text(names.join(" ")))
     };
     "failed" Text |o| text(Failed::of(o)?.name());
+    "tls_session_issued" Bool |o| tls(o)?.session_issued.map(Value::Bool);
+    "held_back_segments" Int |o| int(o.held_back?.segments);
+    "held_back" Time |o| o.held_back.map(|held| Value::Time(held.time));
 }
 
 #[cfg(test)]

@@ -98,6 +98,7 @@ fn facts(observed: &Observed) -> Vec<Line> {
     }
     lines.push(("client sent", traffic(&observed.sent, observed.carrier)));
     lines.push(("server sent", traffic(&observed.received, observed.carrier)));
+    lines.push(("held back", held_back(observed)));
     lines.push(("in doubt", observed.doubts.names().map(str::to_owned).collect()));
     lines.retain(|(_, words)| !words.is_empty());
     lines
@@ -234,6 +235,15 @@ fn handshake(observed: &Observed) -> Vec<String> {
     let doubt = if split.confident { "" } else { ", parts in doubt" };
     words.push(format!("({}{doubt})", units::count(split.round_trips.into(), "round trip")));
     vec![words.join(" ")]
+}
+
+fn held_back(observed: &Observed) -> Vec<String> {
+    let Some(held) = observed.held_back else { return Vec::new() };
+    let segments = counted(held.segments.into(), "segment");
+    vec![format!(
+        "the server waits for delayed acknowledgements (Nagle's algorithm): {segments}, up to {}",
+        time(held.time)
+    )]
 }
 
 fn quic_lines(quic: &QuicSeen) -> Vec<Line> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use firstbyte_core::passive::Hygiene;
+use firstbyte_core::passive::{Hygiene, names};
 
 use super::count;
 
@@ -44,6 +44,19 @@ pub fn hygiene(hygiene: &Hygiene) -> String {
         (hygiene.half_open_evicted, "half-open connections were given up, and are not shown"),
         (hygiene.held_overflow, "times more was out of order than is held"),
     ];
+    let unread = &hygiene.unread_quic;
+    if unread.connections() > 0 {
+        let versions: Vec<String> = unread
+            .versions()
+            .map(|(version, many)| format!("{} {}", names::quic_version(version), count(many)))
+            .collect();
+        let _ = writeln!(
+            text,
+            "  {:>9}  QUIC connections are of versions that cannot be read: {}",
+            count(unread.connections()),
+            versions.join(", ")
+        );
+    }
     for (number, what) in findings.into_iter().filter(|(number, _)| *number > 0) {
         let _ = writeln!(text, "  {:>9}  {what}", count(number));
     }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use firstbyte_core::passive::Failed;
-use firstbyte_core::passive::groups::ServerSummary;
+use firstbyte_core::passive::groups::{Compared, ServerSummary};
 
 use super::{count, counted, time};
 
@@ -38,7 +38,9 @@ pub(super) fn verdict(summary: &ServerSummary) -> Option<Verdict> {
         Some(sessions) if counts.declined > 0 => parts.insert(0, sessions),
         other => parts.extend(other),
     }
-    let is_finding = counts.declined > 0 || errors > 0;
+    parts.extend(held_back(summary));
+    let is_finding =
+        counts.declined > 0 || errors > 0 || counts.held_back > 0 || issues_none(summary);
     (!parts.is_empty()).then(|| Verdict { is_finding, sentence: parts.join("; ") })
 }
 
@@ -49,14 +51,46 @@ const fn word(way: Failed) -> &'static str {
     }
 }
 
+/// That it waits for delayed acknowledgements.
+fn held_back(summary: &ServerSummary) -> Option<String> {
+    let counts = &summary.counts;
+    let each = summary.held_back?;
+    Some(format!(
+        "waits for delayed acknowledgements (Nagle's algorithm) in {} of {}, {} each: turn it off \
+         (TCP_NODELAY)",
+        count(counts.held_back),
+        counted(counts.connections, "connection"),
+        time(each)
+    ))
+}
+
+/// Whether its clients have nothing to offer because it never gives them anything.
+const fn issues_none(summary: &ServerSummary) -> bool {
+    let counts = &summary.counts;
+    counts.ticketless > 0 && counts.issuing == 0 && counts.resumed == 0 && counts.offered == 0
+}
+
 /// What it does with the sessions that it is offered.
 fn sessions(summary: &ServerSummary) -> Option<String> {
     let counts = &summary.counts;
     let offered = counted(counts.offered, "session");
     let mut text = match (counts.declined, counts.offered) {
+        (0, 0) if issues_none(summary) => {
+            let (seen, all) = (counts.ticketless, counts.full);
+            let of = match all {
+                _ if seen == all => String::new(),
+                all => format!(" (seen in {} of {})", count(seen), counted(all, "full handshake")),
+            };
+            return Some(format!("issues no session ticket{of}: clients have nothing to offer"));
+        }
         (0, 0) if counts.resumed == 0 => {
             let all = counts.full > 0 && counts.undetermined == 0;
-            return all.then(|| "no client offers a session".into());
+            let unseen = if counts.issuing > 0 {
+                ""
+            } else {
+                "; whether the server issues any cannot be seen"
+            };
+            return all.then(|| format!("no client offers a session{unseen}"));
         }
         (0, offered) if offered > counts.resumed => {
             return (counts.resumed > 0).then(|| "declines no session".into());
@@ -82,11 +116,12 @@ fn sessions(summary: &ServerSummary) -> Option<String> {
 pub(super) fn costs(summary: &ServerSummary) -> Vec<String> {
     let p50 = |seconds: f64| time(Duration::from_secs_f64(seconds));
     let mut sentences = Vec::new();
-    if let (Some(ratio), Some(full), Some(short)) =
-        (summary.full_to_short(), summary.full, summary.short)
+    if let Some((Compared { version, full, short }, ratio)) =
+        summary.compared.and_then(|both| Some((both, both.ratio()?)))
     {
+        let of = version.map_or_else(String::new, |version| format!(" in {version}"));
         sentences.push(format!(
-            "full is {ratio:.1} × as long as short (p50 {}, n {}, against {}, n {})",
+            "full is {ratio:.1} × as long as short{of} (p50 {}, n {}, against {}, n {})",
             p50(full.p50_seconds),
             count(full.count),
             p50(short.p50_seconds),
@@ -137,8 +172,10 @@ pub(super) mod tests {
             key: ServerKey { carrier: Carrier::Tcp, server, sni: None },
             counts,
             span: (Time::from_unix_ns(0), Time::from_unix_ns(10)),
+            held_back: None,
             full,
             short,
+            compared: full.zip(short).map(|(full, short)| Compared { version: None, full, short }),
             exchange,
         }
     }
@@ -189,6 +226,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_server_that_waits_for_acknowledgements_is_named() {
+        let counts = Counts { connections: 9, held_back: 4, ..Counts::default() };
+        let held_back = Some(Duration::from_millis(40));
+        let verdict = verdict(&ServerSummary { held_back, ..server(counts, [None; 3]) }).unwrap();
+        let expected = "waits for delayed acknowledgements (Nagle's algorithm) in 4 of 9 \
+                        connections, 40.0 ms each: turn it off (TCP_NODELAY)";
+        assert_eq!((verdict.is_finding, &*verdict.sentence), (true, expected));
+    }
+
+    #[test]
     fn nothing_to_be_mended_is_no_finding() {
         let all = Counts { connections: 9, full: 1, resumed: 8, offered: 8, ..Counts::default() };
         let taken = "takes up every session offered";
@@ -204,7 +251,25 @@ pub(super) mod tests {
         let full = Counts { connections: 2, full: 2, ..Counts::default() };
         let unknown = Counts { undetermined: 1, ..full };
         assert_eq!(verdict(&server(unknown, [None; 3])), None);
-        assert_eq!(said(full, [None; 3]), (false, "no client offers a session".into()));
+        let issuing = Counts { issuing: 1, ..full };
+        assert_eq!(said(issuing, [None; 3]), (false, "no client offers a session".into()));
+        let unseen = "no client offers a session; whether the server issues any cannot be seen";
+        assert_eq!(said(full, [None; 3]), (false, unseen.into()));
+    }
+
+    #[test]
+    fn a_server_that_issues_no_ticket_is_why_no_client_offers_one() {
+        let full = Counts { connections: 9, full: 9, ticketless: 9, ..Counts::default() };
+        let none = "issues no session ticket: clients have nothing to offer";
+        assert_eq!(said(full, [None; 3]), (true, none.into()));
+        let some = Counts { ticketless: 4, ..full };
+        let seen = "issues no session ticket (seen in 4 of 9 full handshakes): clients have nothing to offer";
+        assert_eq!(said(some, [None; 3]), (true, seen.into()));
+        // One that issues some, or was offered one, does not issue none.
+        let issuing = Counts { issuing: 1, ticketless: 8, ..full };
+        assert_eq!(said(issuing, [None; 3]), (false, "no client offers a session".into()));
+        let declined = Counts { offered: 1, declined: 1, ..full };
+        assert_eq!(said(declined, [None; 3]), (true, "declines the one session offered".into()));
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! when the client's Finished was at the tap. What is inferred is said to be in `docs/wire.md`.
 
 use super::{Connection, Contents, Watch};
-use crate::passive::Time;
 use crate::passive::packed::Packed;
 use crate::passive::quic::BURST_NS;
 use crate::passive::quic::facts::Past;
 use crate::passive::quic::flights::{self, Message};
 use crate::passive::table::Side;
+use crate::passive::{Doubts, Time};
 
 /// Length field of a Handshake packet that carries more than an acknowledgment: the shortest Finished is
 /// 36 bytes, its frame's header 3, packet number 1, tag 16.
@@ -40,7 +40,13 @@ impl Connection {
             self.server_handshake(at, side, bytes, contents);
             return;
         }
-        if self.finished.is_some() {
+        if let Some(finished) = self.finished {
+            // More of its flight comes with it; later, it is sent again.
+            let padded = contents.initial && bytes >= PADDED;
+            if data && !padded && at.signed_since(finished) > BURST_NS {
+                self.datagrams[side].retransmitted += 1;
+                self.doubts.add(Doubts::LOSS_IN_HANDSHAKE);
+            }
             return;
         }
         let Some(live) = &mut self.live else { return };

@@ -70,6 +70,7 @@ impl Connection {
             }),
             sent: self.datagrams[client].traffic(),
             received: self.datagrams[server].traffic(),
+            held_back: None,
             round_trips,
             tls: past.seen.map(Box::new),
             quic: Some(Box::new(quic)),

@@ -4,6 +4,7 @@ mod connections;
 mod hostile;
 mod made;
 mod trips;
+mod unread;
 mod vectors;
 
 use super::super::pcap::{Read, Reader};

@@ -39,6 +39,7 @@ fn observed(sni: &str, handshake: Handshake) -> Observed {
             ..TlsSeen::default()
         })),
         quic: None,
+        held_back: None,
         handshake_time: Some(HandshakeTime {
             network: ms(10),
             server: ms(2),
