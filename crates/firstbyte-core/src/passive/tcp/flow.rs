@@ -32,13 +32,15 @@ pub(super) struct Flow {
     opening: [Option<Time>; 3],
     /// Smallest round trip between the tap and each side.
     least: [Option<Elapsed>; 2],
+    /// New data of a side before its last, and when it was at the tap: its acknowledgment may cross the last.
+    earlier: Option<(u8, u32, Time)>,
     doubts: Doubts,
     /// The side that sent the SYN, or to which the SYN/ACK went.
     opener: Option<u8>,
     /// The side that was first seen to send.
     first: u8,
-    /// The side that reset it, and when.
-    reset: Option<(u8, Time)>,
+    /// The side that reset it.
+    reset: Option<u8>,
     /// What closed or reset it first: whose it was, whether it was a RST, and when.
     closed: Option<(u8, bool, Time)>,
     /// SYN and SYN/ACK were sent again.
@@ -62,6 +64,7 @@ impl Flow {
             passed: Passed::new(at),
             opening: [None; 3],
             least: [None; 2],
+            earlier: None,
             doubts: Doubts::NONE,
             opener: None,
             first: side as u8,
@@ -185,7 +188,8 @@ impl Flow {
             &mut self.doubts,
         );
         if !self.session.handshake_over() && half.next() != next {
-            half.sample = Some((half.next(), at));
+            let before = half.sample.replace((half.next(), at));
+            self.earlier = before.map(|(end, sent)| (side as u8, end, sent)).or(self.earlier);
         }
         self.close_gaps(at);
         Taken::Held(before, self.held())
@@ -226,9 +230,7 @@ impl Flow {
 
     fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         if segment.has(Segment::RST) {
-            if self.reset.is_none_or(|(_, reset)| passed_before(at, reset)) {
-                self.reset = Some((side as u8, at));
-            }
+            self.reset.get_or_insert(side as u8);
             self.close(side, true, at);
             return;
         }
@@ -294,14 +296,22 @@ impl Flow {
                 self.round_trip(side, answer, at);
             }
         }
+        let covers = |end: u32| acknowledgment.wrapping_sub(end) as i32 >= 0;
         if let Some((end, sent)) = self.halves[other].sample
-            && acknowledgment.wrapping_sub(end) as i32 >= 0
+            && covers(end)
         {
             self.halves[other].sample = None;
+            self.earlier = self.earlier.filter(|(of, ..)| usize::from(*of) != other);
             self.round_trip(side, sent, at);
             if segment.payload.bytes == 0 {
                 self.session.acknowledged(other, sent, at);
             }
+        } else if let Some((of, end, sent)) = self.earlier
+            && usize::from(of) == other
+            && covers(end)
+        {
+            self.earlier = None;
+            self.round_trip(side, sent, at);
         }
     }
 
@@ -401,7 +411,7 @@ impl Flow {
     fn ending(&self, client: Side) -> Option<Ending> {
         let answered = self.opening[1].is_some() || self.halves[1 - client].flowing;
         match self.reset {
-            Some((side, _)) if usize::from(side) == client => Some(Ending::ResetByClient),
+            Some(side) if usize::from(side) == client => Some(Ending::ResetByClient),
             Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
             Some(_) => Some(Ending::ResetByServer),
             None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),
