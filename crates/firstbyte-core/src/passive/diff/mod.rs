@@ -13,6 +13,8 @@ mod seen;
 mod servers;
 #[cfg(test)]
 mod simulated;
+#[cfg(test)]
+mod steady;
 mod strata;
 
 pub use cost::{Cost, FullAndShort, Total};

@@ -120,11 +120,12 @@ pub(super) struct Compared {
 }
 
 /// How many times as large as its standard error by quarters a difference has to be: Student's t with six degrees of
-/// freedom, at 1 %.
-const LEAST_OVER_WANDER: f64 = 3.707;
+/// freedom, of shares at 1 %, of times at 0.1 %. Who serves is busy for a while and then is not, which shares do not know.
+const SHARES_OVER_WANDER: f64 = 3.707;
+const TIMES_OVER_WANDER: f64 = 5.959;
 
-fn lasts(found: &Stratified) -> bool {
-    found.wander.is_none_or(|wander| found.difference.value.abs() >= LEAST_OVER_WANDER * wander)
+fn lasts(found: &Stratified, least: f64) -> bool {
+    found.wander.is_none_or(|wander| found.difference.value.abs() >= least * wander)
 }
 
 /// What a family of values has: versions, keys, groups, cipher suites.
@@ -240,7 +241,7 @@ impl<'a> Sides<'a> {
         let Stratified { sides, difference, .. } = found;
         let known = known(&strata);
         let figures = [0, 1].map(|n| Figure { value: sides[n], count: None, of: known[n] });
-        Some(Compared { figures, difference, lasts: lasts(&found), within })
+        Some(Compared { figures, difference, lasts: lasts(&found, TIMES_OVER_WANDER), within })
     }
 
     /// The times of both sides with the same mix of strata, sorted: as many as there are of each, at equal
@@ -361,7 +362,7 @@ fn shares(within: Within, strata: &[Stratum<bool>]) -> Option<Compared> {
         let count = values.filter(|(_, is)| *is).count();
         Figure { value: sides[n], count: Some(count), of: known[n] }
     });
-    Some(Compared { figures, difference, lasts: lasts(&found), within })
+    Some(Compared { figures, difference, lasts: lasts(&found, SHARES_OVER_WANDER), within })
 }
 
 /// Every value, in the order in which they were met, and how often it was on either side.

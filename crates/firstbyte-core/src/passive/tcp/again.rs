@@ -69,7 +69,17 @@ pub(super) struct Again {
     sent_again: bool,
     /// Of each side's, the last new data of the handshake, and when it was at the tap: for a round trip, when it is
     /// acknowledged.
-    pub(super) samples: [Option<(u32, Time)>; 2],
+    samples: [Option<(u32, Time)>; 2],
+    /// What came before one of these: it may be acknowledged by itself, by what crosses the later data.
+    earlier: Option<(u8, u32, Time)>,
+}
+
+/// What an acknowledgement answers.
+pub(super) struct Answered {
+    /// When it was at the tap.
+    pub sent: Time,
+    /// It is the last new data of its side's.
+    pub all: bool,
 }
 
 impl Again {
@@ -91,6 +101,29 @@ impl Again {
         }
         counter.behind = counter.behind.saturating_add(u8::from(over));
         self.counters.iter().any(|counter| counter.behind < LOOKED_AT)
+    }
+
+    /// New data of the handshake, up to `end`.
+    pub(super) fn sent(&mut self, side: Side, end: u32, at: Time) {
+        let before = self.samples[side].replace((end, at));
+        self.earlier = before.map(|(end, sent)| (side as u8, end, sent)).or(self.earlier);
+    }
+
+    /// Some of it was sent again: what is acknowledged from now on may be either.
+    pub(super) fn sent_anew(&mut self, side: Side) {
+        self.samples[side] = None;
+        self.earlier = self.earlier.filter(|(of, ..)| usize::from(*of) != side);
+    }
+
+    /// What of `side`'s data this acknowledges, once.
+    pub(super) fn answered(&mut self, side: Side, acknowledgment: u32) -> Option<Answered> {
+        let covers = |end: u32| acknowledgment.wrapping_sub(end) as i32 >= 0;
+        if let Some((_, sent)) = self.samples[side].take_if(|(end, _)| covers(*end)) {
+            self.earlier = self.earlier.filter(|(of, ..)| usize::from(*of) != side);
+            return Some(Answered { sent, all: true });
+        }
+        let of_it = |(of, end, _): &mut (u8, u32, Time)| usize::from(*of) == side && covers(*end);
+        self.earlier.take_if(of_it).map(|(.., sent)| Answered { sent, all: false })
     }
 
     /// The handshake is over, with the streams up to `end`.

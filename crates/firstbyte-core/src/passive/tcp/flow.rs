@@ -1,6 +1,6 @@
 //! One TCP connection: its opening, its two directions, its end.
 
-use super::again::Again;
+use super::again::{Again, Answered};
 use super::copies::{Copies, signature};
 use super::half::Half;
 use super::nagle::{Nagle, Seen};
@@ -42,8 +42,8 @@ pub(super) struct Flow {
     opener: Option<u8>,
     /// The side that was first seen to send.
     first: u8,
-    /// The side that reset it, and when.
-    reset: Option<(u8, Time)>,
+    /// The side that reset it.
+    reset: Option<u8>,
     /// What closed or reset it first: whose it was, whether it was a RST, and when.
     closed: Option<(u8, bool, Time)>,
     /// SYN and SYN/ACK were sent again.
@@ -199,10 +199,10 @@ impl Flow {
         );
         if let Some(again) = &mut self.again {
             if half.traffic.retransmitted != repeated {
-                again.samples[side] = None;
+                again.sent_anew(side);
             }
             if !self.session.handshake_over() && half.next() != next {
-                again.samples[side] = Some((half.next(), at));
+                again.sent(side, half.next(), at);
             }
         }
         if !over {
@@ -291,9 +291,7 @@ impl Flow {
 
     fn control(&mut self, at: Time, side: Side, segment: &Segment<'_>) {
         if segment.has(Segment::RST) {
-            if self.reset.is_none_or(|(_, reset)| passed_before(at, reset)) {
-                self.reset = Some((side as u8, at));
-            }
+            self.reset.get_or_insert(side as u8);
             self.close(side, true, at);
             return;
         }
@@ -359,12 +357,10 @@ impl Flow {
                 self.round_trip(side, answer, at);
             }
         }
-        if let Some(again) = &mut self.again
-            && let Some((_, sent)) = again.samples[other]
-                .take_if(|(end, _)| acknowledgment.wrapping_sub(*end) as i32 >= 0)
-        {
+        let answered = self.again.as_mut().and_then(|again| again.answered(other, acknowledgment));
+        if let Some(Answered { sent, all }) = answered {
             self.round_trip(side, sent, at);
-            if segment.payload.bytes == 0 {
+            if all && segment.payload.bytes == 0 {
                 self.session.acknowledged(other, sent, at);
             }
         }
@@ -471,7 +467,7 @@ impl Flow {
     fn ending(&self, client: Side) -> Option<Ending> {
         let answered = self.opening[1].is_some() || self.halves[1 - client].flowing;
         match self.reset {
-            Some((side, _)) if usize::from(side) == client => Some(Ending::ResetByClient),
+            Some(side) if usize::from(side) == client => Some(Ending::ResetByClient),
             Some(_) if self.opening[0].is_some() && !answered => Some(Ending::Refused),
             Some(_) => Some(Ending::ResetByServer),
             None if self.halves.iter().all(|half| half.fin) => Some(Ending::Closed),

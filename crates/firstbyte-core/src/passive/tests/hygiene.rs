@@ -1,7 +1,10 @@
 //! What is cleared up before anything is read, and limits.
 
+use std::time::Duration;
+
 use super::made::{
-    ACK, FIN, MS, Made, RST, SYN, Talk, conversation13, open_conversation13, read, read_with,
+    ACK, FIN, MS, Made, RST, SYN, Talk, client_hello13, conversation13, open_conversation13, read,
+    read_with, record,
 };
 use super::{Analyzer, Doubts, Ending, Limits, Time, facts, only};
 use crate::passive::pcap::Frame;
@@ -193,4 +196,20 @@ fn of_packets_that_cross_the_stamp_decides() {
         assert!(in_order.closing.unwrap().by_client);
         assert_eq!(in_order, crossed);
     }
+}
+
+#[test]
+fn an_acknowledgment_that_crosses_more_data_is_one_all_the_same() {
+    let hello = record(22, &client_hello13(&[]));
+    let (first, second) = hello.split_at(100);
+    let mut talk = Talk::new(40_000, 1_000);
+    talk.open().after(MS).send(0, ACK, first);
+    let mut answer = talk.clone();
+    let answer = answer.after(MS / 2).send(1, ACK, &[]).packets.pop().unwrap();
+    talk.after(MS / 2 + 2_000).send(0, ACK, second);
+    let more = talk.packets.pop().unwrap();
+    let ordered = |order: [&Made; 2]| only(&[&talk.packets[..], &order.map(Made::clone)].concat());
+    let in_order = ordered([&answer, &more]);
+    assert_eq!(in_order.round_trips.server_min, Some(Duration::from_nanos(MS as u64 / 2)));
+    assert_eq!(in_order, ordered([&more, &answer]));
 }
