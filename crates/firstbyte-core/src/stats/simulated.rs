@@ -209,6 +209,11 @@ fn coverage_table() {
             println!("{n} | {:.3} {} | {unpaired:.2}", c.median, quantiles.join(" "));
         }
     }
+    let n = RESAMPLED_UP_TO;
+    let resampled = coverage(n, Noise::Independent, 400, |seed| Method::of(n, seed));
+    let linearised = coverage(n, Noise::Independent, 400, |_| Method::Linearised);
+    let ratios = linearised.widths.iter().zip(&resampled.widths).map(|(l, r)| l / r);
+    println!("widths linearised to resampled, {n}: {:.2?}", ratios.collect::<Vec<f64>>());
 }
 
 /// Runs that go on until the interval is ±1 % of the median, looked at every twenty rounds, against runs

@@ -2,12 +2,15 @@
 //!
 //! The whole grid is the benchmark `predict`; `docs/prediction.md` has its table.
 
+use std::process::Command;
 use std::time::Duration;
 
+use firstbyte::runs::Run;
 use firstbyte_core::predict::{CongestionControl, Http, Session, Tls, Way};
+use firstbyte_core::run::Metric;
 
 use crate::grid::{Compared, Grid};
-use crate::support::alone;
+use crate::support::{PROGRAM, alone};
 
 const RTT: Duration = Duration::from_millis(40);
 
@@ -68,4 +71,32 @@ fn small_windows_and_bbr_take_what_was_predicted() {
         ..grid(ways)
     };
     assert_true(&bbr.compare().unwrap());
+}
+
+/// A chain that fills a window of two segments twice: with ten, two round trips would be missing.
+#[test]
+fn what_is_predicted_from_a_run_has_its_initial_window() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let firstbyte = |words: &[&str]| {
+        let output = Command::new(PROGRAM).args(words).current_dir(directory.path()).output();
+        let output = output.unwrap();
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|o| String::from_utf8(o).unwrap());
+        assert!(output.status.success(), "{words:?}: {stderr}");
+        (stdout, stderr)
+    };
+    let far = "https://far.curl-length.test/";
+    let compare = ["compare", far, "--vary", "tls=1.2", "-n", "5", "--interval", "0", "-s"];
+    let lab = ["lab", "run", "curl-length", "--", PROGRAM];
+    firstbyte(&[&lab[..], &compare, &["--run", "far.run"]].concat());
+    let run = Run::read(&directory.path().join("far.run")).unwrap();
+    let totals = run.rows.iter().filter(|row| row.counts()).filter_map(|r| r.metric(Metric::Total));
+    let measured = totals.min().unwrap() as f64;
+    let (json, notes) = firstbyte(&["predict", "--from", "far.run", "--vary", "tls=1.2", "--json"]);
+    assert!(notes.contains("an initial window of 2 segments"), "{notes}");
+    let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let predicted = line["total_ns"].as_f64().unwrap();
+    // The run does not say the link's rate, which is worth 11 ms of 512.
+    assert!((predicted / measured - 1.0).abs() < 0.04, "{predicted} {measured}");
 }
