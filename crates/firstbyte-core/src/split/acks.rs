@@ -8,6 +8,8 @@ const DELAYED: i64 = 40_000_000;
 /// Timers count in ticks of 4 ms or less: a delayed acknowledgement leaves so much earlier, or later.
 const EARLIER: i64 = 4_000_000;
 const LATER: i64 = 5_000_000;
+/// What is read ends with TLS records, so many bytes before or behind the end of a packet at most.
+pub(super) const RECORD: u64 = 32;
 /// TCP_MAX_QUICKACKS of Linux.
 const QUICK: u32 = 16;
 
@@ -105,8 +107,8 @@ impl Client {
             self.quick -= 1;
             return self.acknowledge(at, By::Segment);
         }
-        self.small += u32::from(end - start < mss);
-        if self.received - self.told > mss || self.small > 1 {
+        self.small += u32::from(end - start + RECORD < mss);
+        if self.received - self.told > mss + RECORD || self.small > 1 {
             return self.acknowledge(at, By::Segment);
         }
         self.held.get_or_insert(at);

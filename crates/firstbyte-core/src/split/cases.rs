@@ -126,3 +126,37 @@ fn nagle_without_tickets() {
     assert_eq!(split.held[0].why, Why::Nagle, "{split:#?}");
     assert!((ms(split.held[0].cost) - 40.1).abs() < 0.2, "{split:#?}");
 }
+
+/// TLS 1.2 over 8 Mbit/s with a window of two segments: reads end with records, some bytes before or behind
+/// the end of a segment. Two segments, then four, then what is left.
+#[test]
+fn reads_that_end_with_records() {
+    let mut c = connection(
+        95_100,
+        556_536,
+        82_190,
+        &[
+            (S, 95_369, 1_491, Some(177_599)),
+            (R, 190_024, 1_448, None),
+            (R, 191_506, 1_448, None),
+            (R, 273_639, 1_443, None),
+            (R, 275_119, 1_443, None),
+            (R, 276_617, 1_443, None),
+            (R, 278_119, 1_463, None),
+            (R, 357_273, 1_443, None),
+            (R, 358_411, 1_108, None),
+            (S, 371_775, 93, Some(456_458)),
+            (R, 456_693, 113, None),
+            (S, 457_533, 212, Some(556_556)),
+            (R, 556_536, 51, None),
+        ],
+    );
+    c.marks.set(Mark::HandshakeComplete, Stamp::kernel(us(456_693)));
+    for mark in [Mark::RequestStart, Mark::RequestEnd] {
+        c.marks.set(mark, Stamp::kernel(us(457_533)));
+    }
+    let split = Split::of(&c);
+    let tls = split.phase(PhaseName::Tls).unwrap();
+    assert_eq!((tls.round_trips, tls.stalls, ms(tls.parts.pause)), (4, 2, 0.0), "{split:#?}");
+    assert!(split.held.iter().all(|held| held.why == Why::Window(Some(2))), "{split:#?}");
+}

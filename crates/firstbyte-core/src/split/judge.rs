@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::acks::{Ack, By, Event, acknowledgements};
+use super::acks::{Ack, By, Event, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
 use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
 
@@ -153,17 +153,18 @@ impl Judge {
                     continue;
                 }
                 let mut left = chunk.bytes;
-                while left > 0 {
+                for packet in (1..=packets(left, mss)).rev() {
                     if segments.len() == SEGMENTS {
                         break 'all;
                     }
-                    let (start, bytes) = (offset, left.min(mss));
+                    let bytes = if packet > 1 { left.min(mss) } else { left };
+                    let start = offset;
                     offset += bytes;
                     left -= bytes;
                     let busy = bottleneck
                         .takes(bytes)
                         .map_or(0, |d| d.as_nanos().min(LIMIT as u128) as i64);
-                    let full = bytes == mss;
+                    let full = bytes + RECORD >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
                     segments.push(Segment { at: now, end: offset, full, between, busy });
                     events.push(Event::Segment { at: now, start, end: offset });
@@ -407,6 +408,12 @@ pub(super) fn datagrams(connection: &Connection, rtt: Duration) -> Reading {
         }
     }
     reading
+}
+
+/// How many packets so many bytes were. What is read ends with records, some bytes before or behind the end
+/// of a packet.
+fn packets(bytes: u64, mss: u64) -> u64 {
+    if bytes == 0 { 0 } else { bytes.saturating_sub(RECORD).div_ceil(mss).max(1) }
 }
 
 /// Whether a flight of one segment holds what servers write apart.

@@ -284,7 +284,7 @@ pub(crate) fn traces() {
         let time: f64 = second.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!(time > 1e9, "{second}");
     }
-    let trace = Some(directory().join("trace"));
+    let trace = Some(Zoo::directory(env!("CARGO_TARGET_TMPDIR")).join("trace"));
     let wanted = Wanted { trace, ..Wanted::default() };
     assert_eq!(zoo.server(Server::Nginx, &wanted), None, "the lab starts it by itself");
 }

@@ -67,7 +67,8 @@ pub(super) fn think(connection: &Connection) -> Duration {
 fn slow_server(seen: &Seen<'_>, held: Duration, found: &mut Vec<Finding>) {
     let time = seen.median(think) + held;
     let beyond = seen.above_syn(PhaseName::Wait) + held;
-    if time.min(beyond) < seen.matters(THINKING).max(seen.uncertain()) {
+    let usual = seen.usual(think) + held;
+    if time.min(beyond).min(usual) < seen.matters(THINKING).max(seen.uncertain()) {
         return;
     }
     found.push(Finding {
@@ -159,7 +160,8 @@ fn slow_client(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let time = seen.median(|c| Split::of(c).parts.client);
     let total = seen.median(|c| Split::of(c).total());
     let asked = found.iter().any(|finding| finding.kind == FindingKind::ClientCertificate);
-    if asked || time < SLOW_CLIENT.max(total / 10) {
+    let usual = seen.usual(|c| Split::of(c).parts.client);
+    if asked || time.min(usual) < SLOW_CLIENT.max(total / 10) {
         return;
     }
     found.push(Finding {

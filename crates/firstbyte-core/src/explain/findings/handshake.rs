@@ -113,7 +113,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         });
     }
     let time = seen.median(server);
-    let beyond = time.min(seen.above_syn(PhaseName::Tls));
+    let beyond = time.min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server));
     if beyond >= seen.matters(SLOW_SERVER).max(seen.uncertain()) && lost * 2 <= seen.count() {
         found.push(Finding {
             kind: FindingKind::SlowHandshake,

@@ -162,13 +162,14 @@ fn small_window(seen: &Seen<'_>, window: u32, cost: Duration) -> Finding {
     let mut times: Vec<usize> = seen.connections().map(|c| held(c, is_window).len()).collect();
     times.sort_unstable();
     let times = times.get(times.len() / 2).copied().unwrap_or(0);
+    let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
     let segments = if window == 1 { "one segment".into() } else { format!("{window} segments") };
     Finding {
         kind: FindingKind::SmallWindow,
         title: format!("the server's congestion window begins with {segments}"),
         cost,
         evidence: format!(
-            "with so much under way it stood still {times} times for acknowledgements, in the median of {}",
+            "with so much under way it stood still {times} for acknowledgements, in the median of {}",
             seen.count()
         ),
         advice: "begin with ten segments, as is usual (RFC 6928; ip route … initcwnd 10)".into(),

@@ -88,6 +88,13 @@ impl Seen<'_> {
         })
     }
 
+    /// What three of four connections took at least: a host that is slow now and then is not slow.
+    fn usual(&self, of: impl Fn(&Connection) -> Duration) -> Duration {
+        let mut times: Vec<Duration> = self.connections().map(of).collect();
+        times.sort_unstable();
+        times.get(times.len().saturating_sub(1) / 4).copied().unwrap_or_default()
+    }
+
     /// The subject's median of a time.
     fn median(&self, of: impl Fn(&Connection) -> Duration) -> Duration {
         self.subject.median(|c| Some(of(c))).unwrap_or_default()

@@ -114,7 +114,7 @@ impl<'a> Tracer<'a> {
         let same = |p: &&Departure| {
             p.side == packet.side && p.number < packet.number && p.passage.is_some()
         };
-        self.log.packets.iter().filter(same).next_back().filter(|_| waited).copied()
+        self.log.packets.iter().rfind(same).filter(|_| waited).copied()
     }
 
     fn departure(&mut self, number: usize) -> Option<Cause> {

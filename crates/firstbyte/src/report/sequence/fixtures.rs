@@ -129,11 +129,11 @@ pub(crate) fn big_chain() -> Sample {
         received(
             &[
                 (64_800, 1_448),
-                (66_250, 1_448),
-                (94_900, 1_448),
-                (96_400, 4_344),
-                (125_100, 1_448),
-                (126_100, 1_104),
+                (64_830, 1_448),
+                (94_850, 1_448),
+                (94_880, 4_344),
+                (124_890, 1_448),
+                (124_920, 1_104),
             ],
             &["ServerHello", "Certificate", "ServerKeyExchange", "ServerHelloDone"],
         ),
@@ -177,11 +177,12 @@ pub(crate) fn megabyte() -> Sample {
     sample(c)
 }
 
-/// A response of which every kilobyte waits for acknowledgements.
-pub(crate) fn thirty_windows() -> Sample {
+/// A response that is written two kilobytes at a time.
+pub(crate) fn thirty_pauses() -> Sample {
     let mut c = hello_retry().connection;
-    c.url = "https://small-window.example/".into();
-    let chunks: Vec<(i64, u64)> = (0..32).map(|i| (125_560 + i * 30_300, 2_000)).collect();
+    c.url = "https://pauses.example/".into();
+    let chunks: Vec<(i64, u64)> =
+        (0..32).map(|i| (125_560 + i * 30_300 + i % 3 * 4_000, 2_000)).collect();
     c.flights.truncate(5);
     c.flights.push(received(&chunks, &["{HEADERS}", "{DATA}"]));
     answered(&mut c, 95_210, 125_560, chunks[31].0);
@@ -236,6 +237,6 @@ pub(crate) fn http3() -> Sample {
 /// One of every shape.
 pub(crate) fn all() -> Vec<Sample> {
     let here =
-        [resumed(), zero_rtt(), hello_retry(), big_chain(), megabyte(), thirty_windows(), http3()];
+        [resumed(), zero_rtt(), hello_retry(), big_chain(), megabyte(), thirty_pauses(), http3()];
     crate::report::fixtures::all().into_iter().chain(here).collect()
 }

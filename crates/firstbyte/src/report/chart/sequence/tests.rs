@@ -82,7 +82,8 @@ fn every_wait_that_counts_is_said() {
     let said: Vec<String> = figure.panels().flat_map(boxes).map(|(said, _)| said).collect();
     assert_eq!(said.iter().filter(|s| *s == "round trip 81.1 ms").count(), 4, "{said:?}");
     assert!(said.iter().any(|s| s == "server 8.3 ms"), "{said:?}");
-    assert!(said.iter().any(|s| s == "transfer 7.9 ms"), "{said:?}");
+    // Between the two flights of the response there is room for the time alone.
+    assert!(said.iter().any(|s| s == "~306.5") && said.iter().any(|s| s == "347.0"), "{said:?}");
     assert!(said.iter().any(|s| s == "~290.3") && said.iter().any(|s| s == "339.1"), "{said:?}");
 }
 
