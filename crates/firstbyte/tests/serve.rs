@@ -166,7 +166,12 @@ fn check_with_nginx(project: &Path, config: &str) {
     fs::write(project.join("certificates/fullchain.pem"), certificate.chain_pem).unwrap();
     fs::write(project.join("certificates/privkey.pem"), certificate.key_pem).unwrap();
     let at = project.display().to_string();
+    // The system's are root's, and are not there before root has started nginx once.
+    let scratch: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|what| format!("\n{what}_temp_path {at}/{what};"))
+        .concat();
     let config: String = config
+        .replace("http {", &format!("http {{{scratch}"))
         .replace("/srv/", &format!("{at}/"))
         .replace("/run/nginx.pid", &format!("{at}/pid"))
         .replace("/dev/stdout", &format!("{at}/log"))
