@@ -10,6 +10,8 @@ use crate::timeline::{Connection, Direction, PhaseName, TlsFacts};
 
 const NODELAY: &str = "turn Nagle's algorithm off at the server (TCP_NODELAY; nginx: tcp_nodelay on), \
                        or write all that is there at once";
+/// Most chains have 2 to 4 kB. One that is longer fills a small window by itself, and can be shortened.
+const LONG_CHAIN: u64 = 6_000;
 /// What servers begin with (RFC 6928).
 const USUAL: u32 = 10;
 
@@ -134,14 +136,15 @@ fn initial_window(seen: &Seen<'_>) -> Option<u32> {
 fn windows(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let (Some(rtt), Some(middle)) = (seen.rtt, seen.subject.middle()) else { return };
     let small = initial_window(seen).filter(|window| *window < USUAL);
+    let chain = middle.facts.tls.as_ref().and_then(TlsFacts::certificate_chain_bytes);
     let in_phase = |phase| {
         let stalls = stalls(seen, phase);
-        // As many as with the usual window.
-        if small.is_some() {
-            stalls.min(standing(USUAL.into(), segments(middle, phase)))
-        } else {
-            stalls
+        let long_chain = phase == PhaseName::Tls && chain.is_some_and(|bytes| bytes >= LONG_CHAIN);
+        if small.is_none() || long_chain {
+            return stalls;
         }
+        // As many as with the usual window.
+        stalls.min(standing(USUAL.into(), segments(middle, phase)))
     };
     let (handshake, response) = (in_phase(PhaseName::Tls), in_phase(PhaseName::Receive));
     if let Some(window) = small {
