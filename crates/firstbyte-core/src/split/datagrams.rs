@@ -166,3 +166,35 @@ fn what_comes_too_soon_for_an_answer_was_on_its_way() {
     assert_eq!((quic.parts.transfer, quic.parts.client), (ms(3), ms(1)), "{quic:?}");
     assert_eq!(quic.parts.unexplained, Duration::ZERO);
 }
+
+/// One datagram fills no congestion window (RFC 9002 §7.2): what stands still behind it is the server.
+#[test]
+fn a_pause_after_one_datagram_is_no_round_trip() {
+    let request = RTT + MS;
+    let answer = request + RTT;
+    let mut c = Connection::default();
+    let marks = [
+        (Mark::ConnectStart, 0),
+        (Mark::SecureConnectionStart, 0),
+        (Mark::HandshakeComplete, request),
+        (Mark::RequestStart, request),
+        (Mark::RequestEnd, request),
+        (Mark::ResponseStart, answer),
+        (Mark::ResponseEnd, answer + 60 * MS),
+    ];
+    for (mark, ns) in marks {
+        c.marks.set(mark, Stamp::kernel(Offset::from_nanos(ns)));
+    }
+    c.flights = vec![
+        sent(&[(0, 1_200)], &["Initial"]),
+        received(&[(RTT, 1_200), (RTT, 900)], &["Initial", "Handshake"]),
+        sent(&[(request, 400)], &["Handshake", "1-RTT"]),
+        received(&[(answer, 1_200), (answer + 60 * MS, 900)], &["1-RTT"]),
+    ];
+    let min_rtt = Some(Duration::from_nanos(RTT as u64));
+    c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
+    let split = Split::of(&c);
+    let receive = *split.phase(PhaseName::Receive).unwrap();
+    assert_eq!((receive.parts.pause, receive.parts.network), (ms(60), ms(0)), "{receive:?}");
+    assert_eq!((split.round_trips, split.held.len()), (2, 0), "{split:?}");
+}
