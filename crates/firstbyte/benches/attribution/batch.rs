@@ -13,10 +13,12 @@ use crate::packets::{self, Flows};
 use crate::score::{Outcome, Verdict};
 use crate::zoo::Zoo;
 
+/// What is done with a sample, by its number, and its truth.
+pub(crate) type Show<'a> = &'a dyn Fn(u32, &Connection, &Truth);
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// Measures `cases`, `lanes` of them at a time, and scores each of their samples. `show` prints the
-/// critical path of each beside what is said of it.
+/// Measures `cases`, `lanes` of them at a time, and scores each of their samples. `show` is given each.
 ///
 /// # Errors
 /// What kept the lab from running, or a file from being read.
@@ -24,7 +26,7 @@ pub(crate) fn measure(
     cases: &[Case],
     samples: u32,
     lanes: usize,
-    show: bool,
+    show: Show<'_>,
     zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -115,7 +117,7 @@ fn score(
     connections: &[(u32, Connection)],
     client: &Flows,
     server: &Flows,
-    show: bool,
+    show: Show<'_>,
 ) -> Vec<Outcome> {
     let address = [198, 51, 100, (index + 1) as u8];
     let captured = |connection: &Connection| {
@@ -146,9 +148,7 @@ fn score(
                     Outcome::untold(case, *number, "lost packets over QUIC")
                 }
                 Ok(truth) => {
-                    if show {
-                        shown(*number, connection, &truth);
-                    }
+                    show(*number, connection, &truth);
                     Outcome::of(case, *number, &truth, &Verdict::of(connection))
                 }
                 Err(reason) => {
@@ -159,51 +159,4 @@ fn score(
             }
         })
         .collect()
-}
-
-/// The critical path, and the course that firstbyte gives, one below the other.
-fn shown(number: u32, connection: &Connection, truth: &Truth) {
-    let ms = |ns: i64| ns as f64 / 1e6;
-    println!("\nsample {number}, true, in ms:");
-    let mut steps = truth.path.iter().peekable();
-    while let Some(step) = steps.next() {
-        let mut to = step.to;
-        // Steps of one kind are one line.
-        while let Some(next) =
-            steps.next_if(|next| next.part == step.part && next.rule == step.rule)
-        {
-            to = next.to;
-        }
-        let length = ms(to - step.from);
-        if length >= 0.05 {
-            println!(
-                "  {:10.3} {length:10.3} {:<10} {:?}",
-                ms(step.from),
-                step.part.name(),
-                step.rule
-            );
-        }
-    }
-    println!("sample {number}, said:");
-    let (_, course) = firstbyte_core::split::Split::in_order(connection);
-    for stretch in course.stretches.iter().filter(|s| s.duration().as_micros() >= 50) {
-        println!(
-            "  {:10.3} {:10.3} {:<10} {:?}",
-            ms(stretch.start.as_nanos()),
-            stretch.duration().as_secs_f64() * 1e3,
-            stretch.part.name(),
-            stretch.phase
-        );
-    }
-    println!("sample {number}, chunks:");
-    for flight in &connection.flights {
-        for chunk in &flight.chunks {
-            let acknowledged = chunk.acknowledged.map(|at| ms(at.as_nanos()));
-            let at = ms(chunk.stamp.at.as_nanos());
-            println!(
-                "  {at:10.3} {:?} {} acknowledged {acknowledged:?}",
-                flight.direction, chunk.bytes
-            );
-        }
-    }
 }

@@ -18,6 +18,7 @@
 
 mod batch;
 mod case;
+mod course;
 mod explain;
 mod lie;
 mod packets;
@@ -88,9 +89,11 @@ fn run() -> Result<bool, String> {
         .into_iter()
         .filter(|case| !done.contains(&(case.seed, case.server.name().to_owned())))
         .collect();
+    let show: batch::Show<'_> =
+        if argument("--case").is_some() { &course::print } else { &|_, _, _| {} };
     for (index, batch) in left.chunks(BATCH).enumerate() {
         eprint!("\r{} of {} cases", index * BATCH, left.len());
-        let scored = batch::measure(batch, samples, lanes, argument("--case").is_some(), &zoo)?;
+        let scored = batch::measure(batch, samples, lanes, show, &zoo)?;
         if let Some(file) = &results {
             store(file, &scored)?;
         }

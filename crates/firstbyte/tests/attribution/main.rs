@@ -4,6 +4,9 @@
 //! The bars of the benchmark are for many cases on an idle machine. These here are for an unoptimised
 //! build beside which nothing else runs.
 
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 #[path = "../../benches/attribution/batch.rs"]
 mod batch;
 #[path = "../../benches/attribution/case.rs"]
@@ -34,7 +37,8 @@ fn measured() -> Vec<Outcome> {
         (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .unwrap_or_else(|error| panic!("{error}"));
-    let batches = cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, false, &zoo).unwrap());
+    let batches =
+        cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, &|_, _, _| {}, &zoo).unwrap());
     batches.flatten().collect()
 }
 

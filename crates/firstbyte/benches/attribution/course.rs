@@ -1,0 +1,52 @@
+//! One sample's critical path beside the course that firstbyte gives, step by step.
+
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::Connection;
+use firstbyte_core::truth::Truth;
+
+/// Prints the critical path, the course that firstbyte gives, and what arrived when.
+pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
+    let ms = |ns: i64| ns as f64 / 1e6;
+    println!("\nsample {number}, true, in ms:");
+    let mut steps = truth.path.iter().peekable();
+    while let Some(step) = steps.next() {
+        let mut to = step.to;
+        // Steps of one kind are one line.
+        while let Some(next) =
+            steps.next_if(|next| next.part == step.part && next.rule == step.rule)
+        {
+            to = next.to;
+        }
+        let length = ms(to - step.from);
+        if length >= 0.05 {
+            println!(
+                "  {:10.3} {length:10.3} {:<10} {:?}",
+                ms(step.from),
+                step.part.name(),
+                step.rule
+            );
+        }
+    }
+    println!("sample {number}, said:");
+    let (_, course) = Split::in_order(connection);
+    for stretch in course.stretches.iter().filter(|s| s.duration().as_micros() >= 50) {
+        println!(
+            "  {:10.3} {:10.3} {:<10} {:?}",
+            ms(stretch.start.as_nanos()),
+            stretch.duration().as_secs_f64() * 1e3,
+            stretch.part.name(),
+            stretch.phase
+        );
+    }
+    println!("sample {number}, chunks:");
+    for flight in &connection.flights {
+        for chunk in &flight.chunks {
+            let acknowledged = chunk.acknowledged.map(|at| ms(at.as_nanos()));
+            let at = ms(chunk.stamp.at.as_nanos());
+            println!(
+                "  {at:10.3} {:?} {} acknowledged {acknowledged:?}",
+                flight.direction, chunk.bytes
+            );
+        }
+    }
+}
