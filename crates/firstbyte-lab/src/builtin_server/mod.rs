@@ -3,7 +3,7 @@
 //!
 //! It serves a page of a chosen size at `/`, any other size at `/bytes/N`, and a redirect to `/` at
 //! `/redirect` (and others where it is told to); at `/w` it writes as the query says, with pauses
-//! ([`pattern`]). All of it over HTTP/1.1, HTTP/2 and HTTP/3; it takes early data and answers it in its first
+//! (`pattern`). All of it over HTTP/1.1, HTTP/2 and HTTP/3; it takes early data and answers it in its first
 //! flight, resumes sessions in the ways it is told to, and can take its time before the ServerHello
 //! and before the response. What it did is in two headers of every response,
 //! `x-firstbyte-early-data` and `x-firstbyte-resumed`, and in its access log. It needs no namespace
