@@ -275,7 +275,7 @@ fn compare_report_predict_and_check() {
 
     let flags: Vec<String> = bench.words.iter().map(|word| format!("{word:?}")).collect();
     let plan = format!(
-        "url = {:?}\nvary = ['tls=1.2,1.3']\nsamples = 2\ninterval = 0.0\n\
+        "url = {:?}\nvary = ['tls=1.2,1.3']\nsamples = 20\ninterval = 0.0\n\
          flags = ['--cacert', 'ca.pem', '-4', {}]\n",
         bench.url(),
         flags.join(", ")
