@@ -68,7 +68,21 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
         let (matters, found) = lie::found(&outcomes, part);
         assert!(found * 10 >= matters * 9, "{}: {found} of {matters} found", part.name());
     }
-    for part in [Part::Resolver, Part::Network, Part::Server, Part::Client, Part::Fallback] {
+    for part in [Part::Resolver, Part::Network, Part::Server, Part::Pause, Part::Fallback] {
         assert!(lie::found(&outcomes, part).0 > 0, "no case in which {} matters", part.name());
+    }
+}
+
+/// Not every drawn case has much of every part; this one does.
+#[test]
+fn a_wrong_rule_for_any_part_is_found() {
+    let case = Case::drawn(1, Server::Builtin);
+    let mut said = [100.0; 9];
+    said[score::index(Part::Unexplained)] = 0.0;
+    let untold = Outcome::untold(&case, 1, "");
+    let right = Outcome { untold: None, total: 800.0, said, truth: said, ..untold };
+    assert!(right.is_right());
+    for part in Part::ALL {
+        assert!(!lie::told(&right, part).is_right(), "{}", part.name());
     }
 }
