@@ -95,7 +95,8 @@ fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: 
 
     assert!(connection.flights.len() >= 2);
     for chunk in connection.flights.iter().flat_map(|flight| &flight.chunks) {
-        assert_eq!(chunk.clock, "kernel");
+        // Derived where the kernel merged the server's Finished with its settings.
+        assert!(["kernel", "kernel-derived"].contains(&chunk.clock.as_str()), "{}", chunk.clock);
     }
     for mark in ["request_start", "request_end", "response_start", "response_end"] {
         assert_eq!(connection.marks[mark].clock, "kernel", "{mark}");
