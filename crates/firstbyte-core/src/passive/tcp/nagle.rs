@@ -5,6 +5,8 @@
 //! delayed arrived, and for how long they were held at most. No timer's length is looked for: clients delay by 40,
 //! 50 or 200 ms. A segment that follows at once, a round trip to its sender later, tells itself.
 
+use std::num::NonZeroU32;
+
 use crate::passive::Time;
 use crate::passive::table::Side;
 
@@ -20,8 +22,9 @@ fn at_once(ns: i64, path_ns: i64) -> bool {
     (path_ns - AT_ONCE_NS..=path_ns + (path_ns / 16).max(AT_ONCE_NS)).contains(&ns)
 }
 
-fn micros(at: Time) -> u32 {
-    (at.unix_ns() / 1_000) as u32
+/// Microseconds; the one that would be none is the next.
+fn micros(at: Time) -> NonZeroU32 {
+    NonZeroU32::new((at.unix_ns() / 1_000) as u32).unwrap_or(NonZeroU32::MIN)
 }
 
 /// What was held back in one direction.
@@ -35,7 +38,7 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Nagle {
     /// When each side sent its last data, if they were a small segment: µs that wrap after 71 minutes.
-    small: [Option<u32>; 2],
+    small: [Option<NonZeroU32>; 2],
     rare: Option<Box<Rare>>,
 }
 
@@ -76,7 +79,7 @@ impl Nagle {
             // What fills a packet is not held, and holds nothing.
             self.small[side] = (seen.bytes < SMALL).then_some(micros(at));
         } else if let (Some(sent), Some(path)) = (sent, least_ns[side]) {
-            let since_ns = 1_000 * i64::from(micros(at).wrapping_sub(sent));
+            let since_ns = 1_000 * i64::from(micros(at).get().wrapping_sub(sent.get()));
             if since_ns - path >= DELAYED_NS {
                 // The next segment can have waited since this one departed, until the acknowledgement arrived.
                 let waited_ns = since_ns + least_ns[other].unwrap_or(0);
