@@ -119,6 +119,7 @@ pub struct ChunkRecord {
     pub clock: String,
     pub bytes: u64,
     pub acknowledged_ns: Option<i64>,
+    pub segments: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -128,6 +129,8 @@ pub struct TcpRecord {
     pub min_rtt_ns: Option<u64>,
     pub retransmits: Option<u32>,
     pub send_mss_bytes: Option<u32>,
+    pub receive_mss_bytes: Option<u32>,
+    pub out_of_order: Option<u32>,
     pub congestion_control: Option<String>,
     pub syn_departure_uncertainty_ns: Option<u64>,
 }
@@ -338,6 +341,7 @@ impl FlightRecord {
                     clock: chunk.stamp.clock.name().into(),
                     bytes: chunk.bytes,
                     acknowledged_ns: chunk.acknowledged.map(Offset::as_nanos),
+                    segments: chunk.segments,
                 })
                 .collect(),
         }
@@ -351,6 +355,8 @@ impl TcpRecord {
             min_rtt_ns: tcp.min_rtt.map(ns),
             retransmits: tcp.retransmits,
             send_mss_bytes: tcp.send_mss,
+            receive_mss_bytes: tcp.receive_mss,
+            out_of_order: tcp.out_of_order,
             congestion_control: tcp.congestion_control.clone(),
             syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
         }

@@ -62,7 +62,7 @@ fn at(us: i64) -> Stamp {
 }
 
 fn flight(direction: Direction, chunks: &[(i64, u64)]) -> Flight {
-    let chunk = |&(us, bytes): &(i64, u64)| Chunk { stamp: at(us), bytes, acknowledged: None };
+    let chunk = |&(us, bytes): &(i64, u64)| Chunk::new(at(us), bytes);
     Flight { direction, chunks: chunks.iter().map(chunk).collect(), messages: Vec::new() }
 }
 

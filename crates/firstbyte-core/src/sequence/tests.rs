@@ -12,10 +12,7 @@ fn at(ns: i64) -> Stamp {
 }
 
 fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
-    let chunks = chunks
-        .iter()
-        .map(|&(ns, bytes)| Chunk { stamp: at(ns), bytes, acknowledged: None })
-        .collect();
+    let chunks = chunks.iter().map(|&(ns, bytes)| Chunk::new(at(ns), bytes)).collect();
     Flight { direction, chunks, messages: messages.iter().map(ToString::to_string).collect() }
 }
 

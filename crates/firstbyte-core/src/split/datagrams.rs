@@ -12,11 +12,7 @@ const MS: i64 = 1_000_000;
 type Datagram = (i64, u64);
 
 fn flight(direction: Direction, datagrams: &[Datagram], messages: &[&str]) -> Flight {
-    let chunk = |(ns, bytes): &Datagram| Chunk {
-        stamp: Stamp::kernel(Offset::from_nanos(*ns)),
-        bytes: *bytes,
-        acknowledged: None,
-    };
+    let chunk = |(ns, bytes): &Datagram| Chunk::new(Stamp::kernel(Offset::from_nanos(*ns)), *bytes);
     Flight {
         direction,
         chunks: datagrams.iter().map(chunk).collect(),

@@ -138,6 +138,8 @@ impl Judge {
         let mss = segment_bytes(connection);
         let (mut segments, mut events) = (Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
+        // Of a segment that ends later.
+        let mut unended = 0;
         let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
         let request = at(Mark::RequestEnd).unwrap_or(LIMIT);
         let response = at(Mark::ResponseStart);
@@ -152,12 +154,25 @@ impl Judge {
                     }
                     continue;
                 }
-                let mut left = chunk.bytes;
-                for packet in (1..=packets(left, mss)).rev() {
+                let counted = chunk.segments.is_some();
+                let mut left = unended + chunk.bytes;
+                let packets = match chunk.segments.map(u64::from) {
+                    Some(packets) => {
+                        unended = left.saturating_sub(packets * mss);
+                        packets
+                    }
+                    None => {
+                        unended = 0;
+                        packets(left, mss)
+                    }
+                };
+                for packet in (1..=packets).rev() {
                     if segments.len() == SEGMENTS {
                         break 'all;
                     }
-                    let bytes = if packet > 1 { left.min(mss) } else { left };
+                    // The others need a byte each.
+                    let most = left.saturating_sub(packet - 1).min(mss);
+                    let bytes = if packet > 1 { most } else { left - unended };
                     let start = offset;
                     offset += bytes;
                     left -= bytes;
@@ -166,6 +181,7 @@ impl Judge {
                         .map_or(0, |d| d.as_nanos().min(LIMIT as u128) as i64);
                     let full = bytes + RECORD >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
+                    let between = between && !counted;
                     segments.push(Segment { at: now, end: offset, full, between, busy });
                     events.push(Event::Segment { at: now, start, end: offset });
                 }
@@ -193,7 +209,6 @@ impl Judge {
     }
 
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
-    #[cfg(test)]
     pub(super) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits();
         fits.truncate(8);
@@ -419,12 +434,17 @@ fn packets(bytes: u64, mss: u64) -> u64 {
 /// Whether a flight of one segment holds what servers write apart.
 fn tickets_and_settings(flight: &Flight) -> bool {
     let holds = |name: &str| flight.messages.iter().any(|message| message == name);
-    flight.chunks.len() == 1 && holds("{NewSessionTicket}") && holds("SETTINGS")
+    let one = flight.chunks.len() == 1 && flight.chunks[0].segments.is_none_or(|n| n <= 1);
+    one && holds("{NewSessionTicket}") && holds("SETTINGS")
 }
 
 /// The payload of a full segment from the server.
 fn segment_bytes(connection: &Connection) -> u64 {
-    let sent = connection.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss);
+    let tcp = connection.facts.tcp.as_ref();
+    if let Some(received) = tcp.and_then(|tcp| tcp.receive_mss) {
+        return received.into();
+    }
+    let sent = tcp.and_then(|tcp| tcp.send_mss);
     // RFC 9293 §3.7.1: the default where nothing was announced.
     let most = u64::from(sent.unwrap_or(536)).max(1);
     let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
@@ -515,7 +535,10 @@ impl<'a> Sender<'a> {
         if self.initial.is_some() && (self.used.whole || self.window < 2 * self.used.most) {
             self.window = self.window.saturating_add(new);
         }
-        self.note_use();
+        // tcp_write_xmit notes the use where it sent something, or the window keeps it from that.
+        if self.in_flight >= self.window {
+            self.note_use();
+        }
         Some(ack)
     }
 

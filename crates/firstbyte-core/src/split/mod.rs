@@ -271,7 +271,11 @@ fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Ve
         return vec![judge::datagrams(connection, rtt)];
     }
     let spread = path.spread.unwrap_or_default();
-    Judge::of(connection, Way { rtt, spread }, bottleneck).readings()
+    let judge = Judge::of(connection, Way { rtt, spread }, bottleneck);
+    if std::env::var_os("FB_JUDGE").is_some() {
+        eprintln!("JUDGE rtt {rtt:?} spread {spread:?}\n{}", judge.in_words());
+    }
+    judge.readings()
 }
 
 #[cfg(test)]

@@ -33,6 +33,10 @@ pub struct TcpFacts {
     pub retransmits: Option<u32>,
     /// Maximum segment size towards the server, bytes.
     pub send_mss: Option<u32>,
+    /// Payload of the largest segment from the server, bytes, where it was a full one (`TCP_INFO.tcpi_rcv_mss`).
+    pub receive_mss: Option<u32>,
+    /// Segments from the server that arrived before one that they follow (`TCP_INFO.tcpi_rcv_ooopack`).
+    pub out_of_order: Option<u32>,
     /// Congestion control algorithm of the client's socket.
     pub congestion_control: Option<String>,
     /// How long after connect was called, at the latest, the SYN may have left: the uncertainty of

@@ -98,11 +98,7 @@ impl Made {
         for (direction, list) in
             [(Direction::Sent, &self.sent), (Direction::Received, &self.received)]
         {
-            let chunk = |(at, bytes): &(i64, u64)| Chunk {
-                stamp: stamp(*at),
-                bytes: *bytes,
-                acknowledged: None,
-            };
+            let chunk = |(at, bytes): &(i64, u64)| Chunk::new(stamp(*at), *bytes);
             let chunks = list.iter().map(chunk).collect();
             connection.flights.push(Flight { direction, chunks, messages: Vec::new() });
         }
@@ -276,7 +272,7 @@ fn an_exchange_on_an_open_connection() {
     }
     for (direction, at, bytes) in [(Direction::Sent, asked, 300), (Direction::Received, begun, 400)]
     {
-        let chunk = Chunk { stamp: stamp(at), bytes, acknowledged: None };
+        let chunk = Chunk::new(stamp(at), bytes);
         connection.flights.push(Flight { direction, chunks: vec![chunk], messages: Vec::new() });
     }
     let parts = truth(&connection, &all.captured, &known()).unwrap().parts;

@@ -13,12 +13,14 @@ use crate::packets::{self, Flows};
 use crate::score::{Outcome, Verdict};
 use crate::zoo::Zoo;
 
-/// What is done with a sample, by its number, and its truth.
-pub(crate) type Show<'a> = &'a dyn Fn(u32, &Connection, &Truth);
+/// What is done with a sample of a case, by its number, and its truth.
+pub(crate) type Show<'a> = &'a dyn Fn(&Case, u32, &Connection, &Truth);
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
 /// Measures `cases`, `lanes` of them at a time, and scores each of their samples. `show` is given each.
+///
+/// What is measured is kept in a directory below `keep`, if there is one; what is there already is not measured again.
 ///
 /// # Errors
 /// What kept the lab from running, or a file from being read.
@@ -26,20 +28,18 @@ pub(crate) fn measure(
     cases: &[Case],
     samples: u32,
     lanes: usize,
+    keep: Option<&Path>,
     show: Show<'_>,
     zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
-    let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let directory = directory.path();
-    let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
-    std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
-    std::fs::write(&script, commands(cases, samples, lanes, directory))
-        .map_err(|e| e.to_string())?;
-    let mut lab = Command::new(PROGRAM);
-    lab.args(["lab", "run"]).arg(&file).arg("--capture").arg(directory).args(["--", "sh"]);
-    let output = lab.arg(&script).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
-    if !output.status.success() {
-        return Err(format!("in the lab: {}", String::from_utf8_lossy(&output.stderr)));
+    let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let of_cases = |keep: &Path| keep.join(cases.first().map_or(0, |case| case.seed).to_string());
+    let directory = keep.map_or_else(|| temporary.path().to_owned(), of_cases);
+    let measured = directory.join("measured");
+    if !measured.exists() {
+        std::fs::create_dir_all(&directory).map_err(|e| e.to_string())?;
+        run(cases, samples, lanes, &directory, zoo)?;
+        std::fs::write(&measured, "").map_err(|e| e.to_string())?;
     }
     let client = packets::read(&directory.join("client.pcapng"))?;
     let mut outcomes = Vec::new();
@@ -54,6 +54,27 @@ pub(crate) fn measure(
         }
     }
     Ok(outcomes)
+}
+
+/// Runs the lab: captures and run files are in `directory` then.
+fn run(
+    cases: &[Case],
+    samples: u32,
+    lanes: usize,
+    directory: &Path,
+    zoo: &Zoo,
+) -> Result<(), String> {
+    let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
+    std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
+    std::fs::write(&script, commands(cases, samples, lanes, directory))
+        .map_err(|e| e.to_string())?;
+    let mut lab = Command::new(PROGRAM);
+    lab.args(["lab", "run"]).arg(&file).arg("--capture").arg(directory).args(["--", "sh"]);
+    let output = lab.arg(&script).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(format!("in the lab: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(())
 }
 
 pub(crate) fn scenario(cases: &[Case], zoo: &Zoo) -> Result<String, String> {
@@ -148,7 +169,7 @@ fn score(
                     Outcome::untold(case, *number, "lost packets over QUIC")
                 }
                 Ok(truth) => {
-                    show(*number, connection, &truth);
+                    show(case, *number, connection, &truth);
                     Outcome::of(case, *number, &truth, &Verdict::of(connection))
                 }
                 Err(reason) => {

@@ -44,8 +44,8 @@ pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
             let acknowledged = chunk.acknowledged.map(|at| ms(at.as_nanos()));
             let at = ms(chunk.stamp.at.as_nanos());
             println!(
-                "  {at:10.3} {:?} {} acknowledged {acknowledged:?}",
-                flight.direction, chunk.bytes
+                "  {at:10.3} {:?} {} segments {:?} acknowledged {acknowledged:?}",
+                flight.direction, chunk.bytes, chunk.segments
             );
         }
     }

@@ -6,10 +6,11 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--server NAME] [--explain N]
+//!         [--results FILE] [--keep DIR [--show SEED]] [--server NAME] [--explain N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
 //!
-//! Scored samples are appended to FILE; what is there already is not measured again.
+//! Scored samples are appended to FILE; what is there already is not measured again. Captures and runs are kept in
+//! DIR; those that are there are scored again, by what the program says of them now, and not measured again.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -79,6 +80,7 @@ fn run() -> Result<bool, String> {
     let cases = drawn(seed, count)?;
     println!("seed {seed}");
     let results = argument("--results").map(PathBuf::from);
+    let keep = argument("--keep").map(PathBuf::from);
     let mut outcomes: Vec<Outcome> = match &results {
         Some(file) if file.exists() => stored(file)?,
         _ => Vec::new(),
@@ -89,11 +91,15 @@ fn run() -> Result<bool, String> {
         .into_iter()
         .filter(|case| !done.contains(&(case.seed, case.server.name().to_owned())))
         .collect();
-    let show: batch::Show<'_> =
-        if argument("--case").is_some() { &course::print } else { &|_, _, _| {} };
+    let shown = argument("--show").or_else(|| argument("--case"));
+    let show: batch::Show<'_> = &|case, number, connection, truth| {
+        if shown.as_ref().is_some_and(|seed| *seed == case.seed.to_string()) {
+            course::print(number, connection, truth);
+        }
+    };
     for (index, batch) in left.chunks(BATCH).enumerate() {
         eprint!("\r{} of {} cases", index * BATCH, left.len());
-        let scored = batch::measure(batch, samples, lanes, show, &zoo)?;
+        let scored = batch::measure(batch, samples, lanes, keep.as_deref(), show, &zoo)?;
         if let Some(file) = &results {
             store(file, &scored)?;
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp, TcpFacts};
 
+use super::segments::{Count, Segments};
 use super::sys::SentStamp;
 use crate::clock::{Monotonic, Realtime, Timebase};
 
@@ -58,6 +59,7 @@ pub struct Recorder {
     last_sent: Option<SendId>,
     /// Segments that had arrived at the last read: all, and those with data.
     counted: Option<(u32, u32)>,
+    arrived: Segments,
     /// What the kernel said about the connection when it was given up.
     pub tcp: Option<TcpFacts>,
 }
@@ -73,6 +75,7 @@ impl Recorder {
             named: 0,
             last_sent: None,
             counted: None,
+            arrived: Segments::new(),
             tcp: None,
         }
     }
@@ -89,8 +92,12 @@ impl Recorder {
         self.push(Direction::Received, bytes, self.received, user, kernel);
     }
 
-    /// How many segments have arrived by now that bytes were received, and how many of them with data.
-    pub(super) fn counted(&mut self, all: u32, with_data: u32) {
+    /// What the kernel had counted right after bytes were received.
+    ///
+    /// Segments in `all`; payload of a `full` one.
+    pub(super) fn counted(&mut self, all: u32, count: Count, full: u32) {
+        let with_data = count.segments;
+        self.arrived.count(count, full);
         let Some((all_before, data_before)) = self.counted.replace((all, with_data)) else {
             return;
         };
@@ -269,6 +276,15 @@ impl Recorder {
         }
     }
 
+    /// How many segments each event was in which bytes were received.
+    fn segments(&self) -> Vec<Option<u32>> {
+        let received = self.events.iter().filter(|e| e.direction == Direction::Received);
+        let ends: Vec<u64> = received.map(|event| event.end).collect();
+        let bytes = |e: &&Event| e.direction == Direction::Received;
+        let from = self.events.iter().find(bytes).map_or(0, |e| e.end - e.bytes);
+        self.arrived.of_reads(from, &ends)
+    }
+
     /// Forgets all kernel stamps: for when the wall clock was stepped under them.
     pub fn discard_kernel_stamps(&mut self) {
         for event in &mut self.events {
@@ -280,23 +296,25 @@ impl Recorder {
     /// The flights: runs of events in one direction.
     pub fn flights(&self) -> Vec<Flight> {
         let mut in_order: Option<Stamp> = None;
-        let mut events: Vec<(Stamp, &Event)> = Vec::with_capacity(self.events.len());
+        let mut events: Vec<(Stamp, Option<u32>, &Event)> = Vec::with_capacity(self.events.len());
+        let mut counts = self.segments().into_iter();
         for event in &self.events {
-            let mut stamp = self.stamp(event);
+            let (mut stamp, mut segments) = (self.stamp(event), None);
             if event.direction == Direction::Received {
                 stamp = in_order.map_or(stamp, |before| later(before, stamp));
                 in_order = Some(stamp);
+                segments = counts.next().flatten();
             }
-            events.push((stamp, event));
+            events.push((stamp, segments, event));
         }
         // The kernel may have received an answer before the process noted what it had sent.
         // Sorting is stable, and equal times keep the order in which they were noted.
-        events.sort_by_key(|(stamp, _)| stamp.at);
+        events.sort_by_key(|(stamp, ..)| stamp.at);
         let mut flights: Vec<Flight> = Vec::new();
-        for (stamp, event) in events {
+        for (stamp, segments, event) in events {
             let acknowledged: Option<Offset> =
                 event.acknowledged.map(|at| self.timebase.kernel_offset(at));
-            let chunk = Chunk { stamp, bytes: event.bytes, acknowledged };
+            let chunk = Chunk { stamp, bytes: event.bytes, acknowledged, segments };
             match flights.last_mut() {
                 Some(flight) if flight.direction == event.direction => {
                     flight.chunks.push(chunk);
@@ -382,12 +400,13 @@ mod tests {
             Realtime::from_timespec(0, base.started().unix_nanos() as i64 + ms * 1_000_000)
         };
         recorder.received(1000, read, Some(at(0)));
-        recorder.counted(3, 1);
+        recorder.counted(3, Count { bytes: 0, segments: 1 }, 1_448);
         recorder.sent(93, read);
         recorder.report(SentStamp::Departed { last_byte: 92, at: at(1) });
         recorder.report(SentStamp::Acknowledged { last_byte: 92, at: at(20) });
         recorder.received(91, read, Some(at(22)));
-        recorder.counted(3 + with_data + without, 1 + with_data);
+        let count = Count { bytes: 0, segments: 1 + with_data };
+        recorder.counted(3 + with_data + without, count, 1_448);
         recorder.name_message(Direction::Received, "{Finished}");
         recorder.part_merged(1051, Duration::from_millis(2));
         recorder.name_message(Direction::Received, "SETTINGS");

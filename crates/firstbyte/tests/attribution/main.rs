@@ -37,8 +37,9 @@ fn measured() -> Vec<Outcome> {
         (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .unwrap_or_else(|error| panic!("{error}"));
-    let batches =
-        cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, &|_, _, _| {}, &zoo).unwrap());
+    let batches = cases
+        .chunks(12)
+        .map(|batch| batch::measure(batch, 3, 3, None, &|_, _, _, _| {}, &zoo).unwrap());
     batches.flatten().collect()
 }
 

@@ -26,6 +26,10 @@ pub struct StoredTcp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_mss_bytes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_mss_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_order: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub syn_departure_uncertainty_ns: Option<u64>,
@@ -133,6 +137,8 @@ impl StoredTcp {
             min_rtt_ns: tcp.min_rtt.map(ns),
             retransmits: tcp.retransmits,
             send_mss_bytes: tcp.send_mss,
+            receive_mss_bytes: tcp.receive_mss,
+            out_of_order: tcp.out_of_order,
             congestion_control: tcp.congestion_control.clone(),
             syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
         }
@@ -144,6 +150,8 @@ impl StoredTcp {
             min_rtt: self.min_rtt_ns.map(Duration::from_nanos),
             retransmits: self.retransmits,
             send_mss: self.send_mss_bytes,
+            receive_mss: self.receive_mss_bytes,
+            out_of_order: self.out_of_order,
             congestion_control: self.congestion_control,
             syn_departure_uncertainty: self.syn_departure_uncertainty_ns.map(Duration::from_nanos),
         }

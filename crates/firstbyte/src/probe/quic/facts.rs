@@ -216,10 +216,8 @@ mod tests {
     use super::*;
 
     fn flight(direction: Direction, chunks: &[(i64, u64)], name: &str) -> Flight {
-        let chunk = |(ms, bytes): &(i64, u64)| Chunk {
-            stamp: Stamp::kernel(Offset::from_nanos(ms * 1_000_000)),
-            bytes: *bytes,
-            acknowledged: None,
+        let chunk = |(ms, bytes): &(i64, u64)| {
+            Chunk::new(Stamp::kernel(Offset::from_nanos(ms * 1_000_000)), *bytes)
         };
         let chunks = chunks.iter().map(chunk).collect();
         Flight { direction, chunks, messages: vec![name.into()] }
