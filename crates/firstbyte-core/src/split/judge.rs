@@ -110,7 +110,8 @@ const OUT: f64 = 5.3;
 
 pub(super) struct Judge {
     segments: Vec<Segment>,
-    acks: Vec<Ack>,
+    /// As they were if reads acknowledged nothing, and if they did; the second only where it differs.
+    acks: Vec<Vec<Ack>>,
     /// What the client sent that is answered.
     asked: Vec<i64>,
     finished: Option<(i64, i64)>,
@@ -131,6 +132,8 @@ struct Hypothesis {
     late: bool,
     /// Packets more than are seen, in each segment between request and response.
     merged: u32,
+    /// Which of the client's acknowledgements.
+    acks: usize,
 }
 
 impl Judge {
@@ -194,8 +197,11 @@ impl Judge {
         let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
         let spread = ns(way.spread).min(LIMIT);
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
+        let mut acks = vec![acknowledgements(&events, mss, true)];
+        acks.push(acknowledgements(&events, mss, false));
+        acks.dedup();
         Self {
-            acks: acknowledgements(&events, mss),
+            acks,
             segments,
             asked,
             finished,
@@ -268,8 +274,12 @@ impl Judge {
             let small = window.is_some_and(|window| window <= SMALL);
             let merged = if between && small { MOST_MERGED } else { 0 };
             (0..=merged).flat_map(move |merged| {
-                [false, true].into_iter().flat_map(move |nagle| {
-                    let with = move |late: &bool| Hypothesis { window, nagle, late: *late, merged };
+                let ways = [false, true]
+                    .into_iter()
+                    .flat_map(move |nagle| (0..self.acks.len()).map(move |acks| (nagle, acks)));
+                ways.flat_map(move |(nagle, acks)| {
+                    let with =
+                        move |late: &bool| Hypothesis { window, nagle, late: *late, merged, acks };
                     lates.iter().map(with)
                 })
             })
@@ -279,7 +289,7 @@ impl Judge {
     /// What a hypothesis costs, and what it says; none when a segment is too early for it, or it costs more
     /// than `most`.
     fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
-        let Hypothesis { window, nagle, late, merged } = hypothesis;
+        let Hypothesis { window, nagle, late, merged, acks } = hypothesis;
         let mut cost = f64::from(merged) * MERGED;
         if nagle {
             cost += if self.together { NAGLE + TICKETS_AND_SETTINGS } else { NAGLE };
@@ -288,7 +298,7 @@ impl Judge {
             cost += WINDOW;
         }
         let mut reading = Reading { window, nagle, late, releases: Vec::new() };
-        let mut sender = Sender::new(hypothesis, &self.segments, &self.acks, self.rtt);
+        let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
         let mut previous: Option<i64> = None;
         for (index, segment) in self.segments.iter().enumerate() {
             // Had the server's application written in time, its TCP would have stood still.

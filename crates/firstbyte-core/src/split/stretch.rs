@@ -349,7 +349,7 @@ impl Laid {
                         self.lay(found, Part::Client, Place::Client, cause, until);
                         until
                     }
-                    By::Segment => cause,
+                    By::Segment | By::Read => cause,
                 };
                 let beyond = if found.path.varies() { Part::Variation } else { Part::Transfer };
                 self.lay(found, beyond, Place::Path, until, back);
