@@ -318,7 +318,8 @@ impl Judge {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
                 over <= self.late + ack.slack()
             };
-            if first || released.is_some_and(in_time) {
+            let behind = previous.is_some_and(|before| segment.at - before <= TOGETHER);
+            if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
                 sender = held;
             } else {
