@@ -174,9 +174,11 @@ impl Walk {
         Some(Event::Departed(End::Server, before))
     }
 
-    /// The server's last packet with payload before this one.
+    /// The server's last packet with payload before this one. What it sent again it had written before.
     fn before(&self, index: usize) -> Option<usize> {
-        self.server.sent[..index].iter().rposition(|sent| sent.has_payload())
+        let new =
+            |at: &usize| self.server.sent[*at].has_payload() && self.server.first_copy(*at) == *at;
+        (0..index).rev().find(new)
     }
 
     /// Client bytes that the server's answer needs: not what leaves after the request (acknowledged

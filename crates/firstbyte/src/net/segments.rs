@@ -41,8 +41,8 @@ impl Segments {
 
     /// How many segments end in each of the reads that end at `ends`, the first of which begins at `from`.
     ///
-    /// Between two counts segments are full ones, but for the last. Where there were more than that, reads ended with
-    /// the shorter ones.
+    /// Between two counts segments are full ones, but for the last. Where there were more than that, or where the ends
+    /// of two reads would be in one segment, reads ended with the shorter ones. Reads have different stamps.
     pub(super) fn of_reads(&self, from: u64, ends: &[u64]) -> Vec<Option<u32>> {
         let mut of_reads = vec![None; ends.len()];
         let mut before = Count::default();
@@ -75,15 +75,19 @@ impl Segments {
         let mut left = segments.saturating_sub(1);
         let fulls =
             |from: u64| u32::try_from((to - from).saturating_sub(1) / full).unwrap_or(u32::MAX);
+        let nexts = ends.iter().skip(1).copied().chain([to]);
         let mut begun = from;
         ends.iter()
-            .map(|end| {
+            .zip(nexts)
+            .map(|(end, next)| {
                 let whole =
                     u32::try_from(end.saturating_sub(begun) / full).unwrap_or(u32::MAX).min(left);
                 begun += u64::from(whole) * full;
                 left -= whole;
-                // More are left than full ones need: a shorter one ended here.
-                let shorter = *end > begun && left > fulls(begun);
+                // What the next read ends with came in another segment, at another time. Or more are left than full
+                // ones need.
+                let apart = begun + full >= next;
+                let shorter = *end > begun && left > 0 && (apart || left > fulls(begun));
                 if shorter {
                     begun = *end;
                     left -= 1;
@@ -121,18 +125,11 @@ mod tests {
     #[test]
     fn reads_that_end_with_records_are_counted_by_full_segments() {
         // Four segments were there at the first read: 1448, 1448, 1448, 656.
-        assert_eq!(
-            of(&[(5_000, 4)], &[100, 1_448, 3_500, 5_000]),
-            [Some(0), Some(1), Some(1), Some(2)]
-        );
-    }
-
-    #[test]
-    fn more_segments_than_full_ones_end_with_reads() {
-        // A head by itself, two full ones and a rest.
-        assert_eq!(of(&[(3_000, 4)], &[103, 3_000]), [Some(1), Some(3)]);
-        // Two full ones and a rest are as likely as a head and two full ones.
+        assert_eq!(of(&[(5_000, 4)], &[1_448, 3_500, 5_000]), [Some(1), Some(1), Some(2)]);
+        // Two full ones and a rest are as likely as a head and two full ones,
         assert_eq!(of(&[(2_999, 3)], &[103, 2_999]), [Some(0), Some(3)]);
+        // unless what follows the head came later, and was no full segment.
+        assert_eq!(of(&[(2_999, 3)], &[103, 210, 2_999]), [Some(1), Some(0), Some(2)]);
     }
 
     #[test]
