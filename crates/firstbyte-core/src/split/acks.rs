@@ -5,9 +5,9 @@
 
 /// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
 const DELAYED: i64 = 40_000_000;
-/// Timers count in ticks of 4 ms or less: a delayed acknowledgement leaves so much earlier, or later.
+/// Timers count in ticks of 4 ms or less, rounded up: a delayed acknowledgement leaves so much earlier, or later.
 const EARLIER: i64 = 4_000_000;
-const LATER: i64 = 5_000_000;
+const LATER: i64 = 9_000_000;
 /// A process reads so long after what arrived, at most.
 const READ: i64 = 1_000_000;
 /// What is read ends with TLS records, so many bytes before or behind the end of a packet at most.
@@ -82,8 +82,11 @@ struct Client {
 
 /// The acknowledgements that a Linux client sends. Two small segments are acknowledged by a read that empties the
 /// buffer with both in it (`tcp_cleanup_rbuf`): whether one did is not known.
-pub(super) fn acknowledgements(events: &[Event], mss: u64, reads: bool) -> Vec<Ack> {
-    let mut client = Client { quick: QUICK, reads, ..Client::default() };
+///
+/// On a `kept` connection questions had been answered before.
+pub(super) fn acknowledgements(events: &[Event], mss: u64, reads: bool, kept: bool) -> Vec<Ack> {
+    let quick = if kept { 0 } else { QUICK };
+    let mut client = Client { quick, pingpong: kept, reads, ..Client::default() };
     for event in events {
         match *event {
             Event::Segment { at, start, end } => client.receive(at, start, end, mss),

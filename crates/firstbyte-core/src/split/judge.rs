@@ -197,8 +197,9 @@ impl Judge {
         let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
         let spread = ns(way.spread).min(LIMIT);
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
-        let mut acks = vec![acknowledgements(&events, mss, true)];
-        acks.push(acknowledgements(&events, mss, false));
+        let kept = connection.facts.reused;
+        let mut acks = vec![acknowledgements(&events, mss, true, kept)];
+        acks.push(acknowledgements(&events, mss, false, kept));
         acks.dedup();
         Self {
             acks,

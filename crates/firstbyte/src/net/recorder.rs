@@ -45,6 +45,11 @@ struct Event {
 /// Above this many events, further ones are merged with the last of their direction: a download of gigabytes stays small.
 const EVENTS: usize = 4_096;
 
+/// A new connection sends so much at once (RFC 6928: ten segments, here of 1,400 bytes).
+const FIRST_WINDOW: u64 = 14_000;
+/// A send that left so much later than it was handed over had waited for acknowledgements.
+const WAITED: Duration = Duration::from_micros(400);
+
 /// At most this many messages are named: a server may send small ones for ever.
 const MESSAGES: usize = 4_096;
 
@@ -285,6 +290,13 @@ impl Recorder {
         self.arrived.of_reads(from, &ends)
     }
 
+    /// When a send began to leave that was more than a congestion window holds: its stamp is that of its end.
+    fn begun(&self, event: &Event, left: Stamp) -> Option<Stamp> {
+        let begun = Stamp::user(self.timebase.offset(event.user));
+        let whole = event.direction == Direction::Sent && event.bytes > FIRST_WINDOW;
+        (whole && left.at.since(begun.at) > WAITED).then_some(begun)
+    }
+
     /// Forgets all kernel stamps: for when the wall clock was stepped under them.
     pub fn discard_kernel_stamps(&mut self) {
         for event in &mut self.events {
@@ -314,15 +326,19 @@ impl Recorder {
         for (stamp, segments, event) in events {
             let acknowledged: Option<Offset> =
                 event.acknowledged.map(|at| self.timebase.kernel_offset(at));
-            let chunk = Chunk { stamp, bytes: event.bytes, acknowledged, segments };
+            let mut chunks = vec![Chunk { stamp, bytes: event.bytes, acknowledged, segments }];
+            if let Some(begun) = self.begun(event, stamp) {
+                chunks[0].bytes -= FIRST_WINDOW;
+                chunks.insert(0, Chunk::new(begun, FIRST_WINDOW));
+            }
             match flights.last_mut() {
                 Some(flight) if flight.direction == event.direction => {
-                    flight.chunks.push(chunk);
+                    flight.chunks.append(&mut chunks);
                     flight.messages.extend(event.messages.iter().cloned());
                 }
                 _ => flights.push(Flight {
                     direction: event.direction,
-                    chunks: vec![chunk],
+                    chunks,
                     messages: event.messages.clone(),
                 }),
             }
