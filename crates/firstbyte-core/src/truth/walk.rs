@@ -296,6 +296,23 @@ impl Walk {
         Event::Origin
     }
 
+    /// How much longer than the path's shortest the connection's shortest round trip was, nanoseconds: what left the
+    /// client, and what left the server first after it.
+    fn always_above_base(&self) -> Option<u64> {
+        let [up, down] = [self.known.up, self.known.down];
+        let above = |sent: &Sent, way: Way| {
+            let base = i64::try_from(way.base.as_nanos()).ok()?;
+            Some((sent.arrived? - sent.departed - way.busy(sent.bytes) - base).max(0))
+        };
+        let asked = self.client.sent.iter().filter(|sent| sent.syn || sent.has_payload());
+        let trips = asked.filter_map(|asked| {
+            let at = asked.arrived?;
+            let answer = self.server.sent.iter().find(|answer| answer.departed >= at)?;
+            Some(above(asked, up)? + above(answer, down)?)
+        });
+        u64::try_from(trips.min()?).ok()
+    }
+
     fn finish(mut self) -> Truth {
         let origin = self.places.origin;
         // An exchange on a connection that was open begins with the client's own time.
@@ -307,6 +324,14 @@ impl Walk {
             step.to -= origin;
             *parts.part(step.part) += Duration::from_nanos((step.to - step.from).unsigned_abs());
         }
+        // A connection shows no shorter round trip than its shortest.
+        let trips = self.steps.iter().filter(|step| step.rule == Rule::OnItsWay).count() as u64 / 2;
+        let jittered = self.steps.iter().filter(|step| step.rule == Rule::Jitter);
+        let jittered: i64 = jittered.map(|step| step.to - step.from).sum();
+        let always = self.always_above_base().unwrap_or_default() * trips;
+        let always = Duration::from_nanos(always.min(jittered.unsigned_abs()));
+        parts.variation -= always;
+        parts.network += always;
         let lost = |stream: &Stream| stream.sent.iter().filter(|s| s.arrived.is_none()).count();
         Truth {
             parts,
