@@ -88,6 +88,8 @@ const WINDOWS: u32 = 20;
 const SMALL: u32 = 8;
 /// Hosts take that long to notice what has arrived.
 const NOISE: i64 = 400_000;
+/// Beyond that, each of these makes it less likely by a factor of e.
+const LATER: i64 = 300_000;
 /// A server's answer takes so long without being slow.
 const WORK: i64 = 1_500_000;
 /// Costs are negative logarithms of odds. A thinking server, a pause within an answer, a window that is not
@@ -317,7 +319,7 @@ impl Judge {
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
-                over <= self.late + ack.slack()
+                self.noise(over, ack) <= self.price(over) + PAUSE
             };
             let behind = previous.is_some_and(|before| segment.at - before <= TOGETHER);
             if behind || released.is_some_and(in_time) {
@@ -359,7 +361,9 @@ impl Judge {
             && release > earliest + 50_000
         {
             let over = at - release;
-            if over <= self.late + ack.slack() {
+            let noise = self.noise(over, ack);
+            let idle = if question.is_some() { THINK } else { PAUSE };
+            if noise <= self.price(over) + idle {
                 reading.releases.push(Release {
                     arrived: Offset::from_nanos(at),
                     left: Offset::from_nanos(ack.left),
@@ -368,7 +372,7 @@ impl Judge {
                     by: Released::Acknowledgement(ack.by),
                     why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
                 });
-                return if ack.by == By::Timer { DELAYED } else { 0.0 };
+                return noise + if ack.by == By::Timer { DELAYED } else { 0.0 };
             }
         }
         if let Some((left, cause)) = finished {
@@ -392,6 +396,12 @@ impl Judge {
             None if over <= self.late => 0.0,
             None => self.price(over) + PAUSE,
         }
+    }
+
+    /// Of what was released so much later than it could be: hosts and the path are as late as that at times.
+    fn noise(&self, over: i64, ack: Ack) -> f64 {
+        let excess = over.saturating_sub(self.late + ack.slack()).max(0);
+        excess as f64 / (LATER + self.late - NOISE) as f64
     }
 
     /// Of a free time that happens to be just this, within what can be told apart.

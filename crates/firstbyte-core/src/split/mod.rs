@@ -195,13 +195,13 @@ impl Split {
     /// what may be transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
         let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
-        self.rtt_spread.map(|spread| spread * self.round_trips + doubt)
+        self.rtt_spread.map(|spread| spread.max(HOSTS) * self.round_trips + doubt)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
-        self.rtt_spread.map(|spread| spread + doubt)
+        self.rtt_spread.map(|spread| spread.max(HOSTS) + doubt)
     }
 }
 
@@ -213,6 +213,10 @@ pub struct Course {
     /// When data went on arriving after its sender had stood still in the middle of an answer.
     pub resumed: Vec<Offset>,
 }
+
+/// A round trip is known no better than this: interrupts, wake-ups and the way between a socket and a device, at
+/// both ends.
+const HOSTS: Duration = Duration::from_micros(40);
 
 /// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);

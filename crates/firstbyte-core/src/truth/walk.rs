@@ -187,8 +187,10 @@ impl Walk {
         if !self.places.stream {
             return sent.departed <= self.places.request_end_at + TOUCHING;
         }
-        sent.has_payload()
-            && (self.known.answers_after_finished || sent.start < self.places.request_end)
+        let Places { request_end, finished_end, .. } = self.places;
+        let late = self.known.answers_after_finished;
+        let end = if late { request_end.max(finished_end) } else { request_end };
+        sent.has_payload() && sent.start < end
     }
 
     /// The arrival that made `index`'s bytes available: one before it may have been missing.
