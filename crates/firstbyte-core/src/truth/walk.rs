@@ -163,10 +163,10 @@ impl Walk {
         }
         let before = before?;
         let earlier = self.server.sent[before].departed;
-        let (part, rule) = if sent.departed - earlier <= BURST {
-            (Part::Transfer, Rule::Burst)
-        } else if self.before_response(index, asked) {
+        let (part, rule) = if self.before_response(index, asked) {
             (Part::Server, Rule::WroteOn)
+        } else if sent.departed - earlier <= BURST {
+            (Part::Transfer, Rule::Burst)
         } else {
             (Part::Pause, Rule::WroteOn)
         };
