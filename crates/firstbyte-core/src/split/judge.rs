@@ -143,8 +143,8 @@ impl Judge {
         let mss = segment_bytes(connection);
         let (mut segments, mut events) = (Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
-        // Of a segment that ends later.
-        let mut unended = 0;
+        // Of a segment that ends later, and when it came.
+        let (mut unended, mut begun) = (0, 0);
         let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
         let request = at(Mark::RequestEnd).unwrap_or(LIMIT);
         let response = at(Mark::ResponseStart);
@@ -161,6 +161,8 @@ impl Judge {
                 }
                 let counted = chunk.segments.is_some();
                 let mut left = unended + chunk.bytes;
+                // A read has the stamp of the last segment that it takes bytes of: one that ends in a later read is that.
+                let mut arrived = if unended > 0 { begun } else { now };
                 let packets = match chunk.segments.map(u64::from) {
                     Some(packets) => {
                         unended = left.saturating_sub(packets * mss);
@@ -187,9 +189,11 @@ impl Judge {
                     let full = bytes + RECORD >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
                     let between = between && !counted;
-                    segments.push(Segment { at: now, end: offset, full, between, busy });
-                    events.push(Event::Segment { at: now, start, end: offset });
+                    segments.push(Segment { at: arrived, end: offset, full, between, busy });
+                    events.push(Event::Segment { at: arrived, start, end: offset });
+                    arrived = now;
                 }
+                begun = arrived;
             }
         }
         let finished = finished.map(|left| {

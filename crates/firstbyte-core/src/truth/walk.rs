@@ -36,6 +36,8 @@ pub(super) struct Walk {
     steps: Vec<Step>,
     cursor: i64,
     open: i64,
+    /// When the packet left that the path came from, where an acknowledgement had released it.
+    held: Option<i64>,
 }
 
 /// An event: a packet at one of its ends.
@@ -53,8 +55,8 @@ impl Walk {
         known: Known,
         other_attempts: Vec<i64>,
     ) -> Self {
-        let (steps, cursor, open) = (Vec::new(), 0, 0);
-        Self { client, server, places, known, other_attempts, steps, cursor, open }
+        let (steps, cursor, open, held) = (Vec::new(), 0, 0, None);
+        Self { client, server, places, known, other_attempts, steps, cursor, open, held }
     }
 
     pub(super) fn run(mut self) -> Result<Truth, Untold> {
@@ -133,6 +135,10 @@ impl Walk {
 
     /// Why the server's packet left no sooner.
     fn server_departed(&mut self, index: usize) -> Option<Event> {
+        // What it led to may have been written at any time since.
+        if let Some(held) = self.held.take() {
+            self.open += held - self.server.sent[index].departed;
+        }
         let first = self.server.first_copy(index);
         if first != index {
             self.back(self.server.sent[first].departed, Part::Variation, Rule::Lost);
@@ -156,8 +162,7 @@ impl Walk {
             return Some(self.availability(answered));
         }
         if let Some(ack) = self.released(index) {
-            let written = before.map_or(0, |before| self.server.sent[before].departed);
-            self.open += sent.departed - written.max(self.places.origin);
+            self.held.get_or_insert(sent.departed);
             self.back(self.client.sent[ack].arrived?, Part::Network, Rule::Released);
             return Some(Event::Arrived(End::Client, ack));
         }
@@ -338,7 +343,9 @@ impl Walk {
         Truth {
             parts,
             path: self.steps,
-            open: Duration::from_nanos(self.open.unsigned_abs()).min(self.known.application),
+            // It stood still for no longer than it was told to.
+            open: Duration::from_nanos(self.open.unsigned_abs())
+                .min(self.known.application.saturating_sub(parts.pause)),
             lost: lost(&self.client) + lost(&self.server),
         }
     }

@@ -114,6 +114,11 @@ impl Recorder {
         }
     }
 
+    /// Payload of the largest segment that arrived, where it was a full one.
+    pub(super) fn full_segment(&self) -> Option<u32> {
+        self.arrived.full()
+    }
+
     /// Bytes received so far.
     pub const fn received_bytes(&self) -> u64 {
         self.received

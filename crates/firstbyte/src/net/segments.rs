@@ -21,8 +21,11 @@ const COUNTS: usize = 4_096;
 pub(super) struct Segments {
     counts: Vec<Count>,
     /// Payload of a full segment.
-    full: u64,
+    full: u32,
 }
+
+/// What the kernel takes for a full segment before it has seen one (TCP_MSS_DEFAULT).
+const DEFAULT: u32 = 536;
 
 impl Segments {
     pub(super) const fn new() -> Self {
@@ -31,12 +34,18 @@ impl Segments {
 
     /// Takes note of what the kernel said after a read.
     pub(super) fn count(&mut self, count: Count, full: u32) {
-        self.full = self.full.max(u64::from(full));
+        // The kernel thinks less of it again where shorter ones of one length follow.
+        self.full = self.full.max(full);
         let last = self.counts.last().copied().unwrap_or_default();
         let further = count.bytes > last.bytes && count.segments > last.segments;
         if further && self.counts.len() < COUNTS {
             self.counts.push(count);
         }
+    }
+
+    /// Payload of the largest segment that arrived, where it was a full one.
+    pub(super) fn full(&self) -> Option<u32> {
+        (self.full > DEFAULT).then_some(self.full)
     }
 
     /// How many segments end in each of the reads that end at `ends`, the first of which begins at `from`.
@@ -70,7 +79,7 @@ impl Segments {
 
     /// Of `segments` that carried the bytes from `from` to `to`, how many end by each of these ends, counted from the one before.
     fn ended(&self, from: u64, to: u64, segments: u32, ends: &[u64]) -> Vec<u32> {
-        let full = self.full.max(1);
+        let full = u64::from(self.full.max(1));
         // All but the last one, which ends at `to`.
         let mut left = segments.saturating_sub(1);
         let fulls =

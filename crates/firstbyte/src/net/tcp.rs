@@ -352,8 +352,7 @@ impl TcpStream {
             min_rtt: info.and_then(|i| i.min_rtt),
             retransmits: info.map(|i| i.total_retransmits),
             send_mss: info.map(|i| i.send_mss).filter(|mss| *mss > 0),
-            // The kernel begins with TCP_MSS_DEFAULT: what is less says nothing.
-            receive_mss: info.map(|i| i.received_mss).filter(|mss| *mss > 536),
+            receive_mss: self.notes().full_segment(),
             out_of_order: info.and_then(|i| i.out_of_order),
             congestion_control: self.congestion_control(),
             syn_departure_uncertainty: None,
