@@ -80,13 +80,19 @@ struct Client {
     acks: Vec<Ack>,
 }
 
-/// The acknowledgements that a Linux client sends. Two small segments are acknowledged by a read that empties the
-/// buffer with both in it (`tcp_cleanup_rbuf`): whether one did is not known.
-///
-/// On a `kept` connection questions had been answered before.
-pub(super) fn acknowledgements(events: &[Event], mss: u64, reads: bool, kept: bool) -> Vec<Ack> {
-    let quick = if kept { 0 } else { QUICK };
-    let mut client = Client { quick, pingpong: kept, reads, ..Client::default() };
+/// What is not known of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Habit {
+    /// Two small segments are acknowledged by a read that empties the buffer with both in it (`tcp_cleanup_rbuf`).
+    pub reads: bool,
+    /// Questions were answered before, so that acknowledgements wait for data to ride on.
+    pub pingpong: bool,
+}
+
+/// The acknowledgements that a Linux client sends.
+pub(super) fn acknowledgements(events: &[Event], mss: u64, habit: Habit) -> Vec<Ack> {
+    let Habit { reads, pingpong } = habit;
+    let mut client = Client { quick: QUICK, pingpong, reads, ..Client::default() };
     for event in events {
         match *event {
             Event::Segment { at, start, end } => client.receive(at, start, end, mss),

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::acks::{Ack, By, Event, RECORD, acknowledgements};
+use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
 use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
 
@@ -90,6 +90,7 @@ const SMALL: u32 = 8;
 const NOISE: i64 = 400_000;
 /// Beyond that, each of these makes it less likely by a factor of e.
 const LATER: i64 = 300_000;
+const READS_LATER: i64 = 1_000_000;
 /// A server's answer takes so long without being slow.
 const WORK: i64 = 1_500_000;
 /// Costs are negative logarithms of odds. A thinking server, a pause within an answer, a window that is not
@@ -112,7 +113,7 @@ const OUT: f64 = 5.3;
 
 pub(super) struct Judge {
     segments: Vec<Segment>,
-    /// As they were if reads acknowledged nothing, and if they did; the second only where it differs.
+    /// By each habit that the client may have.
     acks: Vec<Vec<Ack>>,
     /// What the client sent that is answered.
     asked: Vec<i64>,
@@ -203,10 +204,16 @@ impl Judge {
         let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
         let spread = ns(way.spread).min(LIMIT);
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
-        let kept = connection.facts.reused;
-        let mut acks = vec![acknowledgements(&events, mss, true, kept)];
-        acks.push(acknowledgements(&events, mss, false, kept));
-        acks.dedup();
+        let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
+        let mut acks: Vec<Vec<Ack>> = Vec::new();
+        for &pingpong in habits {
+            for reads in [true, false] {
+                let of_habit = acknowledgements(&events, mss, Habit { reads, pingpong });
+                if !acks.contains(&of_habit) {
+                    acks.push(of_habit);
+                }
+            }
+        }
         Self {
             acks,
             segments,
@@ -405,7 +412,8 @@ impl Judge {
     /// Of what was released so much later than it could be: hosts and the path are as late as that at times.
     fn noise(&self, over: i64, ack: Ack) -> f64 {
         let excess = over.saturating_sub(self.late + ack.slack()).max(0);
-        excess as f64 / (LATER + self.late - NOISE) as f64
+        let scale = if ack.by == By::Read { READS_LATER } else { LATER };
+        excess as f64 / (scale + self.late - NOISE) as f64
     }
 
     /// Of a free time that happens to be just this, within what can be told apart.
