@@ -227,6 +227,14 @@ fn any_connection() -> impl Strategy<Value = Connection> {
             chunks.sort_unstable();
         }
         flights.sort_by_key(|(_, chunks)| chunks[0].0);
+        // No byte is there before those before it.
+        let mut latest = [0; 2];
+        for (sent, chunks) in &mut flights {
+            for (at, _) in chunks {
+                *at = (*at).max(latest[usize::from(*sent)]);
+                latest[usize::from(*sent)] = *at;
+            }
+        }
         let direction = |sent| if sent { Direction::Sent } else { Direction::Received };
         let names = ["{NewSessionTicket}", "{HEADERS}", "{DATA}"];
         c.flights =

@@ -52,6 +52,19 @@ fn is_hole(bytes: u64, mss: u64, gap: Duration, rtt: Duration) -> bool {
     bytes > mss && gap >= rtt * 9 / 10 && gap <= rtt * 5 / 4 + Duration::from_millis(5)
 }
 
+/// Whether the end of a flight may have been lost, and sent again when its sender's timer fired: after a round trip and
+/// 200 ms, or the three that a first sample of it makes of one, or twice that when it was lost again (RFC 6298 with
+/// Linux's least); a lone segment is probed after two round trips and 200 ms (RFC 8985 §7.2).
+fn is_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
+    const LEAST: Duration = Duration::from_millis(200);
+    let slack = Duration::from_millis(12) + jitter;
+    let (least, most) = (rtt + LEAST, (rtt * 3).max(rtt * 2 + LEAST) + slack);
+    let shortest = Duration::from_millis(4);
+    let once = beyond + shortest >= least && beyond <= most;
+    let twice = beyond + shortest >= least * 3 && beyond <= most * 3;
+    once || twice
+}
+
 /// What is known of the path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
@@ -115,10 +128,15 @@ impl Path {
     pub(super) fn doubt(&self, walk: &Walk) -> Duration {
         let within = |at: &Offset| *at > walk.phase.start && *at <= walk.phase.end;
         let gaps = self.doubts.iter().filter(|(at, _)| within(at)).map(|(_, gap)| *gap);
+        let jitter = if self.varies() { self.spread.unwrap_or_default() } else { Duration::ZERO };
+        let rtt = self.rtt.unwrap_or_default();
+        let beyond = walk.exchanges.iter().filter(|exchange| exchange.is_wait);
+        let beyond = beyond.map(|exchange| exchange.waited.saturating_sub(rtt));
+        let again: Duration = beyond.filter(|beyond| is_timeout(*beyond, rtt, jitter)).sum();
         let busy = walk.exchanges.iter().map(|exchange| {
             exchange.busy.possible.min(exchange.waited.saturating_sub(self.rtt.unwrap_or_default()))
         });
-        gaps.chain(busy).sum()
+        again + gaps.chain(busy).sum::<Duration>()
     }
 
     /// Looks at what arrived of an answer; shorter gaps are none.
@@ -158,8 +176,11 @@ impl Path {
                     is_pause = gap > SEGMENT + jitter;
                 }
             }
-            if is_pause && is_hole(chunk.bytes, mss, gap, self.rtt.unwrap_or_default()) {
+            let rtt = self.rtt.unwrap_or_default();
+            if is_pause && (is_hole(chunk.bytes, mss, gap, rtt) || is_timeout(gap, rtt, jitter)) {
                 self.doubts.push((at, gap));
+            } else if is_pause {
+                self.doubts.push((at, jitter));
             }
             if is_pause {
                 let busy = busy.unwrap_or_default();

@@ -257,7 +257,8 @@ impl Laid {
         let rtt = found.path.rtt.unwrap_or_default();
         let took = to.since(from);
         let trips = (took + rtt / 20).as_nanos().checked_div(rtt.as_nanos()).unwrap_or(0);
-        let trips = u32::try_from(trips).unwrap_or(u32::MAX);
+        // A window doubles with each.
+        let trips = u32::try_from(trips).map_or(64, |trips| trips.min(64));
         let waited = rtt.saturating_mul(trips).min(took);
         self.lay(found, Part::Network, Place::Path, from, from + waited);
         self.lay(found, Part::Transfer, Place::Client, from + waited, to);
