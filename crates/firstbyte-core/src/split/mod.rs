@@ -9,6 +9,7 @@ mod exchange;
 mod judge;
 mod path;
 mod phase;
+mod quic;
 mod stretch;
 
 use std::time::Duration;
@@ -268,7 +269,7 @@ fn readings_of(connection: &Connection) -> String {
 fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
     let Some(rtt) = path.rtt else { return vec![Reading::default()] };
     if connection.facts.quic.is_some() {
-        return vec![judge::datagrams(connection, rtt)];
+        return vec![quic::datagrams(connection, rtt)];
     }
     let spread = path.spread.unwrap_or_default();
     Judge::of(connection, Way { rtt, spread }, bottleneck).readings()
