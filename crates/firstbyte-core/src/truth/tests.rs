@@ -27,12 +27,12 @@ impl Made {
         self.id += 1;
         let bytes = 52 + segment.payload;
         let tcp = Some(segment);
-        let mut packet = Packet { at: ORIGIN + departs, from, id: self.id, bytes, tcp };
+        let mut packet = Packet { at: ORIGIN + departs, from, id: self.id, bytes, tcp, quic: None };
         let (here, there) = match from {
             End::Client => (&mut self.captured.client, &mut self.captured.server),
             End::Server => (&mut self.captured.server, &mut self.captured.client),
         };
-        here.push(packet);
+        here.push(packet.clone());
         if let Some(arrives) = arrives {
             packet.at = ORIGIN + arrives;
             there.push(packet);

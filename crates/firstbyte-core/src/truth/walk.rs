@@ -3,10 +3,12 @@
 //! Each event has one predecessor: the one that made it as late as it was. What lies between the two is
 //! a step, and the steps add up to the whole by construction.
 
+use super::lanes::{self, Lanes};
 use super::places::Places;
 use super::stream::{Sent, Stream};
 use super::{End, Known, Rule, Step, Truth, Untold, Way};
 use crate::split::{Part, Parts};
+use crate::wire::frames::Space;
 use std::time::Duration;
 
 /// A departure so soon after an acknowledgement's arrival was released by it: the kernel sends in the
@@ -21,6 +23,10 @@ const DELAYED: i64 = 5_000_000;
 /// A QUIC client that sends so long after the last arrival was woken by its timer, because what it sent
 /// before was lost (RFC 9002 §6.2), also within the server: no client of the oracle works for so long.
 const PROBES: i64 = 6_000_000;
+/// Over QUIC a process hears the acknowledgement and sends: it has to be woken first.
+const RELEASES_PROCESS: i64 = 1_500_000;
+/// No congestion window of QUIC is smaller to begin with (RFC 9002 §7.2), less a datagram that did not fit.
+const SMALLEST_WINDOW: u64 = 10 * 1_200;
 /// Packets one behind the other at a link without a rate.
 const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
@@ -36,6 +42,8 @@ pub(super) struct Walk {
     steps: Vec<Step>,
     cursor: i64,
     open: i64,
+    /// Of the client's and the server's QUIC packets, where they could be opened.
+    lanes: Option<[Lanes; 2]>,
 }
 
 /// An event: a packet at one of its ends.
@@ -54,7 +62,10 @@ impl Walk {
         other_attempts: Vec<i64>,
     ) -> Self {
         let (steps, cursor, open) = (Vec::new(), 0, 0);
-        Self { client, server, places, known, other_attempts, steps, cursor, open }
+        let exchange = lanes::exchange(&server, places.response_end_at + BURST);
+        let exchange = exchange.filter(|_| !places.stream);
+        let lanes = exchange.map(|id| [Lanes::of(&client, id), Lanes::of(&server, id)]);
+        Self { client, server, places, known, other_attempts, steps, cursor, open, lanes }
     }
 
     pub(super) fn run(mut self) -> Result<Truth, Untold> {
@@ -80,6 +91,9 @@ impl Walk {
     fn last(&self) -> Option<usize> {
         if self.places.stream {
             return self.server.completes(self.places.response_end);
+        }
+        if let Some([_, lanes]) = &self.lanes {
+            return lanes.completed(&self.server, self.places.response_end_at + BURST);
         }
         self.server.last_arrival(self.places.response_end_at + BURST, |_| true)
     }
@@ -131,9 +145,18 @@ impl Walk {
         Some(Event::Departed(from, index))
     }
 
+    /// The first departure of what a packet brought.
+    fn first_copy(&self, from: End, index: usize) -> usize {
+        match (&self.lanes, from) {
+            (Some([client, _]), End::Client) => client.first_copy(index),
+            (Some([_, server]), End::Server) => server.first_copy(index),
+            (None, _) => self.stream(from).first_copy(index),
+        }
+    }
+
     /// Why the server's packet left no sooner.
     fn server_departed(&mut self, index: usize) -> Option<Event> {
-        let first = self.server.first_copy(index);
+        let first = self.first_copy(End::Server, index);
         if first != index {
             self.back(self.server.sent[first].departed, Part::Variation, Rule::Lost);
             return Some(Event::Departed(End::Server, first));
@@ -145,7 +168,10 @@ impl Walk {
             return Some(Event::Arrived(End::Client, asked));
         }
         let before = self.before(index);
-        let asked = self.client.last_arrival(sent.departed, |other| self.is_needed(other));
+        let asked = match &self.lanes {
+            Some([client, _]) => self.client.last_arrived(sent.departed, |i| client.brought(i)),
+            None => self.client.last_arrival(sent.departed, |other| self.is_needed(other)),
+        };
         let at = |index: usize| self.client.sent[index].arrived;
         let answered = asked.filter(|asked| match before {
             Some(before) => at(*asked) >= Some(self.server.sent[before].departed),
@@ -163,7 +189,8 @@ impl Walk {
         }
         let before = before?;
         let earlier = self.server.sent[before].departed;
-        let (part, rule) = if sent.departed - earlier <= BURST {
+        let paced = self.lanes.is_some() && !self.known.pauses && self.within_answer(index);
+        let (part, rule) = if sent.departed - earlier <= BURST || paced {
             (Part::Transfer, Rule::Burst)
         } else if self.before_response(index, asked) {
             (Part::Server, Rule::WroteOn)
@@ -176,6 +203,9 @@ impl Walk {
 
     /// The server's last packet with payload before this one.
     fn before(&self, index: usize) -> Option<usize> {
+        if let Some([_, server]) = &self.lanes {
+            return (0..index).rev().find(|before| server.carries(*before));
+        }
         self.server.sent[..index].iter().rposition(|sent| sent.has_payload())
     }
 
@@ -204,6 +234,9 @@ impl Walk {
         let last = self.client.last_arrival(departed, |_| true)?;
         let ack = self.client.sent[last];
         let soon = departed - ack.arrived? <= RELEASES;
+        if self.lanes.is_some() {
+            return self.let_go(index);
+        }
         if !self.places.stream {
             return soon.then_some(last);
         }
@@ -215,9 +248,46 @@ impl Walk {
         (soon && new > had && sent > had).then_some(last)
     }
 
+    /// The client's datagram that let a server's go over QUIC: the window was full, or the server had sent three times
+    /// what it had received from an address that was not validated (RFC 9000 §8.1).
+    fn let_go(&self, index: usize) -> Option<usize> {
+        let departed = self.server.sent[index].departed;
+        let last = self.client.last_arrival(departed, |_| true)?;
+        let arrived = self.client.sent[last].arrived?;
+        if departed - arrived > RELEASES_PROCESS {
+            return None;
+        }
+        let bytes = |stream: &Stream, so: &dyn Fn(&Sent) -> bool| -> u64 {
+            stream.sent.iter().filter(|sent| so(sent)).map(|s| u64::from(s.bytes)).sum()
+        };
+        let heard = bytes(&self.client, &|sent| sent.arrived.is_some_and(|at| at < arrived));
+        let said = bytes(&self.server, &|sent| sent.departed < arrived);
+        let is_validated = |i: &usize| {
+            let of_handshake = |(space, _): &(Space, u64)| *space == Space::Handshake;
+            self.client.opened(*i).is_some_and(|d| d.packets.iter().any(of_handshake))
+        };
+        let mut before = self.client.arrivals.iter().take_while(|i| **i != last);
+        let validated = before.any(is_validated);
+        let own = u64::from(self.server.sent[index].bytes);
+        let full =
+            lanes::under_way(&self.server, &self.client, last, index) + own > SMALLEST_WINDOW;
+        (full || (!validated && said + own > 3 * heard)).then_some(last)
+    }
+
+    /// Whether the packet goes on with an answer.
+    fn within_answer(&self, index: usize) -> bool {
+        let Some([_, server]) = &self.lanes else { return false };
+        let first = server.edges.first().map(|(_, index)| *index);
+        first.is_some_and(|first| server.first_copy(first) < index)
+    }
+
     /// Whether the packet comes after the request and before the response.
     fn before_response(&self, index: usize, asked: Option<usize>) -> bool {
         let sent = self.server.sent[index];
+        if let Some([client, _]) = &self.lanes {
+            let asked = client.edges.last().and_then(|(_, asked)| self.client.sent[*asked].arrived);
+            return asked.is_some_and(|at| at <= sent.departed) && !self.within_answer(index);
+        }
         if !self.places.stream {
             let before = |arrived: i64| arrived <= self.places.response_start_at + TOUCHING;
             let asked = asked.and_then(|asked| self.client.sent[asked].arrived);
@@ -232,7 +302,7 @@ impl Walk {
 
     /// Why the client's packet left no sooner.
     fn client_departed(&mut self, index: usize) -> Option<Event> {
-        let first = self.client.first_copy(index);
+        let first = self.first_copy(End::Client, index);
         if first != index {
             self.back(self.client.sent[first].departed, Part::Variation, Rule::Lost);
             return Some(Event::Departed(End::Client, first));
@@ -257,7 +327,20 @@ impl Walk {
             self.back(self.server.sent[waiting].arrived?, Part::Pause, Rule::DelayedAck);
             return Some(Event::Arrived(End::Server, waiting));
         }
-        if !self.places.stream && sent.departed - at > PROBES {
+        // One that carries something new was not sent by a timer.
+        let new = self.lanes.as_ref().is_some_and(|[client, _]| client.brought(index));
+        let only_acknowledges = self.client.opened(index).is_some_and(|d| !d.elicits);
+        if only_acknowledges && sent.departed - at > DELAYED {
+            let tells =
+                |i: &usize| self.client.opened(*i).is_some_and(|d| !d.acknowledges.is_empty());
+            let told = (0..index).rev().find(tells);
+            let told = told.map_or(i64::MIN, |told| self.client.sent[told].departed);
+            let came = |i: &usize| self.server.sent[*i].arrived.is_some_and(|at| at > told);
+            let waiting = self.server.arrivals.iter().copied().find(came).unwrap_or(last);
+            self.back(self.server.sent[waiting].arrived?, Part::Pause, Rule::DelayedAck);
+            return Some(Event::Arrived(End::Server, waiting));
+        }
+        if !self.places.stream && !new && sent.departed - at > PROBES {
             self.back(at, Part::Variation, Rule::Lost);
             return Some(Event::Arrived(End::Server, last));
         }
@@ -311,6 +394,7 @@ impl Walk {
             path: self.steps,
             open: Duration::from_nanos(self.open.unsigned_abs()).min(self.known.application),
             lost: lost(&self.client) + lost(&self.server),
+            opened: self.places.stream || self.lanes.is_some(),
         }
     }
 }

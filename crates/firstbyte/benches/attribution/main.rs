@@ -23,6 +23,7 @@ mod explain;
 mod lie;
 mod packets;
 mod score;
+mod secrets;
 mod table;
 mod zoo;
 

@@ -105,6 +105,8 @@ impl Tls {
         let sessions = Arc::new(SessionStore::default());
         let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
+        // As curl and browsers do: where SSLKEYLOGFILE names a file, captures can be read with it.
+        config.key_log = Arc::new(rustls::KeyLogFile::new());
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
             HttpVersion::Negotiate => &["h2", "http/1.1"],
