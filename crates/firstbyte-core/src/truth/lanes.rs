@@ -8,10 +8,12 @@ use super::{Datagram, Lane, Piece};
 use crate::wire::frames::Space;
 
 /// One direction's bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lanes {
     /// By packet: the first departure of what its arrival brought.
     first: Vec<Option<usize>>,
+    /// By packet: it came, and the other side did not take it.
+    dropped: Vec<bool>,
     /// By packet: it carries bytes of the handshake or of the exchange.
     carries: Vec<bool>,
     /// When the exchange's stream was there up to a place, and with which packet; both ascend.
@@ -31,8 +33,8 @@ pub(super) fn exchange(server: &Stream, until: i64) -> Option<u64> {
 }
 
 impl Lanes {
-    /// Looks at the handshake, and at stream `exchange`.
-    pub(super) fn of(stream: &Stream, exchange: u64) -> Self {
+    /// Looks at the handshake, and at stream `exchange`. What the `other` side did not take never came.
+    pub(super) fn of(stream: &Stream, other: &Stream, exchange: u64) -> Self {
         let is_looked_at = |piece: &&Piece| match piece.lane {
             Lane::Handshake(space) => space != Space::Application,
             Lane::Stream(id) => id == exchange,
@@ -41,11 +43,26 @@ impl Lanes {
             let datagram = stream.opened(index);
             datagram.into_iter().flat_map(|d| &d.pieces).filter(is_looked_at)
         };
-        let mut lanes = Self::default();
-        lanes.carries = (0..stream.sent.len()).map(|i| pieces(i).next().is_some()).collect();
-        lanes.first = vec![None; stream.sent.len()];
+        let packets = stream.sent.len();
+        let mut lanes = Self {
+            first: vec![None; packets],
+            dropped: vec![false; packets],
+            carries: (0..packets).map(|index| pieces(index).next().is_some()).collect(),
+            edges: Vec::new(),
+        };
         let mut there: HashMap<Lane, Vec<(u64, u64)>> = HashMap::new();
+        let told: Vec<&Datagram> =
+            (0..other.sent.len()).filter_map(|index| other.opened(index)).collect();
+        let is_told = |index: usize| stream.opened(index).is_some_and(|d| is_told(d, &told));
         for index in stream.arrivals.iter().copied() {
+            let again = |piece: &Piece| {
+                let later = index + 1..stream.sent.len();
+                later.filter(|i| is_told(*i)).any(|i| pieces(i).any(|p| p.covers(piece)))
+            };
+            if !is_told(index) && pieces(index).any(again) {
+                lanes.dropped[index] = true;
+                continue;
+            }
             for piece in pieces(index) {
                 let had = there.entry(piece.lane).or_default();
                 let edge = edge(had);
@@ -63,6 +80,11 @@ impl Lanes {
             }
         }
         lanes
+    }
+
+    /// Whether it came, and the other side did not take it.
+    pub(super) fn dropped(&self, index: usize) -> bool {
+        self.dropped[index]
     }
 
     /// Whether its arrival brought bytes that had not come before.
@@ -111,18 +133,20 @@ fn add(had: &mut Vec<(u64, u64)>, piece: &Piece) -> bool {
     true
 }
 
+/// Whether all packets of a datagram are acknowledged.
+fn is_told(datagram: &Datagram, told: &[&Datagram]) -> bool {
+    datagram.packets.iter().all(|(space, number)| {
+        let ranges = told.iter().flat_map(|d| &d.acknowledges);
+        ranges.filter(|(of, ..)| of == space).any(|(_, a, b)| (a..=b).contains(&number))
+    })
+}
+
 /// The bytes of the server's that are under way when the client's packet `heard` has arrived, which may acknowledge
 /// some, and those of before.
 pub(super) fn under_way(server: &Stream, client: &Stream, heard: usize, before: usize) -> u64 {
     let until = client.sent[heard].arrived;
     let told = client.arrivals.iter().filter(|i| **i != heard && client.sent[**i].arrived <= until);
     let told: Vec<&Datagram> = told.filter_map(|i| client.opened(*i)).collect();
-    let is_told = |datagram: &Datagram| {
-        datagram.packets.iter().all(|(space, number)| {
-            let ranges = told.iter().flat_map(|d| &d.acknowledges);
-            ranges.filter(|(of, ..)| of == space).any(|(_, a, b)| (a..=b).contains(&number))
-        })
-    };
     let sent = (0..before).filter_map(|i| Some((server.opened(i)?, server.sent[i].bytes)));
-    sent.filter(|(d, _)| d.elicits && !is_told(d)).map(|(_, bytes)| u64::from(bytes)).sum()
+    sent.filter(|(d, _)| d.elicits && !is_told(d, &told)).map(|(_, bytes)| u64::from(bytes)).sum()
 }

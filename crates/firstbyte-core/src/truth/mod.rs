@@ -147,6 +147,8 @@ pub struct Known {
     pub application: Duration,
     /// It was told to pause within its answer.
     pub pauses: bool,
+    /// Over QUIC, the congestion window that the server begins with, bytes.
+    pub window: u64,
 }
 
 /// The smallest times of both ways over some connections, less the packets' own times at the rates.

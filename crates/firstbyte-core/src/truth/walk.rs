@@ -25,8 +25,6 @@ const DELAYED: i64 = 5_000_000;
 const PROBES: i64 = 6_000_000;
 /// Over QUIC a process hears the acknowledgement and sends: it has to be woken first.
 const RELEASES_PROCESS: i64 = 1_500_000;
-/// No congestion window of QUIC is smaller to begin with (RFC 9002 §7.2), less a datagram that did not fit.
-const SMALLEST_WINDOW: u64 = 10 * 1_200;
 /// Packets one behind the other at a link without a rate.
 const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
@@ -64,13 +62,18 @@ impl Walk {
         let (steps, cursor, open) = (Vec::new(), 0, 0);
         let exchange = lanes::exchange(&server, places.response_end_at + BURST);
         let exchange = exchange.filter(|_| !places.stream);
-        let lanes = exchange.map(|id| [Lanes::of(&client, id), Lanes::of(&server, id)]);
+        let lanes =
+            exchange.map(|id| [Lanes::of(&client, &server, id), Lanes::of(&server, &client, id)]);
         Self { client, server, places, known, other_attempts, steps, cursor, open, lanes }
     }
 
     pub(super) fn run(mut self) -> Result<Truth, Untold> {
         let last = self.last().ok_or(Untold::NotCaptured)?;
         self.cursor = self.server.sent[last].arrived.ok_or(Untold::NotCaptured)?;
+        // What completed the response could not be opened, or is not in the captures.
+        if self.lanes.is_some() && self.places.response_end_at - self.cursor > RELEASES_PROCESS {
+            return Err(Untold::NotCaptured);
+        }
         let mut event = Event::Arrived(End::Server, last);
         for _ in 0..STEPS {
             event = match event {
@@ -181,6 +184,21 @@ impl Walk {
             self.back(at(answered)?, Part::Server, Rule::Answered);
             return Some(self.availability(answered));
         }
+        if let Some(lifted) = self.lifted(index, before) {
+            let at = self.client.sent[lifted].arrived?;
+            let paced = sent.departed - at > RELEASES_PROCESS;
+            let part = if paced { Part::Pause } else { Part::Network };
+            self.back(at, part, Rule::Released);
+            return Some(Event::Arrived(End::Client, lifted));
+        }
+        // Over QUIC acknowledgements come all the time: what leaves in one run with others was not held back.
+        let burst = before.filter(|before| {
+            self.lanes.is_some() && sent.departed - self.server.sent[*before].departed <= BURST
+        });
+        if let Some(before) = burst {
+            self.back(self.server.sent[before].departed, Part::Transfer, Rule::Burst);
+            return Some(Event::Departed(End::Server, before));
+        }
         if let Some(ack) = self.released(index) {
             let written = before.map_or(0, |before| self.server.sent[before].departed);
             self.open += sent.departed - written.max(self.places.origin);
@@ -248,30 +266,39 @@ impl Walk {
         (soon && new > had && sent > had).then_some(last)
     }
 
-    /// The client's datagram that let a server's go over QUIC: the window was full, or the server had sent three times
-    /// what it had received from an address that was not validated (RFC 9000 §8.1).
+    /// The client's datagram that lifted the limit of three times what the server had received from an address that
+    /// was not validated (RFC 9000 §8.1), after the server's departure before.
+    fn lifted(&self, index: usize, before: Option<usize>) -> Option<usize> {
+        let [client, _] = self.lanes.as_ref()?;
+        let (before, now) = (self.server.sent[before?].departed, self.server.sent[index].departed);
+        let of_handshake = |(space, _): &(Space, u64)| *space == Space::Handshake;
+        let validates =
+            |i: usize| self.client.opened(i).is_some_and(|d| d.packets.iter().any(of_handshake));
+        let own = u64::from(self.server.sent[index].bytes);
+        let said = self.server.sent.iter().filter(|sent| sent.departed <= before);
+        let said: u64 = said.map(|sent| u64::from(sent.bytes)).sum();
+        let mut heard = 0;
+        for arrival in self.client.arrivals.iter().copied().filter(|i| !client.dropped(*i)) {
+            let at = self.client.sent[arrival].arrived.filter(|at| *at <= now)?;
+            let was_full = said + own > 3 * heard;
+            heard += u64::from(self.client.sent[arrival].bytes);
+            if validates(arrival) || said + own <= 3 * heard {
+                return (at > before && was_full).then_some(arrival);
+            }
+        }
+        None
+    }
+
+    /// The client's datagram that let a server's go over QUIC: the window was full.
     fn let_go(&self, index: usize) -> Option<usize> {
         let departed = self.server.sent[index].departed;
         let last = self.client.last_arrival(departed, |_| true)?;
-        let arrived = self.client.sent[last].arrived?;
-        if departed - arrived > RELEASES_PROCESS {
+        if departed - self.client.sent[last].arrived? > RELEASES_PROCESS {
             return None;
         }
-        let bytes = |stream: &Stream, so: &dyn Fn(&Sent) -> bool| -> u64 {
-            stream.sent.iter().filter(|sent| so(sent)).map(|s| u64::from(s.bytes)).sum()
-        };
-        let heard = bytes(&self.client, &|sent| sent.arrived.is_some_and(|at| at < arrived));
-        let said = bytes(&self.server, &|sent| sent.departed < arrived);
-        let is_validated = |i: &usize| {
-            let of_handshake = |(space, _): &(Space, u64)| *space == Space::Handshake;
-            self.client.opened(*i).is_some_and(|d| d.packets.iter().any(of_handshake))
-        };
-        let mut before = self.client.arrivals.iter().take_while(|i| **i != last);
-        let validated = before.any(is_validated);
         let own = u64::from(self.server.sent[index].bytes);
-        let full =
-            lanes::under_way(&self.server, &self.client, last, index) + own > SMALLEST_WINDOW;
-        (full || (!validated && said + own > 3 * heard)).then_some(last)
+        let under_way = lanes::under_way(&self.server, &self.client, last, index);
+        (under_way + own > self.known.window).then_some(last)
     }
 
     /// Whether the packet goes on with an answer.
@@ -327,8 +354,18 @@ impl Walk {
             self.back(self.server.sent[waiting].arrived?, Part::Pause, Rule::DelayedAck);
             return Some(Event::Arrived(End::Server, waiting));
         }
-        // One that carries something new was not sent by a timer.
+        // One that carries something new was not sent by a timer, and what it answers was new, too.
         let new = self.lanes.as_ref().is_some_and(|[client, _]| client.brought(index));
+        let brought = match &self.lanes {
+            Some([_, server]) if new => {
+                self.server.last_arrived(sent.departed, |i| server.brought(i))
+            }
+            _ => None,
+        };
+        if let Some(brought) = brought {
+            self.back(self.server.sent[brought].arrived?, Part::Client, Rule::ClientWorked);
+            return Some(Event::Arrived(End::Server, brought));
+        }
         let only_acknowledges = self.client.opened(index).is_some_and(|d| !d.elicits);
         if only_acknowledges && sent.departed - at > DELAYED {
             let tells =

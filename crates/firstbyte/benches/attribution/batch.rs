@@ -158,6 +158,7 @@ fn score(
                 answers_after_finished: case.answers_after_finished(),
                 application: case.application(),
                 pauses: case.pauses(),
+                window: case.quic_window(),
             };
             match firstbyte_core::truth::truth(connection, &captured, &known) {
                 Ok(truth) if !truth.opened => {

@@ -78,6 +78,14 @@ struct Keys {
     packet: LessSafeKey,
     iv: [u8; 12],
     header: HeaderProtectionKey,
+    /// What the keys after an update follow from, and the header's key, which stays.
+    secret: Vec<u8>,
+    header_key: Vec<u8>,
+    algorithms: (&'static aead::Algorithm, &'static quic::Algorithm),
+}
+
+fn hash(secret: &[u8]) -> hkdf::Algorithm {
+    if secret.len() == 48 { HKDF_SHA384 } else { HKDF_SHA256 }
 }
 
 struct Length(usize);
@@ -103,19 +111,34 @@ impl Keys {
     fn new(
         from: End,
         kind: PacketKind,
-        secret: &Prk,
+        bytes: &[u8],
         packet: &'static aead::Algorithm,
         header: &'static quic::Algorithm,
     ) -> Option<Self> {
+        let secret = &Prk::new_less_safe(hash(bytes), bytes);
         let key = expand(secret, "quic key", packet.key_len())?;
+        let header_key = expand(secret, "quic hp", packet.key_len())?;
         Some(Self {
             from,
             kind,
             packet: LessSafeKey::new(UnboundKey::new(packet, &key).ok()?),
             iv: expand(secret, "quic iv", 12)?.try_into().ok()?,
-            header: HeaderProtectionKey::new(header, &expand(secret, "quic hp", packet.key_len())?)
-                .ok()?,
+            header: HeaderProtectionKey::new(header, &header_key).ok()?,
+            header_key,
+            secret: bytes.to_vec(),
+            algorithms: (packet, header),
         })
+    }
+
+    /// Those after a key update, which leaves the header's (RFC 9001 §6).
+    fn next(&self) -> Option<Self> {
+        let secret = Prk::new_less_safe(hash(&self.secret), &self.secret);
+        let next = expand(&secret, "quic ku", self.secret.len())?;
+        let (packet, header) = self.algorithms;
+        let keys = Self::new(self.from, self.kind, &next, packet, header)?;
+        let header_key = self.header_key.clone();
+        let header = HeaderProtectionKey::new(header, &header_key).ok()?;
+        Some(Self { header, header_key, ..keys })
     }
 
     /// The packet's number and what it holds.
@@ -172,7 +195,6 @@ impl Opener {
         let initial = hkdf::Salt::new(HKDF_SHA256, &SALT).extract(destination);
         for (from, label) in [(End::Client, "client in"), (End::Server, "server in")] {
             let secret = expand(&initial, label, 32);
-            let secret = secret.map(|secret| Prk::new_less_safe(HKDF_SHA256, &secret));
             let (packet, header) = (&aead::AES_128_GCM, &quic::AES_128);
             let keys = secret
                 .and_then(|secret| Keys::new(from, PacketKind::Initial, &secret, packet, header));
@@ -210,14 +232,12 @@ impl Opener {
         };
         // The suite is not in the log; only one of them opens anything.
         if secret.len() == 48 {
-            let secret = Prk::new_less_safe(HKDF_SHA384, secret);
-            self.keys.extend(Keys::new(from, kind, &secret, &aead::AES_256_GCM, &quic::AES_256));
+            self.keys.extend(Keys::new(from, kind, secret, &aead::AES_256_GCM, &quic::AES_256));
             return;
         }
-        let secret = Prk::new_less_safe(HKDF_SHA256, secret);
-        self.keys.extend(Keys::new(from, kind, &secret, &aead::AES_128_GCM, &quic::AES_128));
+        self.keys.extend(Keys::new(from, kind, secret, &aead::AES_128_GCM, &quic::AES_128));
         let chacha = (&aead::CHACHA20_POLY1305, &quic::CHACHA20);
-        self.keys.extend(Keys::new(from, kind, &secret, chacha.0, chacha.1));
+        self.keys.extend(Keys::new(from, kind, secret, chacha.0, chacha.1));
     }
 
     fn datagram(&mut self, raw: &Raw<'_>) -> Option<Datagram> {
@@ -232,8 +252,18 @@ impl Opener {
                 _ => number_at(bytes)?,
             };
             let largest = self.largest.entry((raw.from, space)).or_default();
-            let keys = self.keys.iter().filter(|k| k.from == raw.from && k.kind == packet.kind);
-            let opened = keys.filter_map(|keys| keys.open(bytes, at, *largest + 1)).next();
+            let expected = *largest + 1;
+            let fit = |k: &&Keys| k.from == raw.from && k.kind == packet.kind;
+            let keys = self.keys.iter().filter(fit);
+            let mut opened = keys.filter_map(|keys| keys.open(bytes, at, expected)).next();
+            if opened.is_none() && packet.kind == PacketKind::OneRtt {
+                // Quic-go updates its keys after a hundred packets.
+                let mut next = self.keys.iter().filter(fit).filter_map(Keys::next);
+                let next = next.find(|keys| keys.open(bytes, at, expected).is_some());
+                opened = next.as_ref().and_then(|keys| keys.open(bytes, at, expected));
+                // A later one's header is protected as ever: it stays among the others.
+                self.keys.extend(next);
+            }
             let Some((number, plain)) = opened else { continue };
             *largest = number.max(*largest);
             datagram.packets.push((space, number));
