@@ -46,6 +46,8 @@ pub(super) enum Released {
     Acknowledgement(By),
     /// The client's Finished: early data is answered after the handshake.
     Finished,
+    /// Over QUIC, a datagram of the client's: the server had sent as much as it may.
+    Datagram,
 }
 
 /// One hypothesis, and what it says of the arrivals.

@@ -8,6 +8,7 @@ mod client_auth;
 mod errors;
 mod pinned;
 mod quic;
+mod quic_keys;
 mod session;
 mod verifier;
 
@@ -25,6 +26,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 
 pub(super) use quic::QuicTls;
+pub(super) use quic_keys::{Opened, Piece};
 pub(super) use session::Spoken;
 
 use certificate::Certificates;
