@@ -46,6 +46,8 @@ pub(super) enum Released {
     Acknowledgement(By),
     /// The client's Finished: early data is answered after the handshake.
     Finished,
+    /// Over QUIC, a datagram of the client's: the server had sent as much as it may.
+    Datagram,
 }
 
 /// One hypothesis, and what it says of the arrivals.
@@ -420,43 +422,6 @@ impl Judge {
     fn price(&self, over: i64) -> f64 {
         (over as f64 * DECADES / (2.0 * self.late as f64)).ln().max(0.0)
     }
-}
-
-/// Over QUIC nothing is known of acknowledgements: an answer that stood still for about a round trip, after as
-/// much as a congestion window begins with (RFC 9002 §7.2: ten datagrams), waited for them; and in the
-/// handshake, after three times what an unvalidated client had sent (RFC 9000 §8.1).
-pub(super) fn datagrams(connection: &Connection, rtt: Duration) -> Reading {
-    const WINDOW: u64 = 10 * 1_200;
-    const AMPLIFICATION: u64 = 3;
-    let handshake = connection.marks.at(Mark::HandshakeComplete);
-    let mut reading = Reading::default();
-    let (mut sent, mut run) = (0, 0);
-    let mut previous: Option<Offset> = None;
-    for flight in &connection.flights {
-        for chunk in &flight.chunks {
-            let at = chunk.stamp.at;
-            if flight.direction == Direction::Sent {
-                sent += chunk.bytes;
-                continue;
-            }
-            let unvalidated = handshake.is_none_or(|handshake| at <= handshake);
-            let limit = if unvalidated { WINDOW.min(AMPLIFICATION * sent) } else { WINDOW };
-            if let Some(cause) = previous
-                && at.since(cause) >= rtt / 2
-            {
-                // The last datagram that fitted may have been a small one.
-                if run + 1_200 > limit {
-                    let by = Released::Acknowledgement(By::Segment);
-                    let (left, earliest, why) = (cause, cause, Why::Window(None));
-                    reading.releases.push(Release { arrived: at, left, cause, earliest, by, why });
-                }
-                run = 0;
-            }
-            run += chunk.bytes;
-            previous = Some(at);
-        }
-    }
-    reading
 }
 
 /// How many packets so many bytes were. What is read ends with records, some bytes before or behind the end

@@ -9,6 +9,7 @@ mod exchange;
 mod judge;
 mod path;
 mod phase;
+mod quic;
 mod stretch;
 
 use std::time::Duration;
@@ -234,6 +235,8 @@ impl Known {
     fn of(connection: &Connection) -> Option<Self> {
         let tcp = connection.facts.tcp.as_ref();
         let quic = connection.facts.quic.as_ref().and_then(|q| q.min_rtt);
+        let shown = quic::round_trips(connection).map(|(_, took)| took).min();
+        let quic = quic.into_iter().chain(shown).min();
         let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min()).or(quic);
         let most = kernel.or_else(|| exchange::connected_after(connection))?;
         let least = match tcp.and_then(|t| t.min_rtt) {
@@ -272,7 +275,7 @@ fn readings_of(connection: &Connection) -> String {
 fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
     let Some(rtt) = path.rtt else { return vec![Reading::default()] };
     if connection.facts.quic.is_some() {
-        return vec![judge::datagrams(connection, rtt)];
+        return vec![quic::datagrams(connection, rtt, path.spread.unwrap_or_default())];
     }
     let spread = path.spread.unwrap_or_default();
     let judge = Judge::of(connection, Way { rtt, spread }, bottleneck);

@@ -113,6 +113,8 @@ pub struct Held {
     pub why: Why,
 }
 
+/// Over QUIC, who holds a datagram back for longer does so by a timer.
+const STANDS: Duration = Duration::from_millis(5);
 /// A sender that has stood still for less is not drawn so.
 const STANDING: Duration = Duration::from_micros(400);
 
@@ -354,6 +356,25 @@ impl Laid {
                 self.lay(found, Part::Server, Place::Server, left + there, back);
                 self.lay(found, Part::Network, Place::Path, back, arrived);
                 self.count(found, arrived, 1, 0);
+            }
+            Released::Datagram => {
+                // The client holds back acknowledgements, and the server paces what it may send.
+                let held = |time: Duration| time > STANDS;
+                let (there, beyond) = (rtt / 2, found.path.varies());
+                let waited = if held(left.since(cause)) { Part::Pause } else { Part::Client };
+                self.lay(found, waited, Place::Client, cause, left);
+                let forth = (left + there).min(arrived);
+                let back = (arrived - (rtt - there)).max(forth);
+                let over = back.since(forth);
+                let beyond = match (held(over), beyond) {
+                    (true, false) => Part::Pause,
+                    (_, true) => Part::Variation,
+                    (false, false) => Part::Transfer,
+                };
+                self.lay(found, Part::Network, Place::Path, left, forth);
+                self.lay(found, beyond, Place::Server, forth, back);
+                self.lay(found, Part::Network, Place::Server, back, arrived);
+                self.count(found, arrived, 1, 1);
             }
             Released::Acknowledgement(by) => {
                 let until = match by {

@@ -11,6 +11,7 @@ use firstbyte_core::truth::{Captured, Known, Truth, base};
 use crate::case::Case;
 use crate::packets::{self, Flows};
 use crate::score::{Outcome, Verdict};
+use crate::secrets::{self, Log};
 use crate::zoo::Zoo;
 
 /// What is done with a sample of a case, by its number, and its truth.
@@ -48,7 +49,9 @@ pub(crate) fn measure(
         let run = directory.join(format!("s{index}.run"));
         match connections(&run) {
             Ok(connections) => {
-                outcomes.extend(score(case, index, &connections, &client, &server, show))
+                let log = secrets::log(&keys(&directory, index));
+                let flows = [&client, &server];
+                outcomes.extend(score(case, index, &connections, flows, &log, show))
             }
             Err(reason) => outcomes.push(Outcome::untold(case, 0, &reason)),
         }
@@ -100,7 +103,13 @@ fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> Str
     let count = lists.len();
     for (index, case) in cases.iter().enumerate() {
         let run = directory.join(format!("s{index}.run"));
-        let mut words = vec![PROGRAM.to_owned()];
+        let mut words = Vec::new();
+        if case.http == "3" {
+            // Without them nobody knows what a datagram carried.
+            words.push("env".to_owned());
+            words.push(format!("SSLKEYLOGFILE={}", keys(directory, index).display()));
+        }
+        words.push(PROGRAM.to_owned());
         words.extend(case.command(index, samples));
         words.extend(["--run".into(), run.display().to_string()]);
         let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -110,6 +119,11 @@ fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> Str
     let lists: Vec<String> =
         lists.iter().filter(|l| !l.is_empty()).map(|l| format!("({l}) &\n")).collect();
     lists.concat() + "wait\n"
+}
+
+/// Where the client of a case logs its secrets.
+fn keys(directory: &Path, index: usize) -> PathBuf {
+    directory.join(format!("s{index}.keys"))
 }
 
 /// The run's connections that count, with their sample's number.
@@ -136,8 +150,8 @@ fn score(
     case: &Case,
     index: usize,
     connections: &[(u32, Connection)],
-    client: &Flows,
-    server: &Flows,
+    [client, server]: [&Flows; 2],
+    log: &Log,
     show: Show<'_>,
 ) -> Vec<Outcome> {
     let address = [198, 51, 100, (index + 1) as u8];
@@ -147,7 +161,9 @@ fn score(
         let of = |flows: &Flows| flows.packets.get(&key).cloned();
         let other = |(host, at): &(u16, i64)| (usize::from(*host) == index + 1).then_some(*at);
         let other_attempts = client.ipv6_attempts.iter().filter_map(other).collect();
-        Some(Captured { client: of(client)?, server: of(server)?, other_attempts })
+        let mut captured = Captured { client: of(client)?, server: of(server)?, other_attempts };
+        packets::open(&mut captured, [client, server], log);
+        Some(captured)
     };
     let all: Vec<Captured> = connections.iter().filter_map(|(_, c)| captured(c)).collect();
     let ways = base(&all, case.up.ns_per_byte(), case.down.ns_per_byte());
@@ -162,11 +178,12 @@ fn score(
                 down,
                 answers_after_finished: case.answers_after_finished(),
                 application: case.application(),
+                pauses: case.pauses(),
+                window: case.quic_window(),
             };
             match firstbyte_core::truth::truth(connection, &captured, &known) {
-                Ok(truth) if connection.facts.quic.is_some() && truth.lost > 0 => {
-                    // What was lost cannot be told from what was sent anew.
-                    Outcome::untold(case, *number, "lost packets over QUIC")
+                Ok(truth) if !truth.opened => {
+                    Outcome::untold(case, *number, "datagrams that could not be opened")
                 }
                 Ok(truth) => {
                     show(case, *number, connection, &truth);

@@ -6,7 +6,7 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--keep DIR [--show SEED]] [--server NAME] [--explain N]
+//!         [--results FILE] [--keep DIR [--show SEED]] [--server NAME] [--http VERSION] [--explain N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
 //!
 //! Scored samples are appended to FILE; what is there already is not measured again. Captures and runs are kept in
@@ -24,6 +24,7 @@ mod explain;
 mod lie;
 mod packets;
 mod score;
+mod secrets;
 mod table;
 mod zoo;
 
@@ -164,7 +165,15 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     }
     let mut seeds = fastrand::Rng::with_seed(seed);
     let server = |index: usize| servers[index % servers.len()];
-    Ok((0..count).map(|index| Case::drawn(seeds.u64(..), server(index))).collect())
+    let http = argument("--http");
+    if !http.as_deref().is_none_or(|http| ["1.1", "2", "3"].contains(&http)) {
+        return Err("--http: it is one of 1.1, 2, 3".to_owned());
+    }
+    // A server may not speak the version at all: so many are drawn at most.
+    let most = count.saturating_mul(20).saturating_mul(servers.len());
+    let all = (0..most).map(|index| Case::drawn(seeds.u64(..), server(index)));
+    let wanted = all.filter(|case| http.as_deref().is_none_or(|http| case.http == http));
+    Ok(wanted.take(count).collect())
 }
 
 fn stored<T: serde::de::DeserializeOwned>(file: &PathBuf) -> Result<Vec<T>, String> {

@@ -17,6 +17,10 @@ use crate::clock::{Monotonic, Realtime, Timebase};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendId(usize);
 
+/// Where a send or an arrival stands among all of them; an earlier one is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(usize);
+
 /// When something arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -85,7 +89,7 @@ impl Recorder {
         }
     }
 
-    pub(super) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
+    pub(crate) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
         self.sent += bytes as u64;
         let id = SendId(self.push(Direction::Sent, bytes, self.sent, user, None));
         self.last_sent = Some(id);
@@ -274,6 +278,20 @@ impl Recorder {
         let received = self.events[..=at].iter().filter(|e| e.direction == Direction::Received);
         let stamp = received.map(|e| self.stamp(e)).reduce(later).unwrap_or(read);
         Arrival { stamp, read }
+    }
+
+    /// The place of what was sent or received last.
+    pub fn last_place(&self, direction: Direction) -> Option<Place> {
+        self.events.iter().rposition(|event| event.direction == direction).map(Place)
+    }
+
+    /// When that left or arrived.
+    pub fn stamp_of(&self, place: Place) -> Option<Stamp> {
+        let event = self.events.get(place.0)?;
+        Some(match event.direction {
+            Direction::Sent => self.stamp(event),
+            Direction::Received => self.arrival(place.0).stamp,
+        })
     }
 
     fn stamp(&self, event: &Event) -> Stamp {

@@ -19,6 +19,8 @@ mod packets;
 #[path = "../../benches/attribution/score.rs"]
 #[allow(dead_code, reason = "what the benchmark prints besides")]
 mod score;
+#[path = "../../benches/attribution/secrets.rs"]
+mod secrets;
 #[path = "../../benches/attribution/zoo/mod.rs"]
 mod zoo;
 

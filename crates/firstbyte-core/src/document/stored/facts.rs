@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::MissingFact;
-use crate::document::EarlyDataRecord;
 use crate::document::interned::{Fact, FactTable, Interner, Shared};
+use crate::document::{DatagramRecord, EarlyDataRecord};
 use crate::timeline::{
     Certificate, EarlyData, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism, TcpFacts,
     TlsFacts,
@@ -56,6 +56,8 @@ pub struct StoredQuic {
     pub amplification_stall_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub datagrams: Vec<DatagramRecord>,
 }
 
 /// What the TLS handshake settled.
@@ -170,6 +172,7 @@ impl StoredQuic {
             bytes_before_validation: quic.bytes_before_validation,
             amplification_stall_ns: quic.amplification_stall.map(ns),
             congestion_control: quic.congestion_control.clone(),
+            datagrams: quic.datagrams.iter().map(DatagramRecord::of).collect(),
         }
     }
 
@@ -184,6 +187,7 @@ impl StoredQuic {
             bytes_before_validation: self.bytes_before_validation,
             amplification_stall: self.amplification_stall_ns.map(Duration::from_nanos),
             congestion_control: self.congestion_control,
+            datagrams: self.datagrams.iter().map(DatagramRecord::datagram).collect(),
         }
     }
 }

@@ -110,6 +110,16 @@ fn any_quic() -> impl Strategy<Value = QuicFacts> {
             bytes_before_validation: lost_packets,
             lost_packets,
             retry,
+            datagrams: vec![QuicDatagram {
+                direction: if retry { Direction::Sent } else { Direction::Received },
+                at: Offset::from_nanos(i64::from(sent)),
+                new: retry,
+                elicits: !retry,
+                missing_since: min_rtt.map(|_| Offset::from_nanos(i64::from(received))),
+                skipped: sent,
+                acknowledged: min_rtt.map(|_| Offset::from_nanos(i64::from(received))),
+                acknowledgement_delay: min_rtt,
+            }],
         })
 }
 

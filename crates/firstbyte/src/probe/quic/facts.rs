@@ -37,6 +37,7 @@ impl Connection {
             bytes_before_validation: validation.map(|v| v.bytes),
             amplification_stall: validation.and_then(|v| v.stall),
             congestion_control: Some("cubic".into()),
+            datagrams: self.ledger.datagrams(&self.recorder().borrow()),
         };
         let mut seen = self.seen.borrow_mut();
         let reused = seen.connection.facts.reused;
