@@ -423,7 +423,7 @@ fn tickets_and_settings(flight: &Flight) -> bool {
 }
 
 /// The payload of a full segment from the server.
-fn segment_bytes(connection: &Connection) -> u64 {
+pub(super) fn segment_bytes(connection: &Connection) -> u64 {
     let sent = connection.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss);
     // RFC 9293 §3.7.1: the default where nothing was announced.
     let most = u64::from(sent.unwrap_or(536)).max(1);
