@@ -438,7 +438,7 @@ fn tickets_and_settings(flight: &Flight) -> bool {
 }
 
 /// The payload of a full segment from the server.
-fn segment_bytes(connection: &Connection) -> u64 {
+pub(super) fn segment_bytes(connection: &Connection) -> u64 {
     let tcp = connection.facts.tcp.as_ref();
     if let Some(received) = tcp.and_then(|tcp| tcp.receive_mss) {
         return received.into();

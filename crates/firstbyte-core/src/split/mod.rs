@@ -259,6 +259,11 @@ fn round_trip_time(known: Option<Known>, walks: &[Walk]) -> Option<Duration> {
     waits.filter(|waited| *waited >= least).chain([most]).min()
 }
 
+/// The payload of a full segment from the server.
+pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
+    judge::segment_bytes(connection)
+}
+
 /// The readings in words, for whoever looks at one connection.
 #[cfg(test)]
 fn readings_of(connection: &Connection) -> String {

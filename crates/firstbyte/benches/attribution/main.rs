@@ -6,11 +6,12 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--keep DIR [--show SEED]] [--server NAME] [--http VERSION] [--explain N]
+//!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
 //!
 //! Scored samples are appended to FILE; what is there already is not measured again. Captures and runs are kept in
-//! DIR; those that are there are scored again, by what the program says of them now, and not measured again.
+//! DIR; those that are there are scored again, by what the program says of them now, and not measured again. What
+//! `explain` measured is kept there too, and explained again with `--again`: truths do not change when findings do.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -70,7 +71,8 @@ fn run() -> Result<bool, String> {
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .map_err(|error| error.to_string())?;
     if argument("--explain-case").is_some() {
-        let explained = explain::measure(number("--explain-case", 0)?, &zoo)?;
+        let kept = argument("--keep").map(PathBuf::from);
+        let explained = explain::measure(number("--explain-case", 0)?, &zoo, kept.as_deref())?;
         println!("{explained:#?}");
         return Ok(explain::print(&[explained]));
     }
@@ -124,15 +126,24 @@ fn explanations(
         Some(file) if file.exists() => stored(file)?,
         _ => Vec::new(),
     };
+    let kept = argument("--keep").map(PathBuf::from);
+    if let Some(kept) = &kept
+        && std::env::args().any(|a| a == "--again")
+    {
+        for explained in &mut all {
+            explain::again(explained, kept)?;
+        }
+        return Ok(all);
+    }
     let mut seeds = fastrand::Rng::with_seed(!seed);
     let seeds: Vec<u64> = (0..count).map(|_| seeds.u64(..)).collect();
     let left: Vec<u64> =
         seeds.into_iter().filter(|seed| all.iter().all(|done| done.seed != *seed)).collect();
+    let measure = |seed| explain::measure(seed, zoo, kept.as_deref());
     for (index, seeds) in left.chunks(lanes).enumerate() {
         eprint!("\r{} of {} explanations", index * lanes, left.len());
         let measured: Vec<Result<Explained, String>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                seeds.iter().map(|seed| scope.spawn(|| explain::measure(*seed, zoo))).collect();
+            let threads: Vec<_> = seeds.iter().map(|seed| scope.spawn(|| measure(*seed))).collect();
             let died = |_| Err("a thread died".to_owned());
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
         });
