@@ -29,22 +29,21 @@ fn an_address_that_does_not_answer_is_fallback() {
     let _alone = alone();
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
-    let samples = visits_over(links, "", &[]);
-    let [sample] = &samples[..] else { panic!("{samples:?}") };
-    let connection = &sample.connection;
-    let outcomes: Vec<&str> = connection.attempts.iter().map(|a| a.outcome.as_str()).collect();
-    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
-    assert_eq!(outcomes[1], "won");
-    let second = std::time::Duration::from_secs(1);
-    let quic = phase(sample, "quic").unwrap();
-    let fallback = std::time::Duration::from_nanos(quic.parts.fallback_ns);
-    assert!(fallback >= second && fallback < second + second / 20, "{fallback:?}");
-    let client = std::time::Duration::from_nanos(quic.parts.client_ns);
-    assert!(client < second / 2, "{client:?}");
-    for lookup in &connection.lookups {
-        let end = lookup.end_ns.unwrap();
-        assert!(end < 500_000_000, "{} {end}", lookup.record_type);
+    let samples = visits_over(links, "", &["-n", "3"]);
+    for SampleRecord { connection, .. } in &samples {
+        let outcomes: Vec<&str> = connection.attempts.iter().map(|a| a.outcome.as_str()).collect();
+        assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+        assert_eq!(outcomes[1], "won");
+        for lookup in &connection.lookups {
+            let end = lookup.end_ns.unwrap();
+            assert!(end < 500_000_000, "{} {end}", lookup.record_type);
+        }
     }
+    let second = std::time::Duration::from_secs(1);
+    let fallback = fastest(&samples, |sample| phase(sample, "quic").unwrap().parts.fallback_ns);
+    assert!(fallback >= second && fallback < second + second / 20, "{fallback:?}");
+    let client = fastest(&samples, |sample| phase(sample, "quic").unwrap().parts.client_ns);
+    assert!(client < second / 2, "{client:?}");
 }
 
 /// An ICMP message tells at once that nobody listens: it is not the next datagram that finds out.
@@ -78,7 +77,9 @@ fn assert_round_trips(samples: &[SampleRecord], round_trips: u32) {
     let rtt = u64::try_from(RTT_V4.as_nanos()).unwrap();
     let took = first_byte(samples);
     assert_eq!(took / rtt, u64::from(round_trips), "{took} ns");
-    assert!(samples.iter().all(|s| s.connection.split.round_trips == round_trips));
+    // A pause of the machine of half a round trip looks like one.
+    let undisturbed = samples.iter().min_by_key(|sample| sample.connection.total_ns).unwrap();
+    assert_eq!(undisturbed.connection.split.round_trips, round_trips);
 }
 
 #[test]
