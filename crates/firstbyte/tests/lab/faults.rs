@@ -13,7 +13,8 @@ use crate::support::{
 
 const MS: Duration = Duration::from_millis(1);
 const RTT: Duration = Duration::from_millis(30);
-const SAMPLES: usize = 7;
+/// So many that one of them is hardly disturbed, beside whatever else the machine has to do.
+const SAMPLES: usize = 15;
 /// Of processing, in one connection and in a difference: less than half a round trip.
 const SLACK: Duration = Duration::from_millis(14);
 
