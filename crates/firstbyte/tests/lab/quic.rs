@@ -2,13 +2,14 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, SERVER_V4, Scene, alone, fastest, phase};
+use crate::support::{RTT_V4, SERVER_V4, Scene, alone, fastest, middle, phase};
 
-/// Three visits to a server with these settings, over IPv4.
+/// Nine visits to a server with these settings, over IPv4: one at least is hardly disturbed by what else the machine has
+/// to do.
 fn visits(server: &str) -> Vec<SampleRecord> {
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms" }"#;
-    visits_over(links, server, &["-4", "-n", "3"])
+    visits_over(links, server, &["-4", "-n", "9"])
 }
 
 fn visits_over(links: &str, server: &str, flags: &[&str]) -> Vec<SampleRecord> {
@@ -106,12 +107,13 @@ fn a_chain_over_three_times_the_clients_bytes_stalls_the_server() {
     let _alone = alone();
     let samples = visits(", chain_bytes = 12000");
     assert_round_trips(&samples, 3);
+    let mut stalls = Vec::new();
     for sample in &samples {
         let quic = sample.connection.quic.as_ref().unwrap();
         // Two datagrams of 1,200 bytes carry a post-quantum ClientHello. The server begins another
         // datagram while there is any room left: it has acknowledged the first one if the second was late.
         assert!((6_000..8_400).contains(&quic.bytes_before_validation.unwrap()), "{quic:?}");
-        let stall = quic.amplification_stall_ns.unwrap();
-        assert!(stall >= u64::try_from(RTT_V4.as_nanos()).unwrap() / 2, "{stall}");
+        stalls.push(quic.amplification_stall_ns.unwrap());
     }
+    assert!(middle(stalls.clone()) >= RTT_V4 / 2, "{stalls:?}");
 }

@@ -58,9 +58,9 @@ fn over_both_families(
     let _alone = alone();
     let scene = Scene::new(LINKS);
     for (family, rtt) in [("-4", RTT_V4), ("-6", RTT_V6)] {
-        let probe = [&[family, "-n", "7"], flags, &[url]].concat();
+        let probe = [&[family, "-n", "15"], flags, &[url]].concat();
         let samples = scene.measure(&["--server", server], &probe);
-        assert_eq!(samples.len(), 7);
+        assert_eq!(samples.len(), 15);
         for sample in &samples {
             check(sample, tls_round_trips, alpn, family == "-6");
         }
@@ -120,8 +120,9 @@ fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
     let client = |name| fastest(samples, |s| phase(s, name).unwrap().parts.client_ns);
 
     // A stamp that is late by itself, as in a virtual machine that stood still, makes what begins with it shorter.
-    let about =
-        |time, trips: u32, what| assert_within(time, rtt * trips - MS, MS * (trips + 1), what);
+    let about = |time, trips: u32, what| {
+        assert_within(time, rtt * trips - MS, MS + rtt * trips / 8, what);
+    };
     about(fastest(samples, |s| s.connection.split.rtt_ns.unwrap()), 1, "round trip");
     about(duration("connect"), 1, "connect");
     about(network("wait"), 1, "network in wait");
@@ -141,7 +142,7 @@ fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
 fn a_and_aaaa_are_timed_apart() {
     let _alone = alone();
     let scene = Scene::new(LINKS);
-    let samples = scene.measure(&[], &["-n", "7", HTTPS]);
+    let samples = scene.measure(&[], &["-n", "15", HTTPS]);
     for record_type in ["A", "AAAA"] {
         let lookup = |sample: &SampleRecord| {
             let [lookup] = sample
