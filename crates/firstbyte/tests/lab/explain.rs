@@ -57,7 +57,7 @@ fn each_fault_is_found_and_nothing_beside_it() {
             "redirect-chain" => "http://redirect-chain.test/".to_owned(),
             _ => format!("https://www.{scenario}.test/"),
         };
-        let explanation = explain(scenario, &["-n", "4", &url]);
+        let explanation = explain(scenario, &["-n", "9", &url]);
         assert_explained(scenario, &explanation);
         let found = findings(&explanation);
         if kind.is_empty() {
