@@ -196,13 +196,19 @@ impl Split {
     /// what may be transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
         let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
-        self.rtt_spread.map(|spread| spread.max(HOSTS) * self.round_trips + doubt)
+        self.round_trip_uncertainty().map(|spread| spread * self.round_trips + doubt)
+    }
+
+    /// How far each round trip may be off.
+    fn round_trip_uncertainty(&self) -> Option<Duration> {
+        let hosts = HOSTS.min(self.rtt.unwrap_or(HOSTS));
+        self.rtt_spread.map(|spread| spread.max(hosts))
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
-        self.rtt_spread.map(|spread| spread.max(HOSTS) + doubt)
+        self.round_trip_uncertainty().map(|spread| spread + doubt)
     }
 }
 
