@@ -12,8 +12,6 @@ const LATER: i64 = 9_000_000;
 const READ: i64 = 1_000_000;
 /// What is read ends with TLS records, so many bytes before or behind the end of a packet at most.
 pub(super) const RECORD: u64 = 32;
-/// TCP_MAX_QUICKACKS of Linux.
-const QUICK: u32 = 16;
 
 /// Something that passed the client's device, nanoseconds from the origin; offsets in its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +66,6 @@ impl Ack {
 struct Client {
     received: u64,
     told: u64,
-    quick: u32,
     /// Data is answered with data: acknowledgements ride on it.
     pingpong: bool,
     last: Option<i64>,
@@ -92,7 +89,7 @@ pub(super) struct Habit {
 /// The acknowledgements that a Linux client sends.
 pub(super) fn acknowledgements(events: &[Event], mss: u64, habit: Habit) -> Vec<Ack> {
     let Habit { reads, pingpong } = habit;
-    let mut client = Client { quick: QUICK, pingpong, reads, ..Client::default() };
+    let mut client = Client { pingpong, reads, ..Client::default() };
     for event in events {
         match *event {
             Event::Segment { at, start, end } => client.receive(at, start, end, mss),
@@ -116,6 +113,8 @@ impl Client {
             && due <= now
         {
             self.acknowledge(due, By::Timer);
+            // tcp_delack_timer_handler
+            self.pingpong = false;
         }
     }
 
@@ -123,8 +122,8 @@ impl Client {
         self.tick(at);
         self.last = Some(at);
         self.received = end;
-        if self.quick > 0 && !self.pingpong {
-            self.quick -= 1;
+        // Sixteen at first, and more as long as the receive buffer grows (tcp_grow_window): a megabyte and more.
+        if !self.pingpong {
             return self.acknowledge(at, By::Segment);
         }
         self.small += u32::from(end - start + RECORD < mss);
