@@ -153,7 +153,9 @@ impl Path {
         let beyond = beyond.map(|exchange| exchange.waited.saturating_sub(rtt));
         let again: Duration = beyond.filter(|beyond| is_timeout(*beyond, rtt, jitter)).sum();
         let busy = walk.exchanges.iter().map(|exchange| {
-            exchange.busy.possible.min(exchange.waited.saturating_sub(self.rtt.unwrap_or_default()))
+            // With headers.
+            let possible = exchange.busy.possible + exchange.busy.possible / 20;
+            possible.min(exchange.waited.saturating_sub(rtt))
         });
         again + gaps.chain(busy).sum::<Duration>()
     }

@@ -93,9 +93,9 @@ impl Segments {
                     u32::try_from(end.saturating_sub(begun) / full).unwrap_or(u32::MAX).min(left);
                 begun += u64::from(whole) * full;
                 left -= whole;
-                // What the next read ends with came in another segment, at another time; or the next one is a whole
-                // segment. Or more are left than full ones need.
-                let apart = begun + full >= next || next - *end == full;
+                // What the next read ends with came in another segment, at another time. Or more are left than full
+                // ones need.
+                let apart = begun + full >= next;
                 let shorter = *end > begun && left > 0 && (apart || left > fulls(begun));
                 if shorter {
                     begun = *end;
