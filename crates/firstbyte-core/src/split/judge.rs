@@ -233,6 +233,7 @@ impl Judge {
     }
 
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
+    #[cfg(test)]
     pub(super) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits();
         fits.truncate(8);

@@ -290,9 +290,6 @@ fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Ve
     }
     let spread = path.spread.unwrap_or_default();
     let judge = Judge::of(connection, Way { rtt, spread }, bottleneck);
-    if std::env::var_os("FB_JUDGE").is_some() {
-        eprintln!("JUDGE rtt {rtt:?} spread {spread:?}\n{}", judge.in_words());
-    }
     judge.readings()
 }
 
