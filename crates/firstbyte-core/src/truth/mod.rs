@@ -7,6 +7,7 @@
 //! against. Nothing here shares a rule with it: this walks the critical path packet by packet. The
 //! definitions are in `docs/measurement.md`, "Held against both ends".
 
+mod passage;
 mod places;
 mod stream;
 mod walk;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use crate::split::{Part, Parts};
 use crate::timeline::Connection;
+pub use passage::{HandshakeTruth, Passage, passage};
 use places::Places;
 use stream::Stream;
 use walk::Walk;

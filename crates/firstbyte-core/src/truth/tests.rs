@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::timeline::{Chunk, Direction, Facts, Flight, Mark, Offset, Stamp, TcpFacts};
+use crate::timeline::{
+    Chunk, Direction, Facts, Flight, Handshake, Mark, Offset, Stamp, TcpFacts, TlsFacts,
+};
 
 const MS: i64 = 1_000_000;
 /// Of a clock that counts since the epoch.
@@ -82,8 +84,8 @@ impl Made {
         MS + 2 * ONE_WAY
     }
 
-    /// A request at `asked`; the response began at `begun`.
-    fn truth(&self, asked: i64, begun: i64, known: Known) -> Truth {
+    /// What the client measured: a request at `asked`; the response began at `begun`.
+    fn connection(&self, asked: i64, begun: i64) -> Connection {
         let ended = self.received.iter().map(|(at, _)| *at).max().unwrap();
         let mut connection = Connection {
             started_unix_ns: Some(ORIGIN.unsigned_abs()),
@@ -106,6 +108,12 @@ impl Made {
             let chunks = list.iter().map(chunk).collect();
             connection.flights.push(Flight { direction, chunks, messages: Vec::new() });
         }
+        connection
+    }
+
+    fn truth(&self, asked: i64, begun: i64, known: Known) -> Truth {
+        let connection = self.connection(asked, begun);
+        let ended = self.received.iter().map(|(at, _)| *at).max().unwrap();
         let truth = truth(&connection, &self.captured, &known).unwrap();
         assert_eq!(truth.parts.sum(), Duration::from_nanos(ended.unsigned_abs()));
         assert_eq!(truth.path.first().unwrap().from, 0);
@@ -307,4 +315,57 @@ fn what_is_not_in_the_captures_has_no_truth() {
     connection.marks.set(Mark::ResponseStart, Stamp::kernel(Offset::from_nanos(begun)));
     connection.marks.set(Mark::ResponseEnd, Stamp::kernel(Offset::from_nanos(begun)));
     assert_eq!(truth(&connection, &made.captured, &known()), Err(Untold::NotCaptured));
+}
+
+/// The same with a handshake that was complete at `complete`.
+fn passed(made: &Made, [complete, asked, begun]: [i64; 3], version: &str) -> Passage {
+    let mut connection = made.connection(asked, begun);
+    connection.marks.set(Mark::HandshakeComplete, Stamp::kernel(Offset::from_nanos(complete)));
+    connection.facts.tls = Some(TlsFacts {
+        version: Some(version.into()),
+        handshake: Some(Handshake::Full),
+        ..TlsFacts::default()
+    });
+    passage(&connection, &made.captured, &known()).unwrap()
+}
+
+#[test]
+fn a_reader_on_the_way_has_to_say_what_the_ends_show() {
+    let mut made = Made::default();
+    let open = made.opened();
+    let hello = made.data(End::Client, 300, open + MS);
+    made.data(End::Server, 900, hello + 7 * MS);
+    let finished = made.data(End::Server, 600, hello + 12 * MS) + 2 * MS;
+    let there = made.data(End::Client, 400, finished);
+    let begun = made.data(End::Server, 200, there + 3 * MS);
+    made.data(End::Server, 900, there + 30 * MS);
+    let passage = passed(&made, [finished, finished, begun], "TLSv1.3");
+    let handshake = passage.handshake;
+    assert_eq!((handshake.network, handshake.server, handshake.client), (ms(20), ms(12), ms(2)));
+    assert_eq!((passage.round_trip, passage.connect), (ms(20), Some(ms(20))));
+    assert_eq!((passage.wait, passage.answer, passage.transfer), (ms(23), ms(3), ms(27)));
+    assert_eq!(passage.held, Duration::ZERO);
+}
+
+/// In TLS 1.2 the server has the last word; what Nagle's algorithm held is no work of the server's.
+#[test]
+fn a_handshake_ends_with_the_servers_finished_and_was_held_back() {
+    let mut made = Made::default();
+    let open = made.opened();
+    let hello = made.data(End::Client, 300, open);
+    let first = made.data(End::Server, 700, hello + MS);
+    let released = made.ack(first + 40 * MS);
+    let second = made.data(End::Server, 500, released + 20_000);
+    let key = made.data(End::Client, 90, second);
+    let complete = made.data(End::Server, 51, key + 2 * MS);
+    let there = made.data(End::Client, 200, complete);
+    let begun = made.data(End::Server, 200, there);
+    let passage = passed(&made, [complete, complete, begun], "TLSv1.2");
+    assert_eq!(passage.held, ms(60) + Duration::from_micros(20));
+    assert_eq!((passage.handshake.server, passage.handshake.client), (ms(3), Duration::ZERO));
+    assert_eq!(
+        passage.handshake.total(),
+        Duration::from_nanos((complete - 21 * MS).unsigned_abs())
+    );
+    assert_eq!(passage.wait, ms(20));
 }

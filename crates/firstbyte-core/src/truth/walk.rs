@@ -22,7 +22,7 @@ const DELAYED: i64 = 5_000_000;
 /// before was lost (RFC 9002 §6.2), also within the server: no client of the oracle works for so long.
 const PROBES: i64 = 6_000_000;
 /// Packets one behind the other at a link without a rate.
-const TOUCHING: i64 = 60_000;
+pub(super) const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
 const STEPS: usize = 100_000;
 
@@ -40,7 +40,7 @@ pub(super) struct Walk {
 
 /// An event: a packet at one of its ends.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     Departed(End, usize),
     Arrived(End, usize),
     Origin,
@@ -57,10 +57,19 @@ impl Walk {
         Self { client, server, places, known, other_attempts, steps, cursor, open }
     }
 
-    pub(super) fn run(mut self) -> Result<Truth, Untold> {
+    pub(super) fn run(self) -> Result<Truth, Untold> {
         let last = self.last().ok_or(Untold::NotCaptured)?;
-        self.cursor = self.server.sent[last].arrived.ok_or(Untold::NotCaptured)?;
-        let mut event = Event::Arrived(End::Server, last);
+        self.run_from(Event::Arrived(End::Server, last))
+    }
+
+    /// The path to `event`, from the origin on.
+    pub(super) fn run_from(mut self, mut event: Event) -> Result<Truth, Untold> {
+        let at = match event {
+            Event::Arrived(from, index) => self.stream(from).sent[index].arrived,
+            Event::Departed(from, index) => Some(self.stream(from).sent[index].departed),
+            Event::Origin => None,
+        };
+        self.cursor = at.ok_or(Untold::NotCaptured)?;
         for _ in 0..STEPS {
             event = match event {
                 Event::Arrived(from, index) => self.arrived(from, index),
@@ -213,6 +222,27 @@ impl Walk {
         let sent = self.server.sent[..index].iter().map(|sent| sent.end).max().unwrap_or(0);
         // Something was under way, and this acknowledged of it.
         (soon && new > had && sent > had).then_some(last)
+    }
+
+    /// For how long the server's packets were held at most until an acknowledgement came: of those whose length,
+    /// and whose acknowledgement's delay, are `so`.
+    pub(super) fn longest_hold(&self, so: impl Fn(u64, i64) -> bool) -> i64 {
+        let hold = |index: usize| {
+            let sent = self.server.sent[index];
+            if !sent.has_payload() || !self.places.stream || self.server.first_copy(index) != index
+            {
+                return None;
+            }
+            let before = self.before(index)?;
+            let ack = &self.client.sent[self.released(index)?];
+            let acknowledged = self.server.completes(ack.acknowledges?)?;
+            let late = ack.departed - self.server.sent[acknowledged].arrived?;
+            // What it acknowledges last was small as well: full segments are not waited for.
+            let other = self.server.sent[acknowledged];
+            let small = (sent.end - sent.start).max(other.end - other.start);
+            so(small, late).then_some(sent.departed - self.server.sent[before].departed)
+        };
+        (0..self.server.sent.len()).filter_map(hold).max().unwrap_or(0)
     }
 
     /// Whether the packet comes after the request and before the response.

@@ -9,8 +9,11 @@ use firstbyte_core::timeline::Connection;
 use firstbyte_core::truth::{Captured, Known, Truth, base};
 
 use crate::case::Case;
-use crate::packets::{self, Flows};
+use crate::packets::{self, Flows, Key};
+use crate::reading::{Reading, readings};
 use crate::score::{Outcome, Verdict};
+use crate::taps::{Tap, Taps};
+
 use crate::zoo::Zoo;
 
 /// What is done with a sample, by its number, and its truth.
@@ -120,9 +123,13 @@ fn score(
     show: Show<'_>,
 ) -> Vec<Outcome> {
     let address = [198, 51, 100, (index + 1) as u8];
-    let captured = |connection: &Connection| {
+    let key = |connection: &Connection| {
         let port = connection.facts.local?.port();
-        let key = (address, port, connection.facts.quic.is_none());
+        Some((address, port, connection.facts.quic.is_none()))
+    };
+    let taps = Taps::of(client, server);
+    let captured = |connection: &Connection| {
+        let key = key(connection)?;
         let of = |flows: &Flows| flows.packets.get(&key).cloned();
         let other = |(host, at): &(u16, i64)| (usize::from(*host) == index + 1).then_some(*at);
         let other_attempts = client.ipv6_attempts.iter().filter_map(other).collect();
@@ -149,7 +156,9 @@ fn score(
                 }
                 Ok(truth) => {
                     show(*number, connection, &truth);
-                    Outcome::of(case, *number, &truth, &Verdict::of(connection))
+                    let wire = read(connection, &captured, &known, &taps, key(connection));
+                    let outcome = Outcome::of(case, *number, &truth, &Verdict::of(connection));
+                    Outcome { wire, ..outcome }
                 }
                 Err(reason) => {
                     let failure = connection.failure.as_ref().map(ToString::to_string);
@@ -159,4 +168,19 @@ fn score(
             }
         })
         .collect()
+}
+
+/// What the passive reader says of the connection at each tap, beside what is true.
+fn read(
+    connection: &Connection,
+    captured: &Captured,
+    known: &Known,
+    taps: &Taps,
+    key: Option<Key>,
+) -> Vec<Reading> {
+    let truth = firstbyte_core::truth::passage(connection, captured, known);
+    let (Ok(truth), Some(key)) = (truth, key) else { return Vec::new() };
+    let begun = captured.client.first().map_or(0, |packet| packet.at);
+    let said = |tap: Tap| Some(readings(tap, taps.said(tap, &key, begun)?, &truth));
+    Tap::ALL.into_iter().filter_map(said).flatten().collect()
 }

@@ -22,8 +22,11 @@ mod course;
 mod explain;
 mod lie;
 mod packets;
+mod reading;
 mod score;
 mod table;
+mod taps;
+mod wire;
 mod zoo;
 
 use std::collections::HashSet;

@@ -13,9 +13,18 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 /// A connection: the server's address, the client's port, whether it is TCP.
 pub(crate) type Key = ([u8; 4], u16, bool);
 
+/// A frame of a connection.
+pub(crate) struct Kept {
+    pub(crate) key: Key,
+    pub(crate) packet: Packet,
+    pub(crate) bytes: Vec<u8>,
+}
+
 /// Packets by connection, in the order of their times.
 #[derive(Default)]
 pub(crate) struct Flows {
+    /// All of them as they were captured.
+    pub(crate) frames: Vec<Kept>,
     pub(crate) packets: HashMap<Key, Vec<Packet>>,
     /// SYNs over IPv6: the host's number, and when.
     pub(crate) ipv6_attempts: Vec<(u16, i64)>,
@@ -37,6 +46,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
                 let frame = block.packet_data();
                 if let Some((key, packet)) = packet(at, frame) {
                     flows.packets.entry(key).or_default().push(packet);
+                    flows.frames.push(Kept { key, packet, bytes: frame.to_vec() });
                 }
                 flows.ipv6_attempts.extend(ipv6_attempt(frame).map(|host| (host, at)));
                 reader.consume(consumed);
@@ -50,6 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     for packets in flows.packets.values_mut() {
         packets.sort_by_key(|packet| packet.at);
     }
+    flows.frames.sort_by_key(|kept| kept.packet.at);
     Ok(flows)
 }
 

@@ -8,6 +8,7 @@ use firstbyte_core::truth::Truth;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
+use crate::reading::Reading;
 
 /// What firstbyte says of a sample.
 #[derive(Clone, Debug)]
@@ -41,9 +42,12 @@ pub(crate) struct Outcome {
     pub(crate) uncertainty: Option<f64>,
     /// By how much server and pause may truly be more, and network less.
     pub(crate) open: f64,
+    /// What the passive reader says at the taps.
+    #[serde(default)]
+    pub(crate) wire: Vec<Reading>,
 }
 
-fn ms(duration: Duration) -> f64 {
+pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
@@ -67,6 +71,7 @@ impl Outcome {
             said: [0.0; 9],
             uncertainty: None,
             open: 0.0,
+            wire: Vec::new(),
         }
     }
 
@@ -81,6 +86,13 @@ impl Outcome {
             open: ms(truth.open),
             ..Self::untold(case, sample, "")
         }
+    }
+
+    /// What was drawn that is not usual.
+    pub(crate) fn drawn(&self) -> String {
+        let usual = |value: &str| matches!(value, "none" | "new" | "1500" | "usual");
+        let of = self.axes.iter().filter(|(_, value)| !usual(value));
+        of.map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
     }
 
     /// Said less true; where the truth is an interval, from its nearer end.

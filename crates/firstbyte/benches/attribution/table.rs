@@ -19,13 +19,20 @@ pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
     errors("path", &told);
     confusion(&told);
     worst(&told);
+    crate::wire::print(outcomes);
     lies(outcomes);
     bars(&told)
 }
 
-fn rank(sorted: &[f64], quantile: f64) -> f64 {
+pub(crate) fn rank(sorted: &[f64], quantile: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((quantile * last as f64).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+/// Median, p99 and worst.
+pub(crate) fn cell(sorted: &[f64]) -> String {
+    let [a, b, c] = [0.5, 0.99, 1.0].map(|q| rank(sorted, q));
+    format!("{a:.2}, {b:.1}, {c:.1}")
 }
 
 fn share(part: usize, of: usize) -> f64 {
@@ -99,8 +106,7 @@ fn errors(by: &str, told: &[&Outcome]) {
         for part in &parts {
             let mut errors: Vec<f64> = group.iter().map(|o| o.error(*part).abs()).collect();
             errors.sort_by(f64::total_cmp);
-            let [a, b, c] = [0.5, 0.99, 1.0].map(|q| rank(&errors, q));
-            line += &format!(" {a:.2}, {b:.1}, {c:.1} |");
+            line += &format!(" {} |", cell(&errors));
         }
         let mut uncertainty: Vec<f64> = group.iter().filter_map(|o| o.uncertainty).collect();
         uncertainty.sort_by(f64::total_cmp);
@@ -142,12 +148,6 @@ fn worst(told: &[&Outcome]) {
                 )
             })
             .collect();
-        let drawn: Vec<String> = outcome
-            .axes
-            .iter()
-            .filter(|(_, value)| value != "none" && value != "new" && value != "1500")
-            .map(|(axis, value)| format!("{axis} {value}"))
-            .collect();
         println!(
             "- `-- --case {} --server {}`, sample {}: {} (± {:.2}, total {:.1} ms): {}",
             outcome.seed,
@@ -156,7 +156,7 @@ fn worst(told: &[&Outcome]) {
             values.join(", "),
             outcome.uncertainty.unwrap_or(0.0),
             outcome.total,
-            drawn.join(", ")
+            outcome.drawn()
         );
     }
 }

@@ -16,9 +16,15 @@ mod case;
 mod lie;
 #[path = "../../benches/attribution/packets.rs"]
 mod packets;
+#[path = "../../benches/attribution/reading.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod reading;
 #[path = "../../benches/attribution/score.rs"]
 #[allow(dead_code, reason = "what the benchmark prints besides")]
 mod score;
+#[path = "../../benches/attribution/taps.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod taps;
 #[path = "../../benches/attribution/zoo/mod.rs"]
 mod zoo;
 
