@@ -11,6 +11,7 @@ mod passage;
 mod places;
 mod stream;
 mod walk;
+mod witness;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub use passage::{HandshakeTruth, Passage, passage};
 use places::Places;
 use stream::Stream;
 use walk::Walk;
+pub use witness::{Witnessed, Written, witnessed};
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,6 +138,9 @@ pub struct Step {
     pub to: i64,
     /// Which rule took it so.
     pub rule: Rule,
+    /// Where a departure of the server's ends it: the place in its stream of the last byte that left. With
+    /// what was held before, it is the last one that lets a segment go.
+    pub place: Option<u64>,
 }
 
 /// Why one event came no sooner than after the one before it.

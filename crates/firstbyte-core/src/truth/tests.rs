@@ -207,6 +207,41 @@ fn a_lost_segment_of_the_response() {
     assert_eq!(truth.lost, 1);
 }
 
+/// What comes behind a hole is acknowledged without the number growing, and lets go what waited all the same.
+#[test]
+fn an_acknowledgement_of_what_is_behind_a_hole_releases() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked) + MS;
+    made.at(End::Server, 0, MSS, there, None);
+    let begun = there + 10_000 + ONE_WAY;
+    made.at(End::Server, MSS, MSS, there + 10_000, Some(begun));
+    let released = made.ack(begun + 20_000);
+    let again = released + 20_000;
+    made.at(End::Server, 0, MSS, again, Some(again + ONE_WAY));
+    made.next[End::Server as usize] = 2 * MSS;
+    let whole = made.data(End::Server, 500, released + 30_000);
+    made.received = vec![(whole, (2 * MSS + 500).into())];
+    let truth = made.truth(asked, whole, known());
+    assert!(truth.parts.pause.is_zero(), "{:?}", truth.parts);
+}
+
+/// The application writes on whether or not the kernel sends something again meanwhile.
+#[test]
+fn what_is_sent_again_is_no_write() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked) + MS;
+    let begun = there + 15 * MS + ONE_WAY;
+    made.at(End::Server, 0, 200, there, None);
+    made.at(End::Server, 0, 200, there + 15 * MS, Some(begun));
+    made.note(End::Server, 200, there, begun);
+    made.next[End::Server as usize] = 200;
+    made.data(End::Server, 900, there + 50 * MS);
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!((parts.pause, parts.variation), (ms(50), Duration::ZERO));
+}
+
 #[test]
 fn a_slow_link_is_transfer_from_the_first_segment_on() {
     let mut made = Made::default();
@@ -368,4 +403,27 @@ fn a_handshake_ends_with_the_servers_finished_and_was_held_back() {
         Duration::from_nanos((complete - 21 * MS).unsigned_abs())
     );
     assert_eq!(passage.wait, ms(20));
+}
+
+/// The application wrote 4 ms after the request, the kernel held it for an acknowledgement; the body it wrote 9 ms
+/// after the head, which packets show.
+#[test]
+fn what_the_application_wrote_is_the_third_witness() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, 200, there + 7 * MS);
+    made.ack(begun);
+    made.data(End::Server, 900, there + 16 * MS);
+    let truth = made.truth(asked, begun, known());
+    let write = |ended, end| Written { began: ended - 10_000, ended, end };
+    let right = [write(there + 7 * MS, 200), write(there + 16 * MS, 1_100)];
+    let right = witnessed(&truth, &right).unwrap();
+    assert_eq!((right.packets, right.writes, right.off()), (ms(16), ms(16), 0));
+    let held = [write(there + 4 * MS, 200), write(there + 16 * MS, 1_100)];
+    assert_eq!(witnessed(&truth, &held).unwrap().off(), 3 * MS);
+    assert_eq!(witnessed(&truth, &held[..1]), None);
+    let early = Truth { open: ms(2), ..truth };
+    let late = Witnessed { writes: ms(21), ..witnessed(&early, &held).unwrap() };
+    assert_eq!(late.off(), -3 * MS);
 }

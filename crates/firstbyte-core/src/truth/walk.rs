@@ -111,8 +111,17 @@ impl Walk {
     fn back(&mut self, to: i64, part: Part, rule: Rule) {
         let to = to.max(self.places.origin);
         if to < self.cursor {
-            self.steps.push(Step { part, from: to, to: self.cursor, rule });
+            self.steps.push(Step { part, from: to, to: self.cursor, rule, place: None });
             self.cursor = to;
+        }
+    }
+
+    /// The same, from the departure of a server's packet with payload.
+    fn back_from(&mut self, sent: Sent, to: i64, part: Part, rule: Rule) {
+        let had = self.steps.len();
+        self.back(to, part, rule);
+        if let Some(step) = self.steps.get_mut(had) {
+            step.place = sent.end.checked_sub(1).filter(|_| sent.has_payload());
         }
     }
 
@@ -161,13 +170,13 @@ impl Walk {
             None => true,
         });
         if let Some(answered) = answered {
-            self.back(at(answered)?, Part::Server, Rule::Answered);
+            self.back_from(sent, at(answered)?, Part::Server, Rule::Answered);
             return Some(self.availability(answered));
         }
         if let Some(ack) = self.released(index) {
             let written = before.map_or(0, |before| self.server.sent[before].departed);
             self.open += sent.departed - written.max(self.places.origin);
-            self.back(self.client.sent[ack].arrived?, Part::Network, Rule::Released);
+            self.back_from(sent, self.client.sent[ack].arrived?, Part::Network, Rule::Released);
             return Some(Event::Arrived(End::Client, ack));
         }
         let before = before?;
@@ -179,13 +188,15 @@ impl Walk {
         } else {
             (Part::Pause, Rule::WroteOn)
         };
-        self.back(earlier, part, rule);
+        self.back_from(sent, earlier, part, rule);
         Some(Event::Departed(End::Server, before))
     }
 
-    /// The server's last packet with payload before this one.
+    /// The server's last packet before this one with bytes of its own: what was sent again was written before.
     fn before(&self, index: usize) -> Option<usize> {
-        self.server.sent[..index].iter().rposition(|sent| sent.has_payload())
+        let is_new =
+            |i: &usize| self.server.sent[*i].has_payload() && self.server.first_copy(*i) == *i;
+        (0..index).rev().find(is_new)
     }
 
     /// Client bytes that the server's answer needs: not what leaves after the request (acknowledged
@@ -220,8 +231,8 @@ impl Walk {
         let had = self.client.arrivals.iter().copied().take_while(|i| *i != last);
         let had = had.filter_map(|i| self.client.sent[i].acknowledges).max().unwrap_or(0);
         let sent = self.server.sent[..index].iter().map(|sent| sent.end).max().unwrap_or(0);
-        // Something was under way, and this acknowledged of it.
-        (soon && new > had && sent > had).then_some(last)
+        // Something was under way, and this acknowledged of it, or said that something came behind a hole (SACK).
+        (soon && sent > had && (new > had || !ack.has_payload())).then_some(last)
     }
 
     /// For how long the server's packets were held at most until an acknowledgement came: of those whose length,

@@ -12,6 +12,7 @@ use crate::case::Case;
 use crate::packets::{self, Flows, Key};
 use crate::reading::{Reading, readings};
 use crate::score::{Outcome, Verdict};
+use crate::strace::{self, Witness, Writes};
 use crate::taps::{Tap, Taps};
 
 use crate::zoo::Zoo;
@@ -21,22 +22,38 @@ pub(crate) type Show<'a> = &'a dyn Fn(u32, &Connection, &Truth);
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// Measures `cases`, `lanes` of them at a time, and scores each of their samples. `show` is given each.
+/// How cases are measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) samples: u32,
+    /// So many of them at a time.
+    pub(crate) lanes: usize,
+    /// One of so many is traced; zero for none.
+    pub(crate) trace: u64,
+}
+
+/// Measures `cases`, and scores each of their samples. `show` is given each.
 ///
 /// # Errors
 /// What kept the lab from running, or a file from being read.
 pub(crate) fn measure(
     cases: &[Case],
-    samples: u32,
-    lanes: usize,
+    how: &How,
     show: Show<'_>,
     zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
     let directory = directory.path();
+    let traced = |(index, case): (usize, &Case)| {
+        let drawn = how.trace > 0 && case.seed.is_multiple_of(how.trace);
+        let trace = directory.join(format!("s{index}.strace"));
+        Case { trace: drawn.then_some(trace), ..case.clone() }
+    };
+    let cases: Vec<Case> = cases.iter().enumerate().map(traced).collect();
+    let cases = &cases[..];
     let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
     std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
-    std::fs::write(&script, commands(cases, samples, lanes, directory))
+    std::fs::write(&script, commands(cases, how.samples, how.lanes, directory))
         .map_err(|e| e.to_string())?;
     let mut lab = Command::new(PROGRAM);
     lab.args(["lab", "run"]).arg(&file).arg("--capture").arg(directory).args(["--", "sh"]);
@@ -128,6 +145,7 @@ fn score(
         Some((address, port, connection.facts.quic.is_none()))
     };
     let taps = Taps::of(client, server);
+    let writes = writes_of(case);
     let captured = |connection: &Connection| {
         let key = key(connection)?;
         let of = |flows: &Flows| flows.packets.get(&key).cloned();
@@ -157,8 +175,14 @@ fn score(
                 Ok(truth) => {
                     show(*number, connection, &truth);
                     let wire = read(connection, &captured, &known, &taps, key(connection));
+                    let witness = case.trace.is_some().then(|| {
+                        writes.as_ref().map_or_else(
+                            |why| Witness::Untraced(why.clone()),
+                            |writes| strace::witness(&truth, connection, writes),
+                        )
+                    });
                     let outcome = Outcome::of(case, *number, &truth, &Verdict::of(connection));
-                    Outcome { wire, ..outcome }
+                    Outcome { wire, witness, ..outcome }
                 }
                 Err(reason) => {
                     let failure = connection.failure.as_ref().map(ToString::to_string);
@@ -168,6 +192,14 @@ fn score(
             }
         })
         .collect()
+}
+
+/// What the server wrote, where that was written down.
+fn writes_of(case: &Case) -> Result<Writes, String> {
+    match &case.trace {
+        Some(file) if case.server.can_be_traced() => Writes::read(file),
+        _ => Err("the lab starts this server by itself".into()),
+    }
 }
 
 /// What the passive reader says of the connection at each tap, beside what is true.

@@ -1,6 +1,7 @@
 //! One drawn case: a path, a server, a way to connect, an exchange. The same number draws the same case.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use crate::zoo::{EarlyData, Server, Tls, Wanted, Zoo};
 
@@ -118,6 +119,8 @@ pub(crate) struct Case {
     pub(crate) handshake_us: u64,
     pub(crate) nagle: bool,
     pub(crate) names: Names,
+    /// Where what the server writes is written down.
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// How the client comes to the address.
@@ -227,6 +230,7 @@ impl Case {
             handshake_us,
             nagle,
             names,
+            trace: None,
         }
     }
 
@@ -274,6 +278,7 @@ impl Case {
             handshake_delay_ms: (self.handshake_us / 1_000) as u32,
             chain_bytes: (self.chain > 0).then_some(self.chain as usize),
             response: (self.head as usize, self.body as usize),
+            trace: self.trace.clone().filter(|_| self.server.can_be_traced()),
             ..Wanted::default()
         };
         let line = zoo.server(self.server, &wanted);

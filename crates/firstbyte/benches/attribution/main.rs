@@ -6,10 +6,10 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--server NAME] [--explain N]
+//!         [--results FILE] [--server NAME] [--explain N] [--trace N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
 //!
-//! Scored samples are appended to FILE; what is there already is not measured again.
+//! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is not measured again.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -24,9 +24,11 @@ mod lie;
 mod packets;
 mod reading;
 mod score;
+mod strace;
 mod table;
 mod taps;
 mod wire;
+mod witness;
 mod zoo;
 
 use std::collections::HashSet;
@@ -79,6 +81,7 @@ fn run() -> Result<bool, String> {
     let seed = number("--seed", now % 1_000_000_000)?;
     let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
     let samples = number("--samples", 3)? as u32;
+    let how = batch::How { samples, lanes, trace: number("--trace", 10)? };
     let cases = drawn(seed, count)?;
     println!("seed {seed}");
     let results = argument("--results").map(PathBuf::from);
@@ -96,7 +99,7 @@ fn run() -> Result<bool, String> {
         if argument("--case").is_some() { &course::print } else { &|_, _, _| {} };
     for (index, batch) in left.chunks(BATCH).enumerate() {
         eprint!("\r{} of {} cases", index * BATCH, left.len());
-        let scored = batch::measure(batch, samples, lanes, show, &zoo)?;
+        let scored = batch::measure(batch, &how, show, &zoo)?;
         if let Some(file) = &results {
             store(file, &scored)?;
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::reading::Reading;
+use crate::strace::Witness;
 
 /// What firstbyte says of a sample.
 #[derive(Clone, Debug)]
@@ -45,6 +46,9 @@ pub(crate) struct Outcome {
     /// What the passive reader says at the taps.
     #[serde(default)]
     pub(crate) wire: Vec<Reading>,
+    /// What the server's application wrote, in one case of some.
+    #[serde(default)]
+    pub(crate) witness: Option<Witness>,
 }
 
 pub(crate) fn ms(duration: Duration) -> f64 {
@@ -72,6 +76,7 @@ impl Outcome {
             uncertainty: None,
             open: 0.0,
             wire: Vec::new(),
+            witness: None,
         }
     }
 

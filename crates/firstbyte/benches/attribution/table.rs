@@ -20,6 +20,7 @@ pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
     confusion(&told);
     worst(&told);
     crate::wire::print(outcomes);
+    crate::witness::print(outcomes);
     lies(outcomes);
     bars(&told)
 }
@@ -35,7 +36,7 @@ pub(crate) fn cell(sorted: &[f64]) -> String {
     format!("{a:.2}, {b:.1}, {c:.1}")
 }
 
-fn share(part: usize, of: usize) -> f64 {
+pub(crate) fn share(part: usize, of: usize) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 

@@ -22,6 +22,8 @@ mod reading;
 #[path = "../../benches/attribution/score.rs"]
 #[allow(dead_code, reason = "what the benchmark prints besides")]
 mod score;
+#[path = "../../benches/attribution/strace.rs"]
+mod strace;
 #[path = "../../benches/attribution/taps.rs"]
 #[allow(dead_code, reason = "what the benchmark prints besides")]
 mod taps;
@@ -30,7 +32,9 @@ mod zoo;
 
 use case::Case;
 use firstbyte_core::split::Part;
+use firstbyte_core::truth::Written;
 use score::Outcome;
+use strace::Writes;
 use zoo::{Server, Zoo};
 
 const CASES: usize = 60;
@@ -43,8 +47,9 @@ fn measured() -> Vec<Outcome> {
         (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .unwrap_or_else(|error| panic!("{error}"));
+    let how = batch::How { samples: 3, lanes: 3, trace: 10 };
     let batches =
-        cases.chunks(12).map(|batch| batch::measure(batch, 3, 3, &|_, _, _| {}, &zoo).unwrap());
+        cases.chunks(12).map(|batch| batch::measure(batch, &how, &|_, _, _| {}, &zoo).unwrap());
     batches.flatten().collect()
 }
 
@@ -91,4 +96,30 @@ fn a_wrong_rule_for_any_part_is_found() {
     for part in Part::ALL {
         assert!(!lie::told(&right, part).is_right(), "{}", part.name());
     }
+}
+
+#[test]
+fn writes_of_threads_that_interleave() {
+    let [one, other] = [
+        "<TCP:[198.51.100.1:443->192.0.2.10:40000]>",
+        "<TCPv6:[[::ffff:198.51.100.1]:443->[::ffff:192.0.2.10]:40001]>",
+    ];
+    let text = [
+        format!("12 1700000000.000001 write(7{one}, \"\"..., 100) = 100 <0.000009>"),
+        format!("13 1700000000.000002 sendto(8{other}, \"\"... <unfinished ...>"),
+        format!("12 1700000000.000013 write(7{one}, \"\"..., 5) = -1 EAGAIN (Busy) <0.000001>"),
+        "12 1700000000.000014 write(3<TCP:[127.0.0.1:5->127.0.0.1:8]>, \"\"..., 5) = 5 <0.1>"
+            .into(),
+        "13 1700000000.000025 <... sendto resumed>) = 30 <0.000023>".into(),
+        format!("12 1700000000.000026 write(7{one}, \"\"..., 50) = 50 <0.000002>"),
+    ];
+    let writes = Writes::of(&text.join("\n")).unwrap();
+    let second = 1_700_000_000_000_000_000;
+    let write = |began: i64, ended: i64, end| {
+        let [began, ended] = [began, ended].map(|us| us * 1_000);
+        Written { began, ended, end }
+    };
+    assert_eq!(writes.of_port(40_000, second), [write(1, 10, 100), write(26, 28, 150)]);
+    assert_eq!(writes.of_port(40_001, second), [write(2, 25, 30)]);
+    assert!(Writes::of("").is_err());
 }
