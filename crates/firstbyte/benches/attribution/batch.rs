@@ -20,7 +20,17 @@ use crate::zoo::Zoo;
 /// What is done with a sample, by its number, and its truth.
 pub(crate) type Show<'a> = &'a dyn Fn(u32, &Connection, &Truth);
 
+/// Servers of one lab.
+const HOSTS: usize = 12;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
+
+/// Cases by labs of twelve; those whose name service is late have labs of their own.
+pub(crate) fn batches(cases: Vec<Case>) -> Vec<Vec<Case>> {
+    let (late, others): (Vec<Case>, Vec<Case>) =
+        cases.into_iter().partition(|case| case.names.are_late());
+    others.chunks(HOSTS).chain(late.chunks(HOSTS)).map(<[Case]>::to_vec).collect()
+}
 
 /// How cases are measured.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +97,9 @@ pub(crate) fn scenario(cases: &[Case], zoo: &Zoo) -> Result<String, String> {
          up = {{ delay = \"{}us\" }}\ndown = {{ delay = \"1ms\" }}\n",
         seed % 40_000
     );
+    if cases.iter().any(|case| case.names.are_late()) {
+        text += "resolver = { answer_delay = \"120ms\", aaaa_delay = \"200ms\" }\n";
+    }
     for (index, case) in cases.iter().enumerate() {
         text += &case.host(index, zoo)?;
     }

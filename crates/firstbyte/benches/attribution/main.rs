@@ -20,8 +20,10 @@ mod batch;
 mod case;
 mod course;
 mod explain;
+mod faults;
 mod lie;
 mod packets;
+mod pairs;
 mod reading;
 mod score;
 mod strace;
@@ -40,9 +42,6 @@ use case::Case;
 use explain::Explained;
 use score::Outcome;
 use zoo::{Server, Zoo};
-
-/// Hosts of one lab.
-const BATCH: usize = 12;
 
 fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--test") {
@@ -97,8 +96,10 @@ fn run() -> Result<bool, String> {
         .collect();
     let show: batch::Show<'_> =
         if argument("--case").is_some() { &course::print } else { &|_, _, _| {} };
-    for (index, batch) in left.chunks(BATCH).enumerate() {
-        eprint!("\r{} of {} cases", index * BATCH, left.len());
+    let (all, mut begun) = (left.len(), 0);
+    for batch in &batch::batches(left) {
+        eprint!("\r{begun} of {all} cases");
+        begun += batch.len();
         let scored = batch::measure(batch, &how, show, &zoo)?;
         if let Some(file) = &results {
             store(file, &scored)?;
@@ -160,11 +161,11 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     }
     if argument("--case").is_some() {
         let seed = number("--case", 0)?;
-        return Ok(servers.into_iter().map(|server| Case::drawn(seed, server)).collect());
+        return Ok(servers.into_iter().map(|s| Case::drawn(seed, s).with_faults()).collect());
     }
     let mut seeds = fastrand::Rng::with_seed(seed);
     let server = |index: usize| servers[index % servers.len()];
-    Ok((0..count).map(|index| Case::drawn(seeds.u64(..), server(index))).collect())
+    Ok((0..count).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults()).collect())
 }
 
 fn stored<T: serde::de::DeserializeOwned>(file: &PathBuf) -> Result<Vec<T>, String> {

@@ -36,6 +36,9 @@ pub(crate) struct Outcome {
     pub(crate) untold: Option<String>,
     pub(crate) quiet: bool,
     pub(crate) axes: Vec<(String, String)>,
+    /// Those of shipped scenarios that it has.
+    #[serde(default)]
+    pub(crate) faults: Vec<String>,
     pub(crate) total: f64,
     /// In the order of `Part::ALL`.
     pub(crate) truth: [f64; 9],
@@ -70,6 +73,7 @@ impl Outcome {
             untold: Some(reason.to_owned()),
             quiet: case.is_quiet(),
             axes,
+            faults: crate::faults::of(case),
             total: 0.0,
             truth: [0.0; 9],
             said: [0.0; 9],

@@ -14,6 +14,7 @@ pub(crate) struct Bars {
 pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
     let told: Vec<&Outcome> = outcomes.iter().filter(|o| o.untold.is_none()).collect();
     drawn(outcomes);
+    crate::pairs::print(outcomes);
     untold(outcomes);
     errors("server", &told);
     errors("path", &told);

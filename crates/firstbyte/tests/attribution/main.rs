@@ -12,6 +12,9 @@ mod batch;
 #[path = "../../benches/attribution/case.rs"]
 #[allow(dead_code, reason = "what the benchmark looks at besides")]
 mod case;
+#[path = "../../benches/attribution/faults.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod faults;
 #[path = "../../benches/attribution/lie.rs"]
 mod lie;
 #[path = "../../benches/attribution/packets.rs"]
@@ -44,13 +47,13 @@ fn measured() -> Vec<Outcome> {
     let mut seeds = fastrand::Rng::with_seed(SEED);
     let server = |index: usize| Server::ALL[index % Server::ALL.len()];
     let cases: Vec<Case> =
-        (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
+        (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults()).collect();
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .unwrap_or_else(|error| panic!("{error}"));
     let how = batch::How { samples: 3, lanes: 3, trace: 10 };
-    let batches =
-        cases.chunks(12).map(|batch| batch::measure(batch, &how, &|_, _, _| {}, &zoo).unwrap());
-    batches.flatten().collect()
+    let batches = batch::batches(cases);
+    let measured = batches.iter().map(|b| batch::measure(b, &how, &|_, _, _| {}, &zoo).unwrap());
+    measured.flatten().collect()
 }
 
 #[test]
