@@ -24,6 +24,8 @@ pub struct Passage {
     pub round_trip: Duration,
     /// From the SYN to the SYN/ACK at the client; absent over QUIC.
     pub connect: Option<Duration>,
+    /// The same from the last SYN, which all see that the first may not have reached.
+    pub connect_last: Option<Duration>,
     /// Where the handshake's time went.
     pub handshake: HandshakeTruth,
     /// At the client, from the request's last byte to the response's first.
@@ -32,7 +34,7 @@ pub struct Passage {
     pub answer: Duration,
     /// At the client, from the response's first byte to its last.
     pub transfer: Duration,
-    /// For how long the server's kernel held a small segment until a delayed acknowledgement came, at most;
+    /// For how long the server's kernel held small segments until delayed acknowledgements came, at most;
     /// zero where it held none.
     pub held: Duration,
 }
@@ -105,6 +107,8 @@ pub fn passage(
         if from_arrival { syn.arrived } else { Some(syn.departed) }
     };
     let connect = opened(&server, true).zip(opened(&client, false)).map(|(to, from)| to - from);
+    let last_syn = client.sent.iter().rfind(|sent| sent.syn).map(|sent| sent.departed);
+    let connect_last = opened(&server, true).zip(last_syn).map(|(to, from)| to - from);
     let over = match last {
         Event::Departed(_, index) => client.sent[index].departed,
         Event::Arrived(_, index) => arrived(&server, index)?,
@@ -119,11 +123,12 @@ pub fn passage(
     let answer = answered - arrived(&client, there)?;
     let handshake = Places { origin: begin, ..places };
     let walk = Walk::new([client, server], handshake, *known, Vec::new());
-    let held = walk.longest_hold(|small, late| small < SMALL && late >= DELAYED);
+    let held = walk.held(|small, late| small < SMALL && late >= DELAYED);
     let truth = walk.run_from(last)?;
     Ok(Passage {
         round_trip: time(round_trip.0 + round_trip.1),
         connect: connect.map(time),
+        connect_last: connect_last.map(time),
         handshake: handshake_truth(&truth),
         wait: time(wait),
         answer: time(answer),

@@ -235,9 +235,9 @@ impl Walk {
         (soon && sent > had && (new > had || !ack.has_payload())).then_some(last)
     }
 
-    /// For how long the server's packets were held at most until an acknowledgement came: of those whose length,
-    /// and whose acknowledgement's delay, are `so`.
-    pub(super) fn longest_hold(&self, so: impl Fn(u64, i64) -> bool) -> i64 {
+    /// For how long the server's packets were held at most until acknowledgements came, added up: of those whose
+    /// length, and whose acknowledgement's delay, are `so`.
+    pub(super) fn held(&self, so: impl Fn(u64, i64) -> bool) -> i64 {
         let hold = |index: usize| {
             let sent = self.server.sent[index];
             if !sent.has_payload() || !self.places.stream || self.server.first_copy(index) != index
@@ -253,7 +253,7 @@ impl Walk {
             let small = (sent.end - sent.start).max(other.end - other.start);
             so(small, late).then_some(sent.departed - self.server.sent[before].departed)
         };
-        (0..self.server.sent.len()).filter_map(hold).max().unwrap_or(0)
+        (0..self.server.sent.len()).filter_map(hold).sum()
     }
 
     /// Whether the packet comes after the request and before the response.

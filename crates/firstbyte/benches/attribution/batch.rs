@@ -33,13 +33,15 @@ pub(crate) fn batches(cases: Vec<Case>) -> Vec<Vec<Case>> {
 }
 
 /// How cases are measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct How {
     pub(crate) samples: u32,
     /// So many of them at a time.
     pub(crate) lanes: usize,
     /// One of so many is traced; zero for none.
     pub(crate) trace: u64,
+    /// Where captures stay, with the run and what was measured; the last lab's.
+    pub(crate) keep: Option<PathBuf>,
 }
 
 /// Measures `cases`, and scores each of their samples. `show` is given each.
@@ -52,8 +54,8 @@ pub(crate) fn measure(
     show: Show<'_>,
     zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
-    let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let directory = directory.path();
+    let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let directory = how.keep.as_deref().unwrap_or(temporary.path());
     let traced = |(index, case): (usize, &Case)| {
         let drawn = how.trace > 0 && case.seed.is_multiple_of(how.trace);
         let trace = directory.join(format!("s{index}.strace"));

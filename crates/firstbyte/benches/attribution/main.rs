@@ -7,7 +7,7 @@
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
 //!         [--results FILE] [--server NAME] [--explain N] [--trace N]
-//!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
+//!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME [--keep DIR] | --explain-case SEED
 //!
 //! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is not measured again.
 #![allow(
@@ -80,7 +80,12 @@ fn run() -> Result<bool, String> {
     let seed = number("--seed", now % 1_000_000_000)?;
     let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
     let samples = number("--samples", 3)? as u32;
-    let how = batch::How { samples, lanes, trace: number("--trace", 10)? };
+    let how = batch::How {
+        samples,
+        lanes,
+        trace: number("--trace", 10)?,
+        keep: argument("--keep").map(PathBuf::from),
+    };
     let cases = drawn(seed, count)?;
     println!("seed {seed}");
     let results = argument("--results").map(PathBuf::from);

@@ -105,6 +105,9 @@ pub(crate) fn readings(tap: Tap, observed: &Observed, truth: &Passage) -> Vec<Re
     let open = ms(truth.handshake.open);
     let network = ms(truth.handshake.network);
     let server = ms(truth.handshake.server);
+    // A SYN that was lost before the tap cannot be known there.
+    let earliest = if tap == Tap::Client { truth.connect } else { truth.connect_last };
+    let connect = [earliest, truth.connect].map(|time| ms(time.unwrap_or_default()));
     use Quantity as Q;
     let all = [
         (
@@ -117,7 +120,7 @@ pub(crate) fn readings(tap: Tap, observed: &Observed, truth: &Passage) -> Vec<Re
         (
             Q::Connect,
             between(Mark::ConnectStart, Mark::TcpConnected),
-            exact(truth.connect.unwrap_or_default()),
+            connect,
             truth.connect.unwrap_or_default(),
             doubts,
         ),

@@ -50,7 +50,7 @@ fn measured() -> Vec<Outcome> {
         (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults()).collect();
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .unwrap_or_else(|error| panic!("{error}"));
-    let how = batch::How { samples: 3, lanes: 3, trace: 10 };
+    let how = batch::How { samples: 3, lanes: 3, trace: 10, keep: None };
     let batches = batch::batches(cases);
     let measured = batches.iter().map(|b| batch::measure(b, &how, &|_, _, _| {}, &zoo).unwrap());
     measured.flatten().collect()
