@@ -36,8 +36,10 @@ mod zoo;
 use case::Case;
 use firstbyte_core::split::Part;
 use firstbyte_core::truth::Written;
+use reading::Reading;
 use score::Outcome;
-use strace::Writes;
+use strace::{Witness, Writes};
+use taps::Tap;
 use zoo::{Server, Zoo};
 
 const CASES: usize = 60;
@@ -78,6 +80,8 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
         .collect();
     let share = wrong.len() as f64 / told.len() as f64;
     assert!(share <= 0.3, "{} of {}:\n{}", wrong.len(), told.len(), wrong.join("\n"));
+    wire_is_seldom_sure_and_wrong(&outcomes);
+    writes_are_what_packets_show(&outcomes);
     for part in Part::ALL {
         let (matters, found) = lie::found(&outcomes, part);
         assert!(found * 10 >= matters * 9, "{}: {found} of {matters} found", part.name());
@@ -85,6 +89,30 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
     for part in [Part::Resolver, Part::Network, Part::Server, Part::Pause, Part::Fallback] {
         assert!(lie::found(&outcomes, part).0 > 0, "no case in which {} matters", part.name());
     }
+}
+
+/// At each of the three taps there is something to hold, and little of what is not in doubt is wrong.
+fn wire_is_seldom_sure_and_wrong(outcomes: &[Outcome]) {
+    for (index, tap) in Tap::ALL.into_iter().enumerate() {
+        let readings = outcomes.iter().flat_map(|outcome| &outcome.wire);
+        let sure: Vec<&Reading> =
+            readings.filter(|r| usize::from(r.tap) == index && !r.doubted).collect();
+        assert!(sure.len() > outcomes.len(), "{}: {}", tap.name(), sure.len());
+        let wrong = sure.iter().filter(|reading| reading.is_wrong()).count();
+        assert!(wrong * 10 <= sure.len(), "{}: {wrong} of {}", tap.name(), sure.len());
+    }
+}
+
+/// One case of ten is traced, where it can be. A busy machine stops the server for a while at each write.
+fn writes_are_what_packets_show(outcomes: &[Outcome]) {
+    let off = |outcome: &Outcome| match outcome.witness {
+        Some(Witness::Traced { off, .. }) => Some(off.abs() <= (outcome.total * 0.1).max(5.0)),
+        _ => None,
+    };
+    let close: Vec<bool> = outcomes.iter().filter_map(off).collect();
+    assert!(!close.is_empty(), "no server was traced");
+    let right = close.iter().filter(|close| **close).count();
+    assert!(right * 10 >= close.len() * 8, "{right} of {}", close.len());
 }
 
 /// Not every drawn case has much of every part; this one does.
