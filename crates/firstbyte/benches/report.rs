@@ -197,6 +197,7 @@ fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> T
         stamp: Stamp::kernel(offset(ns)),
         bytes,
         acknowledged: acknowledged.map(offset),
+        segments: None,
     };
     let flight = |direction, chunks: Vec<Chunk>, messages: &[&str]| Flight {
         direction,
@@ -244,6 +245,8 @@ fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> T
             min_rtt: Some(Duration::from_nanos((open - syn) as u64 - 4_000)),
             retransmits: Some(0),
             send_mss: Some(1_448),
+            receive_mss: Some(1_448),
+            out_of_order: Some(0),
             congestion_control: Some("cubic".into()),
             syn_departure_uncertainty: Some(Duration::from_micros(9)),
         }),

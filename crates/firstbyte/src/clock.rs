@@ -168,9 +168,13 @@ mod tests {
     #[test]
     fn both_clocks_map_to_the_same_offset() {
         let base = Timebase::start();
-        let user = base.now().at;
-        let kernel = base.kernel_offset(Realtime::now());
-        assert!(kernel.since(user) < Duration::from_millis(50), "{user:?} {kernel:?}");
+        // Between the two readings the process may have to wait for a processor.
+        let apart = (0..20).map(|_| {
+            let user = base.now().at;
+            base.kernel_offset(Realtime::now()).since(user)
+        });
+        let apart = apart.min().unwrap();
+        assert!(apart < Duration::from_millis(1), "{apart:?}");
         assert!(base.stepped() < Duration::from_millis(1));
     }
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use firstbyte_core::split::Split;
 use serde_json::Value;
 
 use support::files::Directory;
@@ -197,8 +198,16 @@ fn a_run_gives_path_chain_and_sizes() {
     assert_eq!(line["url"], url);
     let chain = line["tls"]["certificate_chain_bytes"].as_u64().unwrap();
     assert!(chain.abs_diff(4_000) <= 20, "{chain}");
+    // What the server took of the run's own connections: how busy this machine was with them, nobody knows.
     let server = line["split"]["parts"]["server_ns"].as_u64().unwrap();
-    assert!((5_000_000..9_000_000).contains(&server), "{server}");
+    let run = firstbyte::runs::Run::read(&directory.path().join("a.run")).unwrap();
+    let samples = run.each_taken().map(|taken| taken.unwrap().sample).filter(|s| !s.warmup);
+    let of_server = samples.map(|sample| Split::of(&sample.connection).parts.server);
+    let mut measured: Vec<u64> = of_server.map(|time| time.as_nanos() as u64).collect();
+    measured.sort_unstable();
+    let (measured, slack) = (measured[measured.len() / 2], 4_000_000);
+    assert!(measured >= 5_000_000 && server >= 5_000_000, "{measured} {server}");
+    assert!(server.abs_diff(measured) < slack + measured / 2, "{measured} {server}");
 }
 
 #[test]

@@ -260,6 +260,39 @@ fn what_is_chosen_is_what_is_written() {
     assert!(nothing.contains(said), "{nothing}");
 }
 
+/// Whichever connection is over first, and whether there is any: read with others, by rows and at the end.
+#[test]
+fn zeek_s_log_opens_with_the_capture_s_first_packet() {
+    let directory = Directory::new();
+    // A frame that is of no connection, long before the others.
+    let mut early = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    early.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0]);
+    let arp = [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 28]].concat();
+    for number in [1_000_000_000, 0, 42, 42u32] {
+        early.extend(number.to_le_bytes());
+    }
+    early.extend(arp);
+    let early_file = directory.path().join("early.pcap");
+    fs::write(&early_file, early).unwrap();
+    let (early_file, capture) = (early_file.display().to_string(), capture().display().to_string());
+    let log = |files: &[&str], more: &[&str]| {
+        let all = [&["wire", "--zeek", "-"], files, more].concat();
+        firstbyte(directory.path(), &all).stdout
+    };
+    for threads in ["1", "2"] {
+        for (server, rows) in [("*", 3), ("nosuch", 0)] {
+            let more = ["--threads", threads, "--server", server];
+            let with_early = log(&[&early_file, &capture], &more);
+            assert!(with_early.contains("\n#open\t2001-09-09-01-46-40\n"), "{with_early}");
+            assert_eq!(with_early.lines().filter(|line| !line.starts_with('#')).count(), rows);
+        }
+    }
+    assert!(
+        log(&[&capture], &[]).contains("\n#open\t20")
+            && log(&[&early_file], &[]).contains("#open\t2001")
+    );
+}
+
 #[test]
 fn letters_stand_for_signs_where_the_terminal_has_only_those() {
     let capture = capture().display().to_string();

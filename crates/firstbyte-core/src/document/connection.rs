@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks, Offset,
-    QuicFacts, TcpFacts, TlsFacts,
+    QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -119,6 +119,7 @@ pub struct ChunkRecord {
     pub clock: String,
     pub bytes: u64,
     pub acknowledged_ns: Option<i64>,
+    pub segments: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -128,6 +129,8 @@ pub struct TcpRecord {
     pub min_rtt_ns: Option<u64>,
     pub retransmits: Option<u32>,
     pub send_mss_bytes: Option<u32>,
+    pub receive_mss_bytes: Option<u32>,
+    pub out_of_order: Option<u32>,
     pub congestion_control: Option<String>,
     pub syn_departure_uncertainty_ns: Option<u64>,
 }
@@ -144,6 +147,28 @@ pub struct QuicRecord {
     pub bytes_before_validation: Option<u64>,
     pub amplification_stall_ns: Option<u64>,
     pub congestion_control: Option<String>,
+    #[serde(default)]
+    pub datagrams: Vec<DatagramRecord>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct DatagramRecord {
+    pub sent: bool,
+    pub at_ns: i64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub new: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub elicits: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_since_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledged_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledgement_delay_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,6 +363,7 @@ impl FlightRecord {
                     clock: chunk.stamp.clock.name().into(),
                     bytes: chunk.bytes,
                     acknowledged_ns: chunk.acknowledged.map(Offset::as_nanos),
+                    segments: chunk.segments,
                 })
                 .collect(),
         }
@@ -351,6 +377,8 @@ impl TcpRecord {
             min_rtt_ns: tcp.min_rtt.map(ns),
             retransmits: tcp.retransmits,
             send_mss_bytes: tcp.send_mss,
+            receive_mss_bytes: tcp.receive_mss,
+            out_of_order: tcp.out_of_order,
             congestion_control: tcp.congestion_control.clone(),
             syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
         }
@@ -369,6 +397,35 @@ impl QuicRecord {
             bytes_before_validation: quic.bytes_before_validation,
             amplification_stall_ns: quic.amplification_stall.map(ns),
             congestion_control: quic.congestion_control.clone(),
+            datagrams: quic.datagrams.iter().map(DatagramRecord::of).collect(),
+        }
+    }
+}
+
+impl DatagramRecord {
+    pub(super) fn of(datagram: &QuicDatagram) -> Self {
+        Self {
+            sent: datagram.direction == Direction::Sent,
+            at_ns: datagram.at.as_nanos(),
+            new: datagram.new,
+            elicits: datagram.elicits,
+            missing_since_ns: datagram.missing_since.map(Offset::as_nanos),
+            skipped: (datagram.skipped > 0).then_some(datagram.skipped),
+            acknowledged_ns: datagram.acknowledged.map(Offset::as_nanos),
+            acknowledgement_delay_ns: datagram.acknowledgement_delay.map(ns),
+        }
+    }
+
+    pub(super) fn datagram(&self) -> QuicDatagram {
+        QuicDatagram {
+            direction: if self.sent { Direction::Sent } else { Direction::Received },
+            at: Offset::from_nanos(self.at_ns),
+            new: self.new,
+            elicits: self.elicits,
+            missing_since: self.missing_since_ns.map(Offset::from_nanos),
+            skipped: self.skipped.unwrap_or(0),
+            acknowledged: self.acknowledged_ns.map(Offset::from_nanos),
+            acknowledgement_delay: self.acknowledgement_delay_ns.map(Duration::from_nanos),
         }
     }
 }

@@ -15,9 +15,9 @@ pub mod stored;
 
 pub use capture::{CaptureRecord, WIRE_CAPTURE_FORMAT, WIRE_CAPTURE_VERSION};
 pub use connection::{
-    AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DnsRecord, EarlyDataRecord,
-    FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord, QuicRecord,
-    SplitRecord, TcpRecord, TlsRecord,
+    AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DatagramRecord, DnsRecord,
+    EarlyDataRecord, FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord,
+    QuicRecord, SplitRecord, TcpRecord, TlsRecord,
 };
 pub use difference::{
     ChangeRecord, DifferenceRecord, FigureRecord, ReplacedRecord, ShareRecord, TotalRecord,

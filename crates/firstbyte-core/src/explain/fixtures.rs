@@ -62,7 +62,7 @@ fn at(us: i64) -> Stamp {
 }
 
 fn flight(direction: Direction, chunks: &[(i64, u64)]) -> Flight {
-    let chunk = |&(us, bytes): &(i64, u64)| Chunk { stamp: at(us), bytes, acknowledged: None };
+    let chunk = |&(us, bytes): &(i64, u64)| Chunk::new(at(us), bytes);
     Flight { direction, chunks: chunks.iter().map(chunk).collect(), messages: Vec::new() }
 }
 
@@ -153,6 +153,11 @@ impl Path {
         c
     }
 
+    /// What makes the handshake's flight stand still is the certificates.
+    fn chain(&self) -> u64 {
+        if self.stalls == 0 { 3_000 } else { (14_480 << (self.stalls + 1)) - 16_000 }
+    }
+
     fn facts(&self, c: &mut Connection) {
         c.facts.tcp = Some(TcpFacts {
             syn_rtt: (!self.syn_lost).then(|| Duration::from_micros(self.rtt as u64)),
@@ -171,7 +176,7 @@ impl Path {
             group: Some("X25519".into()),
             handshake: Some(handshake),
             session_offered: self.resumed.then_some(SessionMechanism::Psk),
-            certificates: vec![Certificate { der_bytes: 3_000, ..Certificate::default() }],
+            certificates: vec![Certificate { der_bytes: self.chain(), ..Certificate::default() }],
             ..TlsFacts::default()
         });
         let headers =

@@ -9,7 +9,9 @@ mod equation;
 mod evidence;
 mod finding;
 mod findings;
+mod fit;
 pub mod reconcile;
+mod replay;
 
 pub use equation::{Equation, Extra, Kind, Span, Term};
 pub use evidence::{Evidence, Way, WayKind};
@@ -18,5 +20,7 @@ pub use findings::findings;
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests;

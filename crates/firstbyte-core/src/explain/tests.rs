@@ -81,7 +81,8 @@ fn a_response_held_back_behind_tickets_is_no_slow_server() {
     let path = Path { think: 30_000 + 41_000, ..Path::default() };
     assert_eq!(kinds(&healthy(&path)), ["slow-server"], "it is as slow without tickets");
     let found = findings(&reused_is_fast(&path));
-    assert_eq!((found.len(), found[0].kind, found[0].cost), (1, FindingKind::Nagle, ms(71.0)));
+    assert_eq!((found.len(), found[0].kind), (1, FindingKind::Nagle));
+    assert!(found[0].cost.abs_diff(ms(71.0)) < ms(1.5), "{:?}", found[0].cost);
     let slow = Path { think: 120_000, ..Path::default() };
     assert_eq!(kinds(&reused_is_fast(&slow)), ["slow-server"], "no acknowledgement takes 90 ms");
 }
@@ -155,8 +156,7 @@ fn a_large_chain_is_one_finding_over_tcp_and_quic() {
     let found = findings(&evidence);
     assert_eq!(
         found[0].evidence,
-        "after 14,480 bytes the server's flight stood still for 1 round trip; the certificates are \
-         3,000 bytes"
+        "the certificates are 41,920 bytes; after 14,480 bytes the server stood still for 30.0 ms"
     );
 }
 

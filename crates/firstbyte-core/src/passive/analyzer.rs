@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::filter::Filter;
-use super::intake::Intake;
+use super::intake::{Begin, Intake};
 use super::losses::Losses;
 use super::numbers::{Happened, Numbers, Output};
 use super::observed::ANSWER_WITHIN;
@@ -127,6 +127,11 @@ impl Analyzer {
     /// What was removed and what could not be read, so far.
     pub const fn hygiene(&self) -> &Hygiene {
         self.intake.hygiene()
+    }
+
+    /// When the capture began, to be asked as soon as a connection is given out.
+    pub fn begin(&self) -> Begin {
+        self.intake.begin()
     }
 
     /// Connections that are under way.

@@ -4,6 +4,8 @@
 //! here: the filter, the clock, fragments, what could not be read. Whatever belongs to one connection goes to
 //! one part, so that parts need not know of each other; it must not look at connections.
 
+use std::sync::{Arc, OnceLock};
+
 use super::filter::Filter;
 use super::fragments::Fragments;
 use super::layers::{self, Endpoint, Packet, Transport, Unread};
@@ -30,10 +32,23 @@ pub struct Arrival<'a> {
     pub reassembled: bool,
 }
 
+/// When a capture began: the time of its first frame, once that was seen, which is before any connection is given
+/// out. Whoever writes connections as they end has a copy.
+#[derive(Clone, Debug, Default)]
+pub struct Begin(Arc<OnceLock<Time>>);
+
+impl Begin {
+    /// Absent before the first frame, and where that has no time.
+    pub fn time(&self) -> Option<Time> {
+        self.0.get().copied()
+    }
+}
+
 /// Looks at frames in their order.
 #[derive(Debug)]
 pub struct Intake {
     filter: Filter,
+    begin: Begin,
     hygiene: Hygiene,
     fragments: Fragments,
     last: Option<Time>,
@@ -45,6 +60,7 @@ impl Intake {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             filter: Filter::default(),
+            begin: Begin::default(),
             hygiene: Hygiene::default(),
             fragments: Fragments::default(),
             last: None,
@@ -54,6 +70,11 @@ impl Intake {
 
     pub(super) fn set_filter(&mut self, filter: Filter) {
         self.filter = filter;
+    }
+
+    /// When the capture began, to be asked later on.
+    pub(super) fn begin(&self) -> Begin {
+        self.begin.clone()
     }
 
     /// What was seen of the capture as a whole, so far.
@@ -76,6 +97,12 @@ impl Intake {
         let hygiene = &mut self.hygiene;
         hygiene.frames += 1;
         hygiene.wire_bytes += u64::from(frame.wire_bytes);
+        if self.last.is_none()
+            && let Some(first) = frame.at
+        {
+            // There is one first frame.
+            let _ = self.begin.0.set(first);
+        }
         let at = match frame.at {
             Some(at) => at,
             None => {

@@ -37,7 +37,7 @@ mod tls;
 pub use analyzer::{Analyzer, Ledger, Limits, Split};
 pub use doubts::{Doubts, Hygiene};
 pub use failed::Failed;
-pub use intake::{Arrival, Intake};
+pub use intake::{Arrival, Begin, Intake};
 pub use issued::SessionId;
 pub use numbers::Happened;
 pub use observed::{

@@ -172,8 +172,7 @@ impl<'a> View<'a> {
 
     /// Only a flight's begin, its end and its length are kept: its bytes are counted at the end.
     fn chunks(&self, start: Time, end: Time, bytes: u64, direction: Direction) -> Vec<Chunk> {
-        let chunk =
-            |at, bytes| Chunk { stamp: self.stamp(at, direction), bytes, acknowledged: None };
+        let chunk = |at, bytes| Chunk::new(self.stamp(at, direction), bytes);
         if start == end {
             return vec![chunk(end, bytes)];
         }

@@ -192,6 +192,7 @@ impl Record {
                 stamp: shift(run.at),
                 bytes: run.end - run.start,
                 acknowledged: run.acknowledged.map(|at| shift(at).at),
+                segments: None,
             });
             flight.messages.extend(names(messages, run.start, run.end));
         }

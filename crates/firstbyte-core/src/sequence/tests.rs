@@ -12,10 +12,7 @@ fn at(ns: i64) -> Stamp {
 }
 
 fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
-    let chunks = chunks
-        .iter()
-        .map(|&(ns, bytes)| Chunk { stamp: at(ns), bytes, acknowledged: None })
-        .collect();
+    let chunks = chunks.iter().map(|&(ns, bytes)| Chunk::new(at(ns), bytes)).collect();
     Flight { direction, chunks, messages: messages.iter().map(ToString::to_string).collect() }
 }
 
@@ -230,6 +227,14 @@ fn any_connection() -> impl Strategy<Value = Connection> {
             chunks.sort_unstable();
         }
         flights.sort_by_key(|(_, chunks)| chunks[0].0);
+        // No byte is there before those before it.
+        let mut latest = [0; 2];
+        for (sent, chunks) in &mut flights {
+            for (at, _) in chunks {
+                *at = (*at).max(latest[usize::from(*sent)]);
+                latest[usize::from(*sent)] = *at;
+            }
+        }
         let direction = |sent| if sent { Direction::Sent } else { Direction::Received };
         let names = ["{NewSessionTicket}", "{HEADERS}", "{DATA}"];
         c.flights =

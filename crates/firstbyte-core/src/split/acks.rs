@@ -5,9 +5,11 @@
 
 /// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
 const DELAYED: i64 = 40_000_000;
-/// Timers count in ticks of 4 ms or less: a delayed acknowledgement leaves so much earlier, or later.
+/// Timers count in ticks of 4 ms or less, rounded up: a delayed acknowledgement leaves so much earlier, or later.
 const EARLIER: i64 = 4_000_000;
-const LATER: i64 = 5_000_000;
+const LATER: i64 = 9_000_000;
+/// A process reads so long after what arrived, at most.
+const READ: i64 = 1_000_000;
 /// What is read ends with TLS records, so many bytes before or behind the end of a packet at most.
 pub(super) const RECORD: u64 = 32;
 /// TCP_MAX_QUICKACKS of Linux.
@@ -29,6 +31,8 @@ pub(super) enum By {
     Segment,
     /// Data of the client's, which it rode on.
     Data,
+    /// The client's read, some time after the segment.
+    Read,
     /// The timer of delayed acknowledgements.
     Timer,
 }
@@ -51,7 +55,11 @@ impl Ack {
 
     /// It left so much later, at most.
     pub(super) fn slack(&self) -> i64 {
-        if self.by == By::Timer { LATER } else { 0 }
+        match self.by {
+            By::Timer => LATER,
+            By::Read => READ,
+            By::Segment | By::Data => 0,
+        }
     }
 }
 
@@ -65,14 +73,26 @@ struct Client {
     pingpong: bool,
     last: Option<i64>,
     small: u32,
+    /// Two small segments are acknowledged.
+    reads: bool,
     /// An acknowledgement is held back since then.
     held: Option<i64>,
     acks: Vec<Ack>,
 }
 
+/// What is not known of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Habit {
+    /// Two small segments are acknowledged by a read that empties the buffer with both in it (`tcp_cleanup_rbuf`).
+    pub reads: bool,
+    /// Questions were answered before, so that acknowledgements wait for data to ride on.
+    pub pingpong: bool,
+}
+
 /// The acknowledgements that a Linux client sends.
-pub(super) fn acknowledgements(events: &[Event], mss: u64) -> Vec<Ack> {
-    let mut client = Client { quick: QUICK, ..Client::default() };
+pub(super) fn acknowledgements(events: &[Event], mss: u64, habit: Habit) -> Vec<Ack> {
+    let Habit { reads, pingpong } = habit;
+    let mut client = Client { quick: QUICK, pingpong, reads, ..Client::default() };
     for event in events {
         match *event {
             Event::Segment { at, start, end } => client.receive(at, start, end, mss),
@@ -108,8 +128,11 @@ impl Client {
             return self.acknowledge(at, By::Segment);
         }
         self.small += u32::from(end - start + RECORD < mss);
-        if self.received - self.told > mss + RECORD || self.small > 1 {
+        if self.received - self.told > mss + RECORD {
             return self.acknowledge(at, By::Segment);
+        }
+        if self.reads && self.small > 1 {
+            return self.acknowledge(at, By::Read);
         }
         self.held.get_or_insert(at);
     }

@@ -30,7 +30,7 @@ fn connection(connected: i64, response: i64, round_trip: u64, seen: &[Seen]) -> 
     set(Mark::ResponseEnd, seen.iter().rfind(|seen| seen.0 == R).unwrap().1);
     for (direction, at, bytes, acknowledged) in seen.iter().copied() {
         let acknowledged = acknowledged.map(us);
-        let chunk = Chunk { stamp: Stamp::kernel(us(at)), bytes, acknowledged };
+        let chunk = Chunk { acknowledged, ..Chunk::new(Stamp::kernel(us(at)), bytes) };
         match c.flights.last_mut() {
             Some(flight) if flight.direction == direction => flight.chunks.push(chunk),
             _ => c.flights.push(Flight { direction, chunks: vec![chunk], messages: Vec::new() }),

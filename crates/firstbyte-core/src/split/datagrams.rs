@@ -12,11 +12,7 @@ const MS: i64 = 1_000_000;
 type Datagram = (i64, u64);
 
 fn flight(direction: Direction, datagrams: &[Datagram], messages: &[&str]) -> Flight {
-    let chunk = |(ns, bytes): &Datagram| Chunk {
-        stamp: Stamp::kernel(Offset::from_nanos(*ns)),
-        bytes: *bytes,
-        acknowledged: None,
-    };
+    let chunk = |(ns, bytes): &Datagram| Chunk::new(Stamp::kernel(Offset::from_nanos(*ns)), *bytes);
     Flight {
         direction,
         chunks: datagrams.iter().map(chunk).collect(),
@@ -197,4 +193,165 @@ fn a_pause_after_one_datagram_is_no_round_trip() {
     let receive = *split.phase(PhaseName::Receive).unwrap();
     assert_eq!((receive.parts.pause, receive.parts.network), (ms(60), ms(0)), "{receive:?}");
     assert_eq!((split.round_trips, split.held.len()), (2, 0), "{split:?}");
+}
+
+/// What the client's keys show of datagrams, in order: at which they passed, and what they had.
+fn known(c: &mut Connection, datagrams: &[QuicDatagram]) {
+    let quic = c.facts.quic.as_mut().unwrap();
+    quic.datagrams = datagrams.to_vec();
+}
+
+fn datagram(direction: Direction, ns: i64) -> QuicDatagram {
+    QuicDatagram {
+        direction,
+        at: Offset::from_nanos(ns),
+        new: true,
+        elicits: true,
+        missing_since: None,
+        skipped: 0,
+        acknowledged: None,
+        acknowledgement_delay: None,
+    }
+}
+
+/// A handshake and a request at `REQUEST`, whose response is at these times.
+fn exchange(response: &[i64]) -> Connection {
+    let mut c = Connection::default();
+    let marks = [
+        (Mark::ConnectStart, 0),
+        (Mark::SecureConnectionStart, 0),
+        (Mark::HandshakeComplete, REQUEST),
+        (Mark::RequestStart, REQUEST),
+        (Mark::RequestEnd, REQUEST),
+        (Mark::ResponseStart, response[0]),
+        (Mark::ResponseEnd, *response.last().unwrap()),
+    ];
+    for (mark, ns) in marks {
+        c.marks.set(mark, Stamp::kernel(Offset::from_nanos(ns)));
+    }
+    let answer: Vec<Datagram> = response.iter().map(|at| (*at, 1_200)).collect();
+    c.flights = vec![
+        sent(&[(0, 1_200)], &["Initial"]),
+        received(&[(RTT, 1_200), (RTT, 900)], &["Initial", "Handshake"]),
+        sent(&[(REQUEST, 400)], &["Handshake", "1-RTT"]),
+        received(&answer, &["1-RTT"]),
+    ];
+    let min_rtt = Some(Duration::from_nanos(RTT as u64));
+    c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
+    c
+}
+
+const REQUEST: i64 = RTT + MS;
+
+/// The request's datagram was lost, and the client's timer sent it again after 250 ms.
+#[test]
+fn a_lost_request_is_variation_until_its_copy_left() {
+    let again = REQUEST + 250 * MS;
+    let mut c = exchange(&[again + RTT + 3 * MS]);
+    c.flights.insert(3, sent(&[(again, 400)], &["1-RTT"]));
+    let acknowledged = Some(Offset::from_nanos(again + RTT));
+    let copy = QuicDatagram {
+        new: false,
+        missing_since: Some(Offset::from_nanos(REQUEST)),
+        acknowledged,
+        ..datagram(Direction::Sent, again)
+    };
+    known(&mut c, &[datagram(Direction::Sent, REQUEST), copy]);
+    let parts = Split::of(&c).parts;
+    assert_eq!((parts.variation, parts.server), (ms(250), ms(3)), "{parts:?}");
+    assert_eq!((parts.network, parts.transfer), (ms(160), ms(0)), "{parts:?}");
+    // The first one was acknowledged after all: the server was slow, and the copy was for nothing.
+    let first = QuicDatagram { acknowledged, ..datagram(Direction::Sent, REQUEST) };
+    known(&mut c, &[first, copy]);
+    let parts = Split::of(&c).parts;
+    assert_eq!((parts.variation, parts.server), (ms(0), ms(253)), "{parts:?}");
+}
+
+/// A datagram of the response was lost, and came when two others had come behind it.
+#[test]
+fn a_hole_in_the_response_is_variation() {
+    let begun = REQUEST + RTT;
+    let again = begun + 95 * MS;
+    let mut c = exchange(&[begun, begun + MS / 10, again]);
+    let filled = QuicDatagram {
+        missing_since: Some(Offset::from_nanos(begun + MS / 10)),
+        ..datagram(Direction::Received, again)
+    };
+    known(&mut c, &[datagram(Direction::Received, begun), filled]);
+    let parts = Split::of(&c).parts;
+    assert_eq!(parts.variation, ms(95) - Duration::from_micros(100), "{parts:?}");
+    assert!(parts.pause.is_zero());
+    // Without that it was the server that paused.
+    known(&mut c, &[datagram(Direction::Received, begun), datagram(Direction::Received, again)]);
+    let parts = Split::of(&c).parts;
+    assert!(parts.variation.is_zero() && parts.pause > ms(90), "{parts:?}");
+}
+
+/// An acknowledgement without anything of the response ends no wait and begins no answer.
+#[test]
+fn what_has_nothing_new_is_no_answer() {
+    let hello = 200 * MS;
+    let flights = vec![
+        sent(&[(0, 1_200)], &["Initial"]),
+        received(&[(RTT, 1_200)], &["Initial"]),
+        sent(&[(RTT + MS, 1_200)], &["Initial"]),
+        received(&[(hello, 1_200)], &["Initial", "Handshake"]),
+        sent(&[(hello + MS, 300)], &["Handshake"]),
+    ];
+    let mut c = Connection::default();
+    let at = |ns| Stamp::kernel(Offset::from_nanos(ns));
+    c.marks.set(Mark::ConnectStart, at(0));
+    c.marks.set(Mark::SecureConnectionStart, at(0));
+    c.marks.set(Mark::HandshakeComplete, at(hello + MS));
+    c.flights = flights;
+    let min_rtt = Some(Duration::from_nanos(RTT as u64));
+    c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
+    let bare = |direction, at| QuicDatagram { new: false, ..datagram(direction, at) };
+    known(&mut c, &[bare(Direction::Received, RTT), bare(Direction::Sent, RTT + MS)]);
+    let quic = *Split::of(&c).phase(PhaseName::Quic).unwrap();
+    assert_eq!((quic.round_trips, quic.parts.server), (1, ms(120)), "{quic:?}");
+}
+
+/// The server says how long it held an acknowledgement: that is no part of the round trip.
+#[test]
+fn round_trips_of_acknowledgements_give_an_uncertainty() {
+    let mut c = exchange(&[REQUEST + RTT + 20 * MS]);
+    let acknowledged = |left: i64, took: i64, held: i64| QuicDatagram {
+        acknowledged: Some(Offset::from_nanos(left + took)),
+        acknowledgement_delay: Some(ms(held)),
+        ..datagram(Direction::Sent, left)
+    };
+    known(&mut c, &[acknowledged(0, RTT + 9 * MS, 9), acknowledged(REQUEST, RTT + 12 * MS, 12)]);
+    let split = Split::of(&c);
+    assert_eq!(split.rtt, Some(ms(80)));
+    let uncertainty = split.server_uncertainty().unwrap();
+    assert!(uncertainty >= Duration::from_micros(160) && uncertainty < ms(1), "{uncertainty:?}");
+}
+
+/// Twelve datagrams, acknowledged in pairs: the thirteenth and the fourteenth came a round trip after the first
+/// acknowledgement, which had left before the last of the twelve was there.
+#[test]
+fn a_full_window_follows_the_acknowledgement_that_opened_it() {
+    let begun = REQUEST + RTT;
+    let step = 2 * MS;
+    let mut at: Vec<i64> = (0..12).map(|i| begun + i * step).collect();
+    let acknowledgement = begun + step + MS / 10;
+    let released = acknowledgement + RTT + MS / 10;
+    at.extend([released, released + MS / 10]);
+    let mut c = exchange(&at);
+    let answer = c.flights.pop().unwrap();
+    let (early, late) = answer.chunks.split_at(2);
+    let part = |chunks: &[Chunk]| Flight { chunks: chunks.to_vec(), ..answer.clone() };
+    c.flights.extend([part(early), sent(&[(acknowledgement, 40)], &["1-RTT"]), part(late)]);
+    let mut datagrams: Vec<QuicDatagram> =
+        at.iter().map(|at| datagram(Direction::Received, *at)).collect();
+    let bare = QuicDatagram { new: false, ..datagram(Direction::Sent, acknowledgement) };
+    datagrams.insert(2, bare);
+    known(&mut c, &datagrams);
+    let split = Split::of(&c);
+    let total = Duration::from_nanos((released + MS / 10) as u64);
+    assert_eq!(split.parts.sum(), total, "{split:?}");
+    let receive = *split.phase(PhaseName::Receive).unwrap();
+    assert_eq!(receive.stalls, 1, "{receive:?}");
+    assert_eq!((receive.parts.network, receive.parts.pause), (ms(80), ms(0)), "{receive:?}");
 }

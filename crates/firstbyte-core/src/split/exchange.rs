@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::bottleneck::{Bottleneck, Busy};
+use super::quic::{self, Carried};
 use super::{KERNEL_PATH, Known, Phase};
 use crate::timeline::{
     AttemptOutcome, Chunk, Connection, Direction, Flight, Mark, Offset, PhaseName,
@@ -81,7 +82,7 @@ impl Walk {
             PhaseName::Connect => walk.connect(connection),
             PhaseName::Tls | PhaseName::Quic => walk.flights(connection, bottleneck, known),
             PhaseName::Send => walk.send(connection),
-            PhaseName::Wait => walk.wait(connection, bottleneck),
+            PhaseName::Wait => walk.wait(connection, bottleneck, known),
             PhaseName::Receive => walk.receive(connection),
         }
         walk
@@ -131,14 +132,22 @@ impl Walk {
         let mut departures = Departures::new(connection, known);
         let mut answer: Option<Answer> = None;
         let mut heeds = Heeds::default();
+        let carried = Carried::of(connection);
+        // Each datagram is sent by itself: between them the client is at work.
+        let sending = match self.phase.name {
+            PhaseName::Quic => Step::Client,
+            _ => Step::Sending,
+        };
         for flight in &connection.flights {
-            let chunks = heeds.of(flight);
+            let heard = heeds.of(flight).iter();
+            let heard = heard.filter(|c| !carried.is_bare(flight.direction, c.stamp.at)).copied();
+            let chunks: Vec<Chunk> = heard.collect();
             let (Some(begin), Some(finish)) = (chunks.first(), chunks.last()) else { continue };
             if finish.stamp.at < start || begin.stamp.at > end {
                 continue;
             }
             if flight.direction == Direction::Sent {
-                departures.add(chunks, start, end);
+                departures.add(&chunks, start, end);
                 continue;
             }
             let first = begin.stamp.at.max(cursor);
@@ -149,7 +158,7 @@ impl Walk {
                         self.exchange(answer.exchange(bottleneck));
                     }
                     self.step(cursor, asked.first, Step::Client);
-                    self.step(asked.first, asked.last, Step::Sending);
+                    self.step(asked.first, asked.last, sending);
                     answer = Some(Answer { start: asked.last, is_wait: true, first, last });
                 }
                 // Too soon for an answer to what left last: data that was on its way goes on.
@@ -166,7 +175,7 @@ impl Walk {
         match departures.left(cursor) {
             Some(asked) if complete => {
                 self.step(cursor, asked.first, Step::Client);
-                self.step(asked.first, asked.last, Step::Sending);
+                self.step(asked.first, asked.last, sending);
                 self.step(asked.last, end, Step::Client);
             }
             // What was sent again and again was one wait.
@@ -212,13 +221,19 @@ impl Walk {
         self.step(last, end, Step::Unanswered);
     }
 
-    fn wait(&mut self, connection: &Connection, bottleneck: &Bottleneck) {
+    fn wait(&mut self, connection: &Connection, bottleneck: &Bottleneck, known: Option<Known>) {
         let Phase { start, end, complete, .. } = self.phase;
         if !complete {
             return self.step(start, end, Step::Unanswered);
         }
         let busy = bottleneck.busy(start, end);
-        let Some((first, last)) = self.early_handshake(connection) else {
+        // The request came only when it had been sent again: what the handshake was is of no matter.
+        let again = known.is_some_and(|known| {
+            let again = quic::sent_again(connection, known.least);
+            again.iter().any(|(left, took)| *left == start && *took <= end.since(start))
+        });
+        let early = self.early_handshake(connection).filter(|_| !again);
+        let Some((first, last)) = early else {
             return self.exchange(Exchange { busy, ..Exchange::wait(start, end) });
         };
         self.exchange(Exchange { answering: last.since(first), ..Exchange::wait(start, first) });
@@ -232,6 +247,8 @@ impl Walk {
         let finished = connection.marks.at(Mark::HandshakeComplete).filter(|at| *at > start)?;
         let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
         let arrivals = received.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
+        let carried = Carried::of(connection);
+        let arrivals = arrivals.filter(|at| !carried.is_bare(Direction::Received, *at));
         let before = arrivals.filter(|at| *at > start && *at <= finished && *at < end);
         let mut before = before.peekable();
         let first = *before.peek()?;

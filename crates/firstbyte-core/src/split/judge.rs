@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::acks::{Ack, By, Event, RECORD, acknowledgements};
+use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
 use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
 
@@ -46,6 +46,8 @@ pub(super) enum Released {
     Acknowledgement(By),
     /// The client's Finished: early data is answered after the handshake.
     Finished,
+    /// Over QUIC, a datagram of the client's: the server had sent as much as it may.
+    Datagram,
 }
 
 /// One hypothesis, and what it says of the arrivals.
@@ -88,6 +90,9 @@ const WINDOWS: u32 = 20;
 const SMALL: u32 = 8;
 /// Hosts take that long to notice what has arrived.
 const NOISE: i64 = 400_000;
+/// Beyond that, each of these makes it less likely by a factor of e.
+const LATER: i64 = 300_000;
+const READS_LATER: i64 = 1_000_000;
 /// A server's answer takes so long without being slow.
 const WORK: i64 = 1_500_000;
 /// Costs are negative logarithms of odds. A thinking server, a pause within an answer, a window that is not
@@ -110,7 +115,8 @@ const OUT: f64 = 5.3;
 
 pub(super) struct Judge {
     segments: Vec<Segment>,
-    acks: Vec<Ack>,
+    /// By each habit that the client may have.
+    acks: Vec<Vec<Ack>>,
     /// What the client sent that is answered.
     asked: Vec<i64>,
     finished: Option<(i64, i64)>,
@@ -131,6 +137,8 @@ struct Hypothesis {
     late: bool,
     /// Packets more than are seen, in each segment between request and response.
     merged: u32,
+    /// Which of the client's acknowledgements.
+    acks: usize,
 }
 
 impl Judge {
@@ -138,6 +146,8 @@ impl Judge {
         let mss = segment_bytes(connection);
         let (mut segments, mut events) = (Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
+        // Of a segment that ends later, and when it came.
+        let (mut unended, mut begun) = (0, 0);
         let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
         let request = at(Mark::RequestEnd).unwrap_or(LIMIT);
         let response = at(Mark::ResponseStart);
@@ -152,12 +162,27 @@ impl Judge {
                     }
                     continue;
                 }
-                let mut left = chunk.bytes;
-                for packet in (1..=packets(left, mss)).rev() {
+                let counted = chunk.segments.is_some();
+                let mut left = unended + chunk.bytes;
+                // A read has the stamp of the last segment that it takes bytes of: one that ends in a later read is that.
+                let mut arrived = if unended > 0 { begun } else { now };
+                let packets = match chunk.segments.map(u64::from) {
+                    Some(packets) => {
+                        unended = left.saturating_sub(packets * mss);
+                        packets
+                    }
+                    None => {
+                        unended = 0;
+                        packets(left, mss)
+                    }
+                };
+                for packet in (1..=packets).rev() {
                     if segments.len() == SEGMENTS {
                         break 'all;
                     }
-                    let bytes = if packet > 1 { left.min(mss) } else { left };
+                    // The others need a byte each.
+                    let most = left.saturating_sub(packet - 1).min(mss);
+                    let bytes = if packet > 1 { most } else { left - unended };
                     let start = offset;
                     offset += bytes;
                     left -= bytes;
@@ -166,9 +191,12 @@ impl Judge {
                         .map_or(0, |d| d.as_nanos().min(LIMIT as u128) as i64);
                     let full = bytes + RECORD >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
-                    segments.push(Segment { at: now, end: offset, full, between, busy });
-                    events.push(Event::Segment { at: now, start, end: offset });
+                    let between = between && !counted;
+                    segments.push(Segment { at: arrived, end: offset, full, between, busy });
+                    events.push(Event::Segment { at: arrived, start, end: offset });
+                    arrived = now;
                 }
+                begun = arrived;
             }
         }
         let finished = finished.map(|left| {
@@ -178,8 +206,18 @@ impl Judge {
         let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
         let spread = ns(way.spread).min(LIMIT);
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
+        let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
+        let mut acks: Vec<Vec<Ack>> = Vec::new();
+        for &pingpong in habits {
+            for reads in [true, false] {
+                let of_habit = acknowledgements(&events, mss, Habit { reads, pingpong });
+                if !acks.contains(&of_habit) {
+                    acks.push(of_habit);
+                }
+            }
+        }
         Self {
-            acks: acknowledgements(&events, mss),
+            acks,
             segments,
             asked,
             finished,
@@ -193,7 +231,6 @@ impl Judge {
     }
 
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
-    #[cfg(test)]
     pub(super) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits();
         fits.truncate(8);
@@ -253,8 +290,12 @@ impl Judge {
             let small = window.is_some_and(|window| window <= SMALL);
             let merged = if between && small { MOST_MERGED } else { 0 };
             (0..=merged).flat_map(move |merged| {
-                [false, true].into_iter().flat_map(move |nagle| {
-                    let with = move |late: &bool| Hypothesis { window, nagle, late: *late, merged };
+                let ways = [false, true]
+                    .into_iter()
+                    .flat_map(move |nagle| (0..self.acks.len()).map(move |acks| (nagle, acks)));
+                ways.flat_map(move |(nagle, acks)| {
+                    let with =
+                        move |late: &bool| Hypothesis { window, nagle, late: *late, merged, acks };
                     lates.iter().map(with)
                 })
             })
@@ -264,7 +305,7 @@ impl Judge {
     /// What a hypothesis costs, and what it says; none when a segment is too early for it, or it costs more
     /// than `most`.
     fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
-        let Hypothesis { window, nagle, late, merged } = hypothesis;
+        let Hypothesis { window, nagle, late, merged, acks } = hypothesis;
         let mut cost = f64::from(merged) * MERGED;
         if nagle {
             cost += if self.together { NAGLE + TICKETS_AND_SETTINGS } else { NAGLE };
@@ -273,7 +314,7 @@ impl Judge {
             cost += WINDOW;
         }
         let mut reading = Reading { window, nagle, late, releases: Vec::new() };
-        let mut sender = Sender::new(hypothesis, &self.segments, &self.acks, self.rtt);
+        let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
         let mut previous: Option<i64> = None;
         for (index, segment) in self.segments.iter().enumerate() {
             // Had the server's application written in time, its TCP would have stood still.
@@ -291,9 +332,10 @@ impl Judge {
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
-                over <= self.late + ack.slack()
+                self.noise(over, ack) <= self.price(over) + PAUSE
             };
-            if first || released.is_some_and(in_time) {
+            let behind = previous.is_some_and(|before| segment.at - before <= TOGETHER);
+            if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
                 sender = held;
             } else {
@@ -332,7 +374,9 @@ impl Judge {
             && release > earliest + 50_000
         {
             let over = at - release;
-            if over <= self.late + ack.slack() {
+            let noise = self.noise(over, ack);
+            let idle = if question.is_some() { THINK } else { PAUSE };
+            if noise <= self.price(over) + idle {
                 reading.releases.push(Release {
                     arrived: Offset::from_nanos(at),
                     left: Offset::from_nanos(ack.left),
@@ -341,7 +385,7 @@ impl Judge {
                     by: Released::Acknowledgement(ack.by),
                     why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
                 });
-                return if ack.by == By::Timer { DELAYED } else { 0.0 };
+                return noise + if ack.by == By::Timer { DELAYED } else { 0.0 };
             }
         }
         if let Some((left, cause)) = finished {
@@ -367,47 +411,17 @@ impl Judge {
         }
     }
 
+    /// Of what was released so much later than it could be: hosts and the path are as late as that at times.
+    fn noise(&self, over: i64, ack: Ack) -> f64 {
+        let excess = over.saturating_sub(self.late + ack.slack()).max(0);
+        let scale = if ack.by == By::Read { READS_LATER } else { LATER };
+        excess as f64 / (scale + self.late - NOISE) as f64
+    }
+
     /// Of a free time that happens to be just this, within what can be told apart.
     fn price(&self, over: i64) -> f64 {
         (over as f64 * DECADES / (2.0 * self.late as f64)).ln().max(0.0)
     }
-}
-
-/// Over QUIC nothing is known of acknowledgements: an answer that stood still for about a round trip, after as
-/// much as a congestion window begins with (RFC 9002 §7.2: ten datagrams), waited for them; and in the
-/// handshake, after three times what an unvalidated client had sent (RFC 9000 §8.1).
-pub(super) fn datagrams(connection: &Connection, rtt: Duration) -> Reading {
-    const WINDOW: u64 = 10 * 1_200;
-    const AMPLIFICATION: u64 = 3;
-    let handshake = connection.marks.at(Mark::HandshakeComplete);
-    let mut reading = Reading::default();
-    let (mut sent, mut run) = (0, 0);
-    let mut previous: Option<Offset> = None;
-    for flight in &connection.flights {
-        for chunk in &flight.chunks {
-            let at = chunk.stamp.at;
-            if flight.direction == Direction::Sent {
-                sent += chunk.bytes;
-                continue;
-            }
-            let unvalidated = handshake.is_none_or(|handshake| at <= handshake);
-            let limit = if unvalidated { WINDOW.min(AMPLIFICATION * sent) } else { WINDOW };
-            if let Some(cause) = previous
-                && at.since(cause) >= rtt / 2
-            {
-                // The last datagram that fitted may have been a small one.
-                if run + 1_200 > limit {
-                    let by = Released::Acknowledgement(By::Segment);
-                    let (left, earliest, why) = (cause, cause, Why::Window(None));
-                    reading.releases.push(Release { arrived: at, left, cause, earliest, by, why });
-                }
-                run = 0;
-            }
-            run += chunk.bytes;
-            previous = Some(at);
-        }
-    }
-    reading
 }
 
 /// How many packets so many bytes were. What is read ends with records, some bytes before or behind the end
@@ -419,12 +433,17 @@ fn packets(bytes: u64, mss: u64) -> u64 {
 /// Whether a flight of one segment holds what servers write apart.
 fn tickets_and_settings(flight: &Flight) -> bool {
     let holds = |name: &str| flight.messages.iter().any(|message| message == name);
-    flight.chunks.len() == 1 && holds("{NewSessionTicket}") && holds("SETTINGS")
+    let one = flight.chunks.len() == 1 && flight.chunks[0].segments.is_none_or(|n| n <= 1);
+    one && holds("{NewSessionTicket}") && holds("SETTINGS")
 }
 
 /// The payload of a full segment from the server.
-fn segment_bytes(connection: &Connection) -> u64 {
-    let sent = connection.facts.tcp.as_ref().and_then(|tcp| tcp.send_mss);
+pub(super) fn segment_bytes(connection: &Connection) -> u64 {
+    let tcp = connection.facts.tcp.as_ref();
+    if let Some(received) = tcp.and_then(|tcp| tcp.receive_mss) {
+        return received.into();
+    }
+    let sent = tcp.and_then(|tcp| tcp.send_mss);
     // RFC 9293 §3.7.1: the default where nothing was announced.
     let most = u64::from(sent.unwrap_or(536)).max(1);
     let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
@@ -515,7 +534,10 @@ impl<'a> Sender<'a> {
         if self.initial.is_some() && (self.used.whole || self.window < 2 * self.used.most) {
             self.window = self.window.saturating_add(new);
         }
-        self.note_use();
+        // tcp_write_xmit notes the use where it sent something, or the window keeps it from that.
+        if self.in_flight >= self.window {
+            self.note_use();
+        }
         Some(ack)
     }
 

@@ -9,6 +9,7 @@ mod exchange;
 mod judge;
 mod path;
 mod phase;
+mod quic;
 mod stretch;
 
 use std::time::Duration;
@@ -195,13 +196,13 @@ impl Split {
     /// what may be transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
         let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
-        self.rtt_spread.map(|spread| spread * self.round_trips + doubt)
+        self.rtt_spread.map(|spread| spread.max(HOSTS) * self.round_trips + doubt)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
-        self.rtt_spread.map(|spread| spread + doubt)
+        self.rtt_spread.map(|spread| spread.max(HOSTS) + doubt)
     }
 }
 
@@ -213,6 +214,10 @@ pub struct Course {
     /// When data went on arriving after its sender had stood still in the middle of an answer.
     pub resumed: Vec<Offset>,
 }
+
+/// A round trip is known no better than this: interrupts, wake-ups and the way between a socket and a device, at
+/// both ends.
+const HOSTS: Duration = Duration::from_micros(40);
 
 /// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);
@@ -230,6 +235,8 @@ impl Known {
     fn of(connection: &Connection) -> Option<Self> {
         let tcp = connection.facts.tcp.as_ref();
         let quic = connection.facts.quic.as_ref().and_then(|q| q.min_rtt);
+        let shown = quic::round_trips(connection).map(|(_, took)| took).min();
+        let quic = quic.into_iter().chain(shown).min();
         let kernel = tcp.and_then(|t| t.syn_rtt.into_iter().chain(t.min_rtt).min()).or(quic);
         let most = kernel.or_else(|| exchange::connected_after(connection))?;
         let least = match tcp.and_then(|t| t.min_rtt) {
@@ -252,6 +259,11 @@ fn round_trip_time(known: Option<Known>, walks: &[Walk]) -> Option<Duration> {
     waits.filter(|waited| *waited >= least).chain([most]).min()
 }
 
+/// The payload of a full segment from the server.
+pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
+    judge::segment_bytes(connection)
+}
+
 /// The readings in words, for whoever looks at one connection.
 #[cfg(test)]
 fn readings_of(connection: &Connection) -> String {
@@ -268,10 +280,14 @@ fn readings_of(connection: &Connection) -> String {
 fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
     let Some(rtt) = path.rtt else { return vec![Reading::default()] };
     if connection.facts.quic.is_some() {
-        return vec![judge::datagrams(connection, rtt)];
+        return vec![quic::datagrams(connection, rtt, path.spread.unwrap_or_default())];
     }
     let spread = path.spread.unwrap_or_default();
-    Judge::of(connection, Way { rtt, spread }, bottleneck).readings()
+    let judge = Judge::of(connection, Way { rtt, spread }, bottleneck);
+    if std::env::var_os("FB_JUDGE").is_some() {
+        eprintln!("JUDGE rtt {rtt:?} spread {spread:?}\n{}", judge.in_words());
+    }
+    judge.readings()
 }
 
 #[cfg(test)]

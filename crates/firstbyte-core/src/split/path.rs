@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::bottleneck::Bottleneck;
 use super::exchange::{Exchange, Walk};
+use super::quic;
 use crate::timeline::{Connection, Direction, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.
@@ -52,6 +53,19 @@ fn is_hole(bytes: u64, mss: u64, gap: Duration, rtt: Duration) -> bool {
     bytes > mss && gap >= rtt * 9 / 10 && gap <= rtt * 5 / 4 + Duration::from_millis(5)
 }
 
+/// Whether the end of a flight may have been lost, and sent again when its sender's timer fired: after a round trip and
+/// 200 ms, or the three that a first sample of it makes of one, or twice that when it was lost again (RFC 6298 with
+/// Linux's least); a lone segment is probed after two round trips and 200 ms (RFC 8985 §7.2).
+fn is_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
+    const LEAST: Duration = Duration::from_millis(200);
+    let slack = Duration::from_millis(12) + jitter;
+    let (least, most) = (rtt + LEAST, (rtt * 3).max(rtt * 2 + LEAST) + slack);
+    let shortest = Duration::from_millis(4);
+    let once = beyond + shortest >= least && beyond <= most;
+    let twice = beyond + shortest >= least * 3 && beyond <= most * 3;
+    once || twice
+}
+
 /// What is known of the path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
@@ -66,6 +80,8 @@ pub(super) struct Path {
     acknowledged: Vec<(Offset, Duration)>,
     /// Departures that were lost, and when what was sent again was acknowledged.
     sent_again: Vec<(Offset, Duration)>,
+    /// Over QUIC.
+    packets: bool,
 }
 
 impl Path {
@@ -75,17 +91,29 @@ impl Path {
         bottleneck: &Bottleneck,
         rtt: Option<Duration>,
     ) -> Self {
-        let mut path = Self { rtt, ..Self::default() };
+        let packets = connection.facts.quic.is_some();
+        let mut path = Self { rtt, packets, ..Self::default() };
         path.acknowledged = acknowledged(connection);
         path.sent_again = rtt.map(|rtt| sent_again(connection, rtt)).unwrap_or_default();
+        if connection.facts.quic.is_some() {
+            path.acknowledged = quic::undisturbed(connection);
+            path.sent_again = rtt.map(|rtt| quic::sent_again(connection, rtt)).unwrap_or_default();
+        }
         path.spread = rtt.and_then(|rtt| spread(connection, &path.acknowledged, rtt));
         if let Some(rtt) = rtt {
             // Over QUIC servers pace from the first datagram on, by timers of whole milliseconds.
-            let paced = Duration::from_millis(5).max(rtt / 8);
+            let paced = Duration::from_millis(2).max(rtt / 8).max(quic::usual_gap(connection));
             let shortest = if connection.facts.quic.is_some() { paced } else { NOISE };
             for exchange in walks.iter().flat_map(|walk| &walk.exchanges) {
                 path.look(connection, bottleneck, exchange, shortest);
             }
+            let slack = quic::slack(rtt, path.spread.unwrap_or_default());
+            for (from, to) in quic::missing(connection, rtt, slack) {
+                path.pauses.retain(|pause| pause.arrived <= from || pause.arrived > to);
+                path.gaps.retain(|gap| gap.to <= from || gap.to > to);
+                path.gaps.push(Gap { from, to, is: Is::Varied });
+            }
+            path.gaps.sort_by_key(|gap| (gap.from, gap.to));
             path.pauses.sort_by_key(|pause| pause.arrived);
         }
         path
@@ -99,15 +127,19 @@ impl Path {
 
     /// How much of what a wait took beyond a round trip was the way's, for what left at `start`.
     pub(super) fn varied(&self, start: Offset, beyond: Duration) -> Duration {
-        let (Some(rtt), Some(spread)) = (self.rtt, self.spread) else { return Duration::ZERO };
-        if let Some((_, took)) = self.sent_again.iter().find(|(left, _)| *left == start) {
+        let Some(rtt) = self.rtt else { return Duration::ZERO };
+        // Of several times that it was sent again, the last that can have been answered.
+        let again = self.sent_again.iter().filter(|(left, took)| {
+            *left == start && (!self.packets || *took <= rtt + beyond + NOISE)
+        });
+        if let Some((_, took)) = again.max_by_key(|(_, took)| *took) {
             return took.saturating_sub(rtt).min(beyond);
         }
-        if !self.varies() {
-            return Duration::ZERO;
-        }
+        let Some(spread) = self.spread.filter(|_| self.varies()) else { return Duration::ZERO };
         let sample = self.acknowledged.iter().find(|(left, _)| *left == start);
         let varied = sample.map_or(spread, |(_, took)| took.saturating_sub(rtt));
+        // A process that is at work acknowledges late.
+        let varied = if self.packets { varied.min(spread) } else { varied };
         varied.min(beyond)
     }
 
@@ -115,10 +147,15 @@ impl Path {
     pub(super) fn doubt(&self, walk: &Walk) -> Duration {
         let within = |at: &Offset| *at > walk.phase.start && *at <= walk.phase.end;
         let gaps = self.doubts.iter().filter(|(at, _)| within(at)).map(|(_, gap)| *gap);
+        let jitter = if self.varies() { self.spread.unwrap_or_default() } else { Duration::ZERO };
+        let rtt = self.rtt.unwrap_or_default();
+        let beyond = walk.exchanges.iter().filter(|exchange| exchange.is_wait);
+        let beyond = beyond.map(|exchange| exchange.waited.saturating_sub(rtt));
+        let again: Duration = beyond.filter(|beyond| is_timeout(*beyond, rtt, jitter)).sum();
         let busy = walk.exchanges.iter().map(|exchange| {
             exchange.busy.possible.min(exchange.waited.saturating_sub(self.rtt.unwrap_or_default()))
         });
-        gaps.chain(busy).sum()
+        again + gaps.chain(busy).sum::<Duration>()
     }
 
     /// Looks at what arrived of an answer; shorter gaps are none.
@@ -137,6 +174,8 @@ impl Path {
         let varies = self.varies();
         let jitter = if varies { self.spread.unwrap_or_default() } else { Duration::ZERO };
         let mut latest: Option<Offset> = None;
+        // Bytes that came one behind the other.
+        let mut run = 0;
         for chunk in chunks.filter(|c| c.stamp.at >= first && c.stamp.at <= last) {
             let at = chunk.stamp.at;
             // One without bytes says when a run of them began; what came when until its end is not known.
@@ -144,6 +183,13 @@ impl Path {
             let Some(before) = before else { continue };
             let gap = at.since(before);
             if gap <= shortest {
+                run += chunk.bytes;
+                continue;
+            }
+            // Over QUIC senders pace: of more than a few datagrams, over a round trip at most.
+            if self.packets && std::mem::take(&mut run) > quic::PACED && Some(gap) < self.rtt {
+                self.doubts.push((at, gap));
+                self.gaps.push(Gap { from: before, to: at, is: Is::Transfer });
                 continue;
             }
             let possible = bottleneck.can_take(chunk.bytes);
@@ -158,11 +204,16 @@ impl Path {
                     is_pause = gap > SEGMENT + jitter;
                 }
             }
-            if is_pause && is_hole(chunk.bytes, mss, gap, self.rtt.unwrap_or_default()) {
+            let rtt = self.rtt.unwrap_or_default();
+            if is_pause && (is_hole(chunk.bytes, mss, gap, rtt) || is_timeout(gap, rtt, jitter)) {
                 self.doubts.push((at, gap));
+            } else if is_pause {
+                self.doubts.push((at, jitter));
             }
             if is_pause {
                 let busy = busy.unwrap_or_default();
+                // Over QUIC the server's process sends by itself: it follows what it has sent before.
+                let first = if self.packets { before } else { first };
                 self.pauses.push(Pause { first, arrived: at, busy });
             } else {
                 let is = if gap > link && varies { Is::Varied } else { Is::Transfer };
@@ -211,6 +262,9 @@ fn spread(
     const DELAYED_ACK: Duration = Duration::from_millis(35);
     /// An acknowledgement can wait for the server's process to read; more is the path's.
     const READING: Duration = Duration::from_millis(1);
+    if connection.facts.quic.is_some() {
+        return quic::spread(acknowledged, rtt);
+    }
     let tcp = connection.facts.tcp.as_ref()?;
     let lost = tcp.retransmits.is_some_and(|n| n > 0);
     let samples = acknowledged.iter().map(|(_, took)| *took);

@@ -77,8 +77,7 @@ impl Path {
         let mut c = Connection::default();
         let set = |c: &mut Connection, mark, ns| c.marks.set(mark, at(ns));
         let flight = |direction, chunks: &[(f64, u64)]| {
-            let chunk =
-                |&(ns, bytes): &(f64, u64)| Chunk { stamp: at(ns), bytes, acknowledged: None };
+            let chunk = |&(ns, bytes): &(f64, u64)| Chunk::new(at(ns), bytes);
             Flight { direction, chunks: chunks.iter().map(chunk).collect(), messages: Vec::new() }
         };
         set(&mut c, Mark::ConnectStart, 0.0);

@@ -106,7 +106,7 @@ impl<'a> Simulation<'a> {
 
     fn flight(&mut self, direction: Direction, bytes: u64) {
         let stamp = Stamp::kernel(Offset::from_nanos(self.now));
-        let chunk = Chunk { stamp, bytes, acknowledged: None };
+        let chunk = Chunk::new(stamp, bytes);
         match self.connection.flights.last_mut() {
             Some(flight) if flight.direction == direction => flight.chunks.push(chunk),
             _ => self.connection.flights.push(Flight {

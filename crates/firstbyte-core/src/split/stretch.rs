@@ -113,6 +113,8 @@ pub struct Held {
     pub why: Why,
 }
 
+/// Over QUIC, who holds a datagram back for longer does so by a timer.
+const STANDS: Duration = Duration::from_millis(5);
 /// A sender that has stood still for less is not drawn so.
 const STANDING: Duration = Duration::from_micros(400);
 
@@ -195,10 +197,10 @@ impl Laid {
         }
     }
 
-    fn count(&mut self, found: Found<'_>, at: Offset, stalls: u32) {
+    fn count(&mut self, found: Found<'_>, at: Offset, round_trips: u32, stalls: u32) {
         let holds = |walk: &Walk| walk.phase.start <= at && at <= walk.phase.end;
         if let Some(index) = found.walks.iter().position(holds) {
-            self.counted[index].round_trips += 1;
+            self.counted[index].round_trips += round_trips;
             self.counted[index].stalls += stalls;
         }
     }
@@ -213,7 +215,10 @@ impl Laid {
                 let (part, place) = match step {
                     Step::Resolver => (Part::Resolver, Place::Resolver),
                     Step::Client => (Part::Client, Place::Client),
-                    Step::Sending => (Part::Transfer, Place::Client),
+                    Step::Sending => {
+                        self.sent(found, from, to);
+                        continue;
+                    }
                     Step::Fallback => (Part::Fallback, Place::Path),
                     Step::Unanswered => (Part::Unexplained, Place::Path),
                     Step::Exchange(_) => continue,
@@ -246,6 +251,20 @@ impl Laid {
         }
         // Steps and exchanges of a phase were laid apart.
         self.list.sort_by_key(|stretch| (stretch.start, stretch.end));
+    }
+
+    /// Between the first and the last byte of what the client sent: whole round trips in it were waits for
+    /// acknowledgements, its congestion window full.
+    fn sent(&mut self, found: Found<'_>, from: Offset, to: Offset) {
+        let rtt = found.path.rtt.unwrap_or_default();
+        let took = to.since(from);
+        let trips = (took + rtt / 20).as_nanos().checked_div(rtt.as_nanos()).unwrap_or(0);
+        // A window doubles with each.
+        let trips = u32::try_from(trips).map_or(64, |trips| trips.min(64));
+        let waited = rtt.saturating_mul(trips).min(took);
+        self.lay(found, Part::Network, Place::Path, from, from + waited);
+        self.lay(found, Part::Transfer, Place::Client, from + waited, to);
+        self.count(found, to, trips, 0);
     }
 
     fn connect(&mut self, found: Found<'_>, exchange: &Exchange, index: usize, to: Offset) {
@@ -336,7 +355,26 @@ impl Laid {
                 self.lay(found, Part::Network, Place::Path, left, left + there);
                 self.lay(found, Part::Server, Place::Server, left + there, back);
                 self.lay(found, Part::Network, Place::Path, back, arrived);
-                self.count(found, arrived, 0);
+                self.count(found, arrived, 1, 0);
+            }
+            Released::Datagram => {
+                // The client holds back acknowledgements, and the server paces what it may send.
+                let held = |time: Duration| time > STANDS;
+                let (there, beyond) = (rtt / 2, found.path.varies());
+                let waited = if held(left.since(cause)) { Part::Pause } else { Part::Client };
+                self.lay(found, waited, Place::Client, cause, left);
+                let forth = (left + there).min(arrived);
+                let back = (arrived - (rtt - there)).max(forth);
+                let over = back.since(forth);
+                let beyond = match (held(over), beyond) {
+                    (true, false) => Part::Pause,
+                    (_, true) => Part::Variation,
+                    (false, false) => Part::Transfer,
+                };
+                self.lay(found, Part::Network, Place::Path, left, forth);
+                self.lay(found, beyond, Place::Server, forth, back);
+                self.lay(found, Part::Network, Place::Server, back, arrived);
+                self.count(found, arrived, 1, 1);
             }
             Released::Acknowledgement(by) => {
                 let until = match by {
@@ -349,12 +387,12 @@ impl Laid {
                         self.lay(found, Part::Client, Place::Client, cause, until);
                         until
                     }
-                    By::Segment => cause,
+                    By::Segment | By::Read => cause,
                 };
                 let beyond = if found.path.varies() { Part::Variation } else { Part::Transfer };
                 self.lay(found, beyond, Place::Path, until, back);
                 self.lay(found, Part::Network, Place::Server, back, arrived);
-                self.count(found, arrived, 1);
+                self.count(found, arrived, 1, 1);
             }
         }
     }

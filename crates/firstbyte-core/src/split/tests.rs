@@ -10,10 +10,7 @@ fn at(ns: i64) -> Stamp {
 }
 
 fn flight(direction: Direction, chunks: &[(i64, u64)]) -> Flight {
-    let chunks = chunks
-        .iter()
-        .map(|&(ns, bytes)| Chunk { stamp: at(ns), bytes, acknowledged: None })
-        .collect();
+    let chunks = chunks.iter().map(|&(ns, bytes)| Chunk::new(at(ns), bytes)).collect();
     Flight { direction, chunks, messages: Vec::new() }
 }
 

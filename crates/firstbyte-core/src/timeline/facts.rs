@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::{Direction, Offset};
+
 /// What is known about a connection besides its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -33,6 +35,10 @@ pub struct TcpFacts {
     pub retransmits: Option<u32>,
     /// Maximum segment size towards the server, bytes.
     pub send_mss: Option<u32>,
+    /// Payload of the largest segment from the server, bytes, where it was a full one (`TCP_INFO.tcpi_rcv_mss`).
+    pub receive_mss: Option<u32>,
+    /// Segments from the server that arrived before one that they follow (`TCP_INFO.tcpi_rcv_ooopack`).
+    pub out_of_order: Option<u32>,
     /// Congestion control algorithm of the client's socket.
     pub congestion_control: Option<String>,
     /// How long after connect was called, at the latest, the SYN may have left: the uncertainty of
@@ -62,6 +68,30 @@ pub struct QuicFacts {
     pub amplification_stall: Option<Duration>,
     /// Congestion control of the client.
     pub congestion_control: Option<String>,
+    /// The datagrams, in order, as the client's own keys show them; none where it has none (captures).
+    pub datagrams: Vec<QuicDatagram>,
+}
+
+/// What a datagram was. What counts are bytes of the handshake and of the exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuicDatagram {
+    /// Which way.
+    pub direction: Direction,
+    /// When it left or arrived.
+    pub at: Offset,
+    /// It has bytes that had not left, or come, before.
+    pub new: bool,
+    /// It is to be acknowledged (RFC 9002 §2).
+    pub elicits: bool,
+    /// Of one sent: when what it has had left first. Of one received: since when it was seen, by what came behind
+    /// it in the stream, that its bytes were missing.
+    pub missing_since: Option<Offset>,
+    /// Packet numbers before those of one received that had not come.
+    pub skipped: u32,
+    /// Of one sent: when the first acknowledgement of it arrived.
+    pub acknowledged: Option<Offset>,
+    /// How long the server held that back, as it says itself (RFC 9000 §13.2.5).
+    pub acknowledgement_delay: Option<Duration>,
 }
 
 /// How a session is taken up again.

@@ -20,6 +20,16 @@ pub struct Chunk {
     pub bytes: u64,
     /// When the peer's TCP acknowledged the last of these bytes, where the kernel said so.
     pub acknowledged: Option<Offset>,
+    /// How many TCP segments end within these bytes, where that was counted: none, when they are part of one that
+    /// ends later.
+    pub segments: Option<u32>,
+}
+
+impl Chunk {
+    /// A chunk of which nothing else is known.
+    pub const fn new(stamp: Stamp, bytes: u64) -> Self {
+        Self { stamp, bytes, acknowledged: None, segments: None }
+    }
 }
 
 /// A run of bytes in one direction, until the other side answered.

@@ -12,8 +12,8 @@ mod time;
 
 pub use connection::{Attempt, AttemptOutcome, Connection, Lookup, RecordType};
 pub use facts::{
-    Certificate, EarlyData, Facts, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism,
-    TcpFacts, TlsFacts,
+    Certificate, EarlyData, Facts, Handshake, Header, HttpFacts, QuicDatagram, QuicFacts,
+    SessionMechanism, TcpFacts, TlsFacts,
 };
 pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName};
 pub use flight::{Chunk, Direction, Flight};

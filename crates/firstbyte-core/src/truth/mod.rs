@@ -7,16 +7,19 @@
 //! against. Nothing here shares a rule with it: this walks the critical path packet by packet. The
 //! definitions are in `docs/measurement.md`, "Held against both ends".
 
+mod lanes;
 mod passage;
 mod places;
 mod stream;
 mod walk;
 mod witness;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::split::{Part, Parts};
 use crate::timeline::Connection;
+use crate::wire::frames::Space;
 pub use passage::{HandshakeTruth, Passage, passage};
 use places::Places;
 use stream::Stream;
@@ -55,8 +58,43 @@ pub struct Segment {
     pub payload: u32,
 }
 
-/// A packet as it passed one end's device.
+/// Whose bytes they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// The handshake's, in packets of this space.
+    Handshake(Space),
+    /// Those of the stream with this number.
+    Stream(u64),
+}
+
+/// Bytes that a QUIC packet carries. The end of a stream counts as one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Whose.
+    pub lane: Lane,
+    /// From here.
+    pub start: u64,
+    /// Up to here.
+    pub end: u64,
+}
+
+/// What of a datagram's QUIC packets is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Datagram {
+    /// Their numbers.
+    pub packets: Vec<(Space, u64)>,
+    /// Packets of the other side that they acknowledge, from and to.
+    pub acknowledges: Vec<(Space, u64, u64)>,
+    /// Bytes that they carry.
+    pub pieces: Vec<Piece>,
+    /// They are to be acknowledged.
+    pub elicits: bool,
+    /// 0-RTT packets are among them.
+    pub early: bool,
+}
+
+/// A packet as it passed one end's device.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// When, nanoseconds since the Unix epoch.
     pub at: i64,
@@ -69,6 +107,8 @@ pub struct Packet {
     pub bytes: u32,
     /// Of TCP; absent for a UDP datagram.
     pub tcp: Option<Segment>,
+    /// Of QUIC, where it could be opened.
+    pub quic: Option<Arc<Datagram>>,
 }
 
 /// The packets of one connection at both ends, each in the order of their times.
@@ -109,6 +149,10 @@ pub struct Known {
     pub answers_after_finished: bool,
     /// What the application was told to think and to pause for, in all.
     pub application: Duration,
+    /// It was told to pause within its answer.
+    pub pauses: bool,
+    /// Over QUIC, the congestion window that the server begins with, bytes.
+    pub window: u64,
 }
 
 /// The smallest times of both ways over some connections, less the packets' own times at the rates.
@@ -186,6 +230,8 @@ pub struct Truth {
     pub open: Duration,
     /// Packets of either side that did not arrive.
     pub lost: usize,
+    /// It is known what packets carried: over TCP, and over QUIC where they could be opened.
+    pub opened: bool,
 }
 
 /// Why there is no truth of a connection.

@@ -123,7 +123,7 @@ pub fn passage(
     let answer = answered - arrived(&client, there)?;
     let handshake = Places { origin: begin, ..places };
     let walk = Walk::new([client, server], handshake, *known, Vec::new());
-    let held = walk.held(|small, late| small < SMALL && late >= DELAYED);
+    let held = walk.held_back(|small, late| small < SMALL && late >= DELAYED);
     let truth = walk.run_from(last)?;
     Ok(Passage {
         round_trip: time(round_trip.0 + round_trip.1),

@@ -16,6 +16,8 @@ pub(super) struct Places {
     pub stream: bool,
     /// Bytes of the client's stream up to the end of the request; over QUIC, when it had left.
     pub request_end: u64,
+    /// Bytes of the client's stream up to the end of its Finished.
+    pub finished_end: u64,
     /// Bytes of the server's stream before the response.
     pub response_start: u64,
     /// Bytes of the server's stream up to the end of the response.
@@ -39,12 +41,14 @@ impl Places {
             (Some(start), Some(end)) => end.since(start),
             _ => Duration::ZERO,
         };
+        let finished = mark(Mark::HandshakeComplete).unwrap_or(asked);
         let up_to = |direction, until: Offset| bytes(connection, direction, |at| at <= until);
         Some(Self {
             origin,
             resolved,
             stream: connection.facts.quic.is_none(),
             request_end: up_to(Direction::Sent, asked),
+            finished_end: up_to(Direction::Sent, finished),
             response_start: bytes(connection, Direction::Received, |at| at < begun),
             response_end: up_to(Direction::Received, ended),
             request_end_at: origin + asked.as_nanos(),
@@ -64,6 +68,7 @@ impl Places {
         let answered = end(&mut server.sent.iter().filter(answered));
         Self {
             request_end: asked + self.request_end,
+            finished_end: asked + self.finished_end,
             response_start: answered + self.response_start,
             response_end: answered + self.response_end,
             ..self

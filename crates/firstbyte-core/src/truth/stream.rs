@@ -1,8 +1,9 @@
 //! One direction of a connection: each packet with its departure and its arrival.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::{Captured, End, Packet};
+use super::{Captured, Datagram, End, Packet};
 
 /// A packet, seen at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) struct Stream {
     pub arrivals: Vec<usize>,
     /// When the receiver had all before a place, and the packet that completed it; both ascend.
     pub available: Vec<(u64, i64, usize)>,
+    /// What each of them carried over QUIC, where it could be opened.
+    datagrams: Vec<Option<Arc<Datagram>>>,
 }
 
 impl Stream {
@@ -65,7 +68,13 @@ impl Stream {
             (0..sent.len()).filter(|i| sent[*i].arrived.is_some()).collect();
         arrivals.sort_by_key(|i| sent[*i].arrived);
         let available = available(&sent, &arrivals);
-        Self { sent, arrivals, available }
+        let datagrams = here.iter().filter(|p| p.from == from).map(|p| p.quic.clone()).collect();
+        Self { sent, arrivals, available, datagrams }
+    }
+
+    /// What a packet carried over QUIC, where it could be opened.
+    pub(super) fn opened(&self, index: usize) -> Option<&Datagram> {
+        self.datagrams[index].as_deref()
     }
 
     /// The packet with which the receiver had the first `place` bytes.
@@ -92,6 +101,13 @@ impl Stream {
         let before =
             self.arrivals.partition_point(|i| self.sent[*i].arrived.is_some_and(|a| a <= at));
         self.arrivals[..before].iter().rev().copied().find(|i| so(&self.sent[*i]))
+    }
+
+    /// The latest arrival at or before `at` of a packet whose number is so.
+    pub(super) fn last_arrived(&self, at: i64, so: impl Fn(usize) -> bool) -> Option<usize> {
+        let before =
+            self.arrivals.partition_point(|i| self.sent[*i].arrived.is_some_and(|a| a <= at));
+        self.arrivals[..before].iter().rev().copied().find(|i| so(*i))
     }
 
     /// The arrival before that of `index`.

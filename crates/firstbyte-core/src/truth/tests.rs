@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::timeline::{
-    Chunk, Direction, Facts, Flight, Handshake, Mark, Offset, Stamp, TcpFacts, TlsFacts,
+    Chunk, Direction, Facts, Flight, Handshake, Mark, Offset, QuicFacts, Stamp, TcpFacts, TlsFacts,
 };
 
 const MS: i64 = 1_000_000;
@@ -29,12 +29,12 @@ impl Made {
         self.id += 1;
         let bytes = 52 + segment.payload;
         let tcp = Some(segment);
-        let mut packet = Packet { at: ORIGIN + departs, from, id: self.id, bytes, tcp };
+        let mut packet = Packet { at: ORIGIN + departs, from, id: self.id, bytes, tcp, quic: None };
         let (here, there) = match from {
             End::Client => (&mut self.captured.client, &mut self.captured.server),
             End::Server => (&mut self.captured.server, &mut self.captured.client),
         };
-        here.push(packet);
+        here.push(packet.clone());
         if let Some(arrives) = arrives {
             packet.at = ORIGIN + arrives;
             there.push(packet);
@@ -100,11 +100,7 @@ impl Made {
         for (direction, list) in
             [(Direction::Sent, &self.sent), (Direction::Received, &self.received)]
         {
-            let chunk = |(at, bytes): &(i64, u64)| Chunk {
-                stamp: stamp(*at),
-                bytes: *bytes,
-                acknowledged: None,
-            };
+            let chunk = |(at, bytes): &(i64, u64)| Chunk::new(stamp(*at), *bytes);
             let chunks = list.iter().map(chunk).collect();
             connection.flights.push(Flight { direction, chunks, messages: Vec::new() });
         }
@@ -319,7 +315,7 @@ fn an_exchange_on_an_open_connection() {
     }
     for (direction, at, bytes) in [(Direction::Sent, asked, 300), (Direction::Received, begun, 400)]
     {
-        let chunk = Chunk { stamp: stamp(at), bytes, acknowledged: None };
+        let chunk = Chunk::new(stamp(at), bytes);
         connection.flights.push(Flight { direction, chunks: vec![chunk], messages: Vec::new() });
     }
     let parts = truth(&connection, &all.captured, &known()).unwrap().parts;
@@ -426,4 +422,110 @@ fn what_the_application_wrote_is_the_third_witness() {
     let early = Truth { open: ms(2), ..truth };
     let late = Witnessed { writes: ms(21), ..witnessed(&early, &held).unwrap() };
     assert_eq!(late.off(), -3 * MS);
+}
+
+/// A connection over QUIC: datagrams with what they carried, at both ends.
+#[derive(Default)]
+struct Datagrams(Captured, u64);
+
+impl Datagrams {
+    fn at(&mut self, from: End, departs: i64, arrives: Option<i64>, carried: Datagram) {
+        self.1 += 1;
+        let quic = Some(Arc::new(carried));
+        let packet =
+            Packet { at: ORIGIN + departs, from, id: self.1, bytes: 1_228, tcp: None, quic };
+        let arrived = arrives.map(|at| Packet { at: ORIGIN + at, ..packet.clone() });
+        let (here, there) = match from {
+            End::Client => (&mut self.0.client, &mut self.0.server),
+            End::Server => (&mut self.0.server, &mut self.0.client),
+        };
+        here.push(packet);
+        there.extend(arrived);
+        self.0.client.sort_by_key(|packet| packet.at);
+        self.0.server.sort_by_key(|packet| packet.at);
+    }
+
+    fn truth(&self, asked: i64, begun: i64, ended: i64) -> Truth {
+        let mut connection = Connection {
+            started_unix_ns: Some(ORIGIN.unsigned_abs()),
+            facts: Facts { quic: Some(QuicFacts::default()), ..Facts::default() },
+            ..Connection::default()
+        };
+        let marks = [(Mark::RequestEnd, asked), (Mark::ResponseStart, begun)];
+        for (mark, at) in marks.into_iter().chain([(Mark::ResponseEnd, ended)]) {
+            connection.marks.set(mark, Stamp::kernel(Offset::from_nanos(at)));
+        }
+        let known = Known { window: 12_000, ..known() };
+        let truth = truth(&connection, &self.0, &known).unwrap();
+        assert_eq!(truth.parts.sum(), Duration::from_nanos(ended.unsigned_abs()));
+        truth
+    }
+}
+
+fn hello(number: u64) -> Datagram {
+    let space = Space::Initial;
+    Datagram {
+        packets: vec![(space, number)],
+        pieces: vec![Piece { lane: Lane::Handshake(space), start: 0, end: 300 }],
+        elicits: true,
+        ..Datagram::default()
+    }
+}
+
+fn stream(number: u64, start: u64, end: u64) -> Datagram {
+    Datagram {
+        packets: vec![(Space::Application, number)],
+        pieces: vec![Piece { lane: Lane::Stream(0), start, end }],
+        elicits: true,
+        ..Datagram::default()
+    }
+}
+
+fn acknowledges(datagram: Datagram, space: Space, number: u64) -> Datagram {
+    Datagram { acknowledges: vec![(space, number, number)], ..datagram }
+}
+
+/// The request is lost, and sent again 200 ms later; so is the end of the response, 90 ms later.
+#[test]
+fn datagrams_that_were_lost_in_both_directions() {
+    let mut made = Datagrams::default();
+    made.at(End::Client, MS, Some(MS + ONE_WAY), hello(0));
+    let helloed = MS + ONE_WAY;
+    let answer = acknowledges(hello(0), Space::Initial, 0);
+    made.at(End::Server, helloed + 2 * MS, Some(helloed + 2 * MS + ONE_WAY), answer);
+    let asked = helloed + 2 * MS + ONE_WAY + MS;
+    made.at(End::Client, asked, None, stream(0, 0, 80));
+    let again = asked + 200 * MS;
+    made.at(End::Client, again, Some(again + ONE_WAY), stream(1, 0, 80));
+    let answered = again + ONE_WAY + 5 * MS;
+    let begun = answered + ONE_WAY;
+    let first = acknowledges(stream(0, 0, 1_000), Space::Application, 1);
+    made.at(End::Server, answered, Some(begun), first);
+    made.at(End::Server, answered + 10_000, None, stream(1, 1_000, 1_500));
+    let last = answered + 90 * MS;
+    made.at(End::Server, last, Some(last + ONE_WAY), stream(2, 1_000, 1_500));
+    let truth = made.truth(asked, begun, last + ONE_WAY);
+    assert_eq!(truth.parts.variation, ms(290) - Duration::from_micros(10));
+    assert_eq!((truth.parts.server, truth.parts.pause), (ms(7), ms(0)));
+    assert_eq!((truth.parts.network, truth.parts.client), (ms(40), ms(2)));
+    assert_eq!((truth.lost, truth.opened), (2, true));
+}
+
+/// The server's device had it, its process did not take it: it was sent again, and then acknowledged.
+#[test]
+fn a_datagram_that_the_server_dropped_was_lost() {
+    let mut made = Datagrams::default();
+    made.at(End::Client, MS, Some(MS + ONE_WAY), hello(0));
+    let again = MS + 100 * MS;
+    made.at(End::Client, again, Some(again + ONE_WAY), hello(1));
+    let there = again + ONE_WAY;
+    let answer = acknowledges(hello(0), Space::Initial, 1);
+    made.at(End::Server, there + MS, Some(there + MS + ONE_WAY), answer);
+    let asked = there + MS + ONE_WAY;
+    made.at(End::Client, asked, Some(asked + ONE_WAY), stream(0, 0, 80));
+    let begun = asked + 2 * ONE_WAY;
+    let response = acknowledges(stream(0, 0, 100), Space::Application, 0);
+    made.at(End::Server, asked + ONE_WAY, Some(begun), response);
+    let truth = made.truth(asked, begun, begun);
+    assert_eq!((truth.parts.variation, truth.parts.server), (ms(100), ms(1)));
 }

@@ -115,22 +115,22 @@ fn first_packet(bytes: &[u8], lead: bool) -> Option<Packet> {
 }
 
 /// Takes bytes from the front.
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// A number of so many bytes.
-    fn number(&mut self, bytes: usize) -> Option<u64> {
+    pub(super) fn number(&mut self, bytes: usize) -> Option<u64> {
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     /// A number whose first two bits say how long it is (RFC 9000 §16).
-    fn variable(&mut self) -> Option<u64> {
+    pub(super) fn variable(&mut self) -> Option<u64> {
         let length = 1 << (self.0.first()? >> 6);
         let number = self.number(length)?;
         Some(number & (u64::MAX >> (64 - 8 * length + 2)))

@@ -12,7 +12,7 @@ use h3_quinn::quinn::{ClientConfig, Connection, Endpoint, PathStats};
 use crate::support::{self, in_lab, now_ms, scenario, wait_for_requests};
 
 const ROUND_TRIP_MS: f64 = 20.0;
-/// Of processing on a busy machine, for a whole exchange.
+/// Of processing, for a whole exchange.
 const SLACK_MS: f64 = 10.0;
 const SAMPLES: usize = 9;
 const LINK: &str = r#"up = { delay = "5ms" }
@@ -29,7 +29,7 @@ pub(crate) fn late_early_data() {
     let server = r#"server = { kind = "builtin", early_data = "after-finished", http3 = true }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
         let client = Client::new(lab, false);
-        let took = median_ms(|| {
+        let took = fastest_ms(|| {
             client.get("/");
             client.get_early("/").expect("there is a ticket").milliseconds
         });
@@ -45,7 +45,7 @@ pub(crate) fn patterns() {
     let server = r#"server = { kind = "builtin", http3 = true }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
         let client = Client::new(lab, false);
-        let took = median_ms(|| {
+        let took = fastest_ms(|| {
             let answer = client.get("/w?think=15&head=1000&writes=1000@5,500@10x2");
             assert_eq!((answer.status, answer.bytes), (200, 2_000));
             answer.milliseconds
@@ -75,7 +75,7 @@ fn serves(server: &str) -> (String, bool) {
     in_lab(&scenario(LINK, &settings), &LabOptions::default(), |lab| {
         let early = [false, true].map(|ipv6| {
             let client = Client::new(lab, ipv6);
-            let handshake_first = median_ms(|| {
+            let handshake_first = fastest_ms(|| {
                 let answer = client.get("/");
                 assert_eq!((answer.status, answer.bytes), (200, 8_000));
                 answer.milliseconds
@@ -83,13 +83,16 @@ fn serves(server: &str) -> (String, bool) {
             assert_close(handshake_first, 2.0 * ROUND_TRIP_MS);
             // About seven round trips from an initial window of ten packets; a second lost packet's
             // timeout would take longer than all of them.
-            let large = client.get("/bytes/1000000");
-            assert_eq!(large.bytes, 1_000_000);
-            assert!(large.milliseconds < 600.0, "{} ms", large.milliseconds);
+            let large = support::fastest((0..3).map(|_| {
+                let large = client.get("/bytes/1000000");
+                assert_eq!(large.bytes, 1_000_000);
+                large.milliseconds
+            }));
+            assert!(large < 600.0, "{large} ms");
             if client.get_early("/").is_none() {
                 return false;
             }
-            let early = median_ms(|| {
+            let early = fastest_ms(|| {
                 // A request after the handshake, so that there is a ticket.
                 client.get("/");
                 let answer = client.get_early("/").expect("there is a ticket");
@@ -100,8 +103,8 @@ fn serves(server: &str) -> (String, bool) {
             true
         });
         assert_eq!(early[0], early[1]);
-        // Per family: the first ones, the large one, an early one, and pairs of both.
-        let per_family = if early[0] { SAMPLES + 2 + 2 * SAMPLES } else { SAMPLES + 1 };
+        // Per family: the first ones, three large ones, an early one, and pairs of both.
+        let per_family = if early[0] { SAMPLES + 4 + 2 * SAMPLES } else { SAMPLES + 3 };
         let requests = wait_for_requests(lab, "server", 2 * per_family);
         assert!(requests.iter().all(|request| request.protocol == "HTTP/3.0"));
         // Caddy does not know.
@@ -120,11 +123,9 @@ fn serves(server: &str) -> (String, bool) {
     (kind.to_owned(), early == "true")
 }
 
-/// The median of some exchanges.
-fn median_ms(mut exchange: impl FnMut() -> f64) -> f64 {
-    let mut times: Vec<f64> = (0..SAMPLES).map(|_| exchange()).collect();
-    times.sort_by(f64::total_cmp);
-    times[SAMPLES / 2]
+/// The fastest of some exchanges.
+fn fastest_ms(mut exchange: impl FnMut() -> f64) -> f64 {
+    support::fastest((0..SAMPLES).map(|_| exchange()))
 }
 
 fn assert_close(took_ms: f64, expected_ms: f64) {
@@ -142,7 +143,7 @@ pub(crate) fn initial_window() {
              up = {{ delay = \"5ms\", initial_window = {packets} }}\ndown = {{ delay = \"5ms\" }}"
         );
         in_lab(&scenario(LINK, &settings), &LabOptions::default(), |lab| {
-            let took = median_ms(|| {
+            let took = fastest_ms(|| {
                 let answer = Client::new(lab, false).get("/bytes/6000");
                 assert_eq!(answer.bytes, 6_000);
                 answer.milliseconds
@@ -159,7 +160,7 @@ pub(crate) fn retry() {
     let server = r#"server = { kind = "builtin", http3 = true, retry = true }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
         // New clients: a session or an address token of an earlier visit would change the answer.
-        let took = median_ms(|| Client::new(lab, false).get("/").milliseconds);
+        let took = fastest_ms(|| Client::new(lab, false).get("/").milliseconds);
         assert_close(took, 3.0 * ROUND_TRIP_MS);
     });
 }
@@ -170,7 +171,7 @@ pub(crate) fn amplification_limit() {
     let server = r#"server = { kind = "builtin", http3 = true, chain_bytes = 10000 }"#;
     in_lab(&scenario(LINK, &format!("{server}\n{LINK}")), &LabOptions::default(), |lab| {
         // New clients: a session or an address token of an earlier visit would change the answer.
-        let took = median_ms(|| Client::new(lab, false).get("/").milliseconds);
+        let took = fastest_ms(|| Client::new(lab, false).get("/").milliseconds);
         assert_close(took, 3.0 * ROUND_TRIP_MS);
     });
 }

@@ -9,7 +9,7 @@ use firstbyte_lab::{Lab, LabOptions, ServerChoice};
 use crate::support::{self, SERVER_V4, SERVER_V6, in_lab, median, on_host, read_capture, scenario};
 
 const CONNECTIONS: usize = 100;
-/// Of the median of an idle link's round trip.
+/// Of an idle link's round trip that nothing else on the machine delayed.
 const TOLERANCE_US: u64 = 100;
 
 fn builtin() -> LabOptions {
@@ -35,9 +35,15 @@ down = { delay = "10ms" }"#;
         let round_trips = syn_round_trips(&packets, ipv6);
         assert_eq!(round_trips.len(), CONNECTIONS);
         assert!(round_trips.iter().all(|ns| *ns >= 20_000_000), "faster than configured");
-        let error_us = (median(round_trips) - 20_000_000) / 1_000;
-        println!("  idle round trip, ipv6 {ipv6}: {error_us} µs above 20 ms at the median");
-        assert!(error_us <= TOLERANCE_US, "{error_us} µs");
+        let above = |ns: u64| (ns - 20_000_000) / 1_000;
+        let least_us = above(round_trips.iter().copied().min().unwrap());
+        let median_us = above(median(round_trips));
+        println!(
+            "  idle round trip, ipv6 {ipv6}: {least_us} µs above 20 ms, {median_us} at the median"
+        );
+        assert!(least_us <= TOLERANCE_US, "{least_us} µs");
+        // The machine may be busy, but not so that it becomes another path.
+        assert!(median_us <= 50 * TOLERANCE_US, "{median_us} µs");
     }
 }
 
@@ -65,15 +71,21 @@ pub(crate) fn loss() {
     in_lab(&scenario(lossy, ""), &builtin(), |lab| {
         let server = udp_server(lab, SERVER_V4);
         let client = UdpSocket::bind("0.0.0.0:0").unwrap();
-        // In parts that fit into the socket's buffer: what is lost there is not the link's.
-        let received: usize = (0..SENT / BURST)
-            .map(|_| {
-                for _ in 0..BURST {
-                    client.send_to(b"x", (SERVER_V4, 9)).unwrap();
+        // In parts that fit into the socket's buffer: what is lost there is not the link's. The link counts what it
+        // loses, and so it is known when all of a part is through.
+        let lost_so_far = || lab.forwarder_stats().lost as usize;
+        let mut received = 0;
+        for sent in (0..SENT).step_by(BURST).map(|before| before + BURST) {
+            for _ in 0..BURST {
+                client.send_to(b"x", (SERVER_V4, 9)).unwrap();
+            }
+            for _ in 0..100 {
+                received += received_within(&server, Duration::from_millis(30));
+                if received + lost_so_far() >= sent {
+                    break;
                 }
-                received_within(&server, Duration::from_millis(30))
-            })
-            .sum();
+            }
+        }
         let lost = SENT - received;
         // 200 expected, standard deviation 13.
         assert!((140..260).contains(&lost), "{lost}");
@@ -85,22 +97,35 @@ pub(crate) fn loss() {
 pub(crate) fn mtu() {
     // IPv6 has an MTU of its own here; 1,400 bytes are too many for either.
     in_lab(&scenario("", "down = { mtu = 1420, ipv6 = { mtu = 1300 } }"), &builtin(), |lab| {
+        let mut too_big = 0;
         for (address, any) in [(SERVER_V4, "0.0.0.0:0"), (SERVER_V6, "[::]:0")] {
             let server = udp_server(lab, address);
             let client = UdpSocket::bind(any).unwrap();
             client.connect((address, 9)).unwrap();
             client.send(&[0; 1_200]).unwrap();
             client.send(&[0; 1_400]).unwrap();
-            assert_eq!(received_within(&server, Duration::from_millis(100)), 1);
-            // The router's answer is known by now: the next one does not leave the host whole.
-            let refused = client.send(&[0; 1_400]).unwrap_err();
+            too_big += 1;
+            let silence = Duration::from_millis(100);
+            let received = (0..20).map(|_| received_within(&server, silence)).find(|n| *n > 0);
+            assert_eq!(received, Some(1));
+            // The router's answer is known by now, unless the machine is busy: the next one does not leave the host
+            // whole.
+            let refused = (0..20).find_map(|_| {
+                let refused = client.send(&[0; 1_400]).err();
+                if refused.is_none() {
+                    too_big += 1;
+                    std::thread::sleep(silence);
+                }
+                refused
+            });
+            let refused = refused.expect("the router's answer");
             assert_eq!(
                 refused.raw_os_error(),
                 Some(nix::errno::Errno::EMSGSIZE as i32),
                 "{refused}"
             );
         }
-        assert_eq!(lab.forwarder_stats().too_big, 2);
+        assert_eq!(lab.forwarder_stats().too_big, too_big);
     });
 }
 
@@ -108,13 +133,13 @@ pub(crate) fn rate() {
     // 500 kB at 8 Mbit/s take half a second.
     in_lab(&scenario(r#"down = { rate = "8mbit" }"#, ""), &builtin(), |lab| {
         let versions = [&rustls::version::TLS13];
-        let before = std::fs::read_to_string("/proc/uptime").unwrap();
-        let answer = support::get(lab, false, "/bytes/500000", &versions);
-        let after = std::fs::read_to_string("/proc/uptime").unwrap();
-        let seconds = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
-        assert_eq!(answer.body.len(), 500_000);
-        let took = seconds(&after) - seconds(&before);
-        assert!((0.5..1.0).contains(&took), "{took} s");
+        let took_ms = support::fastest((0..3).map(|_| {
+            let begun = support::now_ms();
+            let answer = support::get(lab, false, "/bytes/500000", &versions);
+            assert_eq!(answer.body.len(), 500_000);
+            support::now_ms() - begun
+        }));
+        assert!((500.0..1_000.0).contains(&took_ms), "{took_ms} ms");
     });
 }
 
@@ -129,7 +154,8 @@ pub(crate) fn families() {
     });
     let (packets, _) = read_capture(&directory.path().join("client.pcapng"));
     for (ipv6, configured_ms) in [(false, 5), (true, 8)] {
-        assert_eq!(median(syn_round_trips(&packets, ipv6)) / 1_000_000, configured_ms);
+        let least = syn_round_trips(&packets, ipv6).into_iter().min().unwrap();
+        assert_eq!(least / 1_000_000, configured_ms);
     }
 }
 

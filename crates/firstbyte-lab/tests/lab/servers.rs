@@ -9,7 +9,7 @@ use firstbyte_lab::{Lab, LabError, LabOptions, Scenario, ServerChoice};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
-use crate::support::{client_config, get, in_lab, now_ms, scenario, wait_for_requests};
+use crate::support::{client_config, fastest, get, in_lab, now_ms, scenario, wait_for_requests};
 
 pub(crate) fn nginx() {
     let kind = answers(ServerChoice::Nginx);
@@ -61,11 +61,13 @@ pub(crate) fn late_dns() {
     );
     let late = Scenario::parse("late", "late.toml", &source).unwrap();
     in_lab(&late, &LabOptions::default(), |_| {
-        let begun = now_ms();
-        let found: Vec<_> = ("server.test", 443).to_socket_addrs().unwrap().collect();
-        let took = now_ms() - begun;
+        let took = fastest((0..5).map(|_| {
+            let begun = now_ms();
+            let found: Vec<_> = ("server.test", 443).to_socket_addrs().unwrap().collect();
+            assert_eq!(found.len(), 2);
+            now_ms() - begun
+        }));
         println!("  {took:.1} ms");
-        assert_eq!(found.len(), 2);
         assert!((150.0..190.0).contains(&took), "{took} ms");
     });
 }

@@ -12,13 +12,16 @@ use crate::case::Case;
 use crate::packets::{self, Flows, Key};
 use crate::reading::{Reading, readings};
 use crate::score::{Outcome, Verdict};
+use crate::secrets::{self, Log};
 use crate::strace::{self, Witness, Writes};
 use crate::taps::{Tap, Taps};
-
 use crate::zoo::Zoo;
 
-/// What is done with a sample, by its number, and its truth.
-pub(crate) type Show<'a> = &'a dyn Fn(u32, &Connection, &Truth);
+/// What is done with a sample of a case, by its number, and its truth.
+pub(crate) type Show<'a> = &'a dyn Fn(&Case, u32, &Connection, &Truth);
+
+/// In a lab's directory, when all of it is there.
+const MEASURED: &str = "measured";
 
 /// Servers of one lab.
 const HOSTS: usize = 12;
@@ -40,11 +43,14 @@ pub(crate) struct How {
     pub(crate) lanes: usize,
     /// One of so many is traced; zero for none.
     pub(crate) trace: u64,
-    /// Where captures stay, with the run and what was measured; the last lab's.
+    /// Where captures and runs stay, each lab's in a directory of its own; what is there is not measured again.
     pub(crate) keep: Option<PathBuf>,
 }
 
 /// Measures `cases`, and scores each of their samples. `show` is given each.
+///
+/// What is measured is kept in a directory below `how.keep`, if there is one; what is there already is not measured
+/// again.
 ///
 /// # Errors
 /// What kept the lab from running, or a file from being read.
@@ -55,7 +61,8 @@ pub(crate) fn measure(
     zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
     let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let directory = how.keep.as_deref().unwrap_or(temporary.path());
+    let directory =
+        how.keep.as_deref().map_or_else(|| temporary.path().to_owned(), |keep| kept(keep, cases));
     let traced = |(index, case): (usize, &Case)| {
         let drawn = how.trace > 0 && case.seed.is_multiple_of(how.trace);
         let trace = directory.join(format!("s{index}.strace"));
@@ -63,6 +70,58 @@ pub(crate) fn measure(
     };
     let cases: Vec<Case> = cases.iter().enumerate().map(traced).collect();
     let cases = &cases[..];
+    if !is_measured(cases, &directory)? {
+        std::fs::create_dir_all(&directory).map_err(|e| e.to_string())?;
+        // Of a lab that was interrupted: a run is not written over, and is of captures that are gone.
+        for index in 0..cases.len() {
+            let _ = std::fs::remove_file(directory.join(format!("s{index}.run")));
+        }
+        run(cases, how, &directory, zoo)?;
+        std::fs::write(directory.join(MEASURED), named(cases)).map_err(|e| e.to_string())?;
+    }
+    let client = packets::read(&directory.join("client.pcapng"))?;
+    let mut outcomes = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let server = packets::read(&directory.join(format!("server-s{index}.pcapng")))?;
+        let run = directory.join(format!("s{index}.run"));
+        match connections(&run) {
+            Ok(connections) => {
+                let log = secrets::log(&keys(&directory, index));
+                let flows = [&client, &server];
+                outcomes.extend(score(case, index, &connections, flows, &log, show))
+            }
+            Err(reason) => outcomes.push(Outcome::untold(case, 0, &reason)),
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Where what was measured of `cases` is kept: the first one's seed is its name.
+fn kept(keep: &Path, cases: &[Case]) -> PathBuf {
+    let (seed, late) = cases.first().map_or((0, false), |c| (c.seed, c.names.are_late()));
+    // One seed, drawn for each server, may be in both kinds of labs.
+    keep.join(format!("{seed}{}", if late { "-late" } else { "" }))
+}
+
+/// What `measured` holds: cases are the same by their seed and server.
+fn named(cases: &[Case]) -> String {
+    cases.iter().map(|case| format!("{} {}\n", case.seed, case.server.name())).collect()
+}
+
+/// Whether `cases` were measured in `directory` to the end. That others were is an error: captures would be scored as
+/// those of another path.
+fn is_measured(cases: &[Case], directory: &Path) -> Result<bool, String> {
+    let measured = directory.join(MEASURED);
+    match std::fs::read_to_string(&measured) {
+        Ok(text) if text == named(cases) => Ok(true),
+        Ok(_) => Err(format!("{}: it is of other cases", measured.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(format!("{}: {error}", measured.display())),
+    }
+}
+
+/// Runs the lab: captures and run files are in `directory` then.
+fn run(cases: &[Case], how: &How, directory: &Path, zoo: &Zoo) -> Result<(), String> {
     let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
     std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
     std::fs::write(&script, commands(cases, how.samples, how.lanes, directory))
@@ -73,19 +132,7 @@ pub(crate) fn measure(
     if !output.status.success() {
         return Err(format!("in the lab: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    let client = packets::read(&directory.join("client.pcapng"))?;
-    let mut outcomes = Vec::new();
-    for (index, case) in cases.iter().enumerate() {
-        let server = packets::read(&directory.join(format!("server-s{index}.pcapng")))?;
-        let run = directory.join(format!("s{index}.run"));
-        match connections(&run) {
-            Ok(connections) => {
-                outcomes.extend(score(case, index, &connections, &client, &server, show))
-            }
-            Err(reason) => outcomes.push(Outcome::untold(case, 0, &reason)),
-        }
-    }
-    Ok(outcomes)
+    Ok(())
 }
 
 pub(crate) fn scenario(cases: &[Case], zoo: &Zoo) -> Result<String, String> {
@@ -114,7 +161,13 @@ fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> Str
     let count = lists.len();
     for (index, case) in cases.iter().enumerate() {
         let run = directory.join(format!("s{index}.run"));
-        let mut words = vec![PROGRAM.to_owned()];
+        let mut words = Vec::new();
+        if case.http == "3" {
+            // Without them nobody knows what a datagram carried.
+            words.push("env".to_owned());
+            words.push(format!("SSLKEYLOGFILE={}", keys(directory, index).display()));
+        }
+        words.push(PROGRAM.to_owned());
         words.extend(case.command(index, samples));
         words.extend(["--run".into(), run.display().to_string()]);
         let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -124,6 +177,11 @@ fn commands(cases: &[Case], samples: u32, lanes: usize, directory: &Path) -> Str
     let lists: Vec<String> =
         lists.iter().filter(|l| !l.is_empty()).map(|l| format!("({l}) &\n")).collect();
     lists.concat() + "wait\n"
+}
+
+/// Where the client of a case logs its secrets.
+fn keys(directory: &Path, index: usize) -> PathBuf {
+    directory.join(format!("s{index}.keys"))
 }
 
 /// The run's connections that count, with their sample's number.
@@ -150,8 +208,8 @@ fn score(
     case: &Case,
     index: usize,
     connections: &[(u32, Connection)],
-    client: &Flows,
-    server: &Flows,
+    [client, server]: [&Flows; 2],
+    log: &Log,
     show: Show<'_>,
 ) -> Vec<Outcome> {
     let address = [198, 51, 100, (index + 1) as u8];
@@ -166,7 +224,9 @@ fn score(
         let of = |flows: &Flows| flows.packets.get(&key).cloned();
         let other = |(host, at): &(u16, i64)| (usize::from(*host) == index + 1).then_some(*at);
         let other_attempts = client.ipv6_attempts.iter().filter_map(other).collect();
-        Some(Captured { client: of(client)?, server: of(server)?, other_attempts })
+        let mut captured = Captured { client: of(client)?, server: of(server)?, other_attempts };
+        packets::open(&mut captured, [client, server], log);
+        Some(captured)
     };
     let all: Vec<Captured> = connections.iter().filter_map(|(_, c)| captured(c)).collect();
     let ways = base(&all, case.up.ns_per_byte(), case.down.ns_per_byte());
@@ -181,14 +241,15 @@ fn score(
                 down,
                 answers_after_finished: case.answers_after_finished(),
                 application: case.application(),
+                pauses: case.pauses(),
+                window: case.quic_window(),
             };
             match firstbyte_core::truth::truth(connection, &captured, &known) {
-                Ok(truth) if connection.facts.quic.is_some() && truth.lost > 0 => {
-                    // What was lost cannot be told from what was sent anew.
-                    Outcome::untold(case, *number, "lost packets over QUIC")
+                Ok(truth) if !truth.opened => {
+                    Outcome::untold(case, *number, "datagrams that could not be opened")
                 }
                 Ok(truth) => {
-                    show(*number, connection, &truth);
+                    show(case, *number, connection, &truth);
                     let wire = read(connection, &captured, &known, &taps, key(connection));
                     let witness = case.trace.is_some().then(|| {
                         writes.as_ref().map_or_else(

@@ -309,6 +309,15 @@ impl Case {
         self.session == "0rtt" && by_itself
     }
 
+    /// The congestion window that the server's QUIC begins with: quic-go's 32 datagrams, quinn's ten.
+    pub(crate) const fn quic_window(&self) -> u64 {
+        const DATAGRAM: u64 = 1_200;
+        match self.server {
+            Server::Caddy => 32 * DATAGRAM,
+            _ => 10 * DATAGRAM,
+        }
+    }
+
     pub(crate) fn rtt_us(&self) -> u64 {
         self.up.delay_us + self.down.delay_us
     }

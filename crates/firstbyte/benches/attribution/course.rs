@@ -1,7 +1,7 @@
 //! One sample's critical path beside the course that firstbyte gives, step by step.
 
 use firstbyte_core::split::Split;
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::timeline::{Connection, Direction, Offset};
 use firstbyte_core::truth::Truth;
 
 /// Prints the critical path, the course that firstbyte gives, and what arrived when.
@@ -44,9 +44,31 @@ pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
             let acknowledged = chunk.acknowledged.map(|at| ms(at.as_nanos()));
             let at = ms(chunk.stamp.at.as_nanos());
             println!(
-                "  {at:10.3} {:?} {} acknowledged {acknowledged:?}",
-                flight.direction, chunk.bytes
+                "  {at:10.3} {:?} {} segments {:?} acknowledged {acknowledged:?}{}",
+                flight.direction,
+                chunk.bytes,
+                chunk.segments,
+                carried(connection, flight.direction, chunk.stamp.at)
             );
         }
     }
+}
+
+/// What is known of a datagram.
+fn carried(connection: &Connection, direction: Direction, at: Offset) -> String {
+    let quic = connection.facts.quic.as_ref();
+    let mut datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);
+    let Some(datagram) = datagrams.find(|d| d.direction == direction && d.at == at) else {
+        return String::new();
+    };
+    let ms = |at: Option<Offset>| at.map(|at| at.as_nanos() as f64 / 1e6);
+    format!(
+        " new {} elicits {} missing since {:?} skipped {} acknowledged {:?} held {:?}",
+        datagram.new,
+        datagram.elicits,
+        ms(datagram.missing_since),
+        datagram.skipped,
+        ms(datagram.acknowledged),
+        datagram.acknowledgement_delay
+    )
 }

@@ -6,10 +6,13 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--server NAME] [--explain N] [--trace N]
+//!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N] [--trace N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME [--keep DIR] | --explain-case SEED
 //!
-//! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is not measured again.
+//! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is
+//! not measured again. Captures and runs are kept in DIR; those that are there are scored again, by what the program
+//! says of them now, and not measured again. What `explain` measured is kept there too, and explained again with
+//! `--again`: truths do not change when findings do.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -26,6 +29,7 @@ mod packets;
 mod pairs;
 mod reading;
 mod score;
+mod secrets;
 mod strace;
 mod table;
 mod taps;
@@ -72,7 +76,8 @@ fn run() -> Result<bool, String> {
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .map_err(|error| error.to_string())?;
     if argument("--explain-case").is_some() {
-        let explained = explain::measure(number("--explain-case", 0)?, &zoo)?;
+        let kept = argument("--keep").map(PathBuf::from);
+        let explained = explain::measure(number("--explain-case", 0)?, &zoo, kept.as_deref())?;
         println!("{explained:#?}");
         return Ok(explain::print(&[explained]));
     }
@@ -99,8 +104,12 @@ fn run() -> Result<bool, String> {
         .into_iter()
         .filter(|case| !done.contains(&(case.seed, case.server.name().to_owned())))
         .collect();
-    let show: batch::Show<'_> =
-        if argument("--case").is_some() { &course::print } else { &|_, _, _| {} };
+    let shown = argument("--show").or_else(|| argument("--case"));
+    let show: batch::Show<'_> = &|case, number, connection, truth| {
+        if shown.as_ref().is_some_and(|seed| *seed == case.seed.to_string()) {
+            course::print(number, connection, truth);
+        }
+    };
     let (all, mut begun) = (left.len(), 0);
     for batch in &batch::batches(left) {
         eprint!("\r{begun} of {all} cases");
@@ -129,15 +138,24 @@ fn explanations(
         Some(file) if file.exists() => stored(file)?,
         _ => Vec::new(),
     };
+    let kept = argument("--keep").map(PathBuf::from);
+    if let Some(kept) = &kept
+        && std::env::args().any(|a| a == "--again")
+    {
+        for explained in &mut all {
+            explain::again(explained, kept)?;
+        }
+        return Ok(all);
+    }
     let mut seeds = fastrand::Rng::with_seed(!seed);
     let seeds: Vec<u64> = (0..count).map(|_| seeds.u64(..)).collect();
     let left: Vec<u64> =
         seeds.into_iter().filter(|seed| all.iter().all(|done| done.seed != *seed)).collect();
+    let measure = |seed| explain::measure(seed, zoo, kept.as_deref());
     for (index, seeds) in left.chunks(lanes).enumerate() {
         eprint!("\r{} of {} explanations", index * lanes, left.len());
         let measured: Vec<Result<Explained, String>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                seeds.iter().map(|seed| scope.spawn(|| explain::measure(*seed, zoo))).collect();
+            let threads: Vec<_> = seeds.iter().map(|seed| scope.spawn(|| measure(*seed))).collect();
             let died = |_| Err("a thread died".to_owned());
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(died)).collect()
         });
@@ -170,7 +188,15 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     }
     let mut seeds = fastrand::Rng::with_seed(seed);
     let server = |index: usize| servers[index % servers.len()];
-    Ok((0..count).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults()).collect())
+    let http = argument("--http");
+    if !http.as_deref().is_none_or(|http| ["1.1", "2", "3"].contains(&http)) {
+        return Err("--http: it is one of 1.1, 2, 3".to_owned());
+    }
+    // A server may not speak the version at all: so many are drawn at most.
+    let most = count.saturating_mul(20).saturating_mul(servers.len());
+    let all = (0..most).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults());
+    let wanted = all.filter(|case| http.as_deref().is_none_or(|http| case.http == http));
+    Ok(wanted.take(count).collect())
 }
 
 fn stored<T: serde::de::DeserializeOwned>(file: &PathBuf) -> Result<Vec<T>, String> {

@@ -6,9 +6,11 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use firstbyte_core::truth::{End, Packet, Segment};
+use firstbyte_core::truth::{Captured, End, Packet, Segment};
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
+
+use crate::secrets::{self, Log, Raw};
 
 /// A connection: the server's address, the client's port, whether it is TCP.
 pub(crate) type Key = ([u8; 4], u16, bool);
@@ -26,6 +28,8 @@ pub(crate) struct Flows {
     /// All of them as they were captured.
     pub(crate) frames: Vec<Kept>,
     pub(crate) packets: HashMap<Key, Vec<Packet>>,
+    /// What datagrams held, by their packets' numbers.
+    pub(crate) payloads: HashMap<u64, Vec<u8>>,
     /// SYNs over IPv6: the host's number, and when.
     pub(crate) ipv6_attempts: Vec<(u16, i64)>,
 }
@@ -44,8 +48,9 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
                 // The lab's captures count nanoseconds.
                 let at = (i64::from(block.ts_high) << 32) | i64::from(block.ts_low);
                 let frame = block.packet_data();
-                if let Some((key, packet)) = packet(at, frame) {
-                    flows.packets.entry(key).or_default().push(packet);
+                if let Some((key, packet, payload)) = packet(at, frame) {
+                    flows.payloads.extend(payload.map(|payload| (packet.id, payload)));
+                    flows.packets.entry(key).or_default().push(packet.clone());
                     flows.frames.push(Kept { key, packet, bytes: frame.to_vec() });
                 }
                 flows.ipv6_attempts.extend(ipv6_attempt(frame).map(|host| (host, at)));
@@ -54,7 +59,8 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
             Ok((consumed, _)) => reader.consume(consumed),
             Err(PcapError::Eof) => break,
             Err(PcapError::Incomplete(_)) => reader.refill().map_err(|e| failed(&e))?,
-            Err(error) => return Err(failed(&error)),
+            // The others hold all that is left of the file.
+            Err(_) => return Err(failed(&"not as the lab writes captures")),
         }
     }
     for packets in flows.packets.values_mut() {
@@ -64,12 +70,14 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     Ok(flows)
 }
 
-fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet)> {
+/// A packet, its connection, and what a datagram held.
+fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet, Option<Vec<u8>>)> {
     let sliced = SlicedPacket::from_ethernet(frame).ok()?;
     let Some(NetSlice::Ipv4(ip)) = &sliced.net else { return None };
     let header = ip.header();
     let mut id = std::hash::DefaultHasher::new();
     header.identification().hash(&mut id);
+    let mut payload = None;
     let (source, destination, tcp) = match sliced.transport.as_ref()? {
         TransportSlice::Tcp(tcp) => {
             tcp.payload().hash(&mut id);
@@ -86,6 +94,7 @@ fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet)> {
         }
         TransportSlice::Udp(udp) => {
             udp.payload().hash(&mut id);
+            payload = Some(udp.payload().to_vec());
             (udp.source_port(), udp.destination_port(), None)
         }
         _ => return None,
@@ -96,7 +105,28 @@ fn packet(at: i64, frame: &[u8]) -> Option<(Key, Packet)> {
         _ => return None,
     };
     let bytes = u32::from(header.total_len());
-    Some(((server, port, tcp.is_some()), Packet { at, from, id: id.finish(), bytes, tcp }))
+    let packet = Packet { at, from, id: id.finish(), bytes, tcp, quic: None };
+    Some(((server, port, tcp.is_some()), packet, payload))
+}
+
+/// Opens what the connection's datagrams held, by the secrets that the client has logged.
+pub(crate) fn open(captured: &mut Captured, [client, server]: [&Flows; 2], log: &Log) {
+    let raw = |packets: &[Packet], from: End, flows: &'_ Flows| {
+        let sent = packets.iter().filter(|packet| packet.from == from && packet.tcp.is_none());
+        sent.filter_map(|packet| {
+            let payload = flows.payloads.get(&packet.id)?.clone();
+            Some((packet.id, from, payload))
+        })
+        .collect::<Vec<_>>()
+    };
+    let mut all = raw(&captured.client, End::Client, client);
+    all.extend(raw(&captured.server, End::Server, server));
+    let all: Vec<Raw<'_>> =
+        all.iter().map(|(id, from, payload)| Raw { id: *id, from: *from, payload }).collect();
+    let opened = secrets::open(&all, log);
+    for packet in captured.client.iter_mut().chain(&mut captured.server) {
+        packet.quic = opened.get(&packet.id).cloned();
+    }
 }
 
 /// The last part of the address that a SYN goes to over IPv6.

@@ -1,17 +1,18 @@
 //! Instrumented sockets: bytes in, bytes out, and when each of them left or arrived.
 //!
 //! `sys` is the only unsafe module; `tcp` and `udp` connect, send and receive; `recorder` turns what they
-//! noted into the flights of a `Connection`; `order` says which stamps tell when bytes were there; `syn` sees SYNs where the process
-//! may look at packets.
+//! noted into the flights of a `Connection`; `order` says which stamps tell when bytes were there, `segments`
+//! how many segments they were; `syn` sees SYNs where the process may look at packets.
 
 mod order;
 mod recorder;
+mod segments;
 mod syn;
 mod sys;
 mod tcp;
 mod udp;
 
-pub use recorder::{Arrival, Recorder, SendId};
+pub use recorder::{Arrival, Place, Recorder, SendId};
 pub use syn::SynWatch;
 pub use tcp::{Bind, ConnectError, Connected, TcpStream, connect};
 pub use udp::UdpSocket;

@@ -59,6 +59,8 @@ mod tests {
             out_of_order,
             segments: 1,
             data_segments: 0,
+            received_mss: 1448,
+            received_bytes: 0,
         })
     }
 

@@ -9,12 +9,17 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp, TcpFacts};
 
+use super::segments::{Count, Segments};
 use super::sys::SentStamp;
 use crate::clock::{Monotonic, Realtime, Timebase};
 
 /// Names a send, so that its departure can be asked for when the kernel has reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendId(usize);
+
+/// Where a send or an arrival stands among all of them; an earlier one is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(usize);
 
 /// When something arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +49,11 @@ struct Event {
 /// Above this many events, further ones are merged with the last of their direction: a download of gigabytes stays small.
 const EVENTS: usize = 4_096;
 
+/// A new connection sends so much at once (RFC 6928: ten segments, here of 1,400 bytes).
+const FIRST_WINDOW: u64 = 14_000;
+/// A send that left so much later than it was handed over had waited for acknowledgements.
+const WAITED: Duration = Duration::from_micros(400);
+
 /// At most this many messages are named: a server may send small ones for ever.
 const MESSAGES: usize = 4_096;
 
@@ -58,6 +68,7 @@ pub struct Recorder {
     last_sent: Option<SendId>,
     /// Segments that had arrived at the last read: all, and those with data.
     counted: Option<(u32, u32)>,
+    arrived: Segments,
     /// What the kernel said about the connection when it was given up.
     pub tcp: Option<TcpFacts>,
 }
@@ -73,11 +84,12 @@ impl Recorder {
             named: 0,
             last_sent: None,
             counted: None,
+            arrived: Segments::new(),
             tcp: None,
         }
     }
 
-    pub(super) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
+    pub(crate) fn sent(&mut self, bytes: usize, user: Monotonic) -> SendId {
         self.sent += bytes as u64;
         let id = SendId(self.push(Direction::Sent, bytes, self.sent, user, None));
         self.last_sent = Some(id);
@@ -89,8 +101,12 @@ impl Recorder {
         self.push(Direction::Received, bytes, self.received, user, kernel);
     }
 
-    /// How many segments have arrived by now that bytes were received, and how many of them with data.
-    pub(super) fn counted(&mut self, all: u32, with_data: u32) {
+    /// What the kernel had counted right after bytes were received.
+    ///
+    /// Segments in `all`; payload of a `full` one.
+    pub(super) fn counted(&mut self, all: u32, count: Count, full: u32) {
+        let with_data = count.segments;
+        self.arrived.count(count, full);
         let Some((all_before, data_before)) = self.counted.replace((all, with_data)) else {
             return;
         };
@@ -100,6 +116,11 @@ impl Recorder {
             event.segments.0 += data;
             event.segments.1 += empty;
         }
+    }
+
+    /// Payload of the largest segment that arrived, where it was a full one.
+    pub(super) fn full_segment(&self) -> Option<u32> {
+        self.arrived.full()
     }
 
     /// Bytes received so far.
@@ -259,6 +280,20 @@ impl Recorder {
         Arrival { stamp, read }
     }
 
+    /// The place of what was sent or received last.
+    pub fn last_place(&self, direction: Direction) -> Option<Place> {
+        self.events.iter().rposition(|event| event.direction == direction).map(Place)
+    }
+
+    /// When that left or arrived.
+    pub fn stamp_of(&self, place: Place) -> Option<Stamp> {
+        let event = self.events.get(place.0)?;
+        Some(match event.direction {
+            Direction::Sent => self.stamp(event),
+            Direction::Received => self.arrival(place.0).stamp,
+        })
+    }
+
     fn stamp(&self, event: &Event) -> Stamp {
         match event.kernel {
             None => Stamp::user(self.timebase.offset(event.user)),
@@ -267,6 +302,22 @@ impl Recorder {
                 Stamp { at: self.timebase.kernel_offset(at), clock }
             }
         }
+    }
+
+    /// How many segments each event was in which bytes were received.
+    fn segments(&self) -> Vec<Option<u32>> {
+        let received = self.events.iter().filter(|e| e.direction == Direction::Received);
+        let ends: Vec<u64> = received.map(|event| event.end).collect();
+        let bytes = |e: &&Event| e.direction == Direction::Received;
+        let from = self.events.iter().find(bytes).map_or(0, |e| e.end - e.bytes);
+        self.arrived.of_reads(from, &ends)
+    }
+
+    /// When a send began to leave that was more than a congestion window holds: its stamp is that of its end.
+    fn begun(&self, event: &Event, left: Stamp) -> Option<Stamp> {
+        let begun = Stamp::user(self.timebase.offset(event.user));
+        let whole = event.direction == Direction::Sent && event.bytes > FIRST_WINDOW;
+        (whole && left.at.since(begun.at) > WAITED).then_some(begun)
     }
 
     /// Forgets all kernel stamps: for when the wall clock was stepped under them.
@@ -280,31 +331,37 @@ impl Recorder {
     /// The flights: runs of events in one direction.
     pub fn flights(&self) -> Vec<Flight> {
         let mut in_order: Option<Stamp> = None;
-        let mut events: Vec<(Stamp, &Event)> = Vec::with_capacity(self.events.len());
+        let mut events: Vec<(Stamp, Option<u32>, &Event)> = Vec::with_capacity(self.events.len());
+        let mut counts = self.segments().into_iter();
         for event in &self.events {
-            let mut stamp = self.stamp(event);
+            let (mut stamp, mut segments) = (self.stamp(event), None);
             if event.direction == Direction::Received {
                 stamp = in_order.map_or(stamp, |before| later(before, stamp));
                 in_order = Some(stamp);
+                segments = counts.next().flatten();
             }
-            events.push((stamp, event));
+            events.push((stamp, segments, event));
         }
         // The kernel may have received an answer before the process noted what it had sent.
         // Sorting is stable, and equal times keep the order in which they were noted.
-        events.sort_by_key(|(stamp, _)| stamp.at);
+        events.sort_by_key(|(stamp, ..)| stamp.at);
         let mut flights: Vec<Flight> = Vec::new();
-        for (stamp, event) in events {
+        for (stamp, segments, event) in events {
             let acknowledged: Option<Offset> =
                 event.acknowledged.map(|at| self.timebase.kernel_offset(at));
-            let chunk = Chunk { stamp, bytes: event.bytes, acknowledged };
+            let mut chunks = vec![Chunk { stamp, bytes: event.bytes, acknowledged, segments }];
+            if let Some(begun) = self.begun(event, stamp) {
+                chunks[0].bytes -= FIRST_WINDOW;
+                chunks.insert(0, Chunk::new(begun, FIRST_WINDOW));
+            }
             match flights.last_mut() {
                 Some(flight) if flight.direction == event.direction => {
-                    flight.chunks.push(chunk);
+                    flight.chunks.append(&mut chunks);
                     flight.messages.extend(event.messages.iter().cloned());
                 }
                 _ => flights.push(Flight {
                     direction: event.direction,
-                    chunks: vec![chunk],
+                    chunks,
                     messages: event.messages.clone(),
                 }),
             }
@@ -382,12 +439,13 @@ mod tests {
             Realtime::from_timespec(0, base.started().unix_nanos() as i64 + ms * 1_000_000)
         };
         recorder.received(1000, read, Some(at(0)));
-        recorder.counted(3, 1);
+        recorder.counted(3, Count { bytes: 0, segments: 1 }, 1_448);
         recorder.sent(93, read);
         recorder.report(SentStamp::Departed { last_byte: 92, at: at(1) });
         recorder.report(SentStamp::Acknowledged { last_byte: 92, at: at(20) });
         recorder.received(91, read, Some(at(22)));
-        recorder.counted(3 + with_data + without, 1 + with_data);
+        let count = Count { bytes: 0, segments: 1 + with_data };
+        recorder.counted(3 + with_data + without, count, 1_448);
         recorder.name_message(Direction::Received, "{Finished}");
         recorder.part_merged(1051, Duration::from_millis(2));
         recorder.name_message(Direction::Received, "SETTINGS");

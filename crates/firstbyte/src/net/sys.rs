@@ -49,6 +49,10 @@ pub(super) struct TcpInfo {
     pub segments: u32,
     /// Those of them with data.
     pub data_segments: u32,
+    /// Payload of the largest segment that arrived, as the kernel estimates it.
+    pub received_mss: u32,
+    /// Bytes that arrived in order.
+    pub received_bytes: u64,
 }
 
 /// The longest IPv4 header, and a TCP header without options.
@@ -291,6 +295,10 @@ mod linux {
         Some(u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?))
     }
 
+    fn u64_at(data: &[u8], at: usize) -> Option<u64> {
+        Some(u64::from_ne_bytes(data.get(at..at + 8)?.try_into().ok()?))
+    }
+
     /// Reads `TCP_INFO`.
     pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         let mut info = [0u8; 256];
@@ -317,6 +325,8 @@ mod linux {
             out_of_order: u32_at(info, 224),
             segments: u32_at(info, 140)?,
             data_segments: u32_at(info, 152)?,
+            received_mss: u32_at(info, 20)?,
+            received_bytes: u64_at(info, 128)?,
         })
     }
 

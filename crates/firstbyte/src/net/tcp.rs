@@ -18,6 +18,7 @@ use tokio::io::Interest;
 
 use super::order::{Order, latest_arrival};
 use super::recorder::{Recorder, SendId};
+use super::segments::Count;
 use super::syn::{SynTimes, SynWatch};
 use super::sys;
 use crate::clock::{Monotonic, Realtime, Timebase};
@@ -263,7 +264,8 @@ impl TcpStream {
         } else {
             self.notes().received(bytes, read, stamp);
             if let Some(info) = info {
-                self.notes().counted(info.segments, info.data_segments);
+                let count = Count { bytes: info.received_bytes, segments: info.data_segments };
+                self.notes().counted(info.segments, count, info.received_mss);
             }
         }
         self.order.set(order);
@@ -350,6 +352,8 @@ impl TcpStream {
             min_rtt: info.and_then(|i| i.min_rtt),
             retransmits: info.map(|i| i.total_retransmits),
             send_mss: info.map(|i| i.send_mss).filter(|mss| *mss > 0),
+            receive_mss: self.notes().full_segment(),
+            out_of_order: info.and_then(|i| i.out_of_order),
             congestion_control: self.congestion_control(),
             syn_departure_uncertainty: None,
         }

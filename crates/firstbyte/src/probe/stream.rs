@@ -29,6 +29,8 @@ use crate::net::{Arrival, Connected, Recorder, SendId, TcpStream};
 const RECORD_HEADER: usize = 5;
 /// Read at most this much at once, when there is nothing left to time.
 const BULK: usize = 64 * 1024;
+/// So much of a response is read a segment at a time: the first rounds of a congestion window show what held it.
+const TIMED: usize = 128 * 1024;
 /// What a small exchange needs; what fills it grows it, up to `BULK`.
 const FIRST_BUFFER: usize = 8 * 1024;
 /// The record, whole (RFC 8446 §D.4).
@@ -53,6 +55,10 @@ pub(super) struct Stream {
     undigested: Range<usize>,
     /// One segment: reads that are timed take no more, so that each has a stamp of its own.
     segment_bytes: usize,
+    /// Read of the segment that the last read ended in, if segments are full ones: the next read ends with it.
+    in_segment: usize,
+    /// Received since the response began, as it came over TCP.
+    response_bytes: usize,
     ended: bool,
     /// It ended without close_notify.
     ended_abruptly: bool,
@@ -163,6 +169,8 @@ impl Stream {
             buffer: vec![0; FIRST_BUFFER],
             grow: false,
             undigested: 0..0,
+            in_segment: 0,
+            response_bytes: 0,
             ended: false,
             ended_abruptly: false,
             watch: HttpWatch::new(false, 0),
@@ -248,6 +256,7 @@ impl Stream {
     pub(super) fn speak_http(&mut self, http2: bool, body_bytes: u64) {
         self.held = true;
         self.watch = HttpWatch::new(http2, body_bytes);
+        self.response_bytes = 0;
     }
 
     /// Another exchange on the open connection, under another observation.
@@ -454,6 +463,7 @@ impl Stream {
                 let limit = self.read_limit();
                 let received = ready!(self.tcp.poll_receive(cx, into, limit));
                 let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
+                self.note_read(bytes, limit);
                 self.note_plaintext(&into[..bytes]);
                 return Poll::Ready(Ok(bytes));
             }
@@ -462,13 +472,12 @@ impl Stream {
 
     /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
     /// is therefore read a segment at a time, and with TLS not beyond the record: a record begins and
-    /// ends with a stamp of its own, however small it is and however late the process. A record's
-    /// header is read by itself; with it, what follows fills the first segment.
+    /// ends with a stamp of its own, however small it is and however late the process.
     fn read_limit(&self) -> usize {
         match &self.tls {
-            _ if self.watch.response_started => BULK,
-            Some(tls) => tls.received.sure_of_record().min(self.segment_bytes - RECORD_HEADER),
-            None => self.segment_bytes,
+            _ if self.response_bytes >= TIMED => BULK,
+            Some(tls) => tls.received.sure_of_record().min(self.segment_bytes - self.in_segment),
+            None => self.segment_bytes - self.in_segment,
         }
     }
 
@@ -483,6 +492,7 @@ impl Stream {
             let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer, limit));
             let received = received.map_err(|e| self.note_io(e, "receive"))?;
             self.undigested = 0..received;
+            self.note_read(received, limit);
             self.grow = received == self.buffer.len() && received < BULK;
         }
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
@@ -554,6 +564,15 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// A read of less or more than its limit ended with a segment: it took all there was, or the rest of one.
+    fn note_read(&mut self, bytes: usize, limit: usize) {
+        let ended = bytes != limit;
+        self.in_segment = if ended { 0 } else { (self.in_segment + bytes) % self.segment_bytes };
+        if self.watch.response_started {
+            self.response_bytes += bytes;
+        }
     }
 
     fn note_plaintext(&mut self, bytes: &[u8]) {

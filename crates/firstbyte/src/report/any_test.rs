@@ -40,10 +40,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
             .into_iter()
             .map(|(sent, chunks)| Flight {
                 direction: if sent { Direction::Sent } else { Direction::Received },
-                chunks: chunks
-                    .into_iter()
-                    .map(|ns| Chunk { stamp: stamp(ns), bytes: 1_000, acknowledged: None })
-                    .collect(),
+                chunks: chunks.into_iter().map(|ns| Chunk::new(stamp(ns), 1_000)).collect(),
                 messages: vec!["{\u{1b}[2J}".into()],
             })
             .collect();

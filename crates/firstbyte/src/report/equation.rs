@@ -314,11 +314,7 @@ mod tests {
                 };
                 let flight = |direction, stamp| Flight {
                     direction,
-                    chunks: vec![firstbyte_core::timeline::Chunk {
-                        stamp,
-                        bytes: 100,
-                        acknowledged: None,
-                    }],
+                    chunks: vec![firstbyte_core::timeline::Chunk::new(stamp, 100)],
                     messages: Vec::new(),
                 };
                 let mut c = Connection::default();

@@ -30,10 +30,7 @@ pub(crate) fn micros(us: u64) -> Duration {
 
 /// Chunks: microseconds and bytes.
 pub(crate) fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
-    let chunks = chunks
-        .iter()
-        .map(|&(at, bytes)| Chunk { stamp: kernel(at), bytes, acknowledged: None })
-        .collect();
+    let chunks = chunks.iter().map(|&(at, bytes)| Chunk::new(kernel(at), bytes)).collect();
     Flight { direction, chunks, messages: messages.iter().map(ToString::to_string).collect() }
 }
 
@@ -151,6 +148,8 @@ pub(crate) fn tls12_sydney() -> Sample {
             min_rtt: Some(micros(81_110)),
             retransmits: Some(0),
             send_mss: Some(1_448),
+            receive_mss: Some(1_448),
+            out_of_order: Some(0),
             congestion_control: Some("cubic".into()),
             syn_departure_uncertainty: Some(micros(9)),
         }),
@@ -233,6 +232,8 @@ pub(crate) fn tls13_http2() -> Sample {
         min_rtt: Some(micros(10_240)),
         retransmits: Some(0),
         send_mss: Some(1_428),
+        receive_mss: Some(1_448),
+        out_of_order: Some(0),
         congestion_control: Some("bbr".into()),
         syn_departure_uncertainty: Some(micros(7)),
     });
@@ -279,6 +280,8 @@ pub(crate) fn plain_http() -> Sample {
         min_rtt: Some(micros(20_420)),
         retransmits: Some(0),
         send_mss: Some(1_448),
+        receive_mss: Some(1_448),
+        out_of_order: Some(0),
         congestion_control: Some("cubic".into()),
         syn_departure_uncertainty: None,
     });
@@ -450,6 +453,8 @@ pub(crate) fn loopback() -> Sample {
         min_rtt: Some(micros(26)),
         retransmits: Some(0),
         send_mss: Some(32_741),
+        receive_mss: Some(1_448),
+        out_of_order: Some(0),
         congestion_control: Some("cubic".into()),
         syn_departure_uncertainty: None,
     });

@@ -33,7 +33,7 @@ pub enum Creation {
 /// A run that is being written.
 #[derive(Debug)]
 pub struct RunWriter {
-    file: File,
+    file: Locked,
     path: PathBuf,
     urls: Vec<String>,
     interner: Interner,
@@ -96,7 +96,7 @@ impl RunWriter {
             .mode(OWNER_ONLY)
             .open(path)
             .map_err(RunError::io(path, "create"))?;
-        lock(&file, path)?;
+        let file = Locked::of(file, path)?;
         // Only who holds the lock may look at what there is, or throw it away.
         let length = file.metadata().map_err(RunError::io(path, "create"))?.len();
         if length > 0 {
@@ -135,7 +135,7 @@ impl RunWriter {
             .append(true)
             .open(path)
             .map_err(RunError::io(path, "open"))?;
-        lock(&file, path)?;
+        let file = Locked::of(file, path)?;
         let run = Run::read(path)?;
         if let Some(what) = expected.and_then(|header| run.header.difference(header)) {
             return Err(RunError::Differs { path: path.to_owned(), what });
@@ -163,7 +163,7 @@ impl RunWriter {
         Ok((writer, Resumed { header: run.header, done, torn_bytes }))
     }
 
-    fn new(file: File, path: &Path, urls: Vec<String>, interner: Interner, length: u64) -> Self {
+    fn new(file: Locked, path: &Path, urls: Vec<String>, interner: Interner, length: u64) -> Self {
         let (preamble, buffer) = (Vec::new(), Vec::new());
         Self { file, path: path.to_owned(), urls, interner, preamble, buffer, length }
     }
@@ -193,7 +193,7 @@ impl RunWriter {
     fn flush(&mut self) -> io::Result<()> {
         let before = self.preamble.len();
         self.preamble.extend_from_slice(&self.buffer);
-        let written = self.file.write_all(&self.preamble).and_then(|()| self.file.sync_data());
+        let written = (&*self.file).write_all(&self.preamble).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             self.preamble.truncate(before);
             // Best effort: if this fails too, the torn line is cut off when the run is continued.
@@ -206,10 +206,51 @@ impl RunWriter {
     }
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), RunError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(RunError::Locked { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(RunError::io(path, "lock")(source)),
+/// A file that only this process writes, for as long as it lives.
+///
+/// The lock is given back and not just forgotten: a process that another thread of this one is starting has the file
+/// too, until it has become another program.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Locked {
+    fn of(file: File, path: &Path) -> Result<Self, RunError> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(RunError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(RunError::io(path, "lock")(source)),
+        }
+    }
+}
+
+impl std::ops::Deref for Locked {
+    type Target = File;
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Where this fails, closing it does the same.
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a process that is being started has.
+    #[test]
+    fn a_lock_ends_with_its_writer_whoever_else_has_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.run");
+        let open = || OpenOptions::new().append(true).create(true).open(&path).unwrap();
+        let first = Locked::of(open(), &path).unwrap();
+        let _copy = first.try_clone().unwrap();
+        assert!(matches!(Locked::of(open(), &path), Err(RunError::Locked { .. })));
+        drop(first);
+        Locked::of(open(), &path).unwrap();
     }
 }

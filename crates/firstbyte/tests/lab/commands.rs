@@ -132,6 +132,7 @@ fn logs_that_cannot_be_written_are_an_error() {
 
 #[test]
 fn list_and_show_fit_a_terminal() {
+    let _alone = alone();
     let list = run(&mut firstbyte(&["lab", "list"]));
     let listed = text(&list.stdout);
     for line in listed.lines() {

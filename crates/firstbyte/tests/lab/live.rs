@@ -108,9 +108,9 @@ fn windows_all_interfaces_and_loopback() {
     let scene = Scene::new(LINKS);
     let script = format!(
         r#"{AWAIT}
-        "$FIRSTBYTE" wire -i any --port 443 --for 4s --json >any 2>any.notes &
+        "$FIRSTBYTE" wire -i any --port 443 --for 12s --json >any 2>any.notes &
         any=$!
-        "$FIRSTBYTE" wire -i lo --port 9464 --for 4s >lo 2>lo.notes &
+        "$FIRSTBYTE" wire -i lo --port 9464 --for 12s >lo 2>lo.notes &
         lo=$!
         "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json --html diff.html --csv diff.csv \
             >diff 2>diff.notes &

@@ -2,13 +2,14 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, SERVER_V4, Scene, alone, fastest, phase};
+use crate::support::{RTT_V4, SERVER_V4, Scene, alone, fastest, middle, phase};
 
-/// Three visits to a server with these settings, over IPv4.
+/// Nine visits to a server with these settings, over IPv4: one at least is hardly disturbed by what else the machine has
+/// to do.
 fn visits(server: &str) -> Vec<SampleRecord> {
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms" }"#;
-    visits_over(links, server, &["-4", "-n", "3"])
+    visits_over(links, server, &["-4", "-n", "9"])
 }
 
 fn visits_over(links: &str, server: &str, flags: &[&str]) -> Vec<SampleRecord> {
@@ -29,22 +30,21 @@ fn an_address_that_does_not_answer_is_fallback() {
     let _alone = alone();
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
-    let samples = visits_over(links, "", &[]);
-    let [sample] = &samples[..] else { panic!("{samples:?}") };
-    let connection = &sample.connection;
-    let outcomes: Vec<&str> = connection.attempts.iter().map(|a| a.outcome.as_str()).collect();
-    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
-    assert_eq!(outcomes[1], "won");
-    let second = std::time::Duration::from_secs(1);
-    let quic = phase(sample, "quic").unwrap();
-    let fallback = std::time::Duration::from_nanos(quic.parts.fallback_ns);
-    assert!(fallback >= second && fallback < second + second / 20, "{fallback:?}");
-    let client = std::time::Duration::from_nanos(quic.parts.client_ns);
-    assert!(client < second / 2, "{client:?}");
-    for lookup in &connection.lookups {
-        let end = lookup.end_ns.unwrap();
-        assert!(end < 500_000_000, "{} {end}", lookup.record_type);
+    let samples = visits_over(links, "", &["-n", "3"]);
+    for SampleRecord { connection, .. } in &samples {
+        let outcomes: Vec<&str> = connection.attempts.iter().map(|a| a.outcome.as_str()).collect();
+        assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+        assert_eq!(outcomes[1], "won");
+        for lookup in &connection.lookups {
+            let end = lookup.end_ns.unwrap();
+            assert!(end < 500_000_000, "{} {end}", lookup.record_type);
+        }
     }
+    let second = std::time::Duration::from_secs(1);
+    let fallback = fastest(&samples, |sample| phase(sample, "quic").unwrap().parts.fallback_ns);
+    assert!(fallback >= second && fallback < second + second / 20, "{fallback:?}");
+    let client = fastest(&samples, |sample| phase(sample, "quic").unwrap().parts.client_ns);
+    assert!(client < second / 2, "{client:?}");
 }
 
 /// An ICMP message tells at once that nobody listens: it is not the next datagram that finds out.
@@ -78,7 +78,9 @@ fn assert_round_trips(samples: &[SampleRecord], round_trips: u32) {
     let rtt = u64::try_from(RTT_V4.as_nanos()).unwrap();
     let took = first_byte(samples);
     assert_eq!(took / rtt, u64::from(round_trips), "{took} ns");
-    assert!(samples.iter().all(|s| s.connection.split.round_trips == round_trips));
+    // A pause of the machine of half a round trip looks like one.
+    let undisturbed = samples.iter().min_by_key(|sample| sample.connection.total_ns).unwrap();
+    assert_eq!(undisturbed.connection.split.round_trips, round_trips);
 }
 
 #[test]
@@ -105,12 +107,13 @@ fn a_chain_over_three_times_the_clients_bytes_stalls_the_server() {
     let _alone = alone();
     let samples = visits(", chain_bytes = 12000");
     assert_round_trips(&samples, 3);
+    let mut stalls = Vec::new();
     for sample in &samples {
         let quic = sample.connection.quic.as_ref().unwrap();
         // Two datagrams of 1,200 bytes carry a post-quantum ClientHello. The server begins another
         // datagram while there is any room left: it has acknowledged the first one if the second was late.
         assert!((6_000..8_400).contains(&quic.bytes_before_validation.unwrap()), "{quic:?}");
-        let stall = quic.amplification_stall_ns.unwrap();
-        assert!(stall >= u64::try_from(RTT_V4.as_nanos()).unwrap() / 2, "{stall}");
+        stalls.push(quic.amplification_stall_ns.unwrap());
     }
+    assert!(middle(stalls.clone()) >= RTT_V4 / 2, "{stalls:?}");
 }

@@ -58,12 +58,13 @@ fn over_both_families(
     let _alone = alone();
     let scene = Scene::new(LINKS);
     for (family, rtt) in [("-4", RTT_V4), ("-6", RTT_V6)] {
-        let probe = [&[family, "-n", "7"], flags, &[url]].concat();
+        let probe = [&[family, "-n", "15"], flags, &[url]].concat();
         let samples = scene.measure(&["--server", server], &probe);
-        assert_eq!(samples.len(), 7);
+        assert_eq!(samples.len(), 15);
         for sample in &samples {
             check(sample, tls_round_trips, alpn, family == "-6");
         }
+        check_round_trips(&samples, tls_round_trips);
         check_times(&samples, rtt, tls_round_trips);
     }
 }
@@ -75,11 +76,7 @@ fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: 
     assert_eq!(connection.remote.as_ref().unwrap().starts_with('['), ipv6);
     assert_eq!(connection.http.as_ref().unwrap().status, Some(200));
 
-    assert_eq!(phase(sample, "connect").unwrap().round_trips, 1);
-    assert_eq!(phase(sample, "tls").map_or(0, |p| p.round_trips), tls_round_trips);
     assert_eq!(phase(sample, "tls").is_some(), tls_round_trips > 0);
-    assert_eq!(phase(sample, "wait").unwrap().round_trips, 1);
-    assert_eq!(connection.split.round_trips, 2 + tls_round_trips);
 
     let tls = connection.tls.as_ref();
     let version = ["", "TLSv1.3", "TLSv1.2"][tls_round_trips as usize];
@@ -103,6 +100,18 @@ fn check(sample: &SampleRecord, tls_round_trips: u32, alpn: Option<&str>, ipv6: 
     }
 }
 
+/// Of nearly all samples: a machine that stands still for a round trip in the middle of a flight makes one more of it.
+fn check_round_trips(samples: &[SampleRecord], tls_round_trips: u32) {
+    let counted = |sample: &SampleRecord| {
+        let of = |name| phase(sample, name).map_or(0, |phase| phase.round_trips);
+        ([of("connect"), of("tls"), of("wait")], sample.connection.split.round_trips)
+    };
+    let counted: Vec<_> = samples.iter().map(counted).collect();
+    let expected = ([1, tls_round_trips, 1], 2 + tls_round_trips);
+    let other = counted.iter().filter(|counts| **counts != expected).count();
+    assert!(other * 3 <= samples.len(), "{counted:?}");
+}
+
 /// What the least disturbed sample shows.
 fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
     let duration = |name| fastest(samples, |s| phase(s, name).unwrap().duration_ns);
@@ -110,18 +119,22 @@ fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
     let server = |name| fastest(samples, |s| phase(s, name).unwrap().parts.server_ns);
     let client = |name| fastest(samples, |s| phase(s, name).unwrap().parts.client_ns);
 
-    assert_within(fastest(samples, |s| s.connection.split.rtt_ns.unwrap()), rtt, MS, "round trip");
-    assert_within(duration("connect"), rtt, MS, "connect");
-    assert_within(network("wait"), rtt, MS, "network in wait");
+    // A stamp that is late by itself, as in a virtual machine that stood still, makes what begins with it shorter.
+    let about = |time, trips: u32, what| {
+        assert_within(time, rtt * trips - MS, MS + rtt * trips / 8, what);
+    };
+    about(fastest(samples, |s| s.connection.split.rtt_ns.unwrap()), 1, "round trip");
+    about(duration("connect"), 1, "connect");
+    about(network("wait"), 1, "network in wait");
     // Far less than the round trip that would be missing or too many.
     assert_within(server("wait"), Duration::ZERO, rtt / 4, "server in wait");
-    assert_within(duration("wait"), rtt, rtt / 4, "wait");
+    assert_within(duration("wait"), rtt - MS, rtt / 4, "wait");
     if tls_round_trips > 0 {
         let trips = rtt * tls_round_trips;
-        assert_within(network("tls"), trips, MS * tls_round_trips, "network in tls");
+        about(network("tls"), tls_round_trips, "network in tls");
         assert_within(server("tls"), Duration::ZERO, rtt / 2, "server in tls");
         assert_within(client("tls"), Duration::ZERO, rtt / 2, "client in tls");
-        assert_within(duration("tls"), trips, rtt * 3 / 4, "tls");
+        assert_within(duration("tls"), trips - MS, rtt * 3 / 4, "tls");
     }
 }
 
@@ -129,7 +142,7 @@ fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
 fn a_and_aaaa_are_timed_apart() {
     let _alone = alone();
     let scene = Scene::new(LINKS);
-    let samples = scene.measure(&[], &["-n", "7", HTTPS]);
+    let samples = scene.measure(&[], &["-n", "15", HTTPS]);
     for record_type in ["A", "AAAA"] {
         let lookup = |sample: &SampleRecord| {
             let [lookup] = sample

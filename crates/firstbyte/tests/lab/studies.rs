@@ -72,7 +72,7 @@ fn curl_length_takes_six_round_trips() {
     let _alone = alone();
     let scene = Scene::new("");
     let file = scene.path("curl-length.run");
-    let mut command = firstbyte(&["lab", "study", "curl-length", "-n", "5"]);
+    let mut command = firstbyte(&["lab", "study", "curl-length", "-n", "7"]);
     let output = run(command.arg("--run").arg(&file));
     let shown = text(&output.stdout);
     let run = Run::read(&file).unwrap();
@@ -85,14 +85,15 @@ fn curl_length_takes_six_round_trips() {
         let cell = cells.iter().position(of_site).unwrap();
         let rows = run.rows.iter().filter(|row| usize::from(row.cell) == cell && !row.warmup);
         let times: Vec<u64> = rows.filter_map(|row: &Row| row.metrics.get(Metric::Total)).collect();
-        assert_eq!(times.len(), 5);
+        assert_eq!(times.len(), 7);
         // What else the machine has to do only adds.
         Duration::from_nanos(times.into_iter().min().unwrap())
     };
     for (site, least_ms, most_ms) in [
-        ("far HTTP", 172, 182),
-        ("far HTTPS", 500, 525),
-        ("near HTTP", 40, 45),
+        // Less than half a round trip of 82 and of 20 ms, beside a transfer of 8 and 12 ms and a signature.
+        ("far HTTP", 172, 200),
+        ("far HTTPS", 500, 540),
+        ("near HTTP", 40, 50),
         ("near HTTPS", 130, 150),
     ] {
         let total = total(site);
@@ -135,9 +136,10 @@ fn nam_names_the_system_that_does_not_resume() {
     println!("  full : short {:.1}, {:.2} ms", number("full_to_short"), saved * 1e3);
     // A round trip of 0.6 ms at least, and a signature.
     assert!((0.0006..0.01).contains(&saved), "{change:#?}");
-    // Means instead of medians, and each node's first connection is full on both sides.
+    // Means instead of medians, and each node's first connection is full on both sides. A mean has in it all that
+    // the machine had to do besides.
     let cost = number("cost_per_connection_seconds");
-    assert!((0.7..1.2).contains(&(cost / saved)), "{change:#?}");
+    assert!((0.4..2.5).contains(&(cost / saved)), "{change:#?}");
     let total = &difference["totals"][0];
     let part = |name: &str| total[name].as_f64().unwrap();
     assert_eq!(part("named_seconds"), cost);

@@ -28,7 +28,8 @@ pub(crate) struct Run {
     pub(crate) last_ns: u64,
 }
 
-/// The connections in a capture, in the order in which they began.
+/// The connections in a capture, in the order in which they began. What TCP sent again after it had passed here is left
+/// out: nobody wrote it twice, and on a busy machine a link may be so late that the kernel tries.
 pub(crate) fn connections(file: &Path) -> Vec<Vec<Segment>> {
     let mut connections: BTreeMap<u16, Vec<Segment>> = BTreeMap::new();
     for_each_packet(file, |at_ns, frame| {
@@ -39,7 +40,13 @@ pub(crate) fn connections(file: &Path) -> Vec<Vec<Segment>> {
         let port = if sent { source } else { destination };
         let (syn, sequence) = (tcp.syn(), tcp.sequence_number());
         let segment = Segment { at_ns, sent, syn, sequence, bytes: tcp.payload().len() };
-        connections.entry(port).or_default().push(segment);
+        let segments = connections.entry(port).or_default();
+        let is_same = |s: &Segment| {
+            (s.sent, s.syn, s.sequence, s.bytes) == (sent, syn, sequence, segment.bytes)
+        };
+        if segment.bytes == 0 && !syn || !segments.iter().any(is_same) {
+            segments.push(segment);
+        }
     });
     let mut connections: Vec<_> = connections.into_values().collect();
     connections.sort_by_key(|segments| segments[0].at_ns);

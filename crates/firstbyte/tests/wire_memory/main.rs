@@ -20,7 +20,7 @@ use live::{Carrier, Stage, follow};
 
 /// A few more than fit into tables of 4096 places: those are at their largest for what is in them.
 const CONNECTIONS: u32 = 3700;
-const MOST_BYTES: usize = 1040;
+const MOST_BYTES: usize = 1024;
 /// With hellos, flights and, over QUIC, keys, for as long as a handshake takes.
 const MOST_BYTES_MID_HANDSHAKE: usize = 4096;
 

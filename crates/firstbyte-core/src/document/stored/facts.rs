@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::MissingFact;
-use crate::document::EarlyDataRecord;
 use crate::document::interned::{Fact, FactTable, Interner, Shared};
+use crate::document::{DatagramRecord, EarlyDataRecord};
 use crate::timeline::{
     Certificate, EarlyData, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism, TcpFacts,
     TlsFacts,
@@ -25,6 +25,10 @@ pub struct StoredTcp {
     pub retransmits: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_mss_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_mss_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_order: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +56,8 @@ pub struct StoredQuic {
     pub amplification_stall_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub datagrams: Vec<DatagramRecord>,
 }
 
 /// What the TLS handshake settled.
@@ -133,6 +139,8 @@ impl StoredTcp {
             min_rtt_ns: tcp.min_rtt.map(ns),
             retransmits: tcp.retransmits,
             send_mss_bytes: tcp.send_mss,
+            receive_mss_bytes: tcp.receive_mss,
+            out_of_order: tcp.out_of_order,
             congestion_control: tcp.congestion_control.clone(),
             syn_departure_uncertainty_ns: tcp.syn_departure_uncertainty.map(ns),
         }
@@ -144,6 +152,8 @@ impl StoredTcp {
             min_rtt: self.min_rtt_ns.map(Duration::from_nanos),
             retransmits: self.retransmits,
             send_mss: self.send_mss_bytes,
+            receive_mss: self.receive_mss_bytes,
+            out_of_order: self.out_of_order,
             congestion_control: self.congestion_control,
             syn_departure_uncertainty: self.syn_departure_uncertainty_ns.map(Duration::from_nanos),
         }
@@ -162,6 +172,7 @@ impl StoredQuic {
             bytes_before_validation: quic.bytes_before_validation,
             amplification_stall_ns: quic.amplification_stall.map(ns),
             congestion_control: quic.congestion_control.clone(),
+            datagrams: quic.datagrams.iter().map(DatagramRecord::of).collect(),
         }
     }
 
@@ -176,6 +187,7 @@ impl StoredQuic {
             bytes_before_validation: self.bytes_before_validation,
             amplification_stall: self.amplification_stall_ns.map(Duration::from_nanos),
             congestion_control: self.congestion_control,
+            datagrams: self.datagrams.iter().map(DatagramRecord::datagram).collect(),
         }
     }
 }

@@ -102,6 +102,9 @@ pub struct StoredAttempt {
 pub struct StoredFlight {
     pub direction: StoredDirection,
     pub chunks: Vec<(i64, StoredClock, u64, Option<i64>)>,
+    /// As many as there are chunks, or none where nothing was counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<Option<u32>>,
     #[serde(default = "no_messages", skip_serializing_if = "is_empty")]
     pub messages: Shared<Vec<String>>,
 }
@@ -306,6 +309,8 @@ impl StoredFlight {
             let acknowledged = chunk.acknowledged.map(Offset::as_nanos);
             (at, StoredClock(chunk.stamp.clock), chunk.bytes, acknowledged)
         });
+        let counts = || flight.chunks.iter().map(|chunk| chunk.segments);
+        let segments = if counts().any(|n| n.is_some()) { counts().collect() } else { Vec::new() };
         let messages = flight.messages.clone();
         let messages = if messages.is_empty() {
             no_messages()
@@ -322,15 +327,19 @@ impl StoredFlight {
                 Direction::Received => StoredDirection::Received,
             },
             chunks: chunks.collect(),
+            segments,
             messages,
         }
     }
 
     fn flight(self, facts: &FactTable) -> Result<Flight, MissingFact> {
-        let chunks = self.chunks.into_iter().map(|(at, clock, bytes, acknowledged)| Chunk {
+        let segments = self.segments.into_iter().chain(std::iter::repeat(None));
+        let chunks = self.chunks.into_iter().zip(segments);
+        let chunks = chunks.map(|((at, clock, bytes, acknowledged), segments)| Chunk {
             stamp: Stamp { at: Offset::from_nanos(at), clock: clock.0 },
             bytes,
             acknowledged: acknowledged.map(Offset::from_nanos),
+            segments,
         });
         Ok(Flight {
             direction: match self.direction {

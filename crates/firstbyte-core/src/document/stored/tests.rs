@@ -76,8 +76,9 @@ fn any_attempt() -> impl Strategy<Value = Attempt> {
 
 fn any_flight() -> impl Strategy<Value = Flight> {
     let direction = prop::sample::select(vec![Direction::Sent, Direction::Received]);
-    let chunk = (any_stamp(), 0u64..1 << 48, of(any_offset()))
-        .prop_map(|(stamp, bytes, acknowledged)| Chunk { stamp, bytes, acknowledged });
+    let chunk = (any_stamp(), 0u64..1 << 48, of(any_offset()), of(any::<u32>())).prop_map(
+        |(stamp, bytes, acknowledged, segments)| Chunk { stamp, bytes, acknowledged, segments },
+    );
     (direction, vec(chunk, 0..4), vec(any_text(), 0..3))
         .prop_map(|(direction, chunks, messages)| Flight { direction, chunks, messages })
 }
@@ -90,6 +91,8 @@ fn any_tcp() -> impl Strategy<Value = TcpFacts> {
             min_rtt,
             retransmits,
             send_mss,
+            receive_mss: retransmits,
+            out_of_order: send_mss,
             congestion_control,
             syn_departure_uncertainty: min_rtt,
         })
@@ -107,6 +110,16 @@ fn any_quic() -> impl Strategy<Value = QuicFacts> {
             bytes_before_validation: lost_packets,
             lost_packets,
             retry,
+            datagrams: vec![QuicDatagram {
+                direction: if retry { Direction::Sent } else { Direction::Received },
+                at: Offset::from_nanos(i64::from(sent)),
+                new: retry,
+                elicits: !retry,
+                missing_since: min_rtt.map(|_| Offset::from_nanos(i64::from(received))),
+                skipped: sent,
+                acknowledged: min_rtt.map(|_| Offset::from_nanos(i64::from(received))),
+                acknowledgement_delay: min_rtt,
+            }],
         })
 }
 

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use super::{LEAST, Seen, held, ms, part};
+use super::{Seen, held, ms, part};
+use crate::explain::replay::Fault;
 use crate::explain::{Finding, FindingKind, Saving};
 use crate::split::Split;
 use crate::timeline::{Connection, PhaseName};
 
-/// A static page takes a server less than a millisecond.
-const THINKING: Duration = Duration::from_millis(2);
 /// What the client is at work for is small.
 const SLOW_CLIENT: Duration = Duration::from_millis(10);
 
 pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     redirects(seen, found);
-    let servers = held::find(seen, found);
-    slow_server(seen, servers, found);
+    held::find(seen, found);
+    slow_server(seen, found);
     pause(seen, found);
     slow_link(seen, found);
     slow_client(seen, found);
@@ -63,12 +62,12 @@ pub(super) fn think(connection: &Connection) -> Duration {
     part(connection, PhaseName::Wait, |parts| parts.server)
 }
 
-/// `held` of what was found to be held back is the server's time after all.
-fn slow_server(seen: &Seen<'_>, held: Duration, found: &mut Vec<Finding>) {
-    let time = seen.median(think) + held;
-    let beyond = seen.above_syn(PhaseName::Wait) + held;
-    let usual = seen.usual(think) + held;
-    if time.min(beyond).min(usual) < seen.matters(THINKING).max(seen.uncertain()) {
+fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let Some(time) = seen.cost(Fault::Think) else { return };
+    // What was held back meanwhile is known from other connections.
+    let hidden = time.saturating_sub(seen.median(think));
+    let beyond = seen.above_syn(PhaseName::Wait).min(seen.usual(think)) + hidden;
+    if time.min(beyond) < seen.uncertain() {
         return;
     }
     found.push(Finding {
@@ -91,17 +90,14 @@ fn slow_server(seen: &Seen<'_>, held: Duration, found: &mut Vec<Finding>) {
 }
 
 /// Pauses, but for acknowledgements that were delayed.
-fn paused(connection: &Connection) -> Duration {
+pub(super) fn paused(connection: &Connection) -> Duration {
     let split = Split::of(connection);
     let delayed: Duration = split.held.iter().map(|held| held.delayed).sum();
     split.parts.pause.saturating_sub(delayed)
 }
 
 fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let time = seen.median(paused);
-    if time < seen.matters(LEAST) {
-        return;
-    }
+    let Some(time) = seen.cost(Fault::Pause) else { return };
     let place = |c: &Connection| {
         let phases = Split::of(c).phases;
         phases.iter().max_by_key(|p| p.parts.pause).map(|p| p.phase.name)
@@ -131,21 +127,14 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 
 /// The link's rate, where most connections prove it, and what it takes for what is sent.
 fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let time = seen.median(|c| Split::of(c).parts.transfer);
-    let proven = seen.how_many(|c| Split::of(c).link_rate.is_some());
-    if proven * 2 <= seen.count() || time < seen.matters(LEAST) {
-        return;
-    }
-    let mut rates: Vec<u64> = seen.connections().filter_map(|c| Split::of(c).link_rate).collect();
-    rates.sort_unstable();
-    let rate = rates.get(rates.len() / 2).copied().unwrap_or_default() as f64 / 1e6;
+    let (Some(time), Some(rate)) = (seen.cost(Fault::Link), seen.costs.rate) else { return };
+    let rate = rate as f64 / 1e6;
     found.push(Finding {
         kind: FindingKind::SlowLink,
         title: format!("the link to the client is slow: {rate:.1} Mbit/s"),
         cost: time,
         evidence: format!(
-            "it was busy for {} in the median; segments arrived as far apart as it takes for each, in \
-             {proven} of {} connections",
+            "segments arrived as far apart as it takes for each, and it was waited for {} in the median of {}",
             ms(time),
             seen.count()
         ),

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use super::{Seen, ms, part};
+use crate::explain::replay::Fault;
 use crate::explain::{Change, Finding, FindingKind, Saving, WayKind};
 use crate::split::Split;
 use crate::timeline::{Connection, Handshake, PhaseName, TlsFacts};
 
-/// Signing and key exchange take a server about a millisecond, with large keys a few.
-const SLOW_SERVER: Duration = Duration::from_millis(5);
 /// Fetching a certificate from a file or an agent takes a client longer than checking one.
 const SLOW_CLIENT: Duration = Duration::from_millis(5);
 /// A lost segment is sent again after 200 ms at least (Linux, TCP_RTO_MIN), or two round trips.
@@ -28,16 +27,18 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let is_12 = |c: &Connection| tls(c).is_some_and(|t| t.version.as_deref() == Some("TLSv1.2"));
     let full = |c: &Connection| tls(c).is_some_and(|t| t.handshake != Some(Handshake::Resumed));
     let (true, Some(rtt)) = (seen.most(|c| is_12(c) && full(c)), seen.rtt) else { return };
+    let Some(cost) = seen.cost(Fault::Tls12) else { return };
     let of_it = seen.how_many(is_12);
     let refused = seen.evidence.way(WayKind::Tls13).is_some_and(|way| way.proven.is_empty());
     let refused = if refused { "; TLS 1.3 alone is refused" } else { "" };
     found.push(Finding {
         kind: FindingKind::Tls12,
         title: "TLS 1.2 is spoken: its handshake takes a round trip more than TLS 1.3".into(),
-        cost: rtt,
+        cost,
         evidence: format!(
-            "the server chose TLS 1.2 in {of_it} of {} handshakes{refused}",
-            seen.count()
+            "the server chose TLS 1.2 in {of_it} of {} handshakes; a round trip is {}{refused}",
+            seen.count(),
+            ms(rtt)
         ),
         advice: "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)".into(),
         concerns: None,
@@ -112,9 +113,11 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             saving: Saving { predicted: Some(cost), measured: None },
         });
     }
-    let time = seen.median(server);
-    let beyond = time.min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server));
-    if beyond >= seen.matters(SLOW_SERVER).max(seen.uncertain()) && lost * 2 <= seen.count() {
+    let time = seen.cost(Fault::Handshake).filter(|_| lost * 2 <= seen.count());
+    let beyond = |time: &Duration| {
+        (*time).min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server)) >= seen.uncertain()
+    };
+    if let Some(time) = time.filter(beyond) {
         found.push(Finding {
             kind: FindingKind::SlowHandshake,
             title: "the server takes long over its handshake messages".into(),

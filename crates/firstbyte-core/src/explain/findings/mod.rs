@@ -5,6 +5,7 @@
 //! save: that is predicted, or measured, by the caller.
 
 mod connect;
+mod costs;
 mod dns;
 mod exchange;
 mod handshake;
@@ -14,9 +15,11 @@ mod session;
 
 use std::time::Duration;
 
+use super::replay::Fault;
 use super::{Evidence, Finding, Way};
 use crate::split::Split;
 use crate::timeline::{Connection, PhaseName};
+use costs::Costs;
 
 /// Nothing below it is a finding.
 const LEAST: Duration = Duration::from_millis(1);
@@ -26,7 +29,8 @@ pub fn findings(evidence: &Evidence) -> Vec<Finding> {
     let Some(subject) = evidence.subject().filter(|way| !way.proven.is_empty()) else {
         return Vec::new();
     };
-    let seen = Seen { evidence, subject, rtt: subject.median(|c| Split::of(c).rtt) };
+    let (rtt, costs) = (subject.median(|c| Split::of(c).rtt), Costs::of(evidence, subject));
+    let seen = Seen { evidence, subject, rtt, costs };
     let mut found = Vec::new();
     dns::find(&seen, &mut found);
     connect::find(&seen, &mut found);
@@ -44,6 +48,8 @@ struct Seen<'a> {
     subject: &'a Way,
     /// The subject's median round-trip time.
     rtt: Option<Duration>,
+    /// What removing each fault would save.
+    costs: Costs,
 }
 
 impl Seen<'_> {
@@ -66,14 +72,20 @@ impl Seen<'_> {
         self.how_many(are) * 2 > self.count()
     }
 
-    /// What a finding has to cost at least: more than `least`, and three hundredths of the total.
-    fn matters(&self, least: Duration) -> Duration {
-        least.max(self.median(|c| Split::of(c).total()) * 3 / 100)
+    /// What a finding has to cost at least: a millisecond, and three hundredths of the total.
+    fn least(&self) -> Duration {
+        LEAST.max(self.median(|c| Split::of(c).total()) * 3 / 100)
     }
 
-    /// How far the server's times may be off, in the median.
+    /// What a fault costs, where removing it alone would save as much as a finding has to cost.
+    fn cost(&self, fault: Fault) -> Option<Duration> {
+        let cost = self.costs.get(fault);
+        (cost.alone >= self.least() && cost.mean >= LEAST).then_some(cost.mean)
+    }
+
+    /// How far the server's time for one answer may be off, in the median: round trips differ by so much.
     fn uncertain(&self) -> Duration {
-        self.subject.median(|c| Split::of(c).server_uncertainty()).unwrap_or_default()
+        self.subject.median(|c| Split::of(c).rtt_spread).unwrap_or_default()
     }
 
     /// What the server took in a phase, and the way took above the shortest, less what the SYN took above it: on

@@ -32,8 +32,10 @@ pub(super) const fn is_data(content: u32) -> bool {
 pub(super) struct Exchanges {
     tally: Tally,
     current: Option<Exchange>,
-    /// A packet that may be a request: when, and its bytes.
-    perhaps: Option<(Time, u64)>,
+    /// When there was a packet that may be a request.
+    perhaps: Option<Time>,
+    /// Its bytes. Beside the next one and not beside the time: two halves of a word.
+    perhaps_bytes: u32,
     /// The response's largest packet so far.
     largest: u32,
 }
@@ -41,7 +43,13 @@ pub(super) struct Exchanges {
 impl Exchanges {
     /// None so far, of which the first `limit` will be kept.
     pub(super) fn new(limit: usize) -> Self {
-        Self { tally: Tally::new(limit), current: None, perhaps: None, largest: 0 }
+        Self {
+            tally: Tally::new(limit),
+            current: None,
+            perhaps: None,
+            perhaps_bytes: 0,
+            largest: 0,
+        }
     }
 
     /// A packet of the client's with `content` bytes of frames; `early` in 0-RTT, where nothing is
@@ -50,22 +58,24 @@ impl Exchanges {
         if !early && content < ACKNOWLEDGES {
             return;
         }
-        let bytes = u64::from(bytes);
         if let Some(current) = &mut self.current
             && current.response_start.is_none()
         {
             current.request_end = at;
-            current.request_bytes += bytes;
+            current.request_bytes += u64::from(bytes);
             return;
         }
-        let (start, before) = self.perhaps.take().unwrap_or((at, 0));
+        let before = self.perhaps.take();
         if early || content >= SURELY_DATA {
             // A window update long ago was no part of it.
-            let (start, before) =
-                if at.signed_since(start) > BURST_NS { (at, 0) } else { (start, before) };
-            self.begin(start, at, before + bytes);
+            let (start, before) = match before {
+                Some(start) if at.signed_since(start) <= BURST_NS => (start, self.perhaps_bytes),
+                _ => (at, 0),
+            };
+            self.begin(start, at, u64::from(before) + u64::from(bytes));
         } else {
-            self.perhaps = Some((at, bytes));
+            self.perhaps = Some(at);
+            self.perhaps_bytes = bytes;
         }
     }
 
@@ -79,10 +89,10 @@ impl Exchanges {
             }
             return;
         }
-        if let Some((start, request)) = self.perhaps {
+        if let Some(start) = self.perhaps {
             let least = path_ns.map_or(0, |path| path - path / 16);
             if at.signed_since(start) >= least && self.quiet_until(start) {
-                self.begin(start, start, request);
+                self.begin(start, start, u64::from(self.perhaps_bytes));
                 self.perhaps = None;
             } else if self.current.is_some() {
                 self.perhaps = None;

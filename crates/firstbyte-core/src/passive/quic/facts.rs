@@ -68,6 +68,9 @@ impl Counts {
 }
 
 /// Datagrams of one direction. What is missing, or came late, cannot be seen.
+///
+/// Packed: every connection has two, whose three short numbers would be filled up to four.
+#[repr(Rust, packed(4))]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Datagrams {
     pub(super) packets: u32,

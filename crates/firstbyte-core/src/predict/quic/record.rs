@@ -201,7 +201,7 @@ impl Record {
             }
             let Some(flight) = flights.last_mut() else { continue };
             let (stamp, bytes) = (shift(*at), *bytes);
-            flight.chunks.push(Chunk { stamp, bytes, acknowledged: None });
+            flight.chunks.push(Chunk::new(stamp, bytes));
             flight.messages.extend(names.iter().map(ToString::to_string));
         }
         flights

@@ -128,6 +128,29 @@ impl Host<'_> {
     }
 }
 
+/// How the two hosts behave, whatever they say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Habits {
+    pub congestion_control: CongestionControl,
+    pub initial_window: u32,
+    pub nagle: bool,
+    pub server_wake: Duration,
+    pub client_wake: Duration,
+}
+
+impl Habits {
+    pub(crate) fn of(setup: &Setup) -> Self {
+        let (server, client) = (&setup.server, &setup.client);
+        Self {
+            congestion_control: server.congestion_control,
+            initial_window: server.initial_window,
+            nagle: server.nagle,
+            server_wake: server.wake_time,
+            client_wake: client.wake_time,
+        }
+    }
+}
+
 /// Plays `dialogue` over `path` until the client has the whole response. The rest of the setup says how
 /// the hosts behave.
 ///
@@ -136,6 +159,19 @@ impl Host<'_> {
 pub(crate) fn play(
     dialogue: &Dialogue,
     setup: &Setup,
+    path: &Path,
+    observer: &mut impl Observer,
+) -> Result<(), GaveUp> {
+    play_with(dialogue, &Habits::of(setup), path, observer)
+}
+
+/// The same with what of the setup matters.
+///
+/// # Errors
+/// Losses keep it from coming to its end.
+pub(crate) fn play_with(
+    dialogue: &Dialogue,
+    habits: &Habits,
     path: &Path,
     observer: &mut impl Observer,
 ) -> Result<(), GaveUp> {
@@ -165,12 +201,10 @@ pub(crate) fn play(
         unacknowledged: 0,
     };
     // What the client sends is small: its window never matters but with uploads.
-    let wake = setup.client.wake_time;
+    let wake = habits.client_wake;
     let mut client = host(Side::Client, CongestionControl::Cubic, 10, wake, false);
-    let server = &setup.server;
-    let (control, window) = (server.congestion_control, server.initial_window);
-    let (wake, nagle) = (server.wake_time, server.nagle);
-    let mut server = host(Side::Server, control, window, wake, nagle);
+    let (control, window) = (habits.congestion_control, habits.initial_window);
+    let mut server = host(Side::Server, control, window, habits.server_wake, habits.nagle);
     flow.prepare(connected, Side::Client, &mut client);
     flow.run(&mut client, &mut server, dialogue.places.response_end)
 }
@@ -299,6 +333,7 @@ impl<O: Observer> Flow<'_, O> {
         self.transmit(side, host);
         if host.receiver.ack_at.is_some_and(|at| at <= now) {
             self.cause = Cause::DelayedAck(host.unacknowledged);
+            host.receiver.timed_out();
             self.acknowledge(side, host);
         }
     }

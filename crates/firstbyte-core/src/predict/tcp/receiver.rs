@@ -107,6 +107,12 @@ impl Receiver {
         (self.next, sacks)
     }
 
+    /// The time of a delayed acknowledgement has come: nothing was sent for it to ride on, and data is not answered
+    /// with data any more (`tcp_delack_timer_handler`).
+    pub(super) fn timed_out(&mut self) {
+        self.pingpong = false;
+    }
+
     /// This side sends data.
     pub(super) fn note_sending(&mut self, now: Nanos) {
         if self.last_received.is_some_and(|last| now - last < DELAYED_ACK) {

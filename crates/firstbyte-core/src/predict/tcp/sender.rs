@@ -229,6 +229,7 @@ impl Sender {
 
     /// Gives `send` what may leave now.
     pub(super) fn transmit(&mut self, now: Nanos, mut send: impl FnMut(Outgoing)) {
+        let (pending, before) = (self.sent < self.written, self.segments_sent);
         loop {
             if matches!(self.control, Control::Bbr(_)) && self.paced_until > now {
                 break;
@@ -247,6 +248,10 @@ impl Sender {
             self.pace(now, bytes);
         }
         let limited = self.in_flight >= self.window();
+        // Without anything to send the kernel does not look (`tcp_write_xmit`).
+        if !pending || (self.segments_sent == before && !limited) {
+            return;
+        }
         let packets = self.segments.len() as u32;
         if self.acknowledged >= self.usage_until
             || limited

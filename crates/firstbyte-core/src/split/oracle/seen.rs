@@ -164,6 +164,7 @@ impl Log {
             stamp: Stamp::kernel(at(ns)),
             bytes,
             acknowledged: acknowledged.map(at),
+            segments: None,
         };
         let mut events: Vec<(Direction, Chunk)> = Vec::new();
         for r in received {

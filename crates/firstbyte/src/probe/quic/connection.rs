@@ -18,6 +18,7 @@ use quinn_proto::{
 };
 use tokio::time::Sleep;
 
+use super::ledger::Ledger;
 use super::refused;
 use crate::clock;
 use crate::net::{Arrival, ConnectError, Recorder, SendId, UdpSocket};
@@ -72,6 +73,7 @@ pub(in crate::probe) struct Connection {
     /// Whether the session offered allows early data; absent where none was to be sent.
     pub(super) early_allowed: Option<bool>,
     pub(super) wire: Wire,
+    pub(super) ledger: Ledger,
     /// What is known of it stands in the observation.
     pub(super) noted: Cell<bool>,
 }
@@ -147,6 +149,7 @@ impl Connection {
             early: None,
             early_allowed: None,
             wire: Wire::default(),
+            ledger: Ledger::default(),
             noted: Cell::new(false),
         })
     }
@@ -232,13 +235,12 @@ impl Connection {
     /// Sends one datagram, if one is ready.
     fn transmit_one(&mut self, now: Instant) -> io::Result<Option<SendId>> {
         self.outgoing.clear();
-        let frames = self.quic.stats().frame_tx.stream;
         let Some(transmit) = self.quic.poll_transmit(now, 1, &mut self.outgoing) else {
             return Ok(None);
         };
         let datagram = &self.outgoing[..transmit.size];
+        let passed = self.tls.passed.take();
         let Some(id) = self.socket.send(datagram)? else { return Ok(None) };
-        let carries_streams = self.quic.stats().frame_tx.stream > frames;
         let recorder = self.socket.recorder();
         let mut recorder = recorder.borrow_mut();
         for packet in packets(datagram) {
@@ -248,6 +250,11 @@ impl Connection {
                 self.wire.early_bytes += packet.bytes as u64;
             }
         }
+        let exchange = self.request.as_ref().map(|request| u64::from(request.stream));
+        let place = recorder.last_place(Direction::Sent);
+        // What is sent again ends no request anew.
+        let of_request =
+            place.is_some_and(|p| self.ledger.note(Direction::Sent, p, &passed, exchange));
         drop(recorder);
         self.wire.sent += 1;
         let mut seen = self.seen.borrow_mut();
@@ -255,7 +262,7 @@ impl Connection {
             seen.mark(Mark::HandshakeComplete, When::Departure(id));
         }
         if let Some(request) = self.request.as_mut().filter(|r| r.written > 0 && !r.answered)
-            && carries_streams
+            && of_request
         {
             if !std::mem::replace(&mut request.started, true) {
                 seen.mark(Mark::RequestStart, When::Departure(id));
@@ -310,6 +317,11 @@ impl Connection {
         let event = self.endpoint.handle(now(), self.remote, None, None, data, &mut answer);
         if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
             self.quic.handle_event(event);
+        }
+        let passed = self.tls.passed.take();
+        let exchange = self.request.as_ref().map(|request| u64::from(request.stream));
+        if let Some(place) = recorder.borrow().last_place(Direction::Received) {
+            self.ledger.note(Direction::Received, place, &passed, exchange);
         }
         self.note_events();
     }
@@ -374,6 +386,7 @@ impl Connection {
         let recorder = self.socket.recorder();
         recorder.borrow_mut().restart(seen.borrow().timebase);
         seen.borrow_mut().record_with(recorder);
+        self.ledger.restart();
         self.request = None;
         self.noted.set(false);
     }

@@ -37,6 +37,7 @@ impl Connection {
             bytes_before_validation: validation.map(|v| v.bytes),
             amplification_stall: validation.and_then(|v| v.stall),
             congestion_control: Some("cubic".into()),
+            datagrams: self.ledger.datagrams(&self.recorder().borrow()),
         };
         let mut seen = self.seen.borrow_mut();
         let reused = seen.connection.facts.reused;
@@ -216,10 +217,8 @@ mod tests {
     use super::*;
 
     fn flight(direction: Direction, chunks: &[(i64, u64)], name: &str) -> Flight {
-        let chunk = |(ms, bytes): &(i64, u64)| Chunk {
-            stamp: Stamp::kernel(Offset::from_nanos(ms * 1_000_000)),
-            bytes: *bytes,
-            acknowledged: None,
+        let chunk = |(ms, bytes): &(i64, u64)| {
+            Chunk::new(Stamp::kernel(Offset::from_nanos(ms * 1_000_000)), *bytes)
         };
         let chunks = chunks.iter().map(chunk).collect();
         Flight { direction, chunks, messages: vec![name.into()] }

@@ -7,6 +7,7 @@
 
 mod connection;
 mod facts;
+mod ledger;
 mod streams;
 
 use std::cell::RefCell;

@@ -8,6 +8,7 @@ mod client_auth;
 mod errors;
 mod pinned;
 mod quic;
+mod quic_keys;
 mod session;
 mod verifier;
 
@@ -25,6 +26,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 
 pub(super) use quic::QuicTls;
+pub(super) use quic_keys::{Opened, Piece};
 pub(super) use session::Spoken;
 
 use certificate::Certificates;
@@ -105,6 +107,8 @@ impl Tls {
         let sessions = Arc::new(SessionStore::default());
         let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
+        // As curl and browsers do: where SSLKEYLOGFILE names a file, captures can be read with it.
+        config.key_log = Arc::new(rustls::KeyLogFile::new());
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
             HttpVersion::Negotiate => &["h2", "http/1.1"],

@@ -11,6 +11,7 @@ use rustls::{AlertDescription, Error};
 
 use super::certificate::Certificates;
 use super::client_auth::ClientAuth;
+use super::quic_keys::{Passed, Seeing};
 use super::session::SessionStore;
 use super::verifier::{Seen, Verifier};
 use super::{Offered, Tls, errors, server_name};
@@ -18,7 +19,9 @@ use super::{Offered, Tls, errors, server_name};
 /// What one handshake over QUIC is begun with.
 #[derive(Clone)]
 pub(in crate::probe) struct QuicTls {
-    pub config: Arc<QuicClientConfig>,
+    pub config: Arc<Seeing>,
+    /// Its packets in the clear.
+    pub passed: Passed,
     pub host: String,
     /// Where tokens that prove the client's address are kept, if they are.
     pub address_tokens: Option<Arc<TokenMemoryCache>>,
@@ -49,8 +52,11 @@ impl Tls {
             _ => None,
         };
         let config = QuicClientConfig::try_from(config).map_err(|e| e.to_string())?;
+        let passed = Passed::default();
+        let config = Seeing { inner: Arc::new(config), passed: passed.clone() };
         Ok(QuicTls {
             config: Arc::new(config),
+            passed,
             host: host.to_owned(),
             only_group,
             address_tokens: self.shared_verifier.as_ref().map(|_| Arc::clone(&self.address_tokens)),

@@ -151,6 +151,8 @@ fn connection_columns() -> Vec<Column> {
         duration("tcp_min_rtt_ns", |s| s.tcp()?.min_rtt),
         int("tcp_retransmits", |s| s.tcp()?.retransmits),
         int("tcp_send_mss_bytes", |s| s.tcp()?.send_mss),
+        int("tcp_receive_mss_bytes", |s| s.tcp()?.receive_mss),
+        int("tcp_out_of_order", |s| s.tcp()?.out_of_order),
         duration("tcp_syn_departure_uncertainty_ns", |s| s.tcp()?.syn_departure_uncertainty),
         text("quic_version", |s| s.quic()?.version.clone()),
         duration("quic_min_rtt_ns", |s| s.quic()?.min_rtt),

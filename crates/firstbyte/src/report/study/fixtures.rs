@@ -203,7 +203,7 @@ impl Walk {
     }
 
     fn flight(&mut self, direction: Direction, bytes: u64, messages: &[&str]) -> &mut Self {
-        let chunks = vec![Chunk { stamp: self.stamp(), bytes, acknowledged: None }];
+        let chunks = vec![Chunk::new(self.stamp(), bytes)];
         let messages = messages.iter().map(ToString::to_string).collect();
         self.connection.flights.push(Flight { direction, chunks, messages });
         self

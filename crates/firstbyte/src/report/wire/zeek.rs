@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use firstbyte_core::passive::{Hygiene, Observed, Time, TlsSeen, names};
+use firstbyte_core::passive::{Begin, Hygiene, Observed, Time, TlsSeen, names};
 use firstbyte_core::timeline::Handshake;
 
 use crate::report::dates;
@@ -31,13 +31,15 @@ const FIELDS: [(&str, &str); 14] = [
 /// Writes connections as a Zeek log.
 pub struct ZeekWriter<W: Write> {
     out: W,
+    /// Of the capture: the log's time.
+    begin: Begin,
     begun: bool,
 }
 
 impl<W: Write> ZeekWriter<W> {
-    /// Nothing is written before the first row: its time is the log's.
-    pub const fn new(out: W) -> Self {
-        Self { out, begun: false }
+    /// Of a capture that began at `begin`. Nothing is written before the first row: the capture may not have begun.
+    pub const fn new(out: W, begin: Begin) -> Self {
+        Self { out, begin, begun: false }
     }
 
     /// Adds a connection; one without TLS is none of this log's.
@@ -46,7 +48,7 @@ impl<W: Write> ZeekWriter<W> {
     /// Those of the sink.
     pub fn row(&mut self, observed: &Observed) -> io::Result<()> {
         let Some(tls) = observed.tls.as_deref() else { return Ok(()) };
-        self.begin(Some(observed.started))?;
+        self.header()?;
         let (client, server) = (observed.client.socket_addr(), observed.server.socket_addr());
         let ns = observed.started.unix_ns();
         let flag = |flag: bool| if flag { "T" } else { "F" }.to_owned();
@@ -88,12 +90,12 @@ impl<W: Write> ZeekWriter<W> {
     /// # Errors
     /// Those of the sink.
     pub fn finish(mut self, hygiene: &Hygiene) -> io::Result<()> {
-        self.begin(hygiene.span.map(|(first, _)| first))?;
+        self.header()?;
         writeln!(self.out, "#close\t{}", moment(hygiene.span.map(|(_, last)| last)))?;
         self.out.flush()
     }
 
-    fn begin(&mut self, open: Option<Time>) -> io::Result<()> {
+    fn header(&mut self) -> io::Result<()> {
         if self.begun {
             return Ok(());
         }
@@ -105,7 +107,7 @@ impl<W: Write> ZeekWriter<W> {
             self.out,
             "#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n#unset_field\t-\n#path\tssl\n\
              #open\t{}\n#fields\t{}\n#types\t{}\n",
-            moment(open),
+            moment(self.begin.time()),
             column(|field| field.0),
             column(|field| field.1),
         )

@@ -18,7 +18,7 @@ pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     let limits = Limits { seed: super::seed(), ..Limits::default() };
     let analyzer = || Ok(Analyzer::new(limits).with_filter(live::filter(&args.filter)?));
     let mut first = analyzer()?;
-    let mut rows = outputs::Rows::open(args)?;
+    let mut rows = outputs::Rows::open(args, &first.begin())?;
     let mut kept = Kept::new(args);
     let mut emit = |observed: &Observed| {
         if choice::is_written(args, observed) {

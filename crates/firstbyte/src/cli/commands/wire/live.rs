@@ -136,7 +136,7 @@ pub(super) fn run(args: &WireArgs, interface: &str) -> Result<u8, Problem> {
     // What files hold is worth more than a capture that cannot begin: they are emptied now.
     let mut taken = Taken {
         args,
-        rows: outputs::Rows::open(args)?,
+        rows: outputs::Rows::open(args, &analyzer.begin())?,
         kept: Kept::new(args),
         packets: LivePackets::open(args)?,
         metrics: shared,

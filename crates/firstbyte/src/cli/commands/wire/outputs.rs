@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::{Hygiene, Observed};
+use firstbyte_core::passive::{Begin, Hygiene, Observed};
 
 use crate::cli::args::WireArgs;
 use crate::cli::exit::Problem;
@@ -48,22 +48,22 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Opens what was asked for.
-    pub(super) fn open(args: &'a WireArgs) -> Result<Self, Problem> {
+    /// Opens what was asked for, of a capture that began at `begin`.
+    pub(super) fn open(args: &'a WireArgs, begin: &Begin) -> Result<Self, Problem> {
         let stdout = args.json.then_some(Path::new(STDOUT));
         let mut forms = Vec::new();
-        let mut add = |path: Option<&'a Path>, form: fn(Sink) -> io::Result<Form>| {
+        let mut add = |path: Option<&'a Path>, form: &dyn Fn(Sink) -> io::Result<Form>| {
             let Some(path) = path else { return Ok(()) };
             let opened = sink(path).and_then(form);
             forms.push((path, opened.map_err(|error| cannot_write(path, &error))?));
             Ok(())
         };
-        add(stdout, |out| Ok(Form::Json(out)))?;
-        add(args.csv.as_deref(), |out| CsvWriter::new(out).map(|w| Form::Csv(Box::new(w))))?;
-        add(args.parquet.as_deref(), |out| {
+        add(stdout, &|out| Ok(Form::Json(out)))?;
+        add(args.csv.as_deref(), &|out| CsvWriter::new(out).map(|w| Form::Csv(Box::new(w))))?;
+        add(args.parquet.as_deref(), &|out| {
             ParquetWriter::new(out).map(|w| Form::Parquet(Box::new(w)))
         })?;
-        add(args.zeek.as_deref(), |out| Ok(Form::Zeek(ZeekWriter::new(out))))?;
+        add(args.zeek.as_deref(), &|out| Ok(Form::Zeek(ZeekWriter::new(out, begin.clone()))))?;
         Ok(Self { added: 0, forms, failed: None })
     }
 

@@ -1,0 +1,203 @@
+//! Bytes to the frames of QUIC packets that were opened (RFC 9000 §19).
+//!
+//! Input: what a packet holds, in the clear. Output: its frames, as far as it matters here which bytes they
+//! carry and what they acknowledge. Hostile bytes end the list, never panic.
+
+use super::quic::{PacketKind, Reader};
+
+/// Packets are numbered apart in each of these (RFC 9000 §12.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Initial packets.
+    Initial,
+    /// Handshake packets.
+    Handshake,
+    /// 0-RTT and 1-RTT packets.
+    Application,
+}
+
+impl Space {
+    /// Where packets of this kind are numbered, if they are.
+    pub const fn of(kind: PacketKind) -> Option<Self> {
+        match kind {
+            PacketKind::Initial => Some(Self::Initial),
+            PacketKind::Handshake => Some(Self::Handshake),
+            PacketKind::ZeroRtt | PacketKind::OneRtt => Some(Self::Application),
+            PacketKind::Retry | PacketKind::VersionNegotiation => None,
+        }
+    }
+}
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Nothing.
+    Padding,
+    /// Asks to be acknowledged.
+    Ping,
+    /// Acknowledges packets.
+    Ack {
+        /// From and to, both included, the largest first.
+        ranges: Vec<(u64, u64)>,
+        /// As it was sent: to be multiplied by two to the power of the sender's exponent, microseconds.
+        delay: u64,
+    },
+    /// Bytes of the handshake.
+    Crypto {
+        /// Where they begin.
+        offset: u64,
+        /// What they are.
+        data: &'a [u8],
+    },
+    /// Bytes of a stream.
+    Stream {
+        /// Which.
+        id: u64,
+        /// Where they begin.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+        /// The stream ends with them.
+        fin: bool,
+    },
+    /// Of another type.
+    Other(u64),
+}
+
+impl Frame<'_> {
+    /// Whether it asks for an acknowledgement (RFC 9002 §2).
+    pub const fn elicits(&self) -> bool {
+        const CLOSE: u64 = 0x1c;
+        const CLOSE_APPLICATION: u64 = 0x1d;
+        !matches!(self, Self::Padding | Self::Ack { .. } | Self::Other(CLOSE | CLOSE_APPLICATION))
+    }
+}
+
+/// The frames of a packet, in order.
+pub fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
+    let mut reader = Reader(payload);
+    std::iter::from_fn(move || frame(&mut reader))
+}
+
+fn frame<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
+    let kind = reader.variable()?;
+    let skip = |reader: &mut Reader<'a>, numbers: usize| {
+        (0..numbers).try_for_each(|_| reader.variable().map(|_| ()))
+    };
+    match kind {
+        0x00 => {
+            let padding = reader.0.iter().take_while(|byte| **byte == 0).count();
+            reader.take(padding)?;
+            return Some(Frame::Padding);
+        }
+        0x01 => return Some(Frame::Ping),
+        0x02 | 0x03 => {
+            let (largest, delay) = (reader.variable()?, reader.variable()?);
+            let (more, first) = (reader.variable()?, reader.variable()?);
+            let mut low = largest.checked_sub(first)?;
+            let mut ranges = vec![(low, largest)];
+            for _ in 0..more {
+                let (gap, length) = (reader.variable()?, reader.variable()?);
+                let high = low.checked_sub(gap.checked_add(2)?)?;
+                low = high.checked_sub(length)?;
+                ranges.push((low, high));
+            }
+            if kind == 0x03 {
+                skip(reader, 3)?;
+            }
+            return Some(Frame::Ack { ranges, delay });
+        }
+        0x06 => {
+            let offset = reader.variable()?;
+            let data = counted(reader)?;
+            return Some(Frame::Crypto { offset, data });
+        }
+        0x08..=0x0f => {
+            let id = reader.variable()?;
+            let offset = if kind & 0x04 != 0 { reader.variable()? } else { 0 };
+            let data = if kind & 0x02 != 0 {
+                counted(reader)?
+            } else {
+                let rest = reader.0.len();
+                reader.take(rest)?
+            };
+            let (bytes, fin) = (data.len() as u64, kind & 0x01 != 0);
+            return Some(Frame::Stream { id, offset, bytes, fin });
+        }
+        0x1e | 0x1f => {}
+        0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => skip(reader, 1)?,
+        0x05 | 0x11 | 0x15 => skip(reader, 2)?,
+        0x04 => skip(reader, 3)?,
+        0x07 | 0x31 => drop(counted(reader)?),
+        0x18 => {
+            skip(reader, 2)?;
+            let length = usize::try_from(reader.number(1)?).ok()?;
+            reader.take(length + 16)?;
+        }
+        0x1a | 0x1b => drop(reader.take(8)?),
+        0x1c => {
+            skip(reader, 2)?;
+            counted(reader)?;
+        }
+        0x1d => {
+            skip(reader, 1)?;
+            counted(reader)?;
+        }
+        // What is behind a frame that is not known cannot be read: it is the last.
+        _ => {
+            let rest = reader.0.len();
+            reader.take(rest)?;
+        }
+    }
+    Some(Frame::Other(kind))
+}
+
+fn counted<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let length = usize::try_from(reader.variable()?).ok()?;
+    reader.take(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn acknowledged_ranges_are_counted_down() {
+        // Largest 20, delay 5, one more range; 20..=18, then a gap of 3 packets: 14..=10.
+        let payload = [0x02, 20, 5, 1, 2, 2, 4, 0, 0, 0x01];
+        let found: Vec<_> = frames(&payload).collect();
+        let ranges = vec![(18, 20), (10, 14)];
+        assert_eq!(found, [Frame::Ack { ranges, delay: 5 }, Frame::Padding, Frame::Ping]);
+        let elicit: Vec<_> = found.iter().map(Frame::elicits).collect();
+        assert_eq!(elicit, [false, false, true]);
+    }
+
+    #[test]
+    fn bytes_of_the_handshake_and_of_streams() {
+        let payload = [0x06, 0, 2, 7, 8, 0x1e, 0x0f, 4, 0x40, 0x65, 1, 9, 0x08, 0, 1, 2, 3];
+        let found: Vec<_> = frames(&payload).collect();
+        let expected = [
+            Frame::Crypto { offset: 0, data: &[7, 8] },
+            Frame::Other(0x1e),
+            Frame::Stream { id: 4, offset: 101, bytes: 1, fin: true },
+            Frame::Stream { id: 0, offset: 0, bytes: 3, fin: false },
+        ];
+        assert_eq!(found, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let carried: u64 = frames(&bytes)
+                .map(|frame| match frame {
+                    Frame::Crypto { data, .. } => data.len() as u64,
+                    Frame::Stream { bytes, .. } => bytes,
+                    _ => 0,
+                })
+                .sum();
+            prop_assert!(carried <= bytes.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The keys of a QUIC connection, with an eye at what passes through them.
+//!
+//! The stack does not say what a packet carried, and nobody outside can see it. So its keys are wrapped: what is
+//! encrypted or has been decrypted is noted, as far as frames say which bytes they carry and what they
+//! acknowledge.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::BytesMut;
+use firstbyte_core::wire::frames::{Frame, Space, frames};
+use quinn_proto::crypto::{
+    self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
+};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
+
+/// Bytes of the handshake, or of a stream, whose end counts as one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::probe) struct Piece {
+    pub stream: Option<u64>,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A packet in the clear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::probe) struct Opened {
+    pub space: Space,
+    pub number: u64,
+    pub elicits: bool,
+    pub pieces: Vec<Piece>,
+    /// From and to.
+    pub acknowledges: Vec<(u64, u64)>,
+    /// As the acknowledgement has it.
+    pub delay: u64,
+}
+
+impl Opened {
+    fn of(space: Space, number: u64, payload: &[u8]) -> Self {
+        let (elicits, delay) = (false, 0);
+        let (pieces, acknowledges) = (Vec::new(), Vec::new());
+        let mut opened = Self { space, number, elicits, pieces, acknowledges, delay };
+        for frame in frames(payload) {
+            opened.elicits |= frame.elicits();
+            match frame {
+                Frame::Ack { ranges, delay } => {
+                    opened.acknowledges.extend(ranges);
+                    opened.delay = delay;
+                }
+                Frame::Crypto { offset, data } => {
+                    let end = offset.saturating_add(data.len() as u64);
+                    opened.pieces.push(Piece { stream: None, start: offset, end });
+                }
+                Frame::Stream { id, offset, bytes, fin } => {
+                    let end = offset.saturating_add(bytes).saturating_add(u64::from(fin));
+                    opened.pieces.push(Piece { stream: Some(id), start: offset, end });
+                }
+                _ => {}
+            }
+        }
+        opened
+    }
+}
+
+/// Packets that passed and were not looked at yet, in order.
+#[derive(Clone, Debug, Default)]
+pub(in crate::probe) struct Passed(Arc<Mutex<Vec<Opened>>>);
+
+impl Passed {
+    fn note(&self, opened: Opened) {
+        /// A datagram has a handful of packets; what nobody takes is not kept.
+        const WAITING: usize = 64;
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < WAITING {
+            waiting.push(opened);
+        }
+    }
+
+    /// Takes them.
+    pub(in crate::probe) fn take(&self) -> Vec<Opened> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A configuration whose connections' packets are seen.
+pub(in crate::probe) struct Seeing {
+    pub inner: Arc<dyn crypto::ClientConfig>,
+    pub passed: Passed,
+}
+
+impl fmt::Debug for Seeing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seeing").finish_non_exhaustive()
+    }
+}
+
+impl crypto::ClientConfig for Seeing {
+    fn start_session(
+        self: Arc<Self>,
+        version: u32,
+        server_name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        let inner = Arc::clone(&self.inner).start_session(version, server_name, params)?;
+        let passed = self.passed.clone();
+        Ok(Box::new(SeeingSession { inner, passed, next: Space::Handshake }))
+    }
+}
+
+struct SeeingSession {
+    inner: Box<dyn Session>,
+    passed: Passed,
+    /// What the next keys are for.
+    next: Space,
+}
+
+impl SeeingSession {
+    fn key(&self, inner: Box<dyn PacketKey>, space: Space) -> Box<dyn PacketKey> {
+        Box::new(SeeingKey { inner, space, passed: self.passed.clone() })
+    }
+
+    fn pair(&self, keys: KeyPair<Box<dyn PacketKey>>, space: Space) -> KeyPair<Box<dyn PacketKey>> {
+        KeyPair { local: self.key(keys.local, space), remote: self.key(keys.remote, space) }
+    }
+}
+
+impl Session for SeeingSession {
+    fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
+        let Keys { header, packet } = self.inner.initial_keys(dst_cid, side);
+        Keys { header, packet: self.pair(packet, Space::Initial) }
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        self.inner.handshake_data()
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        self.inner.peer_identity()
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        let (header, packet) = self.inner.early_crypto()?;
+        Some((header, self.key(packet, Space::Application)))
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.inner.early_data_accepted()
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.inner.is_handshaking()
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        self.inner.read_handshake(buf)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        self.inner.transport_parameters()
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        let Keys { header, packet } = self.inner.write_handshake(buf)?;
+        let space = std::mem::replace(&mut self.next, Space::Application);
+        Some(Keys { header, packet: self.pair(packet, space) })
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        let keys = self.inner.next_1rtt_keys()?;
+        Some(self.pair(keys, Space::Application))
+    }
+
+    fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
+        self.inner.is_valid_retry(orig_dst_cid, header, payload)
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        self.inner.export_keying_material(output, label, context)
+    }
+}
+
+struct SeeingKey {
+    inner: Box<dyn PacketKey>,
+    space: Space,
+    passed: Passed,
+}
+
+impl PacketKey for SeeingKey {
+    fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
+        let payload = header_len..buf.len().saturating_sub(self.inner.tag_len());
+        if let Some(payload) = buf.get(payload) {
+            self.passed.note(Opened::of(self.space, packet, payload));
+        }
+        self.inner.encrypt(packet, buf, header_len);
+    }
+
+    fn decrypt(
+        &self,
+        packet: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        self.inner.decrypt(packet, header, payload)?;
+        self.passed.note(Opened::of(self.space, packet, payload));
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        self.inner.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.inner.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.inner.integrity_limit()
+    }
+}
