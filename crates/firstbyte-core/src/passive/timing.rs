@@ -25,6 +25,9 @@ const FASTER_NS: i64 = 200_000;
 /// An acknowledgment that takes longer than the smallest round trip by a 32nd, and by this much, was
 /// held back.
 const HELD_BACK_NS: i64 = 1_500_000;
+/// No timer of a delayed acknowledgment is shorter (Linux 40 ms, QUIC 25 ms): what a flight's own one took
+/// beyond the smallest round trip, up to this, its path took: a queue, the flight's length on a slow link.
+const TIMER_NS: i64 = 15_000_000;
 /// The opening's round trip is far from the smallest when it is longer by a quarter and by this much.
 const UNSTABLE: Duration = Duration::from_millis(1);
 
@@ -102,10 +105,11 @@ impl Path {
     }
 
     /// The round trip of a flight that was answered after `waited_ns`: until it was acknowledged, where
-    /// that was at once; the mean of the others, where it was not.
+    /// no timer held that back; the mean of the others, where it was not.
     fn behind(&self, flight: &Flight, waited_ns: i64) -> i64 {
+        let own = self.least_ns..=self.allowed_ns.max(self.least_ns + TIMER_NS);
         acknowledged_after(flight)
-            .filter(|ns| (self.least_ns..=self.allowed_ns).contains(ns))
+            .filter(|ns| own.contains(ns))
             .unwrap_or(self.typical_ns)
             .min(waited_ns.max(self.least_ns))
     }

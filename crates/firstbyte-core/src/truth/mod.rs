@@ -8,9 +8,11 @@
 //! definitions are in `docs/measurement.md`, "Held against both ends".
 
 mod lanes;
+mod passage;
 mod places;
 mod stream;
 mod walk;
+mod witness;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +20,11 @@ use std::time::Duration;
 use crate::split::{Part, Parts};
 use crate::timeline::Connection;
 use crate::wire::frames::Space;
+pub use passage::{HandshakeTruth, Passage, passage};
 use places::Places;
 use stream::Stream;
 use walk::Walk;
+pub use witness::{Witnessed, Written, witnessed};
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,6 +182,9 @@ pub struct Step {
     pub to: i64,
     /// Which rule took it so.
     pub rule: Rule,
+    /// Where a departure of the server's ends it: the place in its stream of the last byte that left. With
+    /// what was held before, it is the last one that lets a segment go.
+    pub place: Option<u64>,
 }
 
 /// Why one event came no sooner than after the one before it.

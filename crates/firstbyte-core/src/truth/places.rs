@@ -77,7 +77,11 @@ impl Places {
 }
 
 /// Bytes of one direction whose stamps are so.
-fn bytes(connection: &Connection, direction: Direction, so: impl Fn(Offset) -> bool) -> u64 {
+pub(super) fn bytes(
+    connection: &Connection,
+    direction: Direction,
+    so: impl Fn(Offset) -> bool,
+) -> u64 {
     let flights = connection.flights.iter().filter(|flight| flight.direction == direction);
     let chunks = flights.flat_map(|flight| &flight.chunks);
     chunks.take_while(|chunk| so(chunk.stamp.at)).map(|chunk| chunk.bytes).sum()

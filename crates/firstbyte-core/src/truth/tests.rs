@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::timeline::{Chunk, Direction, Facts, Flight, Mark, Offset, QuicFacts, Stamp, TcpFacts};
+use crate::timeline::{
+    Chunk, Direction, Facts, Flight, Handshake, Mark, Offset, QuicFacts, Stamp, TcpFacts, TlsFacts,
+};
 
 const MS: i64 = 1_000_000;
 /// Of a clock that counts since the epoch.
@@ -82,8 +84,8 @@ impl Made {
         MS + 2 * ONE_WAY
     }
 
-    /// A request at `asked`; the response began at `begun`.
-    fn truth(&self, asked: i64, begun: i64, known: Known) -> Truth {
+    /// What the client measured: a request at `asked`; the response began at `begun`.
+    fn connection(&self, asked: i64, begun: i64) -> Connection {
         let ended = self.received.iter().map(|(at, _)| *at).max().unwrap();
         let mut connection = Connection {
             started_unix_ns: Some(ORIGIN.unsigned_abs()),
@@ -102,6 +104,12 @@ impl Made {
             let chunks = list.iter().map(chunk).collect();
             connection.flights.push(Flight { direction, chunks, messages: Vec::new() });
         }
+        connection
+    }
+
+    fn truth(&self, asked: i64, begun: i64, known: Known) -> Truth {
+        let connection = self.connection(asked, begun);
+        let ended = self.received.iter().map(|(at, _)| *at).max().unwrap();
         let truth = truth(&connection, &self.captured, &known).unwrap();
         assert_eq!(truth.parts.sum(), Duration::from_nanos(ended.unsigned_abs()));
         assert_eq!(truth.path.first().unwrap().from, 0);
@@ -193,6 +201,41 @@ fn a_lost_segment_of_the_response() {
     let truth = made.truth(asked, begun, known());
     assert_eq!((truth.parts.variation, truth.parts.pause), (ms(25), Duration::ZERO));
     assert_eq!(truth.lost, 1);
+}
+
+/// What comes behind a hole is acknowledged without the number growing, and lets go what waited all the same.
+#[test]
+fn an_acknowledgement_of_what_is_behind_a_hole_releases() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked) + MS;
+    made.at(End::Server, 0, MSS, there, None);
+    let begun = there + 10_000 + ONE_WAY;
+    made.at(End::Server, MSS, MSS, there + 10_000, Some(begun));
+    let released = made.ack(begun + 20_000);
+    let again = released + 20_000;
+    made.at(End::Server, 0, MSS, again, Some(again + ONE_WAY));
+    made.next[End::Server as usize] = 2 * MSS;
+    let whole = made.data(End::Server, 500, released + 30_000);
+    made.received = vec![(whole, (2 * MSS + 500).into())];
+    let truth = made.truth(asked, whole, known());
+    assert!(truth.parts.pause.is_zero(), "{:?}", truth.parts);
+}
+
+/// The application writes on whether or not the kernel sends something again meanwhile.
+#[test]
+fn what_is_sent_again_is_no_write() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked) + MS;
+    let begun = there + 15 * MS + ONE_WAY;
+    made.at(End::Server, 0, 200, there, None);
+    made.at(End::Server, 0, 200, there + 15 * MS, Some(begun));
+    made.note(End::Server, 200, there, begun);
+    made.next[End::Server as usize] = 200;
+    made.data(End::Server, 900, there + 50 * MS);
+    let parts = made.truth(asked, begun, known()).parts;
+    assert_eq!((parts.pause, parts.variation), (ms(50), Duration::ZERO));
 }
 
 #[test]
@@ -303,6 +346,82 @@ fn what_is_not_in_the_captures_has_no_truth() {
     connection.marks.set(Mark::ResponseStart, Stamp::kernel(Offset::from_nanos(begun)));
     connection.marks.set(Mark::ResponseEnd, Stamp::kernel(Offset::from_nanos(begun)));
     assert_eq!(truth(&connection, &made.captured, &known()), Err(Untold::NotCaptured));
+}
+
+/// The same with a handshake that was complete at `complete`.
+fn passed(made: &Made, [complete, asked, begun]: [i64; 3], version: &str) -> Passage {
+    let mut connection = made.connection(asked, begun);
+    connection.marks.set(Mark::HandshakeComplete, Stamp::kernel(Offset::from_nanos(complete)));
+    connection.facts.tls = Some(TlsFacts {
+        version: Some(version.into()),
+        handshake: Some(Handshake::Full),
+        ..TlsFacts::default()
+    });
+    passage(&connection, &made.captured, &known()).unwrap()
+}
+
+#[test]
+fn a_reader_on_the_way_has_to_say_what_the_ends_show() {
+    let mut made = Made::default();
+    let open = made.opened();
+    let hello = made.data(End::Client, 300, open + MS);
+    made.data(End::Server, 900, hello + 7 * MS);
+    let finished = made.data(End::Server, 600, hello + 12 * MS) + 2 * MS;
+    let there = made.data(End::Client, 400, finished);
+    let begun = made.data(End::Server, 200, there + 3 * MS);
+    made.data(End::Server, 900, there + 30 * MS);
+    let passage = passed(&made, [finished, finished, begun], "TLSv1.3");
+    let handshake = passage.handshake;
+    assert_eq!((handshake.network, handshake.server, handshake.client), (ms(20), ms(12), ms(2)));
+    assert_eq!((passage.round_trip, passage.connect), (ms(20), Some(ms(20))));
+    assert_eq!((passage.wait, passage.answer, passage.transfer), (ms(23), ms(3), ms(27)));
+    assert_eq!(passage.held, Duration::ZERO);
+}
+
+/// In TLS 1.2 the server has the last word; what Nagle's algorithm held is no work of the server's.
+#[test]
+fn a_handshake_ends_with_the_servers_finished_and_was_held_back() {
+    let mut made = Made::default();
+    let open = made.opened();
+    let hello = made.data(End::Client, 300, open);
+    let first = made.data(End::Server, 700, hello + MS);
+    let released = made.ack(first + 40 * MS);
+    let second = made.data(End::Server, 500, released + 20_000);
+    let key = made.data(End::Client, 90, second);
+    let complete = made.data(End::Server, 51, key + 2 * MS);
+    let there = made.data(End::Client, 200, complete);
+    let begun = made.data(End::Server, 200, there);
+    let passage = passed(&made, [complete, complete, begun], "TLSv1.2");
+    assert_eq!(passage.held, ms(60) + Duration::from_micros(20));
+    assert_eq!((passage.handshake.server, passage.handshake.client), (ms(3), Duration::ZERO));
+    assert_eq!(
+        passage.handshake.total(),
+        Duration::from_nanos((complete - 21 * MS).unsigned_abs())
+    );
+    assert_eq!(passage.wait, ms(20));
+}
+
+/// The application wrote 4 ms after the request, the kernel held it for an acknowledgement; the body it wrote 9 ms
+/// after the head, which packets show.
+#[test]
+fn what_the_application_wrote_is_the_third_witness() {
+    let mut made = Made::default();
+    let asked = made.opened();
+    let there = made.data(End::Client, 300, asked);
+    let begun = made.data(End::Server, 200, there + 7 * MS);
+    made.ack(begun);
+    made.data(End::Server, 900, there + 16 * MS);
+    let truth = made.truth(asked, begun, known());
+    let write = |ended, end| Written { began: ended - 10_000, ended, end };
+    let right = [write(there + 7 * MS, 200), write(there + 16 * MS, 1_100)];
+    let right = witnessed(&truth, &right).unwrap();
+    assert_eq!((right.packets, right.writes, right.off()), (ms(16), ms(16), 0));
+    let held = [write(there + 4 * MS, 200), write(there + 16 * MS, 1_100)];
+    assert_eq!(witnessed(&truth, &held).unwrap().off(), 3 * MS);
+    assert_eq!(witnessed(&truth, &held[..1]), None);
+    let early = Truth { open: ms(2), ..truth };
+    let late = Witnessed { writes: ms(21), ..witnessed(&early, &held).unwrap() };
+    assert_eq!(late.off(), -3 * MS);
 }
 
 /// A connection over QUIC: datagrams with what they carried, at both ends.

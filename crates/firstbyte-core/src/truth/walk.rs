@@ -26,7 +26,7 @@ const PROBES: i64 = 6_000_000;
 /// Over QUIC a process hears the acknowledgement and sends: it has to be woken first.
 const RELEASES_PROCESS: i64 = 1_500_000;
 /// Packets one behind the other at a link without a rate.
-const TOUCHING: i64 = 60_000;
+pub(super) const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
 const STEPS: usize = 100_000;
 
@@ -48,7 +48,7 @@ pub(super) struct Walk {
 
 /// An event: a packet at one of its ends.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     Departed(End, usize),
     Arrived(End, usize),
     Origin,
@@ -69,14 +69,24 @@ impl Walk {
         Self { client, server, places, known, other_attempts, steps, cursor, open, held, lanes }
     }
 
-    pub(super) fn run(mut self) -> Result<Truth, Untold> {
+    pub(super) fn run(self) -> Result<Truth, Untold> {
         let last = self.last().ok_or(Untold::NotCaptured)?;
-        self.cursor = self.server.sent[last].arrived.ok_or(Untold::NotCaptured)?;
+        let arrived = self.server.sent[last].arrived.ok_or(Untold::NotCaptured)?;
         // What completed the response could not be opened, or is not in the captures.
-        if self.lanes.is_some() && self.places.response_end_at - self.cursor > RELEASES_PROCESS {
+        if self.lanes.is_some() && self.places.response_end_at - arrived > RELEASES_PROCESS {
             return Err(Untold::NotCaptured);
         }
-        let mut event = Event::Arrived(End::Server, last);
+        self.run_from(Event::Arrived(End::Server, last))
+    }
+
+    /// The path to `event`, from the origin on.
+    pub(super) fn run_from(mut self, mut event: Event) -> Result<Truth, Untold> {
+        let at = match event {
+            Event::Arrived(from, index) => self.stream(from).sent[index].arrived,
+            Event::Departed(from, index) => Some(self.stream(from).sent[index].departed),
+            Event::Origin => None,
+        };
+        self.cursor = at.ok_or(Untold::NotCaptured)?;
         for _ in 0..STEPS {
             event = match event {
                 Event::Arrived(from, index) => self.arrived(from, index),
@@ -121,8 +131,17 @@ impl Walk {
     fn back(&mut self, to: i64, part: Part, rule: Rule) {
         let to = to.max(self.places.origin);
         if to < self.cursor {
-            self.steps.push(Step { part, from: to, to: self.cursor, rule });
+            self.steps.push(Step { part, from: to, to: self.cursor, rule, place: None });
             self.cursor = to;
+        }
+    }
+
+    /// The same, from the departure of a server's packet with payload.
+    fn back_from(&mut self, sent: Sent, to: i64, part: Part, rule: Rule) {
+        let had = self.steps.len();
+        self.back(to, part, rule);
+        if let Some(step) = self.steps.get_mut(had) {
+            step.place = sent.end.checked_sub(1).filter(|_| sent.has_payload());
         }
     }
 
@@ -187,7 +206,7 @@ impl Walk {
             None => true,
         });
         if let Some(answered) = answered {
-            self.back(at(answered)?, Part::Server, Rule::Answered);
+            self.back_from(sent, at(answered)?, Part::Server, Rule::Answered);
             return Some(self.availability(answered));
         }
         if let Some(lifted) = self.lifted(index, before) {
@@ -207,7 +226,7 @@ impl Walk {
         }
         if let Some(ack) = self.released(index) {
             self.held.get_or_insert(sent.departed);
-            self.back(self.client.sent[ack].arrived?, Part::Network, Rule::Released);
+            self.back_from(sent, self.client.sent[ack].arrived?, Part::Network, Rule::Released);
             return Some(Event::Arrived(End::Client, ack));
         }
         let before = before?;
@@ -222,7 +241,7 @@ impl Walk {
         } else {
             (Part::Pause, Rule::WroteOn)
         };
-        self.back(earlier, part, rule);
+        self.back_from(sent, earlier, part, rule);
         Some(Event::Departed(End::Server, before))
     }
 
@@ -273,8 +292,29 @@ impl Walk {
         let had = self.client.arrivals.iter().copied().take_while(|i| *i != last);
         let had = had.filter_map(|i| self.client.sent[i].acknowledges).max().unwrap_or(0);
         let sent = self.server.sent[..index].iter().map(|sent| sent.end).max().unwrap_or(0);
-        // Something was under way, and this acknowledged of it.
-        (soon && new > had && sent > had).then_some(last)
+        // Something was under way, and this acknowledged of it, or said that something came behind a hole (SACK).
+        (soon && sent > had && (new > had || !ack.has_payload())).then_some(last)
+    }
+
+    /// For how long the server's packets were held at most until acknowledgements came, added up: of those whose
+    /// length, and whose acknowledgement's delay, are `so`.
+    pub(super) fn held_back(&self, so: impl Fn(u64, i64) -> bool) -> i64 {
+        let hold = |index: usize| {
+            let sent = self.server.sent[index];
+            if !sent.has_payload() || !self.places.stream || self.server.first_copy(index) != index
+            {
+                return None;
+            }
+            let before = self.before(index)?;
+            let ack = &self.client.sent[self.released(index)?];
+            let acknowledged = self.server.completes(ack.acknowledges?)?;
+            let late = ack.departed - self.server.sent[acknowledged].arrived?;
+            // What it acknowledges last was small as well: full segments are not waited for.
+            let other = self.server.sent[acknowledged];
+            let small = (sent.end - sent.start).max(other.end - other.start);
+            so(small, late).then_some(sent.departed - self.server.sent[before].departed)
+        };
+        (0..self.server.sent.len()).filter_map(hold).sum()
     }
 
     /// The client's datagram that lifted the limit of three times what the server had received from an address that

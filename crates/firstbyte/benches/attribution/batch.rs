@@ -9,38 +9,75 @@ use firstbyte_core::timeline::Connection;
 use firstbyte_core::truth::{Captured, Known, Truth, base};
 
 use crate::case::Case;
-use crate::packets::{self, Flows};
+use crate::packets::{self, Flows, Key};
+use crate::reading::{Reading, readings};
 use crate::score::{Outcome, Verdict};
 use crate::secrets::{self, Log};
+use crate::strace::{self, Witness, Writes};
+use crate::taps::{Tap, Taps};
 use crate::zoo::Zoo;
 
 /// What is done with a sample of a case, by its number, and its truth.
 pub(crate) type Show<'a> = &'a dyn Fn(&Case, u32, &Connection, &Truth);
 
+/// In a lab's directory, when all of it is there.
+const MEASURED: &str = "measured";
+
+/// Servers of one lab.
+const HOSTS: usize = 12;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 
-/// Measures `cases`, `lanes` of them at a time, and scores each of their samples. `show` is given each.
+/// Cases by labs of twelve; those whose name service is late have labs of their own.
+pub(crate) fn batches(cases: Vec<Case>) -> Vec<Vec<Case>> {
+    let (late, others): (Vec<Case>, Vec<Case>) =
+        cases.into_iter().partition(|case| case.names.are_late());
+    others.chunks(HOSTS).chain(late.chunks(HOSTS)).map(<[Case]>::to_vec).collect()
+}
+
+/// How cases are measured.
+#[derive(Clone, Debug)]
+pub(crate) struct How {
+    pub(crate) samples: u32,
+    /// So many of them at a time.
+    pub(crate) lanes: usize,
+    /// One of so many is traced; zero for none.
+    pub(crate) trace: u64,
+    /// Where captures and runs stay, each lab's in a directory of its own; what is there is not measured again.
+    pub(crate) keep: Option<PathBuf>,
+}
+
+/// Measures `cases`, and scores each of their samples. `show` is given each.
 ///
-/// What is measured is kept in a directory below `keep`, if there is one; what is there already is not measured again.
+/// What is measured is kept in a directory below `how.keep`, if there is one; what is there already is not measured
+/// again.
 ///
 /// # Errors
 /// What kept the lab from running, or a file from being read.
 pub(crate) fn measure(
     cases: &[Case],
-    samples: u32,
-    lanes: usize,
-    keep: Option<&Path>,
+    how: &How,
     show: Show<'_>,
     zoo: &Zoo,
 ) -> Result<Vec<Outcome>, String> {
     let temporary = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let of_cases = |keep: &Path| keep.join(cases.first().map_or(0, |case| case.seed).to_string());
-    let directory = keep.map_or_else(|| temporary.path().to_owned(), of_cases);
-    let measured = directory.join("measured");
-    if !measured.exists() {
+    let directory =
+        how.keep.as_deref().map_or_else(|| temporary.path().to_owned(), |keep| kept(keep, cases));
+    let traced = |(index, case): (usize, &Case)| {
+        let drawn = how.trace > 0 && case.seed.is_multiple_of(how.trace);
+        let trace = directory.join(format!("s{index}.strace"));
+        Case { trace: drawn.then_some(trace), ..case.clone() }
+    };
+    let cases: Vec<Case> = cases.iter().enumerate().map(traced).collect();
+    let cases = &cases[..];
+    if !is_measured(cases, &directory)? {
         std::fs::create_dir_all(&directory).map_err(|e| e.to_string())?;
-        run(cases, samples, lanes, &directory, zoo)?;
-        std::fs::write(&measured, "").map_err(|e| e.to_string())?;
+        // Of a lab that was interrupted: a run is not written over, and is of captures that are gone.
+        for index in 0..cases.len() {
+            let _ = std::fs::remove_file(directory.join(format!("s{index}.run")));
+        }
+        run(cases, how, &directory, zoo)?;
+        std::fs::write(directory.join(MEASURED), named(cases)).map_err(|e| e.to_string())?;
     }
     let client = packets::read(&directory.join("client.pcapng"))?;
     let mut outcomes = Vec::new();
@@ -59,17 +96,35 @@ pub(crate) fn measure(
     Ok(outcomes)
 }
 
+/// Where what was measured of `cases` is kept: the first one's seed is its name.
+fn kept(keep: &Path, cases: &[Case]) -> PathBuf {
+    let (seed, late) = cases.first().map_or((0, false), |c| (c.seed, c.names.are_late()));
+    // One seed, drawn for each server, may be in both kinds of labs.
+    keep.join(format!("{seed}{}", if late { "-late" } else { "" }))
+}
+
+/// What `measured` holds: cases are the same by their seed and server.
+fn named(cases: &[Case]) -> String {
+    cases.iter().map(|case| format!("{} {}\n", case.seed, case.server.name())).collect()
+}
+
+/// Whether `cases` were measured in `directory` to the end. That others were is an error: captures would be scored as
+/// those of another path.
+fn is_measured(cases: &[Case], directory: &Path) -> Result<bool, String> {
+    let measured = directory.join(MEASURED);
+    match std::fs::read_to_string(&measured) {
+        Ok(text) if text == named(cases) => Ok(true),
+        Ok(_) => Err(format!("{}: it is of other cases", measured.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(format!("{}: {error}", measured.display())),
+    }
+}
+
 /// Runs the lab: captures and run files are in `directory` then.
-fn run(
-    cases: &[Case],
-    samples: u32,
-    lanes: usize,
-    directory: &Path,
-    zoo: &Zoo,
-) -> Result<(), String> {
+fn run(cases: &[Case], how: &How, directory: &Path, zoo: &Zoo) -> Result<(), String> {
     let (file, script) = (directory.join("cases.toml"), directory.join("measure.sh"));
     std::fs::write(&file, scenario(cases, zoo)?).map_err(|e| e.to_string())?;
-    std::fs::write(&script, commands(cases, samples, lanes, directory))
+    std::fs::write(&script, commands(cases, how.samples, how.lanes, directory))
         .map_err(|e| e.to_string())?;
     let mut lab = Command::new(PROGRAM);
     lab.args(["lab", "run"]).arg(&file).arg("--capture").arg(directory).args(["--", "sh"]);
@@ -91,6 +146,9 @@ pub(crate) fn scenario(cases: &[Case], zoo: &Zoo) -> Result<String, String> {
          up = {{ delay = \"{}us\" }}\ndown = {{ delay = \"1ms\" }}\n",
         seed % 40_000
     );
+    if cases.iter().any(|case| case.names.are_late()) {
+        text += "resolver = { answer_delay = \"120ms\", aaaa_delay = \"200ms\" }\n";
+    }
     for (index, case) in cases.iter().enumerate() {
         text += &case.host(index, zoo)?;
     }
@@ -155,9 +213,14 @@ fn score(
     show: Show<'_>,
 ) -> Vec<Outcome> {
     let address = [198, 51, 100, (index + 1) as u8];
-    let captured = |connection: &Connection| {
+    let key = |connection: &Connection| {
         let port = connection.facts.local?.port();
-        let key = (address, port, connection.facts.quic.is_none());
+        Some((address, port, connection.facts.quic.is_none()))
+    };
+    let taps = Taps::of(client, server);
+    let writes = writes_of(case);
+    let captured = |connection: &Connection| {
+        let key = key(connection)?;
         let of = |flows: &Flows| flows.packets.get(&key).cloned();
         let other = |(host, at): &(u16, i64)| (usize::from(*host) == index + 1).then_some(*at);
         let other_attempts = client.ipv6_attempts.iter().filter_map(other).collect();
@@ -187,7 +250,15 @@ fn score(
                 }
                 Ok(truth) => {
                     show(case, *number, connection, &truth);
-                    Outcome::of(case, *number, &truth, &Verdict::of(connection))
+                    let wire = read(connection, &captured, &known, &taps, key(connection));
+                    let witness = case.trace.is_some().then(|| {
+                        writes.as_ref().map_or_else(
+                            |why| Witness::Untraced(why.clone()),
+                            |writes| strace::witness(&truth, connection, writes),
+                        )
+                    });
+                    let outcome = Outcome::of(case, *number, &truth, &Verdict::of(connection));
+                    Outcome { wire, witness, ..outcome }
                 }
                 Err(reason) => {
                     let failure = connection.failure.as_ref().map(ToString::to_string);
@@ -197,4 +268,27 @@ fn score(
             }
         })
         .collect()
+}
+
+/// What the server wrote, where that was written down.
+fn writes_of(case: &Case) -> Result<Writes, String> {
+    match &case.trace {
+        Some(file) if case.server.can_be_traced() => Writes::read(file),
+        _ => Err("the lab starts this server by itself".into()),
+    }
+}
+
+/// What the passive reader says of the connection at each tap, beside what is true.
+fn read(
+    connection: &Connection,
+    captured: &Captured,
+    known: &Known,
+    taps: &Taps,
+    key: Option<Key>,
+) -> Vec<Reading> {
+    let truth = firstbyte_core::truth::passage(connection, captured, known);
+    let (Ok(truth), Some(key)) = (truth, key) else { return Vec::new() };
+    let begun = captured.client.first().map_or(0, |packet| packet.at);
+    let said = |tap: Tap| Some(readings(tap, taps.said(tap, &key, begun)?, &truth));
+    Tap::ALL.into_iter().filter_map(said).flatten().collect()
 }

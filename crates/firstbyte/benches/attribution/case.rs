@@ -1,6 +1,7 @@
 //! One drawn case: a path, a server, a way to connect, an exchange. The same number draws the same case.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use crate::zoo::{EarlyData, Server, Tls, Wanted, Zoo};
 
@@ -20,7 +21,7 @@ impl Way {
         self.kbit.map_or(0.0, |kbit| 8e6 / f64::from(kbit))
     }
 
-    fn toml(&self, case: &Case, window: Option<u32>) -> String {
+    fn toml(&self, case: &Case, window: Option<u32>, syns: u32) -> String {
         let mut text = format!("{{ delay = \"{}us\"", self.delay_us);
         if self.jitter_us > 0 {
             let _ = write!(text, ", jitter = \"{}us\"", self.jitter_us);
@@ -31,13 +32,16 @@ impl Way {
         if let Some(kbit) = self.kbit {
             let _ = write!(text, ", rate = \"{kbit}kbit\"");
         }
+        if syns > 0 {
+            let _ = write!(text, ", drop_syn = {syns}");
+        }
         if let Some(window) = window {
             let _ = write!(text, ", initial_window = {window}");
         }
         if case.mtu != 1500 {
             let _ = write!(text, ", mtu = {}", case.mtu);
         }
-        if case.names == Names::DeadIpv6 {
+        if case.names.has_ipv6() {
             text += ", ipv6 = { loss = \"100%\" }";
         }
         text + " }"
@@ -118,6 +122,16 @@ pub(crate) struct Case {
     pub(crate) handshake_us: u64,
     pub(crate) nagle: bool,
     pub(crate) names: Names,
+    /// The server wants a group that the client has no share for (HelloRetryRequest).
+    pub(crate) other_group: bool,
+    /// QUIC begins with a Retry.
+    pub(crate) retry: bool,
+    /// The server resumes no session, and issues none.
+    pub(crate) no_sessions: bool,
+    pub(crate) first_syn_lost: bool,
+    pub(crate) rsa: bool,
+    /// Where what the server writes is written down.
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// How the client comes to the address.
@@ -129,6 +143,32 @@ pub(crate) enum Names {
     Asked,
     /// It asks, and the IPv6 address, which is tried first, does not answer.
     DeadIpv6,
+    /// It asks a name service that takes its time.
+    Late,
+    /// The same, which takes longer still for the IPv6 address. That one does not answer either.
+    LateIpv6,
+}
+
+impl Names {
+    /// The host has an IPv6 address.
+    fn has_ipv6(self) -> bool {
+        matches!(self, Self::DeadIpv6 | Self::LateIpv6)
+    }
+
+    /// A scenario has one name service: these cases have theirs.
+    pub(crate) fn are_late(self) -> bool {
+        matches!(self, Self::Late | Self::LateIpv6)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Told => "told",
+            Self::Asked => "asked",
+            Self::DeadIpv6 => "dead IPv6",
+            Self::Late => "late",
+            Self::LateIpv6 => "late IPv6",
+        }
+    }
 }
 
 /// Draws from a seed.
@@ -227,6 +267,34 @@ impl Case {
             handshake_us,
             nagle,
             names,
+            other_group: false,
+            retry: false,
+            no_sessions: false,
+            first_syn_lost: false,
+            rsa: false,
+            trace: None,
+        }
+    }
+
+    /// The same with what else the shipped scenarios do to connections, drawn as well.
+    pub(crate) fn with_faults(self) -> Self {
+        let mut draw = Draw(fastrand::Rng::with_seed(!self.seed));
+        let names = match (self.names, draw.0.u32(0..100)) {
+            (Names::Told, 0..10) => Names::Late,
+            (Names::Told, 10..20) if self.http != "3" && !self.reused => Names::LateIpv6,
+            (names, _) => names,
+        };
+        let of_the_lab = matches!(self.server, Server::Builtin | Server::Nginx | Server::Caddy);
+        let may_ask_again = of_the_lab && self.tls == "1.3" && self.session != "0rtt";
+        let may_retry = self.server == Server::Builtin && self.http == "3";
+        Self {
+            other_group: draw.chance(25) && may_ask_again,
+            retry: draw.chance(50) && may_retry,
+            no_sessions: draw.chance(20) && self.session == "full",
+            first_syn_lost: draw.chance(8) && self.http != "3" && !names.has_ipv6(),
+            rsa: draw.chance(25),
+            names,
+            ..self
         }
     }
 
@@ -270,7 +338,7 @@ impl Case {
     pub(crate) fn host(&self, index: usize, zoo: &Zoo) -> Result<String, String> {
         let wanted = Wanted {
             tls: if self.tls == "1.2" { Tls::V12 } else { Tls::V13 },
-            sessions: true,
+            sessions: !self.no_sessions,
             early_data: match (self.session, self.answers_after_finished()) {
                 // Over QUIC Caddy takes it without being told.
                 ("0rtt", _) if self.server == Server::Caddy => EarlyData::Off,
@@ -283,20 +351,26 @@ impl Case {
             handshake_delay_ms: (self.handshake_us / 1_000) as u32,
             chain_bytes: (self.chain > 0).then_some(self.chain as usize),
             response: (self.head as usize, self.body as usize),
+            trace: self.trace.clone().filter(|_| self.server.can_be_traced()),
             ..Wanted::default()
         };
+        let mut keys: Vec<&str> = Vec::new();
+        keys.extend(self.rsa.then_some("key = \"rsa2048\""));
+        keys.extend(self.other_group.then_some("groups = [\"p256\"]"));
+        keys.extend(self.retry.then_some("retry = true"));
+        let wanted = Wanted { keys: keys.join(", "), ..wanted };
         let line = zoo.server(self.server, &wanted);
         let server = line.ok_or_else(|| format!("{} cannot do {self:?}", self.server.name()))?;
         let ipv6 = match self.names {
-            Names::DeadIpv6 => format!("ipv6 = \"2001:db8:0:2::{:x}\"\n", index + 1),
+            names if names.has_ipv6() => format!("ipv6 = \"2001:db8:0:2::{:x}\"\n", index + 1),
             _ => String::new(),
         };
         Ok(format!(
             "[[host]]\nname = \"s{index}\"\nrole = \"server\"\nipv4 = \"198.51.100.{}\"\n{ipv6}\
              names = [\"s{index}.oracle.test\"]\n{server}\nup = {}\ndown = {}\n",
             index + 1,
-            self.down.toml(self, Some(self.window)),
-            self.up.toml(self, None)
+            self.down.toml(self, Some(self.window), 0),
+            self.up.toml(self, None, u32::from(self.first_syn_lost))
         ))
     }
 
@@ -325,7 +399,7 @@ impl Case {
         if self.names == Names::Told {
             words.extend(["--resolve".into(), format!("*:*:198.51.100.{}", index + 1)]);
         }
-        if self.names != Names::DeadIpv6 {
+        if !self.names.has_ipv6() {
             words.push("-4".into());
         }
         words.extend(["--way".into(), way]);
@@ -373,7 +447,12 @@ impl Case {
             ("think time", steps(self.think_us, &time)),
             ("handshake delay", steps(self.handshake_us, &time)),
             ("Nagle", some("on", self.nagle)),
-            ("name", format!("{:?}", self.names).to_lowercase()),
+            ("name", self.names.name().to_owned()),
+            ("group", if self.other_group { "asked for again" } else { "usual" }.to_owned()),
+            ("Retry", some("yes", self.retry)),
+            ("sessions", if self.no_sessions { "not issued" } else { "usual" }.to_owned()),
+            ("first SYN", if self.first_syn_lost { "lost" } else { "usual" }.to_owned()),
+            ("key", if self.rsa { "RSA 2048" } else { "usual" }.to_owned()),
         ]
     }
 }

@@ -6,12 +6,13 @@
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
-//!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N]
-//!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME | --explain-case SEED
+//!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N] [--trace N]
+//!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME [--keep DIR] | --explain-case SEED
 //!
-//! Scored samples are appended to FILE; what is there already is not measured again. Captures and runs are kept in
-//! DIR; those that are there are scored again, by what the program says of them now, and not measured again. What
-//! `explain` measured is kept there too, and explained again with `--again`: truths do not change when findings do.
+//! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is
+//! not measured again. Captures and runs are kept in DIR; those that are there are scored again, by what the program
+//! says of them now, and not measured again. What `explain` measured is kept there too, and explained again with
+//! `--again`: truths do not change when findings do.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -22,11 +23,18 @@ mod batch;
 mod case;
 mod course;
 mod explain;
+mod faults;
 mod lie;
 mod packets;
+mod pairs;
+mod reading;
 mod score;
 mod secrets;
+mod strace;
 mod table;
+mod taps;
+mod wire;
+mod witness;
 mod zoo;
 
 use std::collections::HashSet;
@@ -38,9 +46,6 @@ use case::Case;
 use explain::Explained;
 use score::Outcome;
 use zoo::{Server, Zoo};
-
-/// Hosts of one lab.
-const BATCH: usize = 12;
 
 fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--test") {
@@ -80,10 +85,15 @@ fn run() -> Result<bool, String> {
     let seed = number("--seed", now % 1_000_000_000)?;
     let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
     let samples = number("--samples", 3)? as u32;
+    let how = batch::How {
+        samples,
+        lanes,
+        trace: number("--trace", 10)?,
+        keep: argument("--keep").map(PathBuf::from),
+    };
     let cases = drawn(seed, count)?;
     println!("seed {seed}");
     let results = argument("--results").map(PathBuf::from);
-    let keep = argument("--keep").map(PathBuf::from);
     let mut outcomes: Vec<Outcome> = match &results {
         Some(file) if file.exists() => stored(file)?,
         _ => Vec::new(),
@@ -100,9 +110,11 @@ fn run() -> Result<bool, String> {
             course::print(number, connection, truth);
         }
     };
-    for (index, batch) in left.chunks(BATCH).enumerate() {
-        eprint!("\r{} of {} cases", index * BATCH, left.len());
-        let scored = batch::measure(batch, samples, lanes, keep.as_deref(), show, &zoo)?;
+    let (all, mut begun) = (left.len(), 0);
+    for batch in &batch::batches(left) {
+        eprint!("\r{begun} of {all} cases");
+        begun += batch.len();
+        let scored = batch::measure(batch, &how, show, &zoo)?;
         if let Some(file) = &results {
             store(file, &scored)?;
         }
@@ -172,7 +184,7 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     }
     if argument("--case").is_some() {
         let seed = number("--case", 0)?;
-        return Ok(servers.into_iter().map(|server| Case::drawn(seed, server)).collect());
+        return Ok(servers.into_iter().map(|s| Case::drawn(seed, s).with_faults()).collect());
     }
     let mut seeds = fastrand::Rng::with_seed(seed);
     let server = |index: usize| servers[index % servers.len()];
@@ -182,7 +194,7 @@ fn drawn(seed: u64, count: usize) -> Result<Vec<Case>, String> {
     }
     // A server may not speak the version at all: so many are drawn at most.
     let most = count.saturating_mul(20).saturating_mul(servers.len());
-    let all = (0..most).map(|index| Case::drawn(seeds.u64(..), server(index)));
+    let all = (0..most).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults());
     let wanted = all.filter(|case| http.as_deref().is_none_or(|http| case.http == http));
     Ok(wanted.take(count).collect())
 }

@@ -15,9 +15,18 @@ use crate::secrets::{self, Log, Raw};
 /// A connection: the server's address, the client's port, whether it is TCP.
 pub(crate) type Key = ([u8; 4], u16, bool);
 
+/// A frame of a connection.
+pub(crate) struct Kept {
+    pub(crate) key: Key,
+    pub(crate) packet: Packet,
+    pub(crate) bytes: Vec<u8>,
+}
+
 /// Packets by connection, in the order of their times.
 #[derive(Default)]
 pub(crate) struct Flows {
+    /// All of them as they were captured.
+    pub(crate) frames: Vec<Kept>,
     pub(crate) packets: HashMap<Key, Vec<Packet>>,
     /// What datagrams held, by their packets' numbers.
     pub(crate) payloads: HashMap<u64, Vec<u8>>,
@@ -41,7 +50,8 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
                 let frame = block.packet_data();
                 if let Some((key, packet, payload)) = packet(at, frame) {
                     flows.payloads.extend(payload.map(|payload| (packet.id, payload)));
-                    flows.packets.entry(key).or_default().push(packet);
+                    flows.packets.entry(key).or_default().push(packet.clone());
+                    flows.frames.push(Kept { key, packet, bytes: frame.to_vec() });
                 }
                 flows.ipv6_attempts.extend(ipv6_attempt(frame).map(|host| (host, at)));
                 reader.consume(consumed);
@@ -56,6 +66,7 @@ pub(crate) fn read(path: &Path) -> Result<Flows, String> {
     for packets in flows.packets.values_mut() {
         packets.sort_by_key(|packet| packet.at);
     }
+    flows.frames.sort_by_key(|kept| kept.packet.at);
     Ok(flows)
 }
 

@@ -8,6 +8,8 @@ use firstbyte_core::truth::Truth;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
+use crate::reading::Reading;
+use crate::strace::Witness;
 
 /// What firstbyte says of a sample.
 #[derive(Clone, Debug)]
@@ -34,6 +36,9 @@ pub(crate) struct Outcome {
     pub(crate) untold: Option<String>,
     pub(crate) quiet: bool,
     pub(crate) axes: Vec<(String, String)>,
+    /// Those of shipped scenarios that it has.
+    #[serde(default)]
+    pub(crate) faults: Vec<String>,
     pub(crate) total: f64,
     /// In the order of `Part::ALL`.
     pub(crate) truth: [f64; 9],
@@ -41,9 +46,15 @@ pub(crate) struct Outcome {
     pub(crate) uncertainty: Option<f64>,
     /// By how much server and pause may truly be more, and network less.
     pub(crate) open: f64,
+    /// What the passive reader says at the taps.
+    #[serde(default)]
+    pub(crate) wire: Vec<Reading>,
+    /// What the server's application wrote, in one case of some.
+    #[serde(default)]
+    pub(crate) witness: Option<Witness>,
 }
 
-fn ms(duration: Duration) -> f64 {
+pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
@@ -62,11 +73,14 @@ impl Outcome {
             untold: Some(reason.to_owned()),
             quiet: case.is_quiet(),
             axes,
+            faults: crate::faults::of(case),
             total: 0.0,
             truth: [0.0; 9],
             said: [0.0; 9],
             uncertainty: None,
             open: 0.0,
+            wire: Vec::new(),
+            witness: None,
         }
     }
 
@@ -81,6 +95,13 @@ impl Outcome {
             open: ms(truth.open),
             ..Self::untold(case, sample, "")
         }
+    }
+
+    /// What was drawn that is not usual.
+    pub(crate) fn drawn(&self) -> String {
+        let usual = |value: &str| matches!(value, "none" | "new" | "1500" | "usual");
+        let of = self.axes.iter().filter(|(_, value)| !usual(value));
+        of.map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
     }
 
     /// Said less true; where the truth is an interval, from its nearer end.

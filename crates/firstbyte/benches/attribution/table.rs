@@ -14,21 +14,30 @@ pub(crate) struct Bars {
 pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
     let told: Vec<&Outcome> = outcomes.iter().filter(|o| o.untold.is_none()).collect();
     drawn(outcomes);
+    crate::pairs::print(outcomes);
     untold(outcomes);
     errors("server", &told);
     errors("path", &told);
     confusion(&told);
     worst(&told);
+    crate::wire::print(outcomes);
+    crate::witness::print(outcomes);
     lies(outcomes);
     bars(&told)
 }
 
-fn rank(sorted: &[f64], quantile: f64) -> f64 {
+pub(crate) fn rank(sorted: &[f64], quantile: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((quantile * last as f64).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-fn share(part: usize, of: usize) -> f64 {
+/// Median, p99 and worst.
+pub(crate) fn cell(sorted: &[f64]) -> String {
+    let [a, b, c] = [0.5, 0.99, 1.0].map(|q| rank(sorted, q));
+    format!("{a:.2}, {b:.1}, {c:.1}")
+}
+
+pub(crate) fn share(part: usize, of: usize) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 
@@ -99,8 +108,7 @@ fn errors(by: &str, told: &[&Outcome]) {
         for part in &parts {
             let mut errors: Vec<f64> = group.iter().map(|o| o.error(*part).abs()).collect();
             errors.sort_by(f64::total_cmp);
-            let [a, b, c] = [0.5, 0.99, 1.0].map(|q| rank(&errors, q));
-            line += &format!(" {a:.2}, {b:.1}, {c:.1} |");
+            line += &format!(" {} |", cell(&errors));
         }
         let mut uncertainty: Vec<f64> = group.iter().filter_map(|o| o.uncertainty).collect();
         uncertainty.sort_by(f64::total_cmp);
@@ -142,12 +150,6 @@ fn worst(told: &[&Outcome]) {
                 )
             })
             .collect();
-        let drawn: Vec<String> = outcome
-            .axes
-            .iter()
-            .filter(|(_, value)| value != "none" && value != "new" && value != "1500")
-            .map(|(axis, value)| format!("{axis} {value}"))
-            .collect();
         println!(
             "- `-- --case {} --server {}`, sample {}: {} (± {:.2}, total {:.1} ms): {}",
             outcome.seed,
@@ -156,7 +158,7 @@ fn worst(told: &[&Outcome]) {
             values.join(", "),
             outcome.uncertainty.unwrap_or(0.0),
             outcome.total,
-            drawn.join(", ")
+            outcome.drawn()
         );
     }
 }

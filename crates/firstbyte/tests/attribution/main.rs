@@ -12,15 +12,26 @@ mod batch;
 #[path = "../../benches/attribution/case.rs"]
 #[allow(dead_code, reason = "what the benchmark looks at besides")]
 mod case;
+#[path = "../../benches/attribution/faults.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod faults;
 #[path = "../../benches/attribution/lie.rs"]
 mod lie;
 #[path = "../../benches/attribution/packets.rs"]
 mod packets;
+#[path = "../../benches/attribution/reading.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod reading;
 #[path = "../../benches/attribution/score.rs"]
 #[allow(dead_code, reason = "what the benchmark prints besides")]
 mod score;
 #[path = "../../benches/attribution/secrets.rs"]
 mod secrets;
+#[path = "../../benches/attribution/strace.rs"]
+mod strace;
+#[path = "../../benches/attribution/taps.rs"]
+#[allow(dead_code, reason = "what the benchmark prints besides")]
+mod taps;
 #[path = "../../benches/attribution/zoo/mod.rs"]
 mod zoo;
 
@@ -28,7 +39,11 @@ use std::collections::BTreeMap;
 
 use case::Case;
 use firstbyte_core::split::Part;
+use firstbyte_core::truth::Written;
+use reading::Reading;
 use score::Outcome;
+use strace::{Witness, Writes};
+use taps::Tap;
 use zoo::{Server, Zoo};
 
 const CASES: usize = 60;
@@ -38,13 +53,13 @@ fn measured() -> Vec<Outcome> {
     let mut seeds = fastrand::Rng::with_seed(SEED);
     let server = |index: usize| Server::ALL[index % Server::ALL.len()];
     let cases: Vec<Case> =
-        (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index))).collect();
+        (0..CASES).map(|index| Case::drawn(seeds.u64(..), server(index)).with_faults()).collect();
     let zoo = Zoo::build(&Zoo::directory(env!("CARGO_TARGET_TMPDIR")))
         .unwrap_or_else(|error| panic!("{error}"));
-    let batches = cases
-        .chunks(12)
-        .map(|batch| batch::measure(batch, 3, 3, None, &|_, _, _, _| {}, &zoo).unwrap());
-    batches.flatten().collect()
+    let how = batch::How { samples: 3, lanes: 3, trace: 10, keep: None };
+    let batches = batch::batches(cases);
+    let measured = batches.iter().map(|b| batch::measure(b, &how, &|_, _, _, _| {}, &zoo).unwrap());
+    measured.flatten().collect()
 }
 
 /// What is wrong in a sample.
@@ -80,6 +95,8 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
         cases.len(),
         shown.join("\n")
     );
+    wire_is_seldom_sure_and_wrong(&outcomes);
+    writes_are_what_packets_show(&outcomes);
     for part in Part::ALL {
         let (matters, found) = lie::found(&outcomes, part);
         assert!(found * 10 >= matters * 9, "{}: {found} of {matters} found", part.name());
@@ -87,6 +104,30 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
     for part in [Part::Resolver, Part::Network, Part::Server, Part::Pause, Part::Fallback] {
         assert!(lie::found(&outcomes, part).0 > 0, "no case in which {} matters", part.name());
     }
+}
+
+/// At each of the three taps there is something to hold, and little of what is not in doubt is wrong.
+fn wire_is_seldom_sure_and_wrong(outcomes: &[Outcome]) {
+    for (index, tap) in Tap::ALL.into_iter().enumerate() {
+        let readings = outcomes.iter().flat_map(|outcome| &outcome.wire);
+        let sure: Vec<&Reading> =
+            readings.filter(|r| usize::from(r.tap) == index && !r.doubted).collect();
+        assert!(sure.len() > outcomes.len(), "{}: {}", tap.name(), sure.len());
+        let wrong = sure.iter().filter(|reading| reading.is_wrong()).count();
+        assert!(wrong * 10 <= sure.len(), "{}: {wrong} of {}", tap.name(), sure.len());
+    }
+}
+
+/// One case of ten is traced, where it can be. A busy machine stops the server for a while at each write.
+fn writes_are_what_packets_show(outcomes: &[Outcome]) {
+    let off = |outcome: &Outcome| match outcome.witness {
+        Some(Witness::Traced { off, .. }) => Some(off.abs() <= (outcome.total * 0.1).max(5.0)),
+        _ => None,
+    };
+    let close: Vec<bool> = outcomes.iter().filter_map(off).collect();
+    assert!(!close.is_empty(), "no server was traced");
+    let right = close.iter().filter(|close| **close).count();
+    assert!(right * 10 >= close.len() * 8, "{right} of {}", close.len());
 }
 
 /// Not every drawn case has much of every part; this one does.
@@ -101,4 +142,30 @@ fn a_wrong_rule_for_any_part_is_found() {
     for part in Part::ALL {
         assert!(!lie::told(&right, part).is_right(), "{}", part.name());
     }
+}
+
+#[test]
+fn writes_of_threads_that_interleave() {
+    let [one, other] = [
+        "<TCP:[198.51.100.1:443->192.0.2.10:40000]>",
+        "<TCPv6:[[::ffff:198.51.100.1]:443->[::ffff:192.0.2.10]:40001]>",
+    ];
+    let text = [
+        format!("12 1700000000.000001 write(7{one}, \"\"..., 100) = 100 <0.000009>"),
+        format!("13 1700000000.000002 sendto(8{other}, \"\"... <unfinished ...>"),
+        format!("12 1700000000.000013 write(7{one}, \"\"..., 5) = -1 EAGAIN (Busy) <0.000001>"),
+        "12 1700000000.000014 write(3<TCP:[127.0.0.1:5->127.0.0.1:8]>, \"\"..., 5) = 5 <0.1>"
+            .into(),
+        "13 1700000000.000025 <... sendto resumed>) = 30 <0.000023>".into(),
+        format!("12 1700000000.000026 write(7{one}, \"\"..., 50) = 50 <0.000002>"),
+    ];
+    let writes = Writes::of(&text.join("\n")).unwrap();
+    let second = 1_700_000_000_000_000_000;
+    let write = |began: i64, ended: i64, end| {
+        let [began, ended] = [began, ended].map(|us| us * 1_000);
+        Written { began, ended, end }
+    };
+    assert_eq!(writes.of_port(40_000, second), [write(1, 10, 100), write(26, 28, 150)]);
+    assert_eq!(writes.of_port(40_001, second), [write(2, 25, 30)]);
+    assert!(Writes::of("").is_err());
 }

@@ -1,6 +1,6 @@
 //! The end of a handshake of TLS 1.3, which is encrypted: told by places, whatever length records have.
 
-use super::made::{ACK, FIN, MS, Talk, client_hello13, flight13, record, sealed};
+use super::made::{ACK, FIN, MS, Talk, client_hello13, flight13, record, sealed, server_hello13};
 use super::{facts, only};
 use crate::passive::{Failed, Observed};
 
@@ -72,6 +72,22 @@ fn who_pads_its_finished_pads_its_alerts() {
     talk.send(0, ACK, &[sealed(53), sealed(95)].concat()).after(4 * MS);
     talk.send(1, ACK, &sealed(900)).after(9 * MS).send(0, ACK, &sealed(35));
     assert_eq!(only(&talk.packets).exchanges.count, Some(2));
+}
+
+/// rustls has EncryptedExtensions and Finished in one record: what is more than a Finished is no padding, and the
+/// alerts have none.
+#[test]
+fn two_messages_in_a_record_are_no_padding() {
+    let mut talk = Talk::new(40_000, 7);
+    let identity = vec![0, 38, 0, 32].into_iter().chain([1; 36]).collect();
+    talk.open().send(0, ACK, &record(22, &client_hello13(&[(PRE_SHARED_KEY, identity)])));
+    let flight = [record(22, &server_hello13(true)), record(20, &[1]), sealed(53 + 11)].concat();
+    talk.after(5 * MS).send(1, ACK, &flight).after(9 * MS);
+    talk.send(0, ACK, &[sealed(53), sealed(95)].concat()).after(4 * MS);
+    talk.send(1, ACK, &sealed(9_000)).after(9 * MS);
+    talk.send(0, ACK, &sealed(19)).send(0, FIN | ACK, &[]).after(4 * MS).send(1, ACK, &sealed(19));
+    let observed = only(&talk.packets);
+    assert_eq!(observed.exchanges.first[0].response_bytes, 9_005);
 }
 
 #[test]

@@ -13,6 +13,26 @@ fn handshake() -> Talk {
     talk
 }
 
+/// The ClientHello is acknowledged after `acknowledged` and answered after `answered`: what is the server's.
+fn server_time(acknowledged: i64, answered: i64) -> std::time::Duration {
+    let mut talk = Talk::new(40_000, 7);
+    talk.open().send(0, ACK, &record(22, &client_hello13(&[]))).after(acknowledged);
+    talk.send(1, ACK, &[]).after(answered - acknowledged).send(1, ACK, &flight13(false));
+    talk.after(9 * MS).send(0, ACK, &[sealed(53), sealed(95)].concat());
+    let time = only(&talk.packets).handshake_time.unwrap();
+    assert!(time.confident);
+    assert_eq!(time.total(), ms(9) + std::time::Duration::from_nanos(answered.unsigned_abs()));
+    time.server
+}
+
+#[test]
+fn what_the_own_acknowledgement_took_was_the_paths() {
+    // As the SYN took; in a queue; behind a timer, which says nothing of the path.
+    assert_eq!(server_time(2 * MS, 20 * MS), ms(18));
+    assert_eq!(server_time(9 * MS, 20 * MS), ms(11));
+    assert_eq!(server_time(42 * MS, 60 * MS), ms(58));
+}
+
 /// The identifications of each side's packets, counted by themselves.
 fn counted(packets: &mut [Made]) {
     let mut next = [100_u16, 7_000];

@@ -110,6 +110,11 @@ impl Server {
         }
     }
 
+    /// Whether `strace` can begin before it: the lab starts the others by itself.
+    pub(crate) fn can_be_traced(self) -> bool {
+        !matches!(self, Self::Nginx | Self::Caddy | Self::Builtin)
+    }
+
     /// Whether it speaks HTTP/2, where that is wanted.
     pub(crate) fn can_http2(self) -> bool {
         use Server::{Apache, Builtin, Caddy, Go, HaProxy, Nginx};
@@ -561,8 +566,21 @@ fn command(words: &[String]) -> String {
 /// The same server, its writes written down; `None` for those that the lab starts by itself.
 fn traced(lines: &str, file: &Path) -> Option<String> {
     let rest = lines.strip_prefix(COMMAND)?;
+    // All of what is sent, none of its text, with the addresses of both ends.
     let calls = "trace=write,writev,send,sendto,sendmsg,sendfile";
-    let mut words = words(&["strace", "-f", "-ttt", "-e", calls, "-o"]);
+    let mut words = words(&[
+        "strace",
+        "-f",
+        "-ttt",
+        "-T",
+        "-yy",
+        "-s",
+        "0",
+        "--seccomp-bpf",
+        "-e",
+        calls,
+        "-o",
+    ]);
     words.push(file.display().to_string());
     let words: Vec<_> = words.iter().map(|word| format!("{word:?}, ")).collect();
     Some(format!("{COMMAND}{}{rest}", words.concat()))

@@ -211,11 +211,12 @@ impl Session {
     /// A record of application data behind the handshake. In TLS 1.3 the server has not said yet what it makes
     /// of the client's last flight: if the first thing is an alert, it refuses it (a certificate, RFC 8446 §4.4.2.4).
     pub(super) fn after_handshake(&mut self, side: Side, record: &Record) {
-        if self.refusal > 0
-            && self.client() == Some(1 - side)
-            && record.length == std::mem::take(&mut self.refusal)
-        {
-            self.note_encrypted_alert(side, record);
+        if self.refusal > 0 && self.client() == Some(1 - side) {
+            let padded = std::mem::take(&mut self.refusal);
+            let bare = padded - u16::from(self.padding[side]).min(padded);
+            if record.length == padded || record.length == bare {
+                self.note_encrypted_alert(side, record);
+            }
         }
         self.data(side, record);
     }
