@@ -1,6 +1,7 @@
 //! The zoo of servers that the benchmark `attribution` draws from: each starts, answers as it should,
 //! resumes as it should, and both ends see it.
 
+#[allow(dead_code, reason = "what the benchmark asks besides")]
 #[path = "../../../firstbyte/benches/attribution/zoo/mod.rs"]
 mod servers;
 
