@@ -66,6 +66,9 @@ fn is_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
     once || twice
 }
 
+/// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
+const DELAYED_ACK: Duration = Duration::from_millis(35);
+
 /// What is known of the path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
@@ -137,6 +140,8 @@ impl Path {
         }
         let Some(spread) = self.spread.filter(|_| self.varies()) else { return Duration::ZERO };
         let sample = self.acknowledged.iter().find(|(left, _)| *left == start);
+        // What the server's TCP delayed says nothing of the way.
+        let sample = sample.filter(|(_, took)| *took < rtt + DELAYED_ACK);
         let varied = sample.map_or(spread, |(_, took)| took.saturating_sub(rtt));
         // A process that is at work acknowledges late.
         let varied = if self.packets { varied.min(spread) } else { varied };
@@ -260,8 +265,6 @@ fn spread(
     acknowledged: &[(Offset, Duration)],
     rtt: Duration,
 ) -> Option<Duration> {
-    /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
-    const DELAYED_ACK: Duration = Duration::from_millis(35);
     /// An acknowledgement can wait for the server's process to read; more is the path's.
     const READING: Duration = Duration::from_millis(1);
     if connection.facts.quic.is_some() {
