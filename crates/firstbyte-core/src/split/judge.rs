@@ -102,6 +102,8 @@ const PAUSE: f64 = 1.9;
 const WINDOW: f64 = 3.0;
 const NAGLE: f64 = 2.0;
 const MERGED: f64 = 0.7;
+/// A window that is fuller than was counted.
+const NEAR: f64 = 4.0;
 /// A segment that a hypothesis does not let leave so early: more than a gap costs that has no reason.
 const EARLY: f64 = 12.0;
 const TICKETS_AND_SETTINGS: f64 = 3.0;
@@ -327,6 +329,14 @@ impl Judge {
             if cost > most {
                 return None;
             }
+            let mut released = released;
+            if released == Some(None)
+                && let Some(full) = self.nearly_full(&sender, index, previous)
+            {
+                cost += NEAR;
+                released = Some(full.1);
+                held = full.0;
+            }
             let Some(released) = released else {
                 // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
                 cost += EARLY;
@@ -344,7 +354,9 @@ impl Judge {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
                 self.noise(over, ack) <= self.price(over) + PAUSE
             };
-            let behind = previous.is_some_and(|before| segment.at - before <= TOGETHER);
+            // The link was busy with the one before it.
+            let queued = TOGETHER + segment.busy + segment.busy / 20;
+            let behind = previous.is_some_and(|before| segment.at - before <= queued);
             if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
                 sender = held;
@@ -355,6 +367,29 @@ impl Judge {
             previous = Some(segment.at);
         }
         (cost <= most).then_some((cost, reading))
+    }
+
+    /// A window of eight or more may be a packet or two smaller than it was counted: of a segment that stood still, the sender that
+    /// had filled it, if an acknowledgement released it then.
+    fn nearly_full<'a>(
+        &self,
+        sender: &Sender<'a>,
+        index: usize,
+        previous: Option<i64>,
+    ) -> Option<(Sender<'a>, Option<Ack>)> {
+        let at = self.segments[index].at;
+        let stood = previous.is_some_and(|before| at - before > self.rtt / 2 + NOISE);
+        let left = sender.window.saturating_sub(sender.in_flight);
+        if !stood || sender.initial.is_none() || left > sender.window / 8 {
+            return None;
+        }
+        let mut held = sender.clone();
+        held.window = held.in_flight;
+        let ack = held.release(index, false)??;
+        let over = at - (ack.left + self.rtt + self.segments[index].busy);
+        let in_time = over >= -self.early
+            && NEAR + self.noise(over, ack) < self.price(at - previous?) + PAUSE;
+        in_time.then_some((held, Some(ack)))
     }
 
     /// What it costs that a segment came when it did. Notes what released it.
