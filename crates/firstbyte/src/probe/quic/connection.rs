@@ -311,7 +311,9 @@ impl Connection {
                 recorder.borrow_mut().name_message(Direction::Received, packet.kind.name());
             }
         }
-        self.wire.retry |= packets(datagram).any(|packet| packet.kind == PacketKind::Retry);
+        let retry = packets(datagram).any(|packet| packet.kind == PacketKind::Retry);
+        // A client takes one (RFC 9000 §17.2.5.2).
+        let retried = retry && !std::mem::replace(&mut self.wire.retry, true);
         let data = BytesMut::from(datagram);
         let mut answer = Vec::new();
         let event = self.endpoint.handle(now(), self.remote, None, None, data, &mut answer);
@@ -321,6 +323,9 @@ impl Connection {
         let passed = self.tls.passed.take();
         let exchange = self.request.as_ref().map(|request| u64::from(request.stream));
         if let Some(place) = recorder.borrow().last_place(Direction::Received) {
+            if retried {
+                self.ledger.retried(place);
+            }
             self.ledger.note(Direction::Received, place, &passed, exchange);
         }
         self.note_events();

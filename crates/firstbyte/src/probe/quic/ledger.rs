@@ -105,11 +105,26 @@ impl Ledger {
                 self.acknowledge(packet, place);
             }
         }
-        // One that could not be opened (a Retry) is not known.
+        // One that could not be opened is not known.
         if self.noted.len() < DATAGRAMS && !packets.is_empty() {
             self.noted.push(noted);
         }
         of_exchange
+    }
+
+    /// A Retry came: an answer, after which the client begins anew.
+    pub(super) fn retried(&mut self, place: Place) {
+        self.sent.clear();
+        self.noted.push(Noted {
+            direction: Direction::Received,
+            place,
+            packets: Vec::new(),
+            elicits: false,
+            new: true,
+            missing_since: None,
+            skipped: 0,
+            acknowledged: None,
+        });
     }
 
     /// Bytes leave: none within where there is nothing of them, since when they have left where it is again.
@@ -255,6 +270,20 @@ mod tests {
         // Units of 8 µs.
         assert_eq!(copy.acknowledgement_delay, Some(std::time::Duration::from_micros(400)));
         assert!(!answer.new && !answer.elicits);
+    }
+
+    #[test]
+    fn after_a_retry_everything_is_said_for_the_first_time() {
+        use Direction::{Received, Sent};
+        let (recorder, places) = recorded(&[Sent, Received, Sent]);
+        let mut ledger = Ledger::default();
+        let hello = || [Opened { space: Space::Initial, ..packet(0, &[(None, 0, 300)]) }];
+        ledger.note(Sent, places[0], &hello(), None);
+        ledger.retried(places[1]);
+        ledger.note(Sent, places[2], &hello(), None);
+        let found = ledger.datagrams(&recorder);
+        let said: Vec<_> = found.iter().map(|d| (d.direction, d.new, d.missing_since)).collect();
+        assert_eq!(said, [(Sent, true, None), (Received, true, None), (Sent, true, None)]);
     }
 
     #[test]
