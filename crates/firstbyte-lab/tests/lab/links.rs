@@ -34,8 +34,10 @@ down = { delay = "10ms" }"#;
     for ipv6 in [false, true] {
         let round_trips = syn_round_trips(&packets, ipv6);
         assert_eq!(round_trips.len(), CONNECTIONS);
-        assert!(round_trips.iter().all(|ns| *ns >= 20_000_000), "faster than configured");
-        let above = |ns: u64| (ns - 20_000_000) / 1_000;
+        // Stamps are of the wall clock, which may be slewed by 500 ppm; the lab waits by another one.
+        let least = round_trips.iter().copied().min().unwrap();
+        assert!(least >= 20_000_000 - 20_000, "faster than configured: {least} ns");
+        let above = |ns: u64| ns.saturating_sub(20_000_000) / 1_000;
         let least_us = above(round_trips.iter().copied().min().unwrap());
         let median_us = above(median(round_trips));
         println!(
