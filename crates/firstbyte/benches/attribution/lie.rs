@@ -32,10 +32,11 @@ pub(crate) fn told(outcome: &Outcome, part: Part) -> Outcome {
 pub(crate) fn found(outcomes: &[Outcome], part: Part) -> (usize, usize) {
     let right = outcomes.iter().filter(|o| o.untold.is_none() && o.is_right());
     let lies = right.map(|outcome| (outcome, told(outcome, part)));
-    // What is small is not moved far enough to be wrong.
+    // What is small is not moved far enough to be wrong, nor what stays within an interval that the truth is.
     let matter: Vec<bool> = lies
         .filter(|(outcome, lie)| {
-            (0..9).any(|i| (outcome.said[i] - lie.said[i]).abs() > 2.0 * outcome.allowed())
+            let enough = 2.0 * outcome.allowed() + outcome.open;
+            (0..9).any(|i| (outcome.said[i] - lie.said[i]).abs() > enough)
         })
         .map(|(_, lie)| !lie.is_right())
         .collect();

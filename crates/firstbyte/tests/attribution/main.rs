@@ -89,7 +89,7 @@ fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
     );
     let shown: Vec<String> = wrong.iter().flat_map(|samples| samples.iter()).map(shown).collect();
     assert!(
-        wrong.len() * 4 <= cases.len(),
+        wrong.len() * 8 <= cases.len(),
         "{} of {}:\n{}",
         wrong.len(),
         cases.len(),
