@@ -160,3 +160,31 @@ fn reads_that_end_with_records() {
     assert_eq!((tls.round_trips, tls.stalls, ms(tls.parts.pause)), (4, 2, 0.0), "{split:#?}");
     assert!(split.held.iter().all(|held| held.why == Why::Window(Some(2))), "{split:#?}");
 }
+
+/// Six segments fill the window, two of them tickets that came merged; reads end with records. Only the kernel's
+/// counts tell that there were six.
+#[test]
+fn a_window_that_merged_tickets_fill_is_counted() {
+    let seen = [
+        (S, 33_432, 1_479, Some(66_335)),
+        (R, 66_727, 1_657, None),
+        (S, 67_637, 219, Some(100_736)),
+        (R, 100_759, 510, None),
+        (R, 104_892, 1_448, None),
+        (R, 104_941, 1_443, None),
+        (R, 104_948, 1_443, None),
+        (R, 104_957, 1_458, None),
+        (R, 137_780, 1_443, None),
+        (R, 137_838, 873, None),
+    ];
+    let mut c = connection(33_024, 104_892, 32_828, &seen);
+    let counts = [2, 2, 1, 0, 1, 2, 0, 2];
+    let received = c.flights.iter_mut().filter(|flight| flight.direction == R);
+    for (chunk, segments) in received.flat_map(|flight| &mut flight.chunks).zip(counts) {
+        chunk.segments = Some(segments);
+    }
+    let split = Split::of(&c);
+    assert!(ms(split.parts.pause) < 1.0, "{split:#?}");
+    assert_eq!((split.round_trips, split.held.len()), (4, 1), "{split:#?}");
+    assert_eq!(split.held[0].why, Why::Window(Some(6)), "{split:#?}");
+}

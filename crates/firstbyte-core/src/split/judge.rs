@@ -5,8 +5,7 @@
 //! fit about as well: which arrivals an acknowledgement released, or the client's Finished. A hypothesis holds for the
 //! whole connection (an initial window of 1 to 20 segments or one that never fills; Nagle's algorithm on or off;
 //! early data answered at once or after the Finished), says how early each segment can have come, and pays
-//! for each that came later than that. One that a segment is too early for is out. Definitions:
-//! `docs/measurement.md`.
+//! for each that came later than that, and more for each that came sooner. Definitions: `docs/measurement.md`.
 
 use std::time::Duration;
 
@@ -265,7 +264,7 @@ impl Judge {
         readings
     }
 
-    /// Those that no segment is too early for, by what they cost; without those that are out anyway.
+    /// By what they cost, without those that are out anyway.
     fn fits(&self) -> Vec<(f64, Reading)> {
         let mut fits: Vec<(f64, Reading)> = Vec::new();
         let mut best = f64::INFINITY;
@@ -323,13 +322,12 @@ impl Judge {
         for (index, segment) in self.segments.iter().enumerate() {
             // Had the server's application written in time, its TCP would have stood still.
             let mut held = sender.clone();
-            let released = held.release(index, nagle).filter(|released| {
+            let mut released = held.release(index, nagle).filter(|released| {
                 released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
             });
             if cost > most {
                 return None;
             }
-            let mut released = released;
             if released == Some(None)
                 && let Some(full) = self.nearly_full(&sender, index, previous)
             {

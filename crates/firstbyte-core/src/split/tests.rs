@@ -71,6 +71,24 @@ fn tls13_is_one_round_trip_and_the_rest_is_server_and_client() {
     assert_eq!(split.parts.unexplained, Duration::ZERO);
 }
 
+/// A ticket that holds a chain makes a ClientHello that is more than a congestion window.
+#[test]
+fn a_client_that_waits_for_acknowledgements_waits_on_the_network() {
+    let hello = 2_010_000 + RTT + 300_000;
+    let answer = hello + 2 * RTT + 2_900_000;
+    let split = Split::of(&connection(
+        &[
+            flight(Direction::Sent, &[(hello, 14_000), (hello + RTT, 1_102)]),
+            flight(Direction::Received, &[(answer, 261)]),
+        ],
+        answer + 900_000,
+    ));
+    let tls = split.phase(PhaseName::Tls).unwrap();
+    assert_eq!((tls.round_trips, tls.parts.network), (2, ms(160.0)));
+    assert_eq!((tls.parts.server, tls.parts.client), (ms(2.9), ms(1.2)));
+    assert_eq!(tls.parts.transfer, Duration::ZERO);
+}
+
 #[test]
 fn tls12_is_two_round_trips() {
     let t0 = 2_010_000 + RTT;

@@ -399,6 +399,26 @@ mod tests {
     }
 
     #[test]
+    fn a_send_that_waited_for_acknowledgements_began_when_it_was_handed_over() {
+        let base = Timebase::start();
+        let at = |ms: i64| {
+            let ns = base.started().unix_nanos() as i64 + ms * 1_000_000;
+            SentStamp::Departed { last_byte: 19_999, at: Realtime::from_timespec(0, ns) }
+        };
+        let chunks = |left_ms: i64| {
+            let mut recorder = Recorder::new(base);
+            recorder.sent(20_000, Monotonic::now());
+            recorder.report(at(left_ms));
+            let chunks = recorder.flights().remove(0).chunks;
+            chunks.iter().map(|c| (c.stamp.clock, c.bytes)).collect::<Vec<_>>()
+        };
+        let (user, kernel) = (Clock::User, Clock::Kernel);
+        assert_eq!(chunks(60_000), [(user, FIRST_WINDOW), (kernel, 20_000 - FIRST_WINDOW)]);
+        // It had left when it was handed over.
+        assert_eq!(chunks(0), [(kernel, 20_000)]);
+    }
+
+    #[test]
     fn no_byte_is_there_before_those_before_it() {
         let base = Timebase::start();
         let mut recorder = Recorder::new(base);

@@ -135,6 +135,12 @@ mod tests {
     fn reads_that_end_with_records_are_counted_by_full_segments() {
         // Four segments were there at the first read: 1448, 1448, 1448, 656.
         assert_eq!(of(&[(5_000, 4)], &[1_448, 3_500, 5_000]), [Some(1), Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn more_segments_than_full_ones_end_with_reads() {
+        // A head by itself, two full ones and a rest.
+        assert_eq!(of(&[(3_000, 4)], &[103, 3_000]), [Some(1), Some(3)]);
         // Two full ones and a rest are as likely as a head and two full ones,
         assert_eq!(of(&[(2_999, 3)], &[103, 2_999]), [Some(0), Some(3)]);
         // unless what follows the head came later, and was no full segment.

@@ -73,7 +73,7 @@ fn shown(outcome: &&Outcome) -> String {
 fn parts_are_what_both_ends_show_and_wrong_rules_are_found() {
     let outcomes = measured();
     let told: Vec<&Outcome> = outcomes.iter().filter(|o| o.untold.is_none()).collect();
-    // QUIC with losses has no truth.
+    // Some samples have no truth: captures that miss packets, datagrams that could not be opened.
     assert!(told.len() * 10 >= outcomes.len() * 9, "{} of {}", told.len(), outcomes.len());
     // A rule that is wrong is so in every sample of a case; what a busy machine does to one or two is no rule's.
     let mut cases: BTreeMap<u64, Vec<&Outcome>> = BTreeMap::new();

@@ -108,7 +108,7 @@ impl Tls {
         let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
         // As curl and browsers do: where SSLKEYLOGFILE names a file, captures can be read with it.
-        config.key_log = Arc::new(rustls::KeyLogFile::new());
+        config.key_log = key_log();
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
             HttpVersion::Negotiate => &["h2", "http/1.1"],
@@ -183,6 +183,19 @@ impl Tls {
     pub(super) fn has_session(&self, host: &str) -> bool {
         server_name(host).is_ok_and(|name| self.sessions.has_session(&name))
     }
+}
+
+/// Writes secrets to the file that SSLKEYLOGFILE names, which is the user's alone if it is made for that.
+fn key_log() -> Arc<dyn rustls::KeyLog> {
+    if let Some(path) = std::env::var_os("SSLKEYLOGFILE").filter(|path| !path.is_empty()) {
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // Who cannot write there gets no secrets, as with curl.
+        drop(options.open(path));
+    }
+    Arc::new(rustls::KeyLogFile::new())
 }
 
 fn server_name(host: &str) -> Result<ServerName<'static>, String> {
