@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice};
+use firstbyte_core::passive::pcap::{Read, Reader};
 use firstbyte_core::passive::{HandshakeTime, Observed};
 
 use super::{Table, by_client, read, resumed, rows};
@@ -30,7 +32,8 @@ pub(super) fn the_split_is_the_same_wherever_the_tap_is(root: &Path) {
         facts(tap, all, &truth, &mut table);
     }
     table.end("delay-clean");
-    split(&captures, &truth);
+    let acknowledged = [&TAPS[0], &TAPS[2]].map(|(_, file)| acknowledgements(&own.join(file)));
+    split(&captures, &truth, &acknowledged);
 }
 
 fn facts(tap: &str, all: &[Observed], truth: &[Vec<String>], table: &mut Table) {
@@ -68,13 +71,71 @@ fn median(values: &mut [f64]) -> f64 {
 struct Off {
     client: String,
     parts: [(&'static str, f64); 4],
-    /// How much longer than they should the links took, as the taps at both ends show together, ms.
+    /// How much longer than they should the links took, as the taps at both ends show together, ms: all of
+    /// the handshake, or an acknowledgement by itself.
     late: f64,
+}
+
+/// By the client's address and port, and the number that acknowledges it: after how long the first
+/// acknowledgement by itself of what the client sent came by, ms.
+type Acknowledged = HashMap<(String, u32), f64>;
+
+fn acknowledgements(path: &Path) -> Acknowledged {
+    let bytes = std::fs::read(path).unwrap();
+    let (mut rest, mut reader) = (bytes.as_slice(), Reader::default());
+    let mut sent: HashMap<(String, u32), i64> = HashMap::new();
+    let mut after = Acknowledged::new();
+    loop {
+        let (frame, taken) = match reader.read(rest).unwrap() {
+            Read::NeedMore { .. } => return after,
+            Read::Skipped { bytes } => (None, bytes),
+            Read::Frame { frame, bytes } => (Some(frame), bytes),
+        };
+        rest = &rest[taken..];
+        let Some(frame) = frame else { continue };
+        let sliced = SlicedPacket::from_ethernet(frame.captured).unwrap();
+        let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Tcp(tcp))) =
+            (sliced.net, sliced.transport)
+        else {
+            continue;
+        };
+        let (at, header) = (frame.at.unwrap().unix_ns(), ip.header());
+        let from_server = tcp.source_port() == 443;
+        let (address, port) = if from_server {
+            (header.destination_addr(), tcp.destination_port())
+        } else {
+            (header.source_addr(), tcp.source_port())
+        };
+        let client = format!("{address}:{port}");
+        if from_server {
+            let key = (client, tcp.acknowledgment_number());
+            if let (0, Some(sent)) = (tcp.payload().len(), sent.get(&key)) {
+                after.entry(key).or_insert((at - sent) as f64 / 1e6);
+            }
+        } else if !tcp.payload().is_empty() {
+            sent.entry((client, end_of(&tcp))).or_insert(at);
+        }
+    }
+}
+
+fn end_of(tcp: &TcpSlice<'_>) -> u32 {
+    tcp.sequence_number().wrapping_add(tcp.payload().len() as u32)
+}
+
+/// By how much the slowest of a client's acknowledgements was later than the links' usual round trip, ms.
+fn slowest_acknowledgement(client: &str, [at_client, at_server]: &[Acknowledged; 2]) -> f64 {
+    let own = at_client.iter().filter(|((of, _), _)| of == client);
+    let links = own.filter_map(|(key, after)| Some(after - at_server.get(key)? - usual_ms()));
+    links.fold(0.0, f64::max)
+}
+
+fn usual_ms() -> f64 {
+    PATH_MS + (ADDED_MS.start() + ADDED_MS.end()) / 2.0
 }
 
 /// At each tap, against what the ends themselves show: a tap at an end sees that end without a network
 /// between, and the log of the client has the whole.
-fn split(captures: &[Vec<Observed>], truth: &[Vec<String>]) {
+fn split(captures: &[Vec<Observed>], truth: &[Vec<String>], acknowledged: &[Acknowledged; 2]) {
     let timed = |o: &Observed| Some((o.client.socket_addr().to_string(), o.handshake_time?));
     let times: Vec<HashMap<String, HandshakeTime>> =
         captures.iter().map(|all| all.iter().filter_map(timed).collect()).collect();
@@ -86,7 +147,11 @@ fn split(captures: &[Vec<Observed>], truth: &[Vec<String>]) {
             .filter_map(|row| {
                 let client = &row[0];
                 let ends = (times[0].get(client)?, times[2].get(client)?);
-                Some(off(client, own.get(client)?, ends, row[7].parse().unwrap()))
+                let off = off(client, own.get(client)?, ends, row[7].parse().unwrap());
+                Some(Off {
+                    late: off.late.max(slowest_acknowledgement(client, acknowledged)),
+                    ..off
+                })
             })
             .collect();
         for part in 0..4 {
@@ -128,7 +193,6 @@ fn off(
         off * trips
     };
     let on_the_way = ms(at_client.total()) - ms(at_server.server) - ms(at_client.client);
-    let usual = PATH_MS + (ADDED_MS.start() + ADDED_MS.end()) / 2.0;
     Off {
         client: client.to_owned(),
         parts: [
@@ -138,6 +202,6 @@ fn off(
             // The log counts from before the first byte is written to the return of the call.
             ("whole", ms(ours.total()) - logged_us / 1e3),
         ],
-        late: on_the_way - usual * trips,
+        late: on_the_way - usual_ms() * trips,
     }
 }
