@@ -12,8 +12,10 @@ mod http3;
 mod observation;
 mod open;
 pub mod options;
+mod options_stored;
 mod quic;
 mod resolve;
+mod secret;
 pub(crate) mod shown_url;
 mod stream;
 mod target;
@@ -34,6 +36,7 @@ use tokio::sync::Notify;
 
 pub use self::connect::describe as describe_io;
 pub use self::equipment::Equipment;
+pub use self::secret::Secret;
 pub use self::target::{BadTarget, Target};
 pub use self::tls::TlsSetupError;
 
@@ -390,7 +393,7 @@ impl NetProber {
             }
             let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
             let Some(next) = next else {
-                let location = shown_url::without_users(&location);
+                let location = shown_url::shown_url(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
             };

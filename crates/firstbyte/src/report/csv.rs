@@ -10,6 +10,7 @@ use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Clock, Connection, Facts, Mark, Offset, PhaseName, Sample};
 
 use super::dates;
+use crate::probe::shown_url::{shown_url, shown_urls_within};
 
 /// The columns in order. Within a version of the format columns are only added, at the end.
 pub const COLUMNS: [&str; 59] = [
@@ -148,7 +149,7 @@ impl<W: Write> RunCsvWriter<W> {
             cell.factors
                 .iter()
                 .find(|f| f.axis == *axis)
-                .map_or_else(String::new, |f| f.value.clone())
+                .map_or_else(String::new, |f| shown_urls_within(&f.value))
         }));
         fields.extend([standing.to_owned(), text(shortfall), time(Some(taken.lateness))]);
         fields.extend(row(&taken.sample));
@@ -205,7 +206,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
     [
         sample.sequence.to_string(),
         sample.warmup.to_string(),
-        sample.requested_url.clone(),
+        shown_url(&sample.requested_url),
         connection.started_unix_ns.and_then(dates::rfc3339_micros).unwrap_or_default(),
         text(facts.remote),
         text(facts.remote.map(|a| if a.is_ipv4() { "IPv4" } else { "IPv6" })),
@@ -241,7 +242,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         text(http.and_then(|h| h.request_bytes)),
         text(http.and_then(|h| h.header_bytes)),
         text(http.and_then(|h| h.body_bytes)),
-        connection.url.clone(),
+        shown_url(&connection.url),
         sample.redirects.len().to_string(),
         time((!sample.redirects.is_empty()).then_some(redirect)),
         text(failure.map(|f| f.phase)),
@@ -359,10 +360,10 @@ mod tests {
     #[test]
     fn quotes_as_rfc_4180_says() {
         let mut sample = fixtures::plain_http();
-        sample.requested_url = "http://a/?q=\"x\",y".into();
+        sample.requested_url = "http://a/\"x\",y".into();
         let (text, rows) = read(&[sample]);
-        assert!(text.contains(r#""http://a/?q=""x"",y""#));
-        assert_eq!(field(&rows[0], "url"), "http://a/?q=\"x\",y");
+        assert!(text.contains(r#""http://a/""x"",y""#));
+        assert_eq!(field(&rows[0], "url"), "http://a/\"x\",y");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, HttpFacts, Mark, QuicFacts, TcpFacts, TlsFacts};
 
 use super::super::csv;
+use crate::probe::shown_url::shown_url;
 
 /// What a row is made of.
 pub(super) struct Seen<'a> {
@@ -109,7 +110,9 @@ pub(super) fn all(axes: &[String]) -> Vec<Column> {
             })),
         ),
         int("lateness_ns", |s| Some(s.row.lateness_ns)),
-        text("url", |s| Some(s.taken.sample.requested_url.clone()).filter(|url| !url.is_empty())),
+        text("url", |s| {
+            Some(shown_url(&s.taken.sample.requested_url)).filter(|url| !url.is_empty())
+        }),
     ]);
     for metric in Metric::ALL {
         columns.push(int(format!("{}_ns", metric.name()), move |s| s.row.metric(metric)));
@@ -190,7 +193,9 @@ fn http_columns() -> Vec<Column> {
         int("http_upload_bytes", |s| s.http()?.upload_bytes),
         int("http_header_bytes", |s| s.http()?.header_bytes),
         int("http_body_bytes", |s| s.http()?.body_bytes),
-        text("effective_url", |s| Some(s.connection().url.clone()).filter(|url| !url.is_empty())),
+        text("effective_url", |s| {
+            Some(shown_url(&s.connection().url)).filter(|url| !url.is_empty())
+        }),
         int("redirects", |s| Some(s.taken.sample.redirects.len())),
         duration("redirect_ns", |s| {
             let hops = &s.taken.sample.redirects;

@@ -15,6 +15,8 @@ use firstbyte_core::run::{Cell, Taken};
 use columns::{Column, Get, Seen};
 use table::{Field, Kind, TableWriter, Value};
 
+use crate::probe::shown_url::shown_urls_within;
+
 /// Writes the samples of a run.
 pub struct ParquetWriter<W: Write + Send> {
     table: TableWriter<W>,
@@ -76,7 +78,7 @@ fn value(column: &Column, seen: &Seen<'_>) -> Option<Value> {
         Get::Text(get) => get(seen).map(Value::Text),
         Get::Factor(axis) => {
             let factor = seen.cell.factors.iter().find(|factor| factor.axis == *axis);
-            factor.map(|factor| Value::Text(factor.value.clone()))
+            factor.map(|factor| Value::Text(shown_urls_within(&factor.value)))
         }
         Get::Bool(get) => get(seen).map(Value::Bool),
     }

@@ -19,9 +19,11 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::render;
 use crate::cli::terminal::{self, note};
+use crate::cli::typed::Typed;
+use crate::probe::shown_url::shown_url;
 use crate::report::explanation::{self, Explanation};
 
-pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
+pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
     let outputs = RenderArgs {
         html: args.html.clone(),
         svg: args.svg.clone(),
@@ -36,7 +38,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
         .open()?;
     let measured = match &args.from {
         Some(path) => stored::read(path)?,
-        None => measure::measure(args)?,
+        None => measure::measure(args, typed)?,
     };
     let Some(explanation) = explain(args, &measured)? else {
         return Err(nothing(&measured));
@@ -98,7 +100,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
     savings::fill_in(&mut found, &measured.evidence);
     let reconciled = witnesses(args, subject, &equation)?;
     Ok(Some(Explanation {
-        url: measured.url.clone(),
+        url: shown_url(&measured.url),
         date: measured.date.clone(),
         command: measured.command.clone(),
         findings: found,
@@ -142,7 +144,7 @@ fn witnesses(
 
 /// A failure leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure) -> Problem {
-    let message = format!("{url}: {}: {}", failure.phase, failure.cause);
+    let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
     let hint = failure.cause.hint();
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
