@@ -123,8 +123,7 @@ fn witnesses(
     let interval = term.and_then(|term| term.interval);
     let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
     let mut reconciled = Vec::new();
-    if let Some(ms) = args.server_log_ms {
-        let said = Duration::from_secs_f64(ms / 1e3);
+    if let Some(said) = args.server_log_ms {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
     }
     if let Some(path) = &args.capture {

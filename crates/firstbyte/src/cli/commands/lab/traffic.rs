@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use firstbyte_core::passive::diff::{Change, Changes, FullAndShort, Pair, changes};
+use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, LabOptions, Scenario};
 use serde::Deserialize;
 
@@ -91,8 +92,8 @@ fn trimmed(error: &toml::de::Error) -> String {
 
 fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
     let share = |text: &String| {
-        let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-        percent.map(|p| p / 100.0).ok_or_else(|| format!("`{text}`: is no share, as \"95 %\" is"))
+        parse_share(text, BareShare::Refused)
+            .map_err(|error| format!("`{text}`: {error}; {}", error.advice()))
     };
     Ok([share(&bounds[0])?, share(&bounds[1])?])
 }

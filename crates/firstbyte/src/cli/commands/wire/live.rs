@@ -26,7 +26,6 @@ use crate::report::wire::{self, metrics::Metrics};
 
 /// How often the line on the terminal changes.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
-const MEBIBYTE: usize = 1 << 20;
 
 /// The packets that are asked for.
 pub(super) fn filter(args: &FilterArgs) -> Result<Filter, Problem> {
@@ -43,7 +42,7 @@ pub(super) fn options(args: &LiveArgs, filter: &FilterArgs) -> Result<Option<Opt
         interface,
         filter: self::filter(filter)?,
         snaplen: args.snaplen,
-        buffer_bytes: args.buffer as usize * MEBIBYTE,
+        buffer_bytes: args.buffer as usize,
         promiscuous: !args.no_promiscuous_mode,
     }))
 }
