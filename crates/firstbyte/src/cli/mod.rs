@@ -7,6 +7,7 @@ mod condition;
 mod exit;
 mod files;
 mod hidden;
+mod measuring;
 mod plan;
 mod progress;
 mod render;

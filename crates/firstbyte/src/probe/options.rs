@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 /// Who turns names into addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ResolverChoice {
     /// DNS, asked directly, at the servers the system names; A and AAAA are timed apart.
     #[default]
@@ -129,7 +129,7 @@ pub struct ConnectTo {
 }
 
 /// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum TlsVersion {
     V1_2,

@@ -3,7 +3,6 @@
 mod dry_run;
 mod measure;
 mod plan_file;
-mod until;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,14 +13,13 @@ use crate::cli::args::{Cli, Command, CompareArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal::note;
 use crate::cli::{plan, render, run_problem};
-use crate::experiment::{Axis, Design, Lanes, Matrix, Visit};
+use crate::experiment::{Axis, Campaign, Design, Lanes, Matrix, Until, Visit};
 use crate::probe::options::SessionUse;
 use crate::probe::shown_url::without_users;
 use crate::runs::Run;
 
 pub(in crate::cli) use measure::measure;
 pub(in crate::cli) use plan_file::PlanFile;
-use until::Until;
 
 /// Rounds after which `--until` gives up, unless told otherwise.
 const MAX_ROUNDS: u32 = 1_000;
@@ -66,6 +64,10 @@ pub(in crate::cli) fn typed(words: impl Iterator<Item = OsString>) -> Result<Vec
 }
 
 impl Study {
+    pub(in crate::cli) fn campaign(&self) -> Campaign<'_> {
+        Campaign { cells: &self.matrix.variants, design: &self.design, until: self.until.as_ref() }
+    }
+
     /// The study that these arguments ask for: `typed` is the whole command line.
     pub(in crate::cli) fn from_arguments(
         args: &CompareArgs,
@@ -170,7 +172,8 @@ impl Study {
         if matrix.variants.len() > usize::from(u16::MAX) {
             return Err(usage(format!("{} cells are too many", matrix.variants.len())));
         }
-        let until = args.until.as_deref().map(Until::read).transpose().map_err(usage)?;
+        let until = args.until.as_deref().map(Until::read).transpose();
+        let until = until.map_err(|why| usage(format!("--until {why}")))?;
         let rounds = match (&until, args.max_samples) {
             (Some(_), most) => most.unwrap_or(MAX_ROUNDS),
             (None, None) => args.samples,
@@ -191,6 +194,7 @@ impl Study {
                 seed: args.seed,
                 interval: plan::interval(args.interval.as_deref())?,
                 lanes: lanes(args.concurrent.as_deref(), &axes, &matrix)?,
+                ..Design::default()
             },
             axes,
             matrix,

@@ -12,19 +12,19 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cli::args::ProbeArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::measuring::Measuring;
 use crate::cli::plan::{Plan, View};
 use crate::cli::progress::Progress;
 use crate::cli::terminal;
 use crate::probe::options::Output;
-use crate::probe::{NetProber, Prober, SetupError, TlsSetupError};
+use crate::probe::{Prober, SetupError, TlsSetupError};
 use crate::report::Style;
 use shown::Shown;
 
 pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
     let plan = Plan::new(args)?;
-    let runtime = terminal::runtime()?;
-    let prober = runtime.block_on(async { NetProber::new(plan.options.clone()) });
-    let prober = prober.map_err(setup_problem)?;
+    let measuring = Measuring::new()?;
+    let prober = measuring.prober(&plan.options)?;
     // A body that is piped on is to be nothing but the body.
     let beside = matches!(plan.view, View::Terminal { .. })
         && matches!(plan.options.http.output, Some(Output::Stdout));
@@ -33,9 +33,7 @@ pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
     } else {
         (terminal::style(args.color), Box::new(io::stdout()))
     };
-    let local = tokio::task::LocalSet::new();
-    let taken = take(&plan, &prober, &style, &mut *out, interrupt());
-    local.block_on(&runtime, taken)
+    measuring.wait_for(take(&plan, &prober, &style, &mut *out, interrupt()))
 }
 
 /// Comes when the user presses Ctrl-C.
@@ -68,7 +66,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The exit code is that of the last sample that failed.
 pub(in crate::cli) async fn take(
     plan: &Plan,
-    prober: &impl Prober,
+    prober: &dyn Prober,
     style: &Style,
     out: &mut dyn Write,
     interrupted: impl Future<Output = ()>,

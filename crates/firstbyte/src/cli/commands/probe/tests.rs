@@ -14,7 +14,7 @@ use crate::cli::args::Cli;
 use crate::cli::exit::Problem;
 use crate::cli::plan::Plan;
 use crate::clock::timer_now;
-use crate::probe::{Prober, Target};
+use crate::probe::{Prober, Target, Visiting};
 use crate::report::{Style, fixtures};
 
 /// Gives out prepared samples in turn, and remembers who was visited when.
@@ -40,14 +40,16 @@ impl FakeProber {
 }
 
 impl Prober for FakeProber {
-    async fn probe(&self, target: &Target) -> Sample {
-        let number = self.visits.borrow().len();
-        let visit = (timer_now() - self.begun, target.url.to_string());
-        self.visits.borrow_mut().push(visit);
-        sleep(self.takes).await;
-        let mut sample = self.samples[number % self.samples.len()].clone();
-        sample.requested_url = target.url.to_string();
-        sample
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
+        Box::pin(async {
+            let number = self.visits.borrow().len();
+            let visit = (timer_now() - self.begun, target.url.to_string());
+            self.visits.borrow_mut().push(visit);
+            sleep(self.takes).await;
+            let mut sample = self.samples[number % self.samples.len()].clone();
+            sample.requested_url = target.url.to_string();
+            sample
+        })
     }
 }
 
