@@ -8,10 +8,10 @@ use firstbyte_lab::{LabOptions, ServerChoice};
 use super::compare::{Study, measure};
 use super::lab::{self, study};
 use crate::cli::args::{DemoArgs, RenderArgs};
-use crate::cli::exit::{self, Problem};
+use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::terminal::note;
-use crate::cli::{render, run_problem};
+use crate::cli::{render, run_problem, signals};
 use crate::runs::Run;
 
 /// The ways to connect; each is compared with the first.
@@ -54,7 +54,7 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
         tell(&outputs, &measured.path);
         if measured.interrupted {
             note("interrupted: what was complete is shown");
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         Ok(measured.code())
     })

@@ -18,6 +18,7 @@ use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::render;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::report::explanation::{self, Explanation};
 
@@ -56,7 +57,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
     io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
     if measured.interrupted {
         note("interrupted: what was complete is explained");
-        return Ok(exit::INTERRUPTED);
+        return Ok(signals::exit_code());
     }
     Ok(exit::OK)
 }
