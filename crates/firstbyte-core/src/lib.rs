@@ -16,4 +16,5 @@ pub mod split;
 pub mod stats;
 pub mod timeline;
 pub mod truth;
+pub mod units;
 pub mod wire;

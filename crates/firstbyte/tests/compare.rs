@@ -461,7 +461,7 @@ fn rounds_that_cannot_be_meant_are_refused_with_what_to_do() {
         (["-n", "-1"], "'-1' for '--samples <N>'"),
         (["--max-samples", "-1"], "'-1' for '--max-samples <N>'"),
         (["--warmup", "-1"], "'-1' for '--warmup <N>'"),
-        (["--interval", "-1"], "--interval \"-1\": not a number of seconds"),
+        (["--interval", "-1"], "--interval \"-1\": not a time"),
     ] {
         let mut words = vec!["compare", "https://localhost:1/", "--vary", "tls=1.2,1.3"];
         words.extend(flags);

@@ -47,6 +47,7 @@ Examples:
   firstbyte demo                              try it without network or root
   firstbyte lab run govuk -- firstbyte https://sydney.govuk.test/
 
+Times are written 5s, 250ms or 1.5min, sizes 20kB; see docs/units.md.
 Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 
 #[derive(Debug, Subcommand)]
@@ -81,8 +82,9 @@ pub(super) struct ProbeArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
           allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
-    /// Time from the start of a sample to the start of the next [default: none]
-    #[arg(long, value_name = "SECONDS", help_heading = "Sampling", allow_negative_numbers = true)]
+    /// Time from the start of a sample to the start of the next, such as 250ms; seconds where no unit is
+    /// given [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Sampling", allow_negative_numbers = true)]
     pub interval: Option<String>,
     /// Samples measured first, shown apart and not pooled [default: 1 when N > 1]
     #[arg(long, value_name = "N", help_heading = "Sampling",
@@ -143,20 +145,15 @@ pub(super) struct VisitArgs {
     /// Leave from this device or address
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     pub interface: Option<String>,
-    /// Time allowed until the handshakes are done [default: 300]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        help_heading = "Connection",
-        allow_negative_numbers = true
-    )]
+    /// Time allowed until the handshakes are done, seconds where no unit is given [default: 300s]
+    #[arg(long, value_name = "TIME", help_heading = "Connection", allow_negative_numbers = true)]
     pub connect_timeout: Option<String>,
-    /// Time allowed for a whole sample, redirects included; 0 is no limit [default: no limit; 30 in
-    /// compare, explain and check]
+    /// Time allowed for a whole sample, redirects included, such as 5 or 1.5min, seconds where no unit is
+    /// given; 0 is no limit [default: no limit; 30s in compare, explain and check]
     #[arg(
         short,
         long,
-        value_name = "SECONDS",
+        value_name = "TIME",
         help_heading = "Connection",
         allow_negative_numbers = true
     )]
@@ -291,14 +288,10 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number,
           help_heading = "Experiment", allow_negative_numbers = true)]
     pub warmup: u32,
-    /// Time from when one sample is due to when the next is; 0 is as fast as it goes [default:
+    /// Time from when one sample is due to when the next is, such as 250ms; seconds where no unit is
+    /// given; 0 is as fast as it goes [default:
     /// what a visit takes in the first round, and a tenth]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        help_heading = "Experiment",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "TIME", help_heading = "Experiment", allow_negative_numbers = true)]
     pub interval: Option<String>,
     /// Visit a round's cells side by side: all of them, or those that differ in these axes
     #[arg(long, value_name = "AXIS,AXIS", num_args = 0..=1, require_equals = true,

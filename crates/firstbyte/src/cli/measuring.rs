@@ -4,8 +4,9 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use super::commands::probe::{interrupt, setup_problem};
+use super::commands::probe::setup_problem;
 use super::exit::Problem;
+use super::signals::asked_to_end;
 use super::terminal;
 use crate::experiment::{Before, Campaign, Control, Ended, SampleSink, Visitor};
 use crate::probe::options::Options;
@@ -34,7 +35,7 @@ impl Measuring {
         self.runtime.block_on(made).map_err(setup_problem)
     }
 
-    /// Carries `campaign` out, until its end or the user's interrupt.
+    /// Carries `campaign` out, until its end or a signal that asks for it.
     pub(super) fn conduct<S: SampleSink<Error = Problem>>(
         &self,
         campaign: &Campaign<'_>,
@@ -48,7 +49,7 @@ impl Measuring {
             tokio::select! {
                 biased;
                 ended = &mut campaign => return ended,
-                () = interrupt() => control.stop(),
+                _ = asked_to_end() => control.stop(),
             }
             campaign.await
         })

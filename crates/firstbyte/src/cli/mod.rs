@@ -10,6 +10,7 @@ mod measuring;
 mod plan;
 mod progress;
 mod render;
+mod signals;
 mod terminal;
 mod typed;
 
@@ -34,6 +35,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
+    // A lab is made by forking, for which there may be no other thread; it looks after signals itself.
+    if !matches!(cli.command, Some(Command::Lab(_) | Command::Demo(_))) {
+        signals::stand_in();
+    }
     let result = match cli.command {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&arguments, &typed),

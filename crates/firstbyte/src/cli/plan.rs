@@ -74,7 +74,7 @@ impl Plan {
             options,
             samples: args.samples,
             warmup,
-            interval: values::seconds("--interval", args.interval.as_deref())?,
+            interval: quantities::limit("--interval", args.interval.as_deref())?,
             view,
             silent: args.silent,
         })
@@ -138,7 +138,7 @@ pub(super) fn options(
     output: Option<Output>,
     max_time: Option<Duration>,
 ) -> Result<Options, Problem> {
-    let connect_timeout = values::seconds("--connect-timeout", args.connect_timeout.as_deref())?;
+    let connect_timeout = quantities::limit("--connect-timeout", args.connect_timeout.as_deref())?;
     Ok(Options {
         resolver: values::resolver(&args.resolver)?,
         family: match (args.ipv4, args.ipv6) {
@@ -161,7 +161,7 @@ pub(super) fn options(
         http: http(args, output)?,
         connect_timeout: connect_timeout.unwrap_or(CONNECT_TIMEOUT),
         max_time: match &args.max_time {
-            Some(text) => values::seconds("--max-time", Some(text))?,
+            Some(text) => quantities::limit("--max-time", Some(text))?,
             None => max_time,
         },
         reuse: false,
@@ -305,7 +305,7 @@ fn usage(message: impl Into<String>) -> Problem {
 
 /// Time between samples; zero is none at all.
 pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> {
-    let given = values::seconds("--interval", text)?;
+    let given = quantities::limit("--interval", text)?;
     Ok(given.or(text.map(|_| Duration::ZERO)))
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use firstbyte_core::run::{Metric, Row};
 use firstbyte_core::stats;
+use firstbyte_core::units::{BareShare, parse_share};
 
 /// The width to be reached.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,12 +36,11 @@ impl Until {
             })?,
             _ => return Err(bad()),
         };
-        let percent: f64 =
-            width.trim().strip_suffix('%').and_then(|w| w.trim().parse().ok()).ok_or_else(bad)?;
-        if !(percent > 0.0 && percent < 100.0) {
+        let half_width = parse_share(width, BareShare::Refused).map_err(|_| bad())?;
+        if !(half_width > 0.0 && half_width < 1.0) {
             return Err(bad());
         }
-        Ok(Self { written: text.to_owned(), metric, half_width: percent / 100.0 })
+        Ok(Self { written: text.to_owned(), metric, half_width })
     }
 
     /// Whether `rows` are enough for each of `cells` cells.

@@ -12,6 +12,7 @@ use crate::cli::args::CheckArgs;
 use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
+use crate::cli::signals;
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
@@ -56,7 +57,7 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
                 }
             }
             let measured = measure(&study)?;
-            let code = if measured.interrupted { exit::INTERRUPTED } else { measured.code() };
+            let code = if measured.interrupted { signals::exit_code() } else { measured.code() };
             (Run::read(&measured.path).map_err(run_problem)?, code)
         }
     };

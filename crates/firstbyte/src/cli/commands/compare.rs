@@ -20,7 +20,7 @@ use crate::probe::Secret;
 use crate::runs::Run;
 
 pub(in crate::cli) use measure::{measure, stored};
-pub(in crate::cli) use plan_file::PlanFile;
+pub(in crate::cli) use plan_file::{NumberOrText, PlanFile};
 
 /// Rounds after which `--until` gives up, unless told otherwise.
 const MAX_ROUNDS: u32 = 1_000;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_lab::{LabOptions, ServerChoice};
 
-use super::compare::{Outputs, PlanFile, measure};
+use super::compare::{NumberOrText, Outputs, PlanFile, measure};
 use super::lab::{self, study};
 use crate::cli::args::{DemoArgs, RenderArgs};
-use crate::cli::exit::{self, Problem};
+use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::terminal::note;
-use crate::cli::{render, run_problem};
+use crate::cli::{render, run_problem, signals};
 use crate::runs::Run;
 
 /// The ways to connect; each is compared with the first.
@@ -55,7 +55,7 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
         tell(&outputs, &measured.path);
         if measured.interrupted {
             note("interrupted: what was complete is shown");
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         Ok(measured.code())
     })
@@ -68,7 +68,7 @@ fn plan(args: &DemoArgs) -> PlanFile {
         way: WAYS.map(str::to_owned).to_vec(),
         vary: vec![format!("site={}", edges.join(",")), "family=4,6".to_owned()],
         samples: Some(args.rounds),
-        interval: Some(0.0),
+        interval: Some(NumberOrText("0".to_owned())),
         seed: Some(args.seed),
         concurrent: Some("site,family".to_owned()),
         ..PlanFile::default()

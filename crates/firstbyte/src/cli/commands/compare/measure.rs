@@ -12,6 +12,7 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::measuring::Measuring;
 use crate::cli::progress::Progress;
+use crate::cli::signals;
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem};
 use crate::experiment::{Before, Control, RunPlan};
@@ -36,7 +37,7 @@ impl Measured {
                 "interrupted: what was complete is shown; go on with: firstbyte compare --continue {}",
                 self.path.display()
             ));
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         Ok(self.code())
     }

@@ -3,9 +3,11 @@
 //! It says what the flags of `compare` say; what is typed beside it counts more.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::Study;
 use crate::cli::args::CompareArgs;
@@ -26,7 +28,7 @@ pub(in crate::cli) struct PlanFile {
     pub until: Option<String>,
     pub max_samples: Option<u32>,
     pub warmup: Option<u32>,
-    pub interval: Option<f64>,
+    pub interval: Option<NumberOrText>,
     pub seed: Option<u64>,
     pub concurrent: Option<String>,
     #[serde(default)]
@@ -37,6 +39,39 @@ pub(in crate::cli) struct PlanFile {
     /// What has to come out, for `lab study`.
     #[serde(default)]
     pub expect: Vec<toml::Table>,
+}
+
+/// A quantity in TOML: `5`, `0.5` or `"250ms"`.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct NumberOrText(pub String);
+
+impl fmt::Display for NumberOrText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for NumberOrText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = NumberOrText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or a text such as \"250ms\"")
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<NumberOrText, E> {
+                Ok(NumberOrText(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<NumberOrText, E> {
+                Ok(NumberOrText(number.to_string()))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<NumberOrText, E> {
+                Ok(NumberOrText(text.to_owned()))
+            }
+        }
+        from.deserialize_any(Either)
+    }
 }
 
 impl PlanFile {
@@ -97,7 +132,7 @@ impl PlanFile {
         flag("until", self.until.clone());
         flag("max-samples", self.max_samples.map(|n| n.to_string()));
         flag("warmup", self.warmup.map(|n| n.to_string()));
-        flag("interval", self.interval.map(|seconds| seconds.to_string()));
+        flag("interval", self.interval.as_ref().map(ToString::to_string));
         flag("seed", self.seed.map(|n| n.to_string()));
         flag("concurrent", self.concurrent.clone());
         words.extend(self.aa.then(|| "--aa".to_owned()));
@@ -130,6 +165,15 @@ mod tests {
             study.command.join(" "),
             "firstbyte compare --vary tls=1.2,1.3 --concurrent --insecure https://a.test/ --samples 9"
         );
+    }
+
+    #[test]
+    fn an_interval_is_a_number_of_seconds_or_has_a_unit() {
+        let words = |text: &str| PlanFile::parse(text).unwrap().words(false);
+        assert_eq!(words("interval = 0.5"), ["--interval=0.5"]);
+        assert_eq!(words("interval = 2"), ["--interval=2"]);
+        assert_eq!(words("interval = '250ms'"), ["--interval=250ms"]);
+        assert!(PlanFile::parse("interval = true").unwrap_err().contains("250ms"));
     }
 
     #[test]

@@ -14,10 +14,10 @@ use firstbyte_core::timeline::Sample;
 use super::{Measured, ways};
 use crate::cli::args::ExplainArgs;
 use crate::cli::commands::compare::stored;
-use crate::cli::commands::probe::interrupt;
 use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
 use crate::cli::progress::Progress;
+use crate::cli::signals::{self, asked_to_end};
 use crate::cli::typed::Typed;
 use crate::cli::{plan, run_problem};
 use crate::experiment::{
@@ -49,7 +49,7 @@ pub(super) fn measure(args: &ExplainArgs, typed: &Typed) -> Result<Measured, Pro
     let first = measuring.wait_for(async {
         tokio::select! {
             biased;
-            () = interrupt() => Err(interrupted()),
+            _ = asked_to_end() => Err(interrupted()),
             samples = visits(&prober, &target) => Ok(samples),
         }
     })?;
@@ -115,7 +115,7 @@ async fn visits(prober: &NetProber, target: &Target) -> [Sample; 2] {
 }
 
 fn interrupted() -> Problem {
-    Problem::new(exit::INTERRUPTED, "interrupted before there was anything to explain")
+    Problem::new(signals::exit_code(), "interrupted before there was anything to explain")
 }
 
 /// The ways, each of which is visited once a round.

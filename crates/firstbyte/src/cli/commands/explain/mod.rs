@@ -18,6 +18,7 @@ use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::render;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::typed::Typed;
 use crate::probe::shown_url::shown_url;
@@ -58,7 +59,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Probl
     io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
     if measured.interrupted {
         note("interrupted: what was complete is explained");
-        return Ok(exit::INTERRUPTED);
+        return Ok(signals::exit_code());
     }
     Ok(exit::OK)
 }
@@ -125,8 +126,7 @@ fn witnesses(
     let interval = term.and_then(|term| term.interval);
     let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
     let mut reconciled = Vec::new();
-    if let Some(ms) = args.server_log_ms {
-        let said = Duration::from_secs_f64(ms / 1e3);
+    if let Some(said) = args.server_log_ms {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
     }
     if let Some(path) = &args.capture {

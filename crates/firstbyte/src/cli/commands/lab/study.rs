@@ -11,6 +11,7 @@ use crate::cli::args::StudyArgs;
 use crate::cli::commands::compare::{Outputs, PlanFile, measure};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
         render::run(&run, &args.render)?;
         if measured.interrupted {
             note("interrupted: what was complete is shown");
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         let outcomes = hold(&expectations, &run);
         let text = text(&scenario.name, &outcomes, terminal::style(args.render.color).unicode);

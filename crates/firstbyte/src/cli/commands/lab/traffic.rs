@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use firstbyte_core::passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use firstbyte_core::run::Taken;
+use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, LabOptions, Scenario};
 use serde::Deserialize;
 
@@ -19,6 +20,7 @@ use crate::cli::commands::compare::PlanFile;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
+use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
 use crate::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
 use crate::probe::shown_url::shown_url;
@@ -95,8 +97,8 @@ fn trimmed(error: &toml::de::Error) -> String {
 
 fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
     let share = |text: &String| {
-        let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-        percent.map(|p| p / 100.0).ok_or_else(|| format!("`{text}`: is no share, as \"95 %\" is"))
+        parse_share(text, BareShare::Refused)
+            .map_err(|error| format!("`{text}`: {error}; {}", error.advice()))
     };
     Ok([share(&bounds[0])?, share(&bounds[1])?])
 }
@@ -128,14 +130,19 @@ pub(super) fn run(
     };
     options.capture = Some(directory.clone());
     let connections = args.samples.unwrap_or(plan.traffic.connections);
-    let code = in_lab(scenario, &options, |lab| {
-        drive(&plan.traffic, connections, lab)?;
-        Ok(exit::OK)
-    })?;
-    if code != exit::OK {
+    let code = in_lab(scenario, &options, |lab| drive(&plan.traffic, connections, lab))?;
+    let interrupted = EndSignal::of_exit_code(code);
+    if code != exit::OK && interrupted.is_none() {
         return Ok(code);
     }
-    judge(args, plan, &scenario.name, &directory.join("client.pcapng"))
+    let judged = judge(args, plan, &scenario.name, &directory.join("client.pcapng"))?;
+    match interrupted {
+        Some(signal) => {
+            note("interrupted before all traffic was made: what passed is shown");
+            Ok(signal.exit_code())
+        }
+        None => Ok(judged),
+    }
 }
 
 /// A directory that goes when it is dropped.
@@ -159,7 +166,8 @@ impl Drop for Directory {
 }
 
 /// Connections to every URL, in rounds of random order, with sessions offered wherever one was left.
-fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<(), Problem> {
+/// The exit code is a signal's where one ended it before.
+fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<u8, Problem> {
     let cells: Vec<Variant> =
         traffic.urls.iter().map(|url| way(url, traffic, lab)).collect::<Result<_, _>>()?;
     let design = Design {
@@ -183,10 +191,7 @@ fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<(), Problem> 
     if failed > 0 {
         note(&format!("warning: {failed} exchanges failed"));
     }
-    if ended.stopped {
-        return Err(Problem::new(exit::INTERRUPTED, "interrupted before all traffic was made"));
-    }
-    Ok(())
+    Ok(if ended.stopped { signals::exit_code() } else { exit::OK })
 }
 
 /// How `url` is connected to, with exchanges that share connections.
