@@ -301,6 +301,7 @@ fn clock(connection: &Connection) -> &'static str {
 mod tests {
     use super::super::fixtures;
     use super::*;
+    use firstbyte_core::run::{Factor, Shortfall};
 
     fn read(list: &[Sample]) -> (String, Vec<csv::StringRecord>) {
         let mut out = Vec::new();
@@ -354,6 +355,34 @@ mod tests {
         assert_eq!(field(&rows[0], "error_cause"), "certificate-expired");
         assert_eq!(field(&rows[0], "error"), "certificate expired on 2026-10-01 12:00:00 UTC");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn every_fixture_as_a_row_of_a_run() {
+        let factor = |axis: &str, value: &str| Factor {
+            axis: axis.into(),
+            value: value.into(),
+            label: value.to_uppercase(),
+        };
+        let cell = Cell {
+            factors: vec![factor("tls", "1.3"), factor("edge", "a \"quoted\", b")],
+            ..Cell::default()
+        };
+        let mut out = Vec::new();
+        let axes = ["tls", "family", "edge"].map(String::from);
+        let mut writer = RunCsvWriter::new(&mut out, &axes).unwrap();
+        let samples = fixtures::all().into_iter().chain([fixtures::every_fact()]);
+        for (number, sample) in samples.enumerate() {
+            let standing = match (sample.failure(), number % 2) {
+                (Some(_), _) => Standing::Failed,
+                (None, 0) => Standing::Proven,
+                (None, _) => Standing::Unproven(Shortfall::NotResumed),
+            };
+            let lateness = Duration::from_nanos(1_017 * number as u64);
+            writer.taken(&cell, &Taken { cell: 3, standing, lateness, sample }).unwrap();
+        }
+        writer.finish().unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 
     #[test]
