@@ -9,7 +9,8 @@ use firstbyte_core::timeline::{Connection, HttpFacts, PhaseName};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::super::{csv, dates};
+use crate::report::columns::sample::standing;
+use crate::report::dates;
 
 /// What HAR says where a size or a time is not known, or does not apply.
 const UNKNOWN: i64 = -1;
@@ -24,7 +25,7 @@ pub(super) fn entries(cell: &Cell, taken: &Taken) -> impl Iterator<Item = Value>
 
 /// What an entry's sample is within the run.
 fn of_the_run(cell: &Cell, taken: &Taken) -> Map<String, Value> {
-    let (standing, shortfall) = csv::standing(taken.standing);
+    let (standing, shortfall) = standing(taken.standing);
     let factors = cell.factors.iter().map(|f| (f.axis.clone(), Value::from(f.value.as_str())));
     let members = [
         ("cell", json!(taken.cell)),
