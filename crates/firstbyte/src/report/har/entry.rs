@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::probe::shown_url::{shown_url, shown_urls_within};
-
-use super::super::{csv, dates};
+use crate::report::columns::sample::standing;
+use crate::report::dates;
 
 /// What HAR says where a size or a time is not known, or does not apply.
 const UNKNOWN: i64 = -1;
@@ -26,7 +26,7 @@ pub(super) fn entries(cell: &Cell, taken: &Taken) -> impl Iterator<Item = Value>
 
 /// What an entry's sample is within the run.
 fn of_the_run(cell: &Cell, taken: &Taken) -> Map<String, Value> {
-    let (standing, shortfall) = csv::standing(taken.standing);
+    let (standing, shortfall) = standing(taken.standing);
     let factors =
         cell.factors.iter().map(|f| (f.axis.clone(), Value::from(shown_urls_within(&f.value))));
     let members = [
