@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use firstbyte_core::run::{Cell, Standing, Taken, redirect_time};
 use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Clock, Connection, Facts, Mark, Offset, PhaseName, Sample};
+use firstbyte_core::timeline::{
+    Clock, Connection, Facts, Failure, Mark, Offset, PhaseName, Sample,
+};
 
 use super::dates;
 
 /// The columns in order. Within a version of the format columns are only added, at the end.
-pub const COLUMNS: [&str; 59] = [
+pub const COLUMNS: [&str; 60] = [
     "sequence",
     "warmup",
     "url",
@@ -72,6 +74,7 @@ pub const COLUMNS: [&str; 59] = [
     "congestion_control",
     "local",
     "pause_us",
+    "error_type",
 ];
 
 /// The columns before those of a sample, where it is one of a run: for each axis one with its name
@@ -248,7 +251,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         text(failure.map(|f| f.cause.fault())),
         text(failure.map(|f| f.cause.name())),
         text(failure.map(|f| f.cause.to_string())),
-        text(failure.and_then(|f| f.cause.hint())),
+        text(failure.and_then(|f| crate::advice::for_failure(&f.cause))),
         facts.reused.to_string(),
         phase(PhaseName::Quic),
         text(tls.and_then(|t| t.session_offered).map(|m| m.name())),
@@ -262,6 +265,7 @@ fn row(sample: &Sample) -> [String; COLUMNS.len()] {
         text(congestion_control(facts)),
         text(facts.local),
         part(split.parts.pause),
+        text(failure.map(Failure::failure_type)),
     ]
 }
 

@@ -6,12 +6,14 @@ use firstbyte_core::document::SampleRecord;
 use firstbyte_core::run::{Cell, Taken};
 use firstbyte_core::timeline::Sample;
 
+use crate::advice;
+
 /// Writes `sample` as one line.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &SampleRecord::of(sample))?;
+    serde_json::to_writer(&mut *out, &SampleRecord::of(&advice::on_sample(sample)))?;
     out.write_all(b"\n")
 }
 
@@ -20,7 +22,8 @@ pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &SampleRecord::of_taken(taken, cell))?;
+    let record = SampleRecord::of_taken(&advice::on_taken(taken), cell);
+    serde_json::to_writer(&mut *out, &record)?;
     out.write_all(b"\n")
 }
 

@@ -7,6 +7,7 @@ use firstbyte_core::stats::{Estimate, Interval};
 use serde_json::{Value, json};
 
 use super::Explanation;
+use crate::advice;
 
 /// Value of the field `format`.
 const FORMAT: &str = "firstbyte/explanation";
@@ -24,7 +25,7 @@ pub fn json(explanation: &Explanation) -> String {
                 "asked": way.asked,
                 "proven": way.proven,
                 "equation": equation(&way.equation),
-                "connection": ConnectionRecord::of(&way.middle),
+                "connection": ConnectionRecord::of(&advice::on_connection(&way.middle)),
             })
         })
         .collect();
@@ -33,8 +34,11 @@ pub fn json(explanation: &Explanation) -> String {
         .iter()
         .map(|(kind, why)| json!({ "way": kind.name(), "why": why }))
         .collect();
-    let redirects: Vec<Value> =
-        explanation.redirects.iter().map(|c| json!(ConnectionRecord::of(c))).collect();
+    let redirects: Vec<Value> = explanation
+        .redirects
+        .iter()
+        .map(|hop| json!(ConnectionRecord::of(&advice::on_connection(hop))))
+        .collect();
     let value = json!({
         "format": FORMAT,
         "version": VERSION,
@@ -106,7 +110,7 @@ fn finding(finding: &Finding) -> Value {
         "cost_ns": ns(finding.cost),
         "concerns": finding.concerns,
         "evidence": finding.evidence,
-        "advice": finding.advice,
+        "advice": advice::for_finding(finding),
         "saving_predicted_ns": finding.saving.predicted.map(ns),
         "saving_measured": measured,
     })

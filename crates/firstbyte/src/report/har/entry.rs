@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::super::{csv, dates};
+use crate::advice;
 
 /// What HAR says where a size or a time is not known, or does not apply.
 const UNKNOWN: i64 = -1;
@@ -66,7 +67,8 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
 /// What HAR has no place for.
 fn proof(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let mut members = of_the_run.clone();
-    let record = serde_json::to_value(ConnectionRecord::of(connection)).unwrap_or_default();
+    let record = serde_json::to_value(ConnectionRecord::of(&advice::on_connection(connection)))
+        .unwrap_or_default();
     if let Value::Object(mut record) = record {
         for name in ["marks", "split", "reused", "tcp", "quic", "tls", "failure"] {
             members.insert(name.into(), record.remove(name).unwrap_or_default());

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use firstbyte_core::run::{Cell, Metric, Row, Taken};
 use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, HttpFacts, Mark, QuicFacts, TcpFacts, TlsFacts};
+use firstbyte_core::timeline::{
+    Connection, Failure, HttpFacts, Mark, QuicFacts, TcpFacts, TlsFacts,
+};
 
 use super::super::csv;
 
@@ -206,5 +208,6 @@ fn failure_columns() -> Vec<Column> {
         text("failure_cause", |s| s.taken.sample.failure().map(|f| f.cause.name().to_owned())),
         text("failure_message", |s| s.taken.sample.failure().map(|f| f.cause.to_string())),
         int("failure_at_ns", |s| s.taken.sample.failure()?.at.map(|at| at.as_nanos())),
+        text("failure_type", |s| s.taken.sample.failure().map(Failure::failure_type)),
     ]
 }

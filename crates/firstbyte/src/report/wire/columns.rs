@@ -170,6 +170,7 @@ columns! {
     "tls_session_issued" Bool |o| tls(o)?.session_issued.map(Value::Bool);
     "held_back_segments" Int |o| int(o.held_back?.segments);
     "held_back" Time |o| o.held_back.map(|held| Value::Time(held.time));
+    "failure_type" Text |o| text(Failed::of(o)?.failure_type(o).as_str());
 }
 
 #[cfg(test)]
