@@ -184,7 +184,7 @@ pub struct TlsFacts {
     pub alpn: Option<String>,
     /// The server's certificates, leaf first.
     pub certificates: Vec<Certificate>,
-    /// Whether the certificate was checked and found good (`-k` leaves it unchecked).
+    /// Whether the certificate was checked and found good (it can be left unchecked).
     pub verified: Option<bool>,
     /// NewSessionTicket messages received.
     pub tickets_received: Option<u32>,

@@ -89,3 +89,26 @@ fn report(problem: &Problem) -> ExitCode {
     }
     ExitCode::from(problem.code())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_that_advice_names_exist() {
+        let text = include_str!("../advice.rs").split("#[cfg(test)]").next().unwrap();
+        let command = Cli::command();
+        let probe = command.get_subcommands().find(|sub| sub.get_name() == "probe").unwrap();
+        let known =
+            |name: &str| probe.get_arguments().any(|argument| argument.get_long() == Some(name));
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)));
+        let mut named = 0;
+        for flag in words.filter_map(|word| word.strip_prefix("--")) {
+            assert!(known(flag), "there is no --{flag}");
+            named += 1;
+        }
+        assert!(named > 12, "{named} flags");
+    }
+}

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{
     Cause, Connection, Failure, HttpFacts, LastSeen, Mark, Offset, PhaseName, Sample, Stamp,
+    TimeLimit,
 };
 
 use tokio::sync::Notify;
@@ -205,7 +206,7 @@ impl NetProber {
             match deadline {
                 Some((limit, at)) => tokio::time::timeout_at(at, steps)
                     .await
-                    .unwrap_or(Err(timed_out(limit, "--max-time"))),
+                    .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
                 None => steps.await,
             }
         };
@@ -491,18 +492,18 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, "--connect-timeout"),
+            None => timed_out(after, TimeLimit::Connection),
         },
         PhaseName::Quic if !seen.has_received() => match seen.connection.attempts.last() {
             Some(attempt) => Cause::QuicConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, "--connect-timeout"),
+            None => timed_out(after, TimeLimit::Connection),
         },
-        _ => timed_out(after, "--connect-timeout"),
+        _ => timed_out(after, TimeLimit::Connection),
     }
 }
 
 /// What was seen of the peer is filled in at the end, when its acknowledgements are known.
-const fn timed_out(after: Duration, limit: &'static str) -> Cause {
+const fn timed_out(after: Duration, limit: TimeLimit) -> Cause {
     Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
 }
 

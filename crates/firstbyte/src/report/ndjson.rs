@@ -8,12 +8,14 @@ use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::probe::shown_url::{shown_url, shown_urls_within};
 
+use crate::advice;
+
 /// Writes `sample` as one line.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
-    line(SampleRecord::of(sample), out)
+    line(SampleRecord::of(&advice::on_sample(sample)), out)
 }
 
 /// Writes `taken`, a visit to `cell`, as one line.
@@ -21,12 +23,15 @@ pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
-    line(SampleRecord::of_taken(taken, cell), out)
+    line(SampleRecord::of_taken(&advice::on_taken(taken), cell), out)
 }
 
 /// The stored form of `connection`, for a document that is shown.
 pub(super) fn shown_connection(connection: &Connection) -> ConnectionRecord {
-    ConnectionRecord { url: shown_url(&connection.url), ..ConnectionRecord::of(connection) }
+    ConnectionRecord {
+        url: shown_url(&connection.url),
+        ..ConnectionRecord::of(&advice::on_connection(connection))
+    }
 }
 
 fn line(mut record: SampleRecord, out: &mut dyn Write) -> io::Result<()> {

@@ -10,6 +10,7 @@ use firstbyte_core::timeline::{
     TcpFacts, TlsFacts,
 };
 
+use crate::advice::for_failure;
 use crate::probe::shown_url::{shown_url, shown_urls_within};
 
 use super::{Column, ColumnType, ColumnValue, boolean, integer, offset, text, time, timestamp};
@@ -393,8 +394,10 @@ columns! {
         "JSON's `failure.cause`";
     "failure_message", Text, both(44, "error"), |s| text(s.failure()?.cause.to_string()),
         "JSON's `failure.message`";
-    "failure_hint", Text, csv(45, "hint"), |s| text(s.failure()?.cause.hint()?), "JSON's `failure.hint`";
+    "failure_hint", Text, csv(45, "hint"), |s| text(for_failure(&s.failure()?.cause)?), "JSON's `failure.hint`";
     "failure_at", Time, PARQUET, |s| offset(s.failure()?.at?), "JSON's `failure.at_ns`";
+    "failure_type", Text, both(59, "error_type"), |s| text(s.failure()?.failure_type().as_str()),
+        "JSON's `failure.type`";
 }
 
 #[cfg(test)]

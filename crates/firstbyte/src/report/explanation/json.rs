@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::ndjson::shown_connection;
 use super::Explanation;
+use crate::advice;
 
 /// Value of the field `format`.
 const FORMAT: &str = "firstbyte/explanation";
@@ -106,7 +107,7 @@ fn finding(finding: &Finding) -> Value {
         "cost_ns": ns(finding.cost),
         "concerns": finding.concerns,
         "evidence": finding.evidence,
-        "advice": finding.advice,
+        "advice": advice::for_finding(finding),
         "saving_predicted_ns": finding.saving.predicted.map(ns),
         "saving_measured": measured,
     })

@@ -9,6 +9,7 @@ use firstbyte_core::timeline::{Connection, HttpFacts, PhaseName};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use crate::advice;
 use crate::probe::shown_url::{shown_url, shown_urls_within};
 use crate::report::columns::sample::standing;
 use crate::report::dates;
@@ -69,7 +70,8 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
 /// What HAR has no place for.
 fn proof(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let mut members = of_the_run.clone();
-    let record = serde_json::to_value(ConnectionRecord::of(connection)).unwrap_or_default();
+    let record = serde_json::to_value(ConnectionRecord::of(&advice::on_connection(connection)))
+        .unwrap_or_default();
     if let Value::Object(mut record) = record {
         for name in ["marks", "split", "reused", "tcp", "quic", "tls", "failure"] {
             members.insert(name.into(), record.remove(name).unwrap_or_default());

@@ -145,7 +145,7 @@ fn witnesses(
 /// A failure leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure) -> Problem {
     let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
-    let hint = failure.cause.hint();
+    let hint = crate::advice::for_failure(&failure.cause);
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
 }
