@@ -16,6 +16,8 @@ mod resolve;
 pub(crate) mod shown_url;
 mod stream;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod watch;
 
