@@ -19,6 +19,8 @@ mod secret;
 pub(crate) mod shown_url;
 mod stream;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod watch;
 
