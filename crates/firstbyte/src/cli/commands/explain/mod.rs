@@ -12,6 +12,7 @@ use std::time::Duration;
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
 use firstbyte_core::explain::{Equation, Evidence, Kind, Span, Way, WayKind, findings};
 use firstbyte_core::split::Split;
+use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
 
 use crate::cli::args::{ExplainArgs, RenderArgs};
@@ -21,6 +22,7 @@ use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::report::explanation::{self, Explanation};
+use crate::warning::Warning;
 
 pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
     let outputs = RenderArgs {
@@ -98,6 +100,9 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
     let mut found = findings(&measured.evidence);
     savings::fill_in(&mut found, &measured.evidence);
     let reconciled = witnesses(args, subject, &equation)?;
+    let few = equation.interval.is_none();
+    let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
+    let interrupted = measured.interrupted.then_some(Warning::Interrupted);
     Ok(Some(Explanation {
         url: measured.url.clone(),
         date: measured.date.clone(),
@@ -109,6 +114,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
         equation,
         ways,
         reconciled,
+        warnings: few.then_some(too_few).into_iter().chain(interrupted).collect(),
     }))
 }
 
