@@ -105,8 +105,10 @@ struct Watched {
 
 impl Watched {
     fn came(&self, signal: EndSignal) {
+        // Looked up first: who attends goes away as soon as it is told.
+        let attended = self.attending.load(Ordering::SeqCst) > 0;
         let is_first = self.asked.send_replace(Some(signal)).is_none();
-        if !is_first || self.attending.load(Ordering::SeqCst) == 0 {
+        if !is_first || !attended {
             process::exit(signal.exit_code().into());
         }
     }
