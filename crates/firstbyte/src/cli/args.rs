@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 pub(super) use explain::ExplainArgs;
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use predict::PredictArgs;
@@ -75,7 +76,7 @@ pub(super) enum Command {
 pub(super) struct ProbeArgs {
     /// What to measure; https:// unless it says otherwise
     #[arg(required = true, value_name = "URL")]
-    pub urls: Vec<String>,
+    pub urls: Vec<UrlText>,
 
     /// How many samples to take, each on a connection of its own
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
@@ -197,7 +198,7 @@ pub(super) struct VisitArgs {
     pub http3_only: bool,
     /// Header field to add; NAME: removes a generated one, NAME; sends it empty
     #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
-    pub header: Vec<String>,
+    pub header: Vec<FieldText>,
     /// Method [default: GET, POST with -d]
     #[arg(short = 'X', long, value_name = "METHOD", help_heading = "HTTP")]
     pub request: Option<String>,
@@ -213,13 +214,13 @@ pub(super) struct VisitArgs {
         visible_alias = "data-ascii",
         conflicts_with = "head"
     )]
-    pub data: Vec<String>,
+    pub data: Vec<BodyText>,
     /// Body to send, as it is: an @ is no file, newlines are kept
     #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
-    pub data_raw: Vec<String>,
+    pub data_raw: Vec<RawBodyText>,
     /// Body to send, newlines kept; @FILE reads it from a file
     #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
-    pub data_binary: Vec<String>,
+    pub data_binary: Vec<BodyText>,
     /// User-Agent
     #[arg(short = 'A', long, value_name = "NAME", help_heading = "HTTP")]
     pub user_agent: Option<String>,
@@ -260,14 +261,14 @@ pub(super) enum ColorChoice {
 pub(super) struct CompareArgs {
     /// What to measure; https:// unless it says otherwise
     #[arg(value_name = "URL", required_unless_present_any = ["plan", "resume"])]
-    pub url: Option<String>,
+    pub url: Option<UrlText>,
 
     /// What to vary, and the values to compare; the first is what others are compared with
     #[arg(long, value_name = "AXIS=VALUE,VALUE", help_heading = "Experiment")]
-    pub vary: Vec<String>,
+    pub vary: Vec<AxisText>,
     /// A way to connect, as several axes' values under one name
     #[arg(long, value_name = "NAME: AXIS=VALUE AXIS=VALUE", help_heading = "Experiment")]
-    pub way: Vec<String>,
+    pub way: Vec<AxisText>,
     /// Read the experiment from a TOML file; flags given beside it count more
     #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub plan: Option<PathBuf>,

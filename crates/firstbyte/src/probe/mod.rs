@@ -12,8 +12,10 @@ mod http3;
 mod observation;
 mod open;
 pub mod options;
+mod options_stored;
 mod quic;
 mod resolve;
+mod secret;
 pub(crate) mod shown_url;
 mod stream;
 mod target;
@@ -28,12 +30,14 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{
     Cause, Connection, Failure, HttpFacts, LastSeen, Mark, Offset, PhaseName, Sample, Stamp,
+    TimeLimit,
 };
 
 use tokio::sync::Notify;
 
 pub use self::connect::describe as describe_io;
 pub use self::equipment::Equipment;
+pub use self::secret::Secret;
 pub use self::target::{BadTarget, Target};
 pub use self::tls::TlsSetupError;
 
@@ -202,7 +206,7 @@ impl NetProber {
             match deadline {
                 Some((limit, at)) => tokio::time::timeout_at(at, steps)
                     .await
-                    .unwrap_or(Err(timed_out(limit, "--max-time"))),
+                    .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
                 None => steps.await,
             }
         };
@@ -390,7 +394,7 @@ impl NetProber {
             }
             let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
             let Some(next) = next else {
-                let location = shown_url::without_users(&location);
+                let location = shown_url::shown_url(&location);
                 fail(&mut connection, Cause::BadRedirect { location });
                 break;
             };
@@ -488,18 +492,18 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, "--connect-timeout"),
+            None => timed_out(after, TimeLimit::Connection),
         },
         PhaseName::Quic if !seen.has_received() => match seen.connection.attempts.last() {
             Some(attempt) => Cause::QuicConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, "--connect-timeout"),
+            None => timed_out(after, TimeLimit::Connection),
         },
-        _ => timed_out(after, "--connect-timeout"),
+        _ => timed_out(after, TimeLimit::Connection),
     }
 }
 
 /// What was seen of the peer is filled in at the end, when its acknowledgements are known.
-const fn timed_out(after: Duration, limit: &'static str) -> Cause {
+const fn timed_out(after: Duration, limit: TimeLimit) -> Cause {
     Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
 }
 

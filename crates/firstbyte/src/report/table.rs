@@ -13,6 +13,7 @@ use firstbyte_core::timeline::{Mark, Offset, PhaseName, Sample};
 use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count};
+use crate::probe::shown_url::shown_url;
 
 /// A table for each URL that was asked for, in the order in which they first appear.
 pub fn table(samples: &[Sample], style: &Style) -> String {
@@ -86,7 +87,7 @@ impl<'a> Group<'a> {
     }
 
     fn header(&self, style: &Style) -> Vec<String> {
-        let url = style.safe(self.url);
+        let url = style.safe(&shown_url(self.url));
         let right = count(self.pooled.len() as u64, "sample");
         let failed = match self.failed.len() {
             0 => String::new(),

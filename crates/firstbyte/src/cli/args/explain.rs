@@ -8,6 +8,7 @@ use firstbyte_core::units::{BareTime, parse_time_within};
 
 use super::{ColorChoice, VisitArgs, at_least_one};
 use crate::cli::plan::quantities::told;
+use crate::cli::typed::UrlText;
 
 const EXAMPLES: &str = "\
 Connects in several ways (TLS 1.2 and 1.3, resumed, with early data, on an open
@@ -29,7 +30,7 @@ Examples:
 pub(in crate::cli) struct ExplainArgs {
     /// What to explain; https:// unless it says otherwise
     #[arg(value_name = "URL", required_unless_present = "from")]
-    pub url: Option<String>,
+    pub url: Option<UrlText>,
 
     /// Rounds; each connects in every way once. From 20 on, figures have intervals
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Experiment",

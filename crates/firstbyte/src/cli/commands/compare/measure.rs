@@ -15,7 +15,7 @@ use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
-use crate::experiment::{Before, Control};
+use crate::experiment::{Before, Control, RunPlan};
 use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
 use crate::warning::Warning;
 
@@ -51,23 +51,23 @@ impl Measured {
 
 /// Measures.
 pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
-    let campaign = study.campaign();
-    let header = run_header(&campaign, &study.axes, &study.command, serde_json::Value::Null);
+    let campaign = study.experiment.campaign();
+    let plan = stored(&RunPlan::Compare(Box::new(study.plan.clone())))?;
+    let header = run_header(&campaign, &study.experiment.axes, &study.command, plan);
     let measuring = Measuring::new()?;
     let visitors = measuring.visitors(&campaign)?;
     // What can be told before is told before anything is written.
     Files::default()
-        .reads(&study.plan)
-        .visits(&study.args.visit)
-        .keeps(study.args.resume.as_ref().or(study.args.run.as_ref()))
-        .renders(&study.args.render)
+        .reads(&study.reads)
+        .keeps(&study.outputs.run)
+        .renders(&study.outputs.render)
         .open()?;
     let (mut writer, done, rows) = open(study, &header)?;
     let path = writer.path().to_owned();
     note(&format!("run file: {}", path.display()));
 
-    let samples = study.design.samples(campaign.cells.len());
-    let progress = Progress::new(samples, study.args.silent);
+    let samples = campaign.design.samples(campaign.cells.len());
+    let progress = Progress::new(samples, study.outputs.silent);
     progress.skip(done.len() as u64);
     let control = Control::default();
     let is_done = |round: u32, cell: usize| done.contains(round, cell);
@@ -85,24 +85,39 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
             terminal::warn(&Warning::Unprepared { cell, cause });
         }
     }
-    if let (Some(until), Some(narrow), false) = (&study.until, ended.narrow_enough, ended.stopped) {
+    if let (Some(until), Some(narrow), false) =
+        (&study.experiment.until, ended.narrow_enough, ended.stopped)
+    {
         let reached = if narrow { "reached" } else { "not reached" };
         note(&format!("{reached} after {} rounds: {}", ended.rounds, until.describe()));
     }
     Ok(Measured { path, interrupted: ended.stopped, failure: ended.failure })
 }
 
+/// A plan as a run file keeps it.
+pub(in crate::cli) fn stored(plan: &RunPlan) -> Result<serde_json::Value, Problem> {
+    // Only the name of a file can be no text.
+    serde_json::to_value(plan).map_err(|_| {
+        Problem::new(exit::USAGE, "a file's name is not UTF-8, and a run file keeps it as text")
+            .hint("give the file another name")
+    })
+}
+
 /// Begins the run file, or goes on with one.
 fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>), Problem> {
-    let Some(path) = &study.args.resume else {
-        let writer = match &study.args.run {
-            Some(path) => {
-                let creation = if study.overwrite { Creation::Overwrite } else { Creation::New };
-                RunWriter::create(path, header, creation)
-            }
-            None => create_anywhere(Path::new(""), &crate::clock::file_stamp(), header),
-        };
-        return Ok((writer.map_err(run_problem)?, Done::default(), Vec::new()));
+    let outputs = &study.outputs;
+    let path = match &outputs.run {
+        Some(path) if outputs.continues => path,
+        Some(path) => {
+            let creation = if outputs.overwrite { Creation::Overwrite } else { Creation::New };
+            let writer = RunWriter::create(path, header, creation).map_err(run_problem)?;
+            return Ok((writer, Done::default(), Vec::new()));
+        }
+        None => {
+            let stamp = crate::clock::file_stamp();
+            let writer = create_anywhere(Path::new(""), &stamp, header).map_err(run_problem)?;
+            return Ok((writer, Done::default(), Vec::new()));
+        }
     };
     let (writer, resumed) = RunWriter::resume(path, Some(header)).map_err(run_problem)?;
     if resumed.torn_bytes > 0 {

@@ -13,15 +13,19 @@ use firstbyte_core::timeline::Sample;
 
 use super::{Measured, ways};
 use crate::cli::args::ExplainArgs;
-use crate::cli::commands::compare::{named, typed};
+use crate::cli::commands::compare::stored;
 use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
 use crate::cli::progress::Progress;
 use crate::cli::signals::{self, asked_to_end};
+use crate::cli::typed::Typed;
 use crate::cli::{plan, run_problem};
-use crate::experiment::{Axis, Before, Campaign, Control, Design, Matrix, Visit};
+use crate::experiment::{
+    Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
+};
 use crate::probe::options::Options;
-use crate::probe::{NetProber, Prober, Target};
+use crate::probe::shown_url::shown_url;
+use crate::probe::{NetProber, Prober, Secret, Target};
 use crate::runs::{Creation, RunWriter, run_header};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
@@ -30,11 +34,16 @@ pub(super) const WARMUP: u32 = 2;
 /// A way that is only tried is not waited for as long as the user's own.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn measure(args: &ExplainArgs) -> Result<Measured, Problem> {
-    let url = args.url.as_deref().unwrap_or_default();
-    let command = typed(std::env::args_os())?;
+pub(super) fn measure(args: &ExplainArgs, typed: &Typed) -> Result<Measured, Problem> {
+    let url = args.url.as_ref().map_or("", |url| &url.0);
     let options = plan::options(&args.visit, None, Some(plan::SAMPLE_TIMEOUT))?;
     let target = plan::target(url)?;
+    let plan = stored(&RunPlan::Explain(Box::new(ExplanationPlan {
+        url: Secret::new(url.to_owned()),
+        rounds: args.samples,
+        seed: args.seed,
+        options: options.clone(),
+    })))?;
     let measuring = Measuring::new()?;
     let prober = measuring.prober(&Options { max_redirects: Some(20), ..options.clone() })?;
     let first = measuring.wait_for(async {
@@ -48,8 +57,9 @@ pub(super) fn measure(args: &ExplainArgs) -> Result<Measured, Problem> {
     if let Some(failure) = first[1].failure() {
         return Err(super::unexplained(&seen.url, failure));
     }
-    let target = Target::parse(&seen.url)
-        .map_err(|error| Problem::new(exit::BAD_URL, format!("{:?}: {error}", seen.url)))?;
+    let target = Target::parse(&seen.url).map_err(|error| {
+        Problem::new(exit::BAD_URL, format!("{:?}: {error}", shown_url(&seen.url)))
+    })?;
     let mut base = Visit { target, options: Options { max_redirects: None, ..options } };
     follow(&first[1], &mut base);
     let axis = ways::ways(&base.target, &base.options, seen)
@@ -64,7 +74,7 @@ pub(super) fn measure(args: &ExplainArgs) -> Result<Measured, Problem> {
         ..Design::default()
     };
     let campaign = Campaign { cells: &matrix.variants, design: &design, until: None };
-    let header = run_header(&campaign, &[axis], &named(command), serde_json::Value::Null);
+    let header = run_header(&campaign, &[axis], &typed.shown(), plan);
     let visitors = measuring.visitors(&campaign)?;
     let mut kept = Kept::begin(args, &header)?;
     for (round, sample) in (0..).zip(first) {

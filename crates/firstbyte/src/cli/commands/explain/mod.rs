@@ -21,10 +21,12 @@ use crate::cli::files::Files;
 use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
+use crate::cli::typed::Typed;
+use crate::probe::shown_url::shown_url;
 use crate::report::explanation::{self, Explanation};
 use crate::warning::Warning;
 
-pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
+pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
     let outputs = RenderArgs {
         html: args.html.clone(),
         svg: args.svg.clone(),
@@ -39,7 +41,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
         .open()?;
     let measured = match &args.from {
         Some(path) => stored::read(path)?,
-        None => measure::measure(args)?,
+        None => measure::measure(args, typed)?,
     };
     let Some(explanation) = explain(args, &measured)? else {
         return Err(nothing(&measured));
@@ -104,7 +106,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
     let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
     let interrupted = measured.interrupted.then_some(Warning::Interrupted);
     Ok(Some(Explanation {
-        url: measured.url.clone(),
+        url: shown_url(&measured.url),
         date: measured.date.clone(),
         command: measured.command.clone(),
         findings: found,
@@ -148,8 +150,8 @@ fn witnesses(
 
 /// A failure leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure) -> Problem {
-    let message = format!("{url}: {}: {}", failure.phase, failure.cause);
-    let hint = failure.cause.hint();
+    let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
+    let hint = crate::advice::for_failure(&failure.cause);
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
 }

@@ -16,13 +16,14 @@ use serde::Deserialize;
 
 use super::study::{in_lab, with_issuer};
 use crate::cli::args::{FilterArgs, StudyArgs};
-use crate::cli::commands::compare::Study;
+use crate::cli::commands::compare::PlanFile;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
 use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
 use crate::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
+use crate::probe::shown_url::shown_url;
 use crate::report::wire;
 use crate::warning::Warning;
 
@@ -196,11 +197,15 @@ fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<u8, Problem> 
 
 /// How `url` is connected to, with exchanges that share connections.
 fn way(url: &str, traffic: &Traffic, lab: &Lab) -> Result<Variant, Problem> {
-    let mut words = ["firstbyte", "compare", url].map(str::to_owned).to_vec();
-    words.extend(traffic.flags.iter().cloned());
-    words.extend(["--vary", "session=resumed"].map(str::to_owned));
-    let study = Study::of_words(&with_issuer(&words, lab))?;
-    let mut variant = study.matrix.variants.into_iter().next().ok_or_else(|| {
+    let plan = PlanFile {
+        url: Some(url.to_owned()),
+        vary: vec!["session=resumed".to_owned()],
+        flags: traffic.flags.clone(),
+        ..PlanFile::default()
+    };
+    let study = with_issuer(&plan, lab).study(&format!("the traffic to {}", shown_url(url)))?;
+    let mut variant = study.experiment.matrix.variants.into_iter().next().ok_or_else(|| {
+        let url = shown_url(url);
         Problem::new(exit::USAGE, format!("{url}: cannot be visited with the plan's flags"))
     })?;
     variant.visit.options.reuse = true;
