@@ -13,7 +13,7 @@ use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::signals;
-use crate::cli::terminal::{self, note};
+use crate::cli::terminal;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
 use crate::warning::Warning;
