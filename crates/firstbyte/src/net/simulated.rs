@@ -373,6 +373,8 @@ impl StampedStream for SimulatedStream {
         self.wire.borrow_mut().receive(buffer, true)
     }
 
+    fn note_drained(&self) {}
+
     fn peek(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)> {
         self.wire.borrow_mut().receive(buffer, false)
     }
@@ -390,6 +392,7 @@ impl StampedStream for SimulatedStream {
     fn info(&self) -> Option<TcpInfo> {
         let wire = self.wire.borrow();
         Some(TcpInfo {
+            established: true,
             send_mss: wire.path.segment as u32,
             rtt: wire.path.round_trip,
             min_rtt: Some(wire.path.round_trip),
