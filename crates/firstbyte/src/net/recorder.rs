@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp, TcpFacts};
+use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Stamp, TcpFacts};
 
 use super::segments::{Count, Segments};
 use super::sys::SentStamp;
@@ -381,6 +381,8 @@ fn later(first: Stamp, second: Stamp) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use firstbyte_core::timeline::Offset;
+
     use super::*;
 
     #[test]
