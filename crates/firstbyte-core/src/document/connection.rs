@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
-    Attempt, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks, Offset,
-    QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
+    Attempt, Cause, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks,
+    Offset, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -227,6 +227,8 @@ pub struct HttpRecord {
 pub struct FailureRecord {
     pub phase: String,
     pub fault: String,
+    #[serde(rename = "type", default)]
+    pub failure_type: Option<String>,
     pub cause: String,
     pub message: String,
     pub hint: Option<String>,
@@ -484,9 +486,14 @@ impl FailureRecord {
         Self {
             phase: failure.phase.name().into(),
             fault: failure.cause.fault().name().into(),
+            failure_type: Some(failure.failure_type().as_str().into()),
             cause: failure.cause.name().into(),
             message: failure.cause.to_string(),
-            hint: failure.cause.hint(),
+            // Whoever can say what to do fills it in; what was said before is kept.
+            hint: match &failure.cause {
+                Cause::Recorded { advice, .. } => advice.clone(),
+                _ => None,
+            },
             at_ns: failure.at.map(Offset::as_nanos),
         }
     }

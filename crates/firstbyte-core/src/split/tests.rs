@@ -209,7 +209,7 @@ fn a_wait_in_vain_is_nobodys_work() {
     let refused = Cause::TlsMisbehaved { detail: "at once".into() };
     let stopped = Cause::TimedOut {
         after: Duration::from_secs(4),
-        limit: "--connect-timeout",
+        limit: TimeLimit::Connection,
         peer: LastSeen::Stopped,
     };
     let failed = |phase, cause: &Cause| Failure {

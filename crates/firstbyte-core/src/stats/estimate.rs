@@ -66,8 +66,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// How far the interval reaches from the estimate, on the side where it reaches further: the ± of
-    /// `--until median±1%`.
+    /// How far the interval reaches from the estimate, on the side where it reaches further: the ± that
+    /// an experiment goes on for.
     pub fn reach(&self) -> Option<f64> {
         let interval = self.interval?;
         Some((self.value - interval.low).max(interval.high - self.value))

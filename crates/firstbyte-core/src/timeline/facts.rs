@@ -95,7 +95,10 @@ pub struct QuicDatagram {
 }
 
 /// How a session is taken up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionMechanism {
     /// The server kept it under an identifier (RFC 5246 §7.4.1.2).
     SessionId,
@@ -181,7 +184,7 @@ pub struct TlsFacts {
     pub alpn: Option<String>,
     /// The server's certificates, leaf first.
     pub certificates: Vec<Certificate>,
-    /// Whether the certificate was checked and found good (`-k` leaves it unchecked).
+    /// Whether the certificate was checked and found good (it can be left unchecked).
     pub verified: Option<bool>,
     /// NewSessionTicket messages received.
     pub tickets_received: Option<u32>,

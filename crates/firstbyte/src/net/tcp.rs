@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Clock, Stamp, TcpFacts};
+use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::order::{Order, latest_arrival};
@@ -24,7 +25,8 @@ use super::sys::{self, TcpInfo};
 use crate::clock::{Monotonic, Realtime, Timebase};
 
 /// Where connections leave from (`--interface`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Bind {
     /// The kernel decides.
     #[default]

@@ -44,6 +44,11 @@ impl HeadAgain {
         self.swallow = request_bytes;
     }
 
+    /// Whether the second hyper has yet to write its request: an answer before that would be none.
+    pub(super) fn awaits_request(&self) -> bool {
+        self.swallow > 0 && self.again.has_remaining()
+    }
+
     /// What is given again, at most so many bytes; nothing where all has been.
     pub(super) fn next(&mut self, room: usize) -> Option<Bytes> {
         let bytes = room.min(self.again.remaining());

@@ -18,6 +18,7 @@ pub(crate) use self::pooled::Middle;
 use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count, grouped};
+use crate::probe::shown_url::shown_url;
 
 /// A table for each URL that was asked for, in the order in which they first appear.
 ///
@@ -193,7 +194,7 @@ impl Group {
     }
 
     fn header(&self, style: &Style) -> Vec<String> {
-        let url = style.safe(&self.url);
+        let url = style.safe(&shown_url(&self.url));
         let right = count(self.pooled, "sample");
         let failed = match self.failed {
             0 => String::new(),

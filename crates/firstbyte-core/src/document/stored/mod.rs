@@ -18,8 +18,8 @@ pub use stamps::{StoredClock, StoredMarks};
 use super::FailureRecord;
 use super::interned::{Fact, FactTable, Interner, Shared};
 use crate::timeline::{
-    Attempt, AttemptOutcome, Cause, Chunk, Connection, Direction, Facts, Failure, Fault, Flight,
-    Lookup, Offset, PhaseName, RecordType, Sample, Stamp,
+    Attempt, AttemptOutcome, Cause, Chunk, Connection, Direction, Facts, Failure, FailureType,
+    Fault, Flight, Lookup, Offset, OpenEnd, PhaseName, RecordType, Sample, Stamp,
 };
 
 /// A sample, without what stands before it in its line.
@@ -67,6 +67,17 @@ pub struct StoredConnection {
     pub http: Option<StoredHttp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_end: Option<StoredOpenEnd>,
+}
+
+/// Where what is known of a connection ends before it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredOpenEnd {
+    pub phase: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<i64>,
 }
 
 /// One DNS question.
@@ -180,8 +191,17 @@ impl StoredSample {
 
 impl StoredConnection {
     fn of(connection: &Connection, requested_url: &str, interner: &mut Interner) -> Self {
-        let Connection { url, started_unix_ns, marks, lookups, attempts, flights, facts, failure } =
-            connection;
+        let Connection {
+            url,
+            started_unix_ns,
+            marks,
+            lookups,
+            attempts,
+            flights,
+            facts,
+            failure,
+            open_end,
+        } = connection;
         Self {
             url: (url != requested_url).then(|| url.clone()),
             started_unix_ns: *started_unix_ns,
@@ -203,6 +223,7 @@ impl StoredConnection {
             }),
             http: facts.http.as_ref().map(|http| StoredHttp::of(http, interner)),
             failure: failure.as_ref().map(FailureRecord::of),
+            open_end: open_end.map(StoredOpenEnd::of),
         }
     }
 
@@ -233,6 +254,7 @@ impl StoredConnection {
                 http: self.http.map(|http| http.facts(facts)).transpose()?,
             },
             failure: self.failure.map(recorded),
+            open_end: self.open_end.and_then(StoredOpenEnd::open_end),
         })
     }
 }
@@ -244,11 +266,26 @@ fn recorded(record: FailureRecord) -> Failure {
         phase: PhaseName::named(&record.phase).unwrap_or(PhaseName::Receive),
         cause: Cause::Recorded {
             name: record.cause,
+            // A name of a later version is one of those that there are; files without any are older.
+            failure_type: record
+                .failure_type
+                .map_or(FailureType::Unknown, |name| FailureType::nearest(&name)),
             fault: Fault::named(&record.fault).unwrap_or(Fault::Peer),
             message: record.message,
-            hint: record.hint,
+            advice: record.hint,
         },
         at: record.at_ns.map(Offset::from_nanos),
+    }
+}
+
+impl StoredOpenEnd {
+    fn of(end: OpenEnd) -> Self {
+        Self { phase: end.phase.name().into(), at_ns: end.at.map(Offset::as_nanos) }
+    }
+
+    fn open_end(self) -> Option<OpenEnd> {
+        let phase = PhaseName::named(&self.phase)?;
+        Some(OpenEnd { phase, at: self.at_ns.map(Offset::from_nanos) })
     }
 }
 

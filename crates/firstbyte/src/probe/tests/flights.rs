@@ -11,6 +11,7 @@ use super::peers::{
 use super::visit::{Asked, Client, simulated};
 use crate::net::simulated::{Path, Said, Silent, StreamPeer};
 use crate::probe::options::{HttpVersion, TlsVersion};
+use crate::probe::secret::Secret;
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
@@ -137,7 +138,7 @@ fn a_large_upload_is_no_part_of_the_handshake() {
         let config = Arc::new(CERTIFICATE.config(&[]));
         let mut client = Client::new(&Asked::default());
         client.http.method = ::http::Method::POST;
-        client.http.body = Some(vec![b'x'; 1 << 20].into());
+        client.http.body = Some(Secret::new(vec![b'x'; 1 << 20].into()));
         let mut heard = 0;
         let app = move |bytes: &[u8]| {
             heard += bytes.len();
@@ -161,7 +162,7 @@ fn an_upload_leaves_while_it_is_encrypted() {
         let config = Arc::new(CERTIFICATE.config(&[]));
         let mut client = Client::new(&Asked::default());
         client.http.method = ::http::Method::POST;
-        client.http.body = Some(vec![b'x'; 4 << 20].into());
+        client.http.body = Some(Secret::new(vec![b'x'; 4 << 20].into()));
         let mut heard = 0;
         let app = move |bytes: &[u8]| {
             heard += bytes.len();
@@ -181,7 +182,7 @@ fn an_upload_that_nobody_reads_fails_while_it_is_sent() {
     simulated(async {
         let mut client = Client::plain();
         client.http.method = ::http::Method::POST;
-        client.http.body = Some(vec![b'x'; 4 << 20].into());
+        client.http.body = Some(Secret::new(vec![b'x'; 4 << 20].into()));
         client.path.send_buffer = 512 << 10;
         client.path.round_trip = Duration::from_secs(60);
         let visited = client.visit_within(Duration::from_secs(70), Silent).await;
@@ -196,7 +197,7 @@ fn an_answer_that_comes_before_the_upload_is_over_ends_the_request() {
     simulated(async {
         let mut client = Client::plain();
         client.http.method = ::http::Method::POST;
-        client.http.body = Some(vec![b'x'; 4 << 20].into());
+        client.http.body = Some(Secret::new(vec![b'x'; 4 << 20].into()));
         client.path.send_buffer = 256 << 10;
         let answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let server = Plain(http1(move || vec![Said::bytes(0, *answer)]));

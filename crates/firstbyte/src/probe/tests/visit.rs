@@ -19,7 +19,7 @@ use crate::probe::body::Body;
 use crate::probe::observation::{Observation, Shared, When};
 use crate::probe::options::{HttpOptions, HttpVersion, SessionUse, TlsOptions, TlsVersion};
 use crate::probe::stream::Stream;
-use crate::probe::tls::{Spoken, Tls};
+use crate::probe::tls::{Spoken, Tls, TlsStock};
 use crate::probe::{Target, connect, http};
 
 pub(super) const HOST: &str = "server.test";
@@ -73,7 +73,8 @@ impl Client {
             session: asked.session,
             client_certificate: None,
         };
-        let tls = Tls::new(&options, asked.http).unwrap_or_else(|e| panic!("{e}"));
+        let tls = Tls::new(&options, asked.http, &TlsStock::default());
+        let tls = tls.unwrap_or_else(|e| panic!("{e}"));
         let http = HttpOptions {
             version: asked.http,
             method: ::http::Method::GET,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use firstbyte_core::run::{Row, Standing, Taken};
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, Fault, Mark, Offset, PhaseName, Sample, Stamp,
+    Cause, Connection, Failure, FailureType, Fault, Mark, Offset, PhaseName, Sample, Stamp,
 };
 
 use super::RunError;
@@ -208,9 +208,10 @@ impl CurlTable {
             phase,
             cause: Cause::Recorded {
                 name: "unknown".into(),
+                failure_type: FailureType::Unknown,
                 fault: Fault::Network,
                 message: "curl got no response; why is not in the table".into(),
-                hint: None,
+                advice: None,
             },
             at: end.map(Offset::from_nanos),
         }
