@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stored::{StoredCertificate, StoredTls};
+use super::stored::{StoredCertificate, StoredClient, StoredTls};
 
 /// How many values of a kind are given numbers.
 const OF_A_KIND: u32 = 64;
@@ -22,6 +22,8 @@ const AT_ALL: usize = 16_384;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Fact {
+    /// Which program made connections.
+    Client(StoredClient),
     /// What a TLS handshake settled.
     Tls(StoredTls),
     /// A certificate chain, leaf first.
@@ -100,6 +102,7 @@ impl Interner {
 
 fn kind(fact: &Fact) -> String {
     match fact {
+        Fact::Client(_) => "client".into(),
         Fact::Tls(_) => "tls".into(),
         Fact::Certificates(_) => "certificates".into(),
         Fact::Messages(_) => "messages".into(),

@@ -126,6 +126,9 @@ pub struct Split {
     /// How much larger the largest undisturbed round trip was than `rtt`; each round trip's
     /// network share, and so each server share, is uncertain by as much.
     pub rtt_spread: Option<Duration>,
+    /// The steps of a clock that another program read the marks from: every stretch may be off by as much. Zero
+    /// where none was reported.
+    pub resolution: Duration,
     /// The phases that happened, in order; each begins where the one before it ended.
     pub phases: Vec<PhaseSplit>,
     /// All parts together.
@@ -177,8 +180,16 @@ impl Split {
         let round_trips = split_phases.iter().map(|p| p.round_trips).sum();
         let rtt_spread = path.spread;
         let (held, link_rate) = (laid.held, bottleneck.rate());
-        let split =
-            Self { rtt, rtt_spread, phases: split_phases, parts, round_trips, held, link_rate };
+        let split = Self {
+            rtt,
+            rtt_spread,
+            resolution: connection.marks.resolution().unwrap_or_default(),
+            phases: split_phases,
+            parts,
+            round_trips,
+            held,
+            link_rate,
+        };
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
@@ -199,10 +210,10 @@ impl Split {
         self.round_trip_uncertainty().map(|spread| spread * self.round_trips + doubt)
     }
 
-    /// How far each round trip may be off.
+    /// How far each round trip may be off, and with coarse clocks the exchange that it is part of.
     fn round_trip_uncertainty(&self) -> Option<Duration> {
         let hosts = HOSTS.min(self.rtt.unwrap_or(HOSTS));
-        self.rtt_spread.map(|spread| spread.max(hosts))
+        self.rtt_spread.map(|spread| spread.max(hosts) + self.resolution * 2)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.

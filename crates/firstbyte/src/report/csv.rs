@@ -297,6 +297,7 @@ fn clock(connection: &Connection) -> &'static str {
         Clock::Kernel | Clock::KernelDerived => "kernel",
         Clock::User => "user",
         Clock::Simulated => "simulated",
+        Clock::Reported { .. } => "reported",
     };
     if clocks.all(|clock| class(clock) == class(first)) { class(first) } else { "mixed" }
 }

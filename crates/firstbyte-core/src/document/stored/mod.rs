@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use facts::{StoredCertificate, StoredHttp, StoredQuic, StoredTcp, StoredTls};
+pub use facts::{StoredCertificate, StoredClient, StoredHttp, StoredQuic, StoredTcp, StoredTls};
 pub use stamps::{StoredClock, StoredMarks};
 
 use super::FailureRecord;
@@ -51,6 +51,8 @@ pub struct StoredConnection {
     pub attempts: Vec<StoredAttempt>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flights: Vec<StoredFlight>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<Shared<StoredClient>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +211,13 @@ impl StoredConnection {
             lookups: lookups.iter().map(StoredLookup::of).collect(),
             attempts: attempts.iter().map(StoredAttempt::of).collect(),
             flights: flights.iter().map(|flight| StoredFlight::of(flight, interner)).collect(),
+            client: facts.client.as_ref().map(|client| {
+                let fact = Fact::Client(StoredClient::of(client));
+                match (interner.number(&fact), fact) {
+                    (None, Fact::Client(client)) => Shared::Here(client),
+                    (number, _) => Shared::Number(number.unwrap_or_default()),
+                }
+            }),
             remote: facts.remote,
             local: facts.local,
             reused: facts.reused,
@@ -236,6 +245,14 @@ impl StoredConnection {
                 _ => return Err(MissingFact(number)),
             },
         };
+        let client = match self.client {
+            None => None,
+            Some(Shared::Here(client)) => Some(client.facts()),
+            Some(Shared::Number(number)) => match facts.get(number) {
+                Some(Fact::Client(client)) => Some(client.clone().facts()),
+                _ => return Err(MissingFact(number)),
+            },
+        };
         let flights: Result<_, _> = self.flights.into_iter().map(|f| f.flight(facts)).collect();
         Ok(Connection {
             url: self.url.unwrap_or_else(|| requested_url.to_owned()),
@@ -245,6 +262,7 @@ impl StoredConnection {
             attempts: self.attempts.into_iter().map(StoredAttempt::attempt).collect(),
             flights: flights?,
             facts: Facts {
+                client,
                 remote: self.remote,
                 local: self.local,
                 reused: self.reused,
