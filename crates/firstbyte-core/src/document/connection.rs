@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::stored::StoredClient;
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
-    Attempt, Cause, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks,
-    Offset, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
+    Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
+    Lookup, Marks, Offset, PhaseName, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -507,6 +507,25 @@ impl FailureRecord {
                 _ => None,
             },
             at_ns: failure.at.map(Offset::as_nanos),
+        }
+    }
+
+    /// The failure that it tells of: the same text, without the values it was made of.
+    pub(super) fn failure(self) -> Failure {
+        Failure {
+            // A phase of a later version: the connection did not come to its end, wherever.
+            phase: PhaseName::named(&self.phase).unwrap_or(PhaseName::Receive),
+            cause: Cause::Recorded {
+                name: self.cause,
+                // A name of a later version is one of those that there are; files without any are older.
+                failure_type: self
+                    .failure_type
+                    .map_or(FailureType::Unknown, |name| FailureType::nearest(&name)),
+                fault: Fault::named(&self.fault).unwrap_or(Fault::Peer),
+                message: self.message,
+                advice: self.hint,
+            },
+            at: self.at_ns.map(Offset::from_nanos),
         }
     }
 }

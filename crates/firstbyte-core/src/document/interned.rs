@@ -51,9 +51,15 @@ pub struct Interner {
     seen: HashMap<String, u32>,
     next: u32,
     fresh: Vec<String>,
+    shares_nothing: bool,
 }
 
 impl Interner {
+    /// Gives no numbers: every line stands alone.
+    pub fn sharing_nothing() -> Self {
+        Self { shares_nothing: true, ..Self::default() }
+    }
+
     /// Continues after `facts`, which are stored already.
     pub fn after(facts: &FactTable) -> Self {
         let mut interner = Self::default();
@@ -69,6 +75,9 @@ impl Interner {
 
     /// The number of `fact`; absent when it is not to have one.
     pub(super) fn number(&mut self, fact: &Fact) -> Option<u32> {
+        if self.shares_nothing {
+            return None;
+        }
         let key = serde_json::to_string(fact).ok()?;
         if let Some(number) = self.numbers.get(&key) {
             return Some(*number);

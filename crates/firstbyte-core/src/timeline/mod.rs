@@ -8,6 +8,7 @@ mod failure;
 mod failure_type;
 mod flight;
 mod mark;
+mod navigation;
 mod sample;
 mod time;
 
@@ -20,5 +21,9 @@ pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName, TimeLimit};
 pub use failure_type::FailureType;
 pub use flight::{Chunk, Direction, Flight};
 pub use mark::{Mark, Marks};
+pub use navigation::{
+    Beginning, ConnectionUse, DeliveredFrom, Initiator, Navigation, NavigationFlaw, PageConnection,
+    Race, Resource, ResourceSizes,
+};
 pub use sample::Sample;
 pub use time::{Clock, Offset, Stamp};

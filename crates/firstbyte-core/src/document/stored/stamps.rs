@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for StoredClock {
 pub struct StoredMarks(pub Marks);
 
 impl StoredMarks {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::document) fn is_empty(&self) -> bool {
         self.0.iter().next().is_none()
     }
 }
