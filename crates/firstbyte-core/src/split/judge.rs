@@ -7,11 +7,14 @@
 //! early data answered at once or after the Finished), says how early each segment can have come, and pays
 //! for each that came later than that, and more for each that came sooner. Definitions: `docs/measurement.md`.
 
+mod sender;
+
 use std::time::Duration;
 
 use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
 use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
+use sender::Sender;
 
 /// An arrival that waited for something of the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +254,16 @@ impl Judge {
 
     /// The readings that fit, the best one first.
     pub(super) fn readings(&self) -> Vec<Reading> {
-        let fits = self.fits();
+        Self::told_apart(self.fits())
+    }
+
+    /// The same, with no hypothesis spared.
+    #[cfg(test)]
+    pub(super) fn readings_of_all(&self) -> Vec<Reading> {
+        Self::told_apart(self.fits_of(self.hypotheses(), false))
+    }
+
+    fn told_apart(fits: Vec<(f64, Reading)>) -> Vec<Reading> {
         let Some(best) = fits.first().map(|(cost, _)| *cost) else {
             return vec![Reading::default()];
         };
@@ -266,10 +278,39 @@ impl Judge {
 
     /// By what they cost, without those that are out anyway.
     fn fits(&self) -> Vec<(f64, Reading)> {
+        self.fits_of(self.hypotheses(), true)
+    }
+
+    /// The same; where nothing is to be spared, with windows that never fill.
+    fn fits_of(
+        &self,
+        hypotheses: impl Iterator<Item = Hypothesis>,
+        sparing: bool,
+    ) -> Vec<(f64, Reading)> {
         let mut fits: Vec<(f64, Reading)> = Vec::new();
         let mut best = f64::INFINITY;
-        for hypothesis in self.hypotheses() {
-            let Some(fit) = self.fit(hypothesis, best + OUT) else { continue };
+        let between = self.segments.iter().filter(|segment| segment.between).count();
+        let between = u32::try_from(between).unwrap_or(u32::MAX);
+        let mut unlimited: Vec<(Hypothesis, u32)> = Vec::new();
+        for hypothesis in hypotheses {
+            let Hypothesis { window, merged, nagle, late, acks } = hypothesis;
+            // The same without a window says the same for less, where so many packets never were under way that this
+            // one is full, or nearly.
+            let same =
+                |(h, _): &&(Hypothesis, u32)| (h.nagle, h.late, h.acks) == (nagle, late, acks);
+            if let (Some(window), Some((_, most))) = (window, unlimited.iter().find(same))
+                && window.saturating_sub(most.saturating_add(merged.saturating_mul(between)))
+                    > window / 8
+                && sparing
+            {
+                continue;
+            }
+            let mut most = 0;
+            let fit = self.fit(hypothesis, best + OUT, &mut most);
+            if window.is_none() {
+                unlimited.push((hypothesis, most));
+            }
+            let Some(fit) = fit else { continue };
             best = best.min(fit.0);
             fits.push(fit);
             // Nothing was late: there is nothing to explain.
@@ -307,7 +348,13 @@ impl Judge {
     }
 
     /// What a hypothesis costs, and what it says; none when it costs more than `most`.
-    fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
+    /// Notes how many packets were under way at `most_packets`.
+    fn fit(
+        &self,
+        hypothesis: Hypothesis,
+        most: f64,
+        most_packets: &mut u32,
+    ) -> Option<(f64, Reading)> {
         let Hypothesis { window, nagle, late, merged, acks } = hypothesis;
         let mut cost = f64::from(merged) * MERGED;
         if nagle {
@@ -316,24 +363,33 @@ impl Judge {
         if window.is_some_and(|window| window != 10) {
             cost += WINDOW;
         }
+        // Nothing makes it cost less.
+        if cost > most {
+            return None;
+        }
         let mut reading = Reading { window, nagle, late, releases: Vec::new() };
         let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
         let mut previous: Option<i64> = None;
         for (index, segment) in self.segments.iter().enumerate() {
-            // Had the server's application written in time, its TCP would have stood still.
-            let mut held = sender.clone();
-            let mut released = held.release(index, nagle).filter(|released| {
-                released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
-            });
             if cost > most {
                 return None;
+            }
+            // Had the server's application written in time, its TCP would have stood still. Where nothing keeps the
+            // segment, that sender is this one.
+            let mut held = None;
+            let mut released = Some(None);
+            if !sender.is_free(index, nagle) {
+                let waiting = held.insert(sender.clone());
+                released = waiting.release(index, nagle).filter(|released| {
+                    released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
+                });
             }
             if released == Some(None)
                 && let Some(full) = self.nearly_full(&sender, index, previous)
             {
                 cost += NEAR;
                 released = Some(full.1);
-                held = full.0;
+                held = Some(full.0);
             }
             let Some(released) = released else {
                 // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
@@ -341,12 +397,14 @@ impl Judge {
                 sender.hear_until(segment.at, self.rtt);
                 sender.send(index, self.rtt);
                 sender.window = sender.window.max(sender.in_flight);
+                *most_packets = (*most_packets).max(sender.in_flight);
                 previous = Some(segment.at);
                 continue;
             };
             let first = previous == Some(segment.at);
             if !first {
-                cost += self.judge(segment, previous, released, held.by_nagle, late, &mut reading);
+                let by_nagle = held.as_ref().unwrap_or(&sender).by_nagle;
+                cost += self.judge(segment, previous, released, by_nagle, late, &mut reading);
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
@@ -357,11 +415,14 @@ impl Judge {
             let behind = previous.is_some_and(|before| segment.at - before <= queued);
             if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
-                sender = held;
+                if let Some(held) = held {
+                    sender = held;
+                }
             } else {
                 sender.hear_until(segment.at, self.rtt);
             }
             sender.send(index, self.rtt);
+            *most_packets = (*most_packets).max(sender.in_flight);
             previous = Some(segment.at);
         }
         (cost <= most).then_some((cost, reading))
@@ -495,143 +556,4 @@ pub(super) fn segment_bytes(connection: &Connection) -> u64 {
     // A narrower way there shows in segments of one size.
     let repeated = sizes().filter(|bytes| *bytes == largest).count() > 2;
     if repeated && largest >= 500 { largest } else { most }
-}
-
-/// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
-/// grows by what is acknowledged where it had been used (`tcp_cwnd_validate`), and begins anew after rest.
-#[derive(Clone)]
-struct Sender<'a> {
-    segments: &'a [Segment],
-    acks: std::iter::Peekable<std::slice::Iter<'a, Ack>>,
-    initial: Option<u32>,
-    merged: u32,
-    in_flight: u32,
-    window: u32,
-    /// Segments before this one are acknowledged, and those before `next` have left.
-    acknowledged: usize,
-    next: usize,
-    covered: u64,
-    used: Used,
-    /// When the last one left, as the client saw it.
-    last: Option<i64>,
-    /// How the timeout's variation falls with each round trip seen (RFC 6298).
-    variation: i64,
-    /// Where the last segment ends that was less than a full one.
-    small_end: u64,
-    small_at: i64,
-    /// What was held last, was by Nagle's algorithm.
-    by_nagle: bool,
-}
-
-/// How much of the window was used of late.
-#[derive(Clone, Copy, Debug, Default)]
-struct Used {
-    most: u32,
-    whole: bool,
-    until: usize,
-}
-
-/// TCP_RTO_MIN of Linux.
-const LEAST_TIMEOUT: i64 = 200_000_000;
-
-impl<'a> Sender<'a> {
-    fn new(hypothesis: Hypothesis, segments: &'a [Segment], acks: &'a [Ack], rtt: i64) -> Self {
-        let Hypothesis { window, merged, .. } = hypothesis;
-        Self {
-            segments,
-            acks: acks.iter().peekable(),
-            initial: window,
-            merged,
-            in_flight: 0,
-            window: window.unwrap_or(u32::MAX),
-            acknowledged: 0,
-            next: 0,
-            covered: 0,
-            used: Used::default(),
-            last: None,
-            variation: rtt / 2,
-            small_end: 0,
-            small_at: -2 * LIMIT,
-            by_nagle: false,
-        }
-    }
-
-    /// Packets that a segment was, as far as the hypothesis says.
-    fn packets(&self, index: usize) -> u32 {
-        1 + if self.segments[index].between { self.merged } else { 0 }
-    }
-
-    fn hear(&mut self) -> Option<Ack> {
-        let ack = *self.acks.next()?;
-        self.covered = self.covered.max(ack.covers);
-        let mut new = 0;
-        while self.acknowledged < self.next && self.segments[self.acknowledged].end <= self.covered
-        {
-            new += self.packets(self.acknowledged);
-            self.acknowledged += 1;
-        }
-        self.in_flight -= new;
-        if new > 0 {
-            self.variation = self.variation * 3 / 4;
-        }
-        if self.initial.is_some() && (self.used.whole || self.window < 2 * self.used.most) {
-            self.window = self.window.saturating_add(new);
-        }
-        // tcp_write_xmit notes the use where it sent something, or the window keeps it from that.
-        if self.in_flight >= self.window {
-            self.note_use();
-        }
-        Some(ack)
-    }
-
-    /// Hears the acknowledgements whose effect the client can have seen before.
-    fn hear_until(&mut self, seen: i64, rtt: i64) {
-        while self.acks.peek().is_some_and(|ack| ack.left + rtt <= seen) {
-            self.hear();
-        }
-    }
-
-    /// What lets a segment leave; `None` within when nothing kept it, `None` when nothing does.
-    #[expect(clippy::option_option, reason = "two questions: can it leave, and what let it")]
-    fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
-        let mut last = None;
-        loop {
-            let full = self.in_flight >= self.window;
-            let segment = &self.segments[index];
-            let together = segment.at - self.small_at <= TOGETHER;
-            let held = nagle && !segment.full && self.small_end > self.covered && !together;
-            if !full && !held {
-                return Some(last);
-            }
-            self.by_nagle = held && !full;
-            last = Some(self.hear()?);
-        }
-    }
-
-    fn send(&mut self, index: usize, rtt: i64) {
-        let segment = self.segments[index];
-        if let (Some(initial), Some(last), 0) = (self.initial, self.last, self.in_flight) {
-            // tcp_slow_start_after_idle_check
-            if segment.at - last > rtt + LEAST_TIMEOUT.max(4 * self.variation) {
-                self.window = self.window.min(initial);
-            }
-        }
-        self.next = index + 1;
-        self.in_flight += self.packets(index);
-        self.last = Some(segment.at);
-        self.note_use();
-        if !segment.full {
-            (self.small_end, self.small_at) = (segment.end, segment.at);
-        }
-    }
-
-    fn note_use(&mut self) {
-        let (packets, whole) = (self.in_flight, self.in_flight >= self.window);
-        if self.acknowledged >= self.used.until
-            || whole
-            || (!self.used.whole && packets > self.used.most)
-        {
-            self.used = Used { most: packets, whole, until: self.next };
-        }
-    }
 }

@@ -282,6 +282,19 @@ fn readings_of(connection: &Connection) -> String {
     Judge::of(connection, way, &bottleneck).in_words()
 }
 
+/// What holds arrivals back by the hypotheses that are looked at, and by all of them.
+#[cfg(test)]
+fn readings_both_ways(connection: &Connection) -> [Vec<Reading>; 2] {
+    let bottleneck = Bottleneck::of(connection);
+    let known = Known::of(connection);
+    let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
+    let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
+    let path = Path::of(connection, &walks, &bottleneck, round_trip_time(known, &walks));
+    let way = Way { rtt: path.rtt.unwrap_or_default(), spread: path.spread.unwrap_or_default() };
+    let judge = Judge::of(connection, way, &bottleneck);
+    [judge.readings(), judge.readings_of_all()]
+}
+
 /// What may have held the arrivals back, the best reading first.
 fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
     let Some(rtt) = path.rtt else { return vec![Reading::default()] };
