@@ -4,6 +4,7 @@ use crate::warning::Warning;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::run::{AxisRecord, RunHeader};
@@ -63,6 +64,16 @@ impl Source {
         match self {
             Self::Run(run) => run.path(),
             Self::Table(table) => table.path(),
+        }
+    }
+
+    fn taken_in(
+        &self,
+        range: Range<usize>,
+    ) -> Box<dyn Iterator<Item = Result<Taken, RunError>> + '_> {
+        match self {
+            Self::Run(run) => Box::new(run.taken_in(range)),
+            Self::Table(table) => Box::new(range.map(|index| Ok(table.taken(index)))),
         }
     }
 
@@ -217,9 +228,26 @@ impl Dataset {
         self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1)
     }
 
+    /// Samples whole, in the order of `rows`: those of `rows[range]`, one at a time.
+    pub fn taken_in(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
+        let ends = self.parts.iter().skip(1).map(|part| part.first_row).chain([self.rows.len()]);
+        self.parts.iter().zip(ends).flat_map(move |(part, end)| {
+            let of_it = range.start.max(part.first_row)..range.end.min(end);
+            let of_it = of_it.start - part.first_row..of_it.end.max(of_it.start) - part.first_row;
+            part.source.taken_in(of_it).map(|taken| {
+                let mut taken = taken?;
+                taken.cell = taken.cell.saturating_add(part.first_cell);
+                Ok(taken)
+            })
+        })
+    }
+
     /// Every sample whole, in the order of `rows`.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
-        (0..self.rows.len()).map(|index| self.taken(index))
+        self.taken_in(0..self.rows.len())
     }
 }
 
