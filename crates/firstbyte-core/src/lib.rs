@@ -16,6 +16,7 @@ pub mod split;
 pub mod stats;
 pub mod timeline;
 pub mod truth;
+pub mod units;
 pub mod wire;
 
 #[cfg(test)]

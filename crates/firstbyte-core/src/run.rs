@@ -119,12 +119,16 @@ impl Default for Metrics {
 impl Metrics {
     /// The metrics of `connection`: those of phases that came to their end.
     pub fn of(connection: &Connection) -> Self {
+        Self::of_split(connection, &Split::of(connection))
+    }
+
+    /// The same, where `connection` was split already: that takes longer than all the rest.
+    pub fn of_split(connection: &Connection, split: &Split) -> Self {
         let mut metrics = Self::default();
         if let Some(resolution) = connection.marks.resolution() {
             metrics.resolution_ns = u32::try_from(resolution.as_nanos()).unwrap_or(u32::MAX);
         }
         let mut setup: Option<Duration> = None;
-        let split = Split::of(connection);
         for phase in split.phases.iter().map(|p| p.phase).filter(|p| p.complete) {
             metrics.set(Metric::of_phase(phase.name), phase.duration());
             if matches!(phase.name, PhaseName::Connect | PhaseName::Tls | PhaseName::Quic) {

@@ -11,7 +11,6 @@ mod clock;
 mod error;
 pub mod link;
 mod options;
-pub mod pcapng;
 mod reports;
 pub mod scenario;
 

@@ -98,7 +98,7 @@ impl Bench {
     }
 
     fn url(&self) -> String {
-        format!("https://localhost:{}/", self.server.addr().port())
+        format!("https://localhost:{}/?{SECRET}&token={SECRET}#{SECRET}", self.server.addr().port())
     }
 
     /// Runs `before`, all spellings, and `after`.
@@ -215,8 +215,8 @@ fn probe() {
         &["--http3-only", "--verbose"],
         &["--json"],
         &["--csv"],
-        &["-w", "%{json} %{header_json} %{certs} %{urle.query}"],
-        &["-o", "page", "-w", "%output{written}%{json}"],
+        &["-w", "%{certs} %{remote_ip} %{http_code}"],
+        &["-o", "page", "-w", "%output{written}%{certs}"],
     ] {
         let outcome = bench.run(&["-X", "POST"], view);
         assert!(!outcome.stdout.is_empty() || view.contains(&"-o"), "{view:?}");
@@ -252,7 +252,12 @@ fn compare_report_predict_and_check() {
     assert!(texts.len() > 10, "{texts:?}");
     assert_hidden("compare", &texts);
     let page = String::from_utf8(bench.directory.read("x.html")).unwrap();
-    for hidden in ["Authorization: &lt;hidden&gt;", "--data=&lt;hidden&gt;", "--data=@body"] {
+    for hidden in [
+        "Authorization: &lt;hidden&gt;",
+        "--data &#39;&lt;hidden&gt;&#39;",
+        "--data @body",
+        "?&lt;hidden&gt;&amp;token=&lt;hidden&gt;",
+    ] {
         assert!(page.contains(hidden), "{hidden}");
     }
     // They hold what servers answered, with cookies in it; pages and charts do not.
@@ -301,7 +306,7 @@ fn explain() {
     assert!(texts.len() > 5, "{texts:?}");
     assert_hidden("explain", &texts);
     let page = String::from_utf8(bench.directory.read("x.html")).unwrap();
-    assert!(page.contains("-H &#39;Authorization: &lt;hidden&gt;&#39;"), "{page}");
+    assert!(page.contains("--header &#39;Authorization: &lt;hidden&gt;&#39;"), "{page}");
 
     let outcome = bench.run(&["explain", "-n", "2", "--json"], &[]);
     assert!(outcome.stdout.contains("\"Authorization: <hidden>\""), "{}", outcome.stdout);

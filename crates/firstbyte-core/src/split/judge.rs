@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
-use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
+use super::sender::{Hypothesis, Segment, Sender};
+use crate::timeline::{Chunk, Clock, Connection, Direction, Flight, Mark, Offset};
 
 /// An arrival that waited for something of the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,22 +66,12 @@ pub(super) struct Way {
     pub rtt: Duration,
     /// Round trips differ by so much.
     pub spread: Duration,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    at: i64,
-    end: u64,
-    full: bool,
-    /// It came between the request and the response, and is no full one: tickets and settings, which servers
-    /// write one by one and kernels merge.
-    between: bool,
-    /// How long the slowest link is busy with it, as far as that is known.
-    busy: i64,
+    /// By so much those do that were seen.
+    pub seen: Duration,
 }
 
 /// Longer than any connection that is judged: eleven days.
-const LIMIT: i64 = 1_000_000_000_000_000;
+pub(super) const LIMIT: i64 = 1_000_000_000_000_000;
 /// Looked at are so many segments, at most.
 const SEGMENTS: usize = 3_000;
 /// Windows that servers begin with; a larger one never fills here.
@@ -105,6 +96,10 @@ const MERGED: f64 = 0.7;
 const NEAR: f64 = 4.0;
 /// A segment that a hypothesis does not let leave so early: more than a gap costs that has no reason.
 const EARLY: f64 = 12.0;
+/// An acknowledgement that may have been sent or not, was.
+const UNCERTAIN: f64 = 0.7;
+/// A window of unknown size is full, after a loss.
+const SHRUNK: f64 = 1.0;
 const TICKETS_AND_SETTINGS: f64 = 3.0;
 const DELAYED: f64 = 2.4;
 /// Pauses are of all orders of magnitude up to 400 ms.
@@ -112,9 +107,9 @@ const DECADES: f64 = 5.3;
 /// Tickets, settings and their acknowledgement: two packets more than the one that is seen, at most.
 const MOST_MERGED: u32 = 2;
 /// What leaves within this time was written together.
-const TOGETHER: i64 = 150_000;
-/// Readings whose odds are a two-hundredth of the best one's are out.
-const OUT: f64 = 5.3;
+pub(super) const TOGETHER: i64 = 150_000;
+/// Readings whose odds are a fiftieth of the best one's are out.
+pub(super) const OUT: f64 = 3.9;
 
 pub(super) struct Judge {
     segments: Vec<Segment>,
@@ -131,22 +126,14 @@ pub(super) struct Judge {
     first: i64,
     early: i64,
     late: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Hypothesis {
-    window: Option<u32>,
-    nagle: bool,
-    late: bool,
-    /// Packets more than are seen, in each segment between request and response.
-    merged: u32,
-    /// Which of the client's acknowledgements.
-    acks: usize,
+    /// The same as far as round trips show it, whatever is supposed of the path.
+    usual: i64,
 }
 
 impl Judge {
     pub(super) fn of(connection: &Connection, way: Way, bottleneck: &Bottleneck) -> Self {
         let mss = segment_bytes(connection);
+        let lossy = is_lossy(connection);
         let (mut segments, mut events) = (Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
         // Of a segment that ends later, and when it came.
@@ -195,7 +182,15 @@ impl Judge {
                     let full = bytes + RECORD >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
                     let between = between && !counted;
-                    segments.push(Segment { at: arrived, end: offset, full, between, busy });
+                    let waited = lossy && chunk.stamp.clock == Clock::User;
+                    segments.push(Segment {
+                        at: arrived,
+                        end: offset,
+                        full,
+                        between,
+                        busy,
+                        waited,
+                    });
                     events.push(Event::Segment { at: arrived, start, end: offset });
                     arrived = now;
                 }
@@ -207,7 +202,7 @@ impl Judge {
             (left, before.max().unwrap_or(left))
         });
         let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
-        let spread = ns(way.spread).min(LIMIT);
+        let [spread, seen] = [way.spread, way.seen].map(|spread| ns(spread).min(LIMIT));
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
         let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
         let mut acks: Vec<Vec<Ack>> = Vec::new();
@@ -230,11 +225,11 @@ impl Judge {
             rtt: ns(way.rtt).min(LIMIT),
             early: 150_000 + spread,
             late: NOISE + spread,
+            usual: NOISE + seen,
         }
     }
 
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
-    #[cfg(test)]
     pub(super) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits();
         fits.truncate(8);
@@ -249,16 +244,16 @@ impl Judge {
         fits.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The readings that fit, the best one first.
-    pub(super) fn readings(&self) -> Vec<Reading> {
+    /// The readings that fit, the best one first, and what each costs.
+    pub(super) fn readings(&self) -> Vec<(f64, Reading)> {
         let fits = self.fits();
         let Some(best) = fits.first().map(|(cost, _)| *cost) else {
-            return vec![Reading::default()];
+            return vec![(0.0, Reading::default())];
         };
-        let mut readings: Vec<Reading> = Vec::new();
+        let mut readings: Vec<(f64, Reading)> = Vec::new();
         for (cost, reading) in fits {
-            if cost <= best + OUT && !readings.iter().any(|r| r.releases == reading.releases) {
-                readings.push(reading);
+            if cost <= best + OUT && !readings.iter().any(|(_, r)| r.releases == reading.releases) {
+                readings.push((cost, reading));
             }
         }
         readings
@@ -320,20 +315,38 @@ impl Judge {
         let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
         let mut previous: Option<i64> = None;
         for (index, segment) in self.segments.iter().enumerate() {
-            // Had the server's application written in time, its TCP would have stood still.
-            let mut held = sender.clone();
-            let mut released = held.release(index, nagle).filter(|released| {
-                released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
-            });
             if cost > most {
                 return None;
             }
-            if released == Some(None)
-                && let Some(full) = self.nearly_full(&sender, index, previous)
+            let first = previous != Some(segment.at);
+            if segment.waited
+                && previous.is_some_and(|before| is_hole(segment.at - before, self.rtt))
             {
-                cost += NEAR;
-                released = Some(full.1);
-                held = full.0;
+                // The path's, whatever the window was.
+                sender.hear_until(segment.at, self.rtt);
+                sender.lose();
+                sender.send(index, self.rtt);
+                previous = Some(segment.at);
+                continue;
+            }
+            let in_time = |released: &Option<Ack>| {
+                released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
+            };
+            // Had the server's application written in time, its TCP would have stood still.
+            let mut held = sender.clone();
+            let mut released = held.release(index, nagle).filter(in_time);
+            if released.is_none() {
+                let mut lenient = sender.lenient();
+                if let Some(ack) = lenient.release(index, nagle).filter(in_time) {
+                    cost += UNCERTAIN;
+                    (released, held) = (Some(ack), lenient.strict());
+                }
+            }
+            if released == Some(None)
+                && let Some((full, ack, price)) = self.nearly_full(&sender, index, previous)
+            {
+                cost += price;
+                (released, held) = (Some(ack), full);
             }
             let Some(released) = released else {
                 // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
@@ -344,8 +357,7 @@ impl Judge {
                 previous = Some(segment.at);
                 continue;
             };
-            let first = previous == Some(segment.at);
-            if !first {
+            if first {
                 cost += self.judge(segment, previous, released, held.by_nagle, late, &mut reading);
             }
             let in_time = |ack: Ack| {
@@ -367,27 +379,35 @@ impl Judge {
         (cost <= most).then_some((cost, reading))
     }
 
-    /// A window of eight or more may be a packet or two smaller than it was counted: of a segment that stood still, the sender that
-    /// had filled it, if an acknowledgement released it then.
+    /// A window of eight or more may be a packet or two smaller than it was counted, and after a loss it is smaller by
+    /// nobody knows how much: of a segment that stood still, the sender that had filled it, if an acknowledgement
+    /// released it then, and what that costs.
     fn nearly_full<'a>(
         &self,
         sender: &Sender<'a>,
         index: usize,
         previous: Option<i64>,
-    ) -> Option<(Sender<'a>, Option<Ack>)> {
+    ) -> Option<(Sender<'a>, Option<Ack>, f64)> {
         let at = self.segments[index].at;
-        let stood = previous.is_some_and(|before| at - before > self.rtt / 2 + NOISE);
+        let gap = at - previous?;
         let left = sender.window.saturating_sub(sender.in_flight);
-        if !stood || sender.initial.is_none() || left > sender.window / 8 {
+        let (stood, price) = match sender.lossy {
+            true => (gap > NOISE, SHRUNK),
+            false => (gap > self.rtt / 2 + NOISE && left <= sender.window / 8, NEAR),
+        };
+        if !stood || sender.initial.is_none() {
             return None;
         }
-        let mut held = sender.clone();
-        held.window = held.in_flight;
-        let ack = held.release(index, false)??;
+        let mut held = sender.filled();
+        let mut ack = held.release(index, false)??;
+        // Of those that acknowledge something of what was sent together, the one that came then.
+        while sender.lossy && ack.left + self.rtt + self.late < at {
+            ack = held.hear()?;
+        }
         let over = at - (ack.left + self.rtt + self.segments[index].busy);
-        let in_time = over >= -self.early
-            && NEAR + self.noise(over, ack) < self.price(at - previous?) + PAUSE;
-        in_time.then_some((held, Some(ack)))
+        let in_time =
+            over >= -self.early && price + self.noise(over, ack) < self.price(gap) + PAUSE;
+        in_time.then_some((held, Some(ack), price))
     }
 
     /// What it costs that a segment came when it did. Notes what released it.
@@ -428,7 +448,7 @@ impl Judge {
                     by: Released::Acknowledgement(ack.by),
                     why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
                 });
-                return noise + if ack.by == By::Timer { DELAYED } else { 0.0 };
+                return noise + self.told() + if ack.by == By::Timer { DELAYED } else { 0.0 };
             }
         }
         if let Some((left, cause)) = finished {
@@ -447,9 +467,9 @@ impl Judge {
         let over = at.saturating_sub(earliest);
         match question {
             _ if previous.is_none() && question.is_none() => 0.0,
-            Some(_) if over <= self.late.max(WORK) => 0.0,
+            Some(_) if over <= self.usual.max(WORK) => 0.0,
             Some(_) => self.price(over) + THINK,
-            None if over <= self.late => 0.0,
+            None if over <= self.usual => 0.0,
             None => self.price(over) + PAUSE,
         }
     }
@@ -463,7 +483,12 @@ impl Judge {
 
     /// Of a free time that happens to be just this, within what can be told apart.
     fn price(&self, over: i64) -> f64 {
-        (over as f64 * DECADES / (2.0 * self.late as f64)).ln().max(0.0)
+        (over as f64 * DECADES / (2.0 * self.usual as f64)).ln().max(0.0)
+    }
+
+    /// On a path that varies more than was seen, what comes when it is expected says less.
+    fn told(&self) -> f64 {
+        (self.late as f64 / self.usual as f64).ln()
     }
 }
 
@@ -480,158 +505,40 @@ fn tickets_and_settings(flight: &Flight) -> bool {
     one && holds("{NewSessionTicket}") && holds("SETTINGS")
 }
 
+/// Whether the kernel counted segments that waited behind one that was lost, or came later than those behind it.
+pub(super) fn is_lossy(connection: &Connection) -> bool {
+    let tcp = connection.facts.tcp.as_ref();
+    tcp.and_then(|tcp| tcp.out_of_order).is_some_and(|count| count > 0)
+}
+
+/// Whether what had waited behind a hole came so long after what came before it that the hole can have been filled in
+/// that time: what was lost is missed by the acknowledgements of what follows it.
+pub(super) fn is_hole(gap: i64, rtt: i64) -> bool {
+    gap >= rtt / 10 * 9
+}
+
 /// The payload of a full segment from the server.
+///
+/// The kernel tells that of the largest that came, which may have been all that there was: it is a full one where
+/// several are of this size, and its host can send larger ones as far as its own announcement says.
 pub(super) fn segment_bytes(connection: &Connection) -> u64 {
     let tcp = connection.facts.tcp.as_ref();
-    if let Some(received) = tcp.and_then(|tcp| tcp.receive_mss) {
+    let (received, sent) = (tcp.and_then(|tcp| tcp.receive_mss), tcp.and_then(|tcp| tcp.send_mss));
+    if let Some(received) = received.filter(|received| Some(*received) >= sent) {
         return received.into();
     }
-    let sent = tcp.and_then(|tcp| tcp.send_mss);
     // RFC 9293 §3.7.1: the default where nothing was announced.
     let most = u64::from(sent.unwrap_or(536)).max(1);
-    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
-    let sizes = || received.clone().flat_map(|f| &f.chunks).map(|c| c.bytes).filter(|b| *b <= most);
-    let largest = sizes().max().unwrap_or(most);
+    let chunks = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    let chunks = chunks.flat_map(|f| &f.chunks);
+    let sizes = || chunks.clone().map(|c| c.bytes).filter(|b| *b <= most);
+    let largest = received.map(u64::from).or_else(|| sizes().max()).unwrap_or(most);
     // A narrower way there shows in segments of one size.
-    let repeated = sizes().filter(|bytes| *bytes == largest).count() > 2;
+    let of_one_size = |chunk: &Chunk| {
+        let segments = chunk.segments.map_or(1, u64::from).max(1);
+        let fits = chunk.bytes <= largest * segments && chunk.bytes > largest * (segments - 1);
+        if !fits || segments == 1 && chunk.bytes != largest { 0 } else { segments.max(2) - 1 }
+    };
+    let repeated = chunks.clone().map(of_one_size).sum::<u64>() > 2;
     if repeated && largest >= 500 { largest } else { most }
-}
-
-/// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
-/// grows by what is acknowledged where it had been used (`tcp_cwnd_validate`), and begins anew after rest.
-#[derive(Clone)]
-struct Sender<'a> {
-    segments: &'a [Segment],
-    acks: std::iter::Peekable<std::slice::Iter<'a, Ack>>,
-    initial: Option<u32>,
-    merged: u32,
-    in_flight: u32,
-    window: u32,
-    /// Segments before this one are acknowledged, and those before `next` have left.
-    acknowledged: usize,
-    next: usize,
-    covered: u64,
-    used: Used,
-    /// When the last one left, as the client saw it.
-    last: Option<i64>,
-    /// How the timeout's variation falls with each round trip seen (RFC 6298).
-    variation: i64,
-    /// Where the last segment ends that was less than a full one.
-    small_end: u64,
-    small_at: i64,
-    /// What was held last, was by Nagle's algorithm.
-    by_nagle: bool,
-}
-
-/// How much of the window was used of late.
-#[derive(Clone, Copy, Debug, Default)]
-struct Used {
-    most: u32,
-    whole: bool,
-    until: usize,
-}
-
-/// TCP_RTO_MIN of Linux.
-const LEAST_TIMEOUT: i64 = 200_000_000;
-
-impl<'a> Sender<'a> {
-    fn new(hypothesis: Hypothesis, segments: &'a [Segment], acks: &'a [Ack], rtt: i64) -> Self {
-        let Hypothesis { window, merged, .. } = hypothesis;
-        Self {
-            segments,
-            acks: acks.iter().peekable(),
-            initial: window,
-            merged,
-            in_flight: 0,
-            window: window.unwrap_or(u32::MAX),
-            acknowledged: 0,
-            next: 0,
-            covered: 0,
-            used: Used::default(),
-            last: None,
-            variation: rtt / 2,
-            small_end: 0,
-            small_at: -2 * LIMIT,
-            by_nagle: false,
-        }
-    }
-
-    /// Packets that a segment was, as far as the hypothesis says.
-    fn packets(&self, index: usize) -> u32 {
-        1 + if self.segments[index].between { self.merged } else { 0 }
-    }
-
-    fn hear(&mut self) -> Option<Ack> {
-        let ack = *self.acks.next()?;
-        self.covered = self.covered.max(ack.covers);
-        let mut new = 0;
-        while self.acknowledged < self.next && self.segments[self.acknowledged].end <= self.covered
-        {
-            new += self.packets(self.acknowledged);
-            self.acknowledged += 1;
-        }
-        self.in_flight -= new;
-        if new > 0 {
-            self.variation = self.variation * 3 / 4;
-        }
-        if self.initial.is_some() && (self.used.whole || self.window < 2 * self.used.most) {
-            self.window = self.window.saturating_add(new);
-        }
-        // tcp_write_xmit notes the use where it sent something, or the window keeps it from that.
-        if self.in_flight >= self.window {
-            self.note_use();
-        }
-        Some(ack)
-    }
-
-    /// Hears the acknowledgements whose effect the client can have seen before.
-    fn hear_until(&mut self, seen: i64, rtt: i64) {
-        while self.acks.peek().is_some_and(|ack| ack.left + rtt <= seen) {
-            self.hear();
-        }
-    }
-
-    /// What lets a segment leave; `None` within when nothing kept it, `None` when nothing does.
-    #[expect(clippy::option_option, reason = "two questions: can it leave, and what let it")]
-    fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
-        let mut last = None;
-        loop {
-            let full = self.in_flight >= self.window;
-            let segment = &self.segments[index];
-            let together = segment.at - self.small_at <= TOGETHER;
-            let held = nagle && !segment.full && self.small_end > self.covered && !together;
-            if !full && !held {
-                return Some(last);
-            }
-            self.by_nagle = held && !full;
-            last = Some(self.hear()?);
-        }
-    }
-
-    fn send(&mut self, index: usize, rtt: i64) {
-        let segment = self.segments[index];
-        if let (Some(initial), Some(last), 0) = (self.initial, self.last, self.in_flight) {
-            // tcp_slow_start_after_idle_check
-            if segment.at - last > rtt + LEAST_TIMEOUT.max(4 * self.variation) {
-                self.window = self.window.min(initial);
-            }
-        }
-        self.next = index + 1;
-        self.in_flight += self.packets(index);
-        self.last = Some(segment.at);
-        self.note_use();
-        if !segment.full {
-            (self.small_end, self.small_at) = (segment.end, segment.at);
-        }
-    }
-
-    fn note_use(&mut self) {
-        let (packets, whole) = (self.in_flight, self.in_flight >= self.window);
-        if self.acknowledged >= self.used.until
-            || whole
-            || (!self.used.whole && packets > self.used.most)
-        {
-            self.used = Used { most: packets, whole, until: self.next };
-        }
-    }
 }

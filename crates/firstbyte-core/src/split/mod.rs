@@ -10,7 +10,9 @@ mod judge;
 mod path;
 mod phase;
 mod quic;
+mod sender;
 mod stretch;
+mod supposed;
 
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ pub use stretch::{Held, Part, Place, Stretch};
 use crate::timeline::{Connection, Offset, PhaseName};
 use bottleneck::Bottleneck;
 use exchange::Walk;
-use judge::{Judge, Reading, Way};
+use judge::Reading;
 use path::Path;
 use stretch::{Found, Laid};
 
@@ -155,14 +157,14 @@ impl Split {
         let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
         let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
         let rtt = round_trip_time(known, &walks);
-        let path = Path::of(connection, &walks, &bottleneck, rtt);
-        let readings = readings(connection, &path, &bottleneck);
-        let lay = |reading: &Reading| {
-            Laid::of(Found { walks: &walks, path: &path, releases: &reading.releases })
+        let readings = supposed::readings(connection, &walks, &bottleneck, rtt);
+        let lay = |(path, reading): &(Path, Reading), otherwise| {
+            Laid::of(Found { walks: &walks, path, releases: &reading.releases, otherwise })
         };
-        let mut read = readings.iter().map(lay);
-        let laid = read.next().unwrap_or_default();
-        let others: Vec<Laid> = read.collect();
+        let laid = lay(&readings[0], false);
+        let others = readings[1..].iter().map(|reading| lay(reading, false));
+        let others: Vec<Laid> = others.chain([lay(&readings[0], true)]).collect();
+        let path = &readings[0].0;
         let mut split_phases = Vec::with_capacity(walks.len());
         let mut parts = Parts::default();
         for (index, walk) in walks.iter().enumerate() {
@@ -281,27 +283,13 @@ pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
     judge::segment_bytes(connection)
 }
 
-/// The readings in words, for whoever looks at one connection.
-#[cfg(test)]
-fn readings_of(connection: &Connection) -> String {
+/// The hypotheses about a connection's arrivals that fit best, in words, for whoever looks at one connection.
+pub fn hypotheses(connection: &Connection) -> String {
     let bottleneck = Bottleneck::of(connection);
     let known = Known::of(connection);
     let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
     let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
-    let path = Path::of(connection, &walks, &bottleneck, round_trip_time(known, &walks));
-    let way = Way { rtt: path.rtt.unwrap_or_default(), spread: path.spread.unwrap_or_default() };
-    Judge::of(connection, way, &bottleneck).in_words()
-}
-
-/// What may have held the arrivals back, the best reading first.
-fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
-    let Some(rtt) = path.rtt else { return vec![Reading::default()] };
-    if connection.facts.quic.is_some() {
-        return vec![quic::datagrams(connection, rtt, path.spread.unwrap_or_default())];
-    }
-    let spread = path.spread.unwrap_or_default();
-    let judge = Judge::of(connection, Way { rtt, spread }, bottleneck);
-    judge.readings()
+    supposed::in_words(connection, &walks, &bottleneck, round_trip_time(known, &walks))
 }
 
 #[cfg(test)]

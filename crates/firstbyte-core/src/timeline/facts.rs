@@ -108,7 +108,10 @@ pub struct QuicDatagram {
 }
 
 /// How a session is taken up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionMechanism {
     /// The server kept it under an identifier (RFC 5246 §7.4.1.2).
     SessionId,

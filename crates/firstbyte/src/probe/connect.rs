@@ -4,6 +4,7 @@
 //! the first to connect wins. Every attempt stays in the observation.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use tokio::time::sleep_until;
 use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::{Late, Resolved};
-use crate::clock::timer_now;
+use crate::clock::{Timebase, timer_now};
 use crate::net::{self, Bind, ConnectError, Connected, SynWatch};
 
 /// Connection Attempt Delay (RFC 8305 §8).
@@ -30,6 +31,25 @@ pub(super) async fn connect(
     resolved: Resolved<'_>,
     port: u16,
 ) -> Result<Connected, Cause> {
+    let dial = |remote, timebase| {
+        let (bind, syns) = (options.bind.clone(), syns.cloned());
+        async move { net::connect(remote, &bind, timebase, syns.as_deref()).await }
+    };
+    race(seen, &options.bind, resolved, port, dial).await
+}
+
+/// Has `dial` connect to each in turn, until one has; where from is for errors only.
+pub(super) async fn race<D, F>(
+    seen: &Shared,
+    bind: &Bind,
+    resolved: Resolved<'_>,
+    port: u16,
+    dial: D,
+) -> Result<Connected, Cause>
+where
+    D: Fn(SocketAddr, Timebase) -> F,
+    F: Future<Output = Result<Connected, ConnectError>> + 'static,
+{
     seen.borrow_mut().phase = PhaseName::Connect;
     let Resolved { addresses, mut late } = resolved;
     let mut waiting = VecDeque::from(addresses);
@@ -39,7 +59,7 @@ pub(super) async fn connect(
     let mut due = true;
     loop {
         if due && let Some(address) = waiting.pop_front() {
-            begin(&mut attempts, seen, options, syns, SocketAddr::new(address, port));
+            begin(&mut attempts, seen, &dial, SocketAddr::new(address, port));
             next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
             due = false;
         }
@@ -51,7 +71,7 @@ pub(super) async fn connect(
                     return Ok(won(seen, index, remote, connected));
                 }
                 Ok((index, remote, Err(error))) => {
-                    let cause = cause(seen, options, remote, error);
+                    let cause = cause(seen, bind, remote, error);
                     failed(seen, index, &cause);
                     failure = Some(cause);
                     due = true;
@@ -91,13 +111,15 @@ fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
     both
 }
 
-fn begin(
+fn begin<D, F>(
     attempts: &mut JoinSet<(usize, SocketAddr, Result<Connected, ConnectError>)>,
     seen: &Shared,
-    options: &Options,
-    syns: Option<&Rc<SynWatch>>,
+    dial: &D,
     remote: SocketAddr,
-) {
+) where
+    D: Fn(SocketAddr, Timebase) -> F,
+    F: Future<Output = Result<Connected, ConnectError>> + 'static,
+{
     let (index, timebase) = {
         let mut seen = seen.borrow_mut();
         let now = seen.timebase.now();
@@ -112,10 +134,8 @@ fn begin(
         });
         (seen.connection.attempts.len() - 1, seen.timebase)
     };
-    let (bind, syns) = (options.bind.clone(), syns.cloned());
-    attempts.spawn_local(async move {
-        (index, remote, net::connect(remote, &bind, timebase, syns.as_deref()).await)
-    });
+    let dialled = dial(remote, timebase);
+    attempts.spawn_local(async move { (index, remote, dialled.await) });
 }
 
 fn won(seen: &Shared, index: usize, remote: SocketAddr, connected: Connected) -> Connected {
@@ -150,12 +170,12 @@ fn failed(seen: &Shared, index: usize, cause: &Cause) {
     attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
 }
 
-fn cause(seen: &Shared, options: &Options, remote: SocketAddr, error: ConnectError) -> Cause {
+fn cause(seen: &Shared, bind: &Bind, remote: SocketAddr, error: ConnectError) -> Cause {
     let error = match error {
         ConnectError::Setup(error) => {
             let why = describe(&error);
             return Cause::SocketSetup {
-                detail: match &options.bind {
+                detail: match bind {
                     Bind::Any => why,
                     Bind::Device(name) => format!("--interface {name}: {why}"),
                     Bind::Address(address) => format!("--interface {address}: {why}"),

@@ -140,7 +140,7 @@ impl Open {
         seen: &Shared,
     ) -> Result<(), Cause> {
         seen.borrow_mut().phase = PhaseName::Send;
-        let body_bytes = options.body.as_ref().map_or(0, |body| body.len() as u64);
+        let body_bytes = options.body.as_ref().map_or(0, |body| body.reveal().len() as u64);
         if self.sender.is_none() {
             self.stream.borrow_mut().speak_http(self.http2, body_bytes);
         } else {
@@ -381,7 +381,7 @@ async fn drive(
 }
 
 fn request(target: &Target, options: &HttpOptions, http2: bool) -> http::Request<Full<Bytes>> {
-    let body = options.body.clone().unwrap_or_default();
+    let body = options.body.as_ref().map(|body| body.reveal().clone()).unwrap_or_default();
     let mut request = http::Request::new(Full::new(body.clone()));
     *request.method_mut() = options.method.clone();
     let path = &target.url[url::Position::BeforePath..url::Position::AfterQuery];
@@ -437,10 +437,10 @@ fn apply(headers: &mut HeaderMap, changes: &[HeaderChange], http2: bool) {
             // HTTP/2 says it in :authority, which the caller has set (RFC 9113 §8.3.1).
             HeaderChange::Set(name, _) if http2 && name == header::HOST => {}
             HeaderChange::Set(name, value) if replaced.contains(&name) => {
-                headers.append(name, value.clone());
+                headers.append(name, value.reveal().clone());
             }
             HeaderChange::Set(name, value) => {
-                headers.insert(name, value.clone());
+                headers.insert(name, value.reveal().clone());
                 replaced.push(name);
             }
         }
@@ -460,7 +460,8 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
     let watch = stream.watch();
     if let Some(http) = &mut seen.connection.facts.http {
         http.request_bytes = Some(watch.request_bytes);
-        http.upload_bytes = Some(options.body.as_ref().map_or(0, |b| b.len() as u64));
+        http.upload_bytes =
+            Some(options.body.as_ref().map_or(0, |body| body.reveal().len() as u64));
         http.header_bytes = watch.response_started.then_some(watch.header_bytes);
     }
 }

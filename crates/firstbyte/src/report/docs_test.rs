@@ -1,11 +1,11 @@
-//! `docs/formats.md` describes every field, column and variable.
+//! `docs/formats.md` describes every field and variable. Columns are held against it where they are defined.
 
 use std::collections::BTreeSet;
 
 use firstbyte_core::document::SampleRecord;
 use serde_json::Value;
 
-use super::{csv, fixtures, parquet, write_out};
+use super::{fixtures, write_out};
 
 const FORMATS: &str = include_str!("../../../../docs/formats.md");
 
@@ -39,22 +39,6 @@ fn json_fields() {
     }
     assert!(all.len() > 70);
     assert_described("## JSON", all);
-}
-
-#[test]
-fn csv_columns() {
-    assert_described("## CSV", csv::COLUMNS.map(String::from));
-}
-
-#[test]
-fn parquet_columns() {
-    let named = |name: &String| !["axis_", "mark_", "part_"].iter().any(|p| name.starts_with(p));
-    assert_described("### Parquet", parquet::column_names(&[]).into_iter().filter(named));
-}
-
-#[test]
-fn what_places_a_sample_in_a_run() {
-    assert_described("## All samples of a run", csv::columns_of_a_run(&[]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod any_test;
 pub mod audience;
 mod axis;
 pub mod chart;
+mod columns;
 pub mod csv;
 pub(crate) mod dates;
 #[cfg(test)]

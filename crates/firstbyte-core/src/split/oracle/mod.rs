@@ -73,5 +73,5 @@ fn one_connection() {
         println!("{phase:?}");
     }
     println!("rtt {:?} spread {:?}", split.rtt, split.rtt_spread);
-    println!("{}", super::readings_of(&connection));
+    println!("{}", super::hypotheses(&connection));
 }

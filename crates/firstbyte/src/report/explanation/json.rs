@@ -1,11 +1,11 @@
 //! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
 
-use firstbyte_core::document::ConnectionRecord;
 use firstbyte_core::explain::reconcile::{Reconciled, Witness};
 use firstbyte_core::explain::{Equation, Finding, Term};
 use firstbyte_core::stats::{Estimate, Interval};
 use serde_json::{Value, json};
 
+use super::super::ndjson::shown_connection;
 use super::Explanation;
 use crate::advice;
 
@@ -25,7 +25,7 @@ pub fn json(explanation: &Explanation) -> String {
                 "asked": way.asked,
                 "proven": way.proven,
                 "equation": equation(&way.equation),
-                "connection": ConnectionRecord::of(&advice::on_connection(&way.middle)),
+                "connection": shown_connection(&way.middle),
             })
         })
         .collect();
@@ -34,11 +34,8 @@ pub fn json(explanation: &Explanation) -> String {
         .iter()
         .map(|(kind, why)| json!({ "way": kind.name(), "why": why }))
         .collect();
-    let redirects: Vec<Value> = explanation
-        .redirects
-        .iter()
-        .map(|hop| json!(ConnectionRecord::of(&advice::on_connection(hop))))
-        .collect();
+    let redirects: Vec<Value> =
+        explanation.redirects.iter().map(|c| json!(shown_connection(c))).collect();
     let value = json!({
         "format": FORMAT,
         "version": VERSION,

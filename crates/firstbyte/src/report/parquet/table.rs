@@ -14,36 +14,25 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
+use crate::report::columns::{ColumnType, ColumnValue, nanoseconds};
+
 /// Rows of a group: some tens of megabytes while it is gathered.
 pub(super) const GROUP: usize = 16_384;
 /// Costs little time, and leaves little for higher levels to gain.
 const ZSTD_LEVEL: i32 = 3;
 
-/// What the values of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Int,
-    /// Nanoseconds since the Unix epoch.
-    Time,
-    Number,
-    Text,
-    Bool,
-}
-
 /// A column.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    pub name: String,
-    pub kind: Kind,
+    name: String,
+    holds: ColumnType,
 }
 
-/// A value of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
-    Int(i64),
-    Number(f64),
-    Text(String),
-    Bool(bool),
+impl Field {
+    /// The column called `name`, its unit not yet in it.
+    pub(in crate::report) fn new(name: &str, holds: ColumnType) -> Self {
+        Self { name: holds.parquet_heading(name), holds }
+    }
 }
 
 /// The values of one column in the rows gathered: those that are not null, and which those are.
@@ -62,35 +51,45 @@ struct Gathered {
 
 impl Gathered {
     fn of(field: &Field) -> Self {
-        let values = match field.kind {
-            Kind::Int | Kind::Time => Values::Int(Vec::new()),
-            Kind::Number => Values::Number(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
-            Kind::Bool => Values::Bool(Vec::new()),
+        let values = match field.holds {
+            ColumnType::Integer | ColumnType::Time | ColumnType::Timestamp => {
+                Values::Int(Vec::new())
+            }
+            ColumnType::Number => Values::Number(Vec::new()),
+            ColumnType::Text => Values::Text(Vec::new()),
+            ColumnType::Boolean => Values::Bool(Vec::new()),
         };
         Self { values, definitions: Vec::new() }
     }
 
-    fn push(&mut self, value: Option<Value>) {
+    fn push(&mut self, value: Option<ColumnValue<'_>>) {
         let there = match (value, &mut self.values) {
-            (Some(Value::Int(value)), Values::Int(values)) => {
+            (Some(ColumnValue::Integer(value)), Values::Int(values)) => {
                 values.push(value);
                 true
             }
-            (Some(Value::Number(value)), Values::Number(values)) => {
+            (Some(ColumnValue::Timestamp(ns)), Values::Int(values)) => {
+                values.push(ns);
+                true
+            }
+            (Some(ColumnValue::Time(ns)), Values::Int(values)) => {
+                values.push(nanoseconds(ns));
+                true
+            }
+            (Some(ColumnValue::Number(value)), Values::Number(values)) => {
                 values.push(value);
                 true
             }
-            (Some(Value::Text(value)), Values::Text(values)) => {
-                values.push(ByteArray::from(value.into_bytes()));
+            (Some(ColumnValue::Text(value)), Values::Text(values)) => {
+                values.push(ByteArray::from(value.into_owned().into_bytes()));
                 true
             }
-            (Some(Value::Bool(value)), Values::Bool(values)) => {
+            (Some(ColumnValue::Boolean(value)), Values::Bool(values)) => {
                 values.push(value);
                 true
             }
             (value, _) => {
-                debug_assert!(value.is_none(), "{value:?} in a column of another kind");
+                debug_assert!(value.is_none(), "{value:?} in a column of another type");
                 false
             }
         };
@@ -139,9 +138,9 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Those of the sink.
-    pub(crate) fn row(
+    pub(in crate::report) fn row<'a>(
         &mut self,
-        values: impl IntoIterator<Item = Option<Value>>,
+        values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
     ) -> io::Result<()> {
         for (gathered, value) in self.gathered.iter_mut().zip(values) {
             gathered.push(value);
@@ -192,12 +191,14 @@ impl<W: Write + Send> TableWriter<W> {
 }
 
 fn type_of(field: &Field) -> Result<Arc<Type>, ParquetError> {
-    let (physical, logical) = match field.kind {
-        Kind::Int => (PhysicalType::INT64, None),
-        Kind::Time => (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
-        Kind::Number => (PhysicalType::DOUBLE, None),
-        Kind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Bool => (PhysicalType::BOOLEAN, None),
+    let (physical, logical) = match field.holds {
+        ColumnType::Integer | ColumnType::Time => (PhysicalType::INT64, None),
+        ColumnType::Timestamp => {
+            (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS)))
+        }
+        ColumnType::Number => (PhysicalType::DOUBLE, None),
+        ColumnType::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Boolean => (PhysicalType::BOOLEAN, None),
     };
     Type::primitive_type_builder(&field.name, physical)
         .with_logical_type(logical)

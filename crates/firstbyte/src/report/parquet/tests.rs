@@ -82,6 +82,28 @@ fn what_is_written_is_read_by_the_format_s_own_reader() {
 }
 
 #[test]
+fn every_fixture_with_its_values() {
+    let file =
+        bytes::Bytes::from(written(fixtures::all().into_iter().chain([fixtures::every_fact()])));
+    let reader = SerializedFileReader::new(file).unwrap();
+    let mut text = String::new();
+    for field in reader.metadata().file_metadata().schema().get_fields() {
+        let (physical, logical) = (field.get_physical_type(), field.get_basic_info());
+        text += &format!("{} {physical} {:?}\n", field.name(), logical.logical_type_ref());
+    }
+    for row in reader.get_row_iter(None).unwrap().map(Result::unwrap) {
+        text.push('\n');
+        let mut values: Vec<_> =
+            row.get_column_iter().filter(|(_, value)| **value != Field::Null).collect();
+        values.sort_by_key(|(name, _)| *name);
+        for (name, value) in values {
+            text += &format!("{name}: {value}\n");
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn groups_bound_what_is_gathered() {
     let file = bytes::Bytes::from(written((0..GROUP + 5).map(|n| {
         let mut sample = fixtures::plain_http();

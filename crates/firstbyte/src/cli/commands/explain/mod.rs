@@ -18,10 +18,13 @@ use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::render;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
+use crate::cli::typed::Typed;
+use crate::probe::shown_url::shown_url;
 use crate::report::explanation::{self, Explanation};
 
-pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
+pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
     let outputs = RenderArgs {
         html: args.html.clone(),
         svg: args.svg.clone(),
@@ -36,7 +39,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
         .open()?;
     let measured = match &args.from {
         Some(path) => stored::read(path)?,
-        None => measure::measure(args)?,
+        None => measure::measure(args, typed)?,
     };
     let Some(explanation) = explain(args, &measured)? else {
         return Err(nothing(&measured));
@@ -56,7 +59,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
     io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
     if measured.interrupted {
         note("interrupted: what was complete is explained");
-        return Ok(exit::INTERRUPTED);
+        return Ok(signals::exit_code());
     }
     Ok(exit::OK)
 }
@@ -98,7 +101,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
     savings::fill_in(&mut found, &measured.evidence);
     let reconciled = witnesses(args, subject, &equation)?;
     Ok(Some(Explanation {
-        url: measured.url.clone(),
+        url: shown_url(&measured.url),
         date: measured.date.clone(),
         command: measured.command.clone(),
         findings: found,
@@ -123,8 +126,7 @@ fn witnesses(
     let interval = term.and_then(|term| term.interval);
     let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
     let mut reconciled = Vec::new();
-    if let Some(ms) = args.server_log_ms {
-        let said = Duration::from_secs_f64(ms / 1e3);
+    if let Some(said) = args.server_log_ms {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
     }
     if let Some(path) = &args.capture {
@@ -142,7 +144,7 @@ fn witnesses(
 
 /// A failure leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure) -> Problem {
-    let message = format!("{url}: {}: {}", failure.phase, failure.cause);
+    let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
     let hint = crate::advice::for_failure(&failure.cause);
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))

@@ -8,7 +8,7 @@ use firstbyte_core::run::{Cell, Metric};
 use firstbyte_core::stats::{Estimate, median_estimate, paired_effect};
 use serde::Deserialize;
 
-use crate::cli::condition::nanoseconds;
+use crate::cli::plan::quantities::nanoseconds;
 
 /// An expectation, as written in a plan. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Deserialize)]
@@ -63,7 +63,7 @@ impl Bound {
             Some(rest) => (-1.0, rest),
             None => (1.0, text.trim().trim_start_matches('+')),
         };
-        nanoseconds(rest).map(|ns| Self::Nanoseconds(sign * ns)).ok_or_else(|| not_a_bound(text))
+        nanoseconds(rest).map(|ns| Self::Nanoseconds(sign * ns)).map_err(|_| not_a_bound(text))
     }
 }
 

@@ -10,6 +10,7 @@ use super::{problem, setup, threads, ways};
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::render;
+use crate::cli::signals::Attention;
 use crate::cli::terminal;
 use crate::clock;
 use crate::prediction::audience::{Audience, Played, player};
@@ -42,15 +43,32 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
     let player = |way| player(&setup, way, &crowd.range()).map_err(problem);
     let (one, other) = (player(&before)?, player(&after)?);
     let prepared = begun.elapsed();
-    let played = crowd.play([&one, &other], args.connections, args.seed, threads());
+    let attention = Attention::begin();
+    let goes_on = || attention.asked().is_none();
+    let played = crowd.play([&one, &other], args.connections, args.seed, threads(), &goes_on);
+    let ended_by = attention.asked();
+    drop(attention);
     terminal::note(&format!(
         "{} connections in {:.1} s, {:.1} s of them to prepare",
-        units::grouped(u64::from(args.connections) * 2),
+        units::grouped(played.visitors * 2),
         begun.elapsed().as_secs_f64(),
         prepared.as_secs_f64(),
     ));
+    let Some(signal) = ended_by else {
+        show(args, &played, [&before.label(), &after.label()])?;
+        return Ok(exit::OK);
+    };
+    if played.visitors == 0 {
+        let text = "interrupted before there was a part of the audience to show";
+        return Err(Problem::new(signal.exit_code(), text));
+    }
     show(args, &played, [&before.label(), &after.label()])?;
-    Ok(exit::OK)
+    terminal::note(&format!(
+        "interrupted: shown are {} of {} visitors, spread over the whole audience",
+        units::grouped(played.visitors),
+        units::grouped(args.connections.into())
+    ));
+    Ok(signal.exit_code())
 }
 
 /// The two ways that are held against each other.
