@@ -271,6 +271,10 @@ impl Path {
                 self.pauses.push(Pause { first, before, arrived: at, busy });
             } else {
                 let is = if gap > link && varies { Is::Varied } else { Is::Transfer };
+                if varies && gap > link + NOISE {
+                    // As long as the way may take longer, a server may have paused.
+                    self.doubts.push((at, gap));
+                }
                 self.gaps.push(Gap { from: before, to: at, is });
             }
         }

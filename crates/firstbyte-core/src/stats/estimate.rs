@@ -85,6 +85,17 @@ impl Estimate {
         Self { value: self.value / unit, interval, p_value: self.p_value }
     }
 
+    /// The same where the true value may lie up to `steps` beside what was read, either way: clocks have steps,
+    /// and no number of rounds makes them smaller. `degrees` are those that the interval was found with.
+    pub(super) fn off_by(self, steps: f64, degrees: f64) -> Self {
+        match self.interval {
+            Some(i) if steps > 0.0 => {
+                Self::within(self.value, i.low - steps, i.high + steps, degrees)
+            }
+            _ => self,
+        }
+    }
+
     /// Without an interval.
     pub(super) const fn alone(value: f64) -> Self {
         Self { value, interval: None, p_value: None }

@@ -8,6 +8,8 @@ use super::{Direction, Offset};
 /// What is known about a connection besides its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// Which program made it, where that is not the one that recorded it.
+    pub client: Option<ClientFacts>,
     /// The address connected to.
     pub remote: Option<SocketAddr>,
     /// The local address of the winning attempt.
@@ -22,6 +24,17 @@ pub struct Facts {
     pub tls: Option<TlsFacts>,
     /// What the HTTP exchange was.
     pub http: Option<HttpFacts>,
+}
+
+/// The program that made a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientFacts {
+    /// Its name: "curl", "Chromium".
+    pub name: String,
+    /// Its version, as it says itself.
+    pub version: Option<String>,
+    /// Its TLS library with the version, where it says so: "OpenSSL/3.0.15".
+    pub tls_library: Option<String>,
 }
 
 /// What the kernel says about a TCP connection.

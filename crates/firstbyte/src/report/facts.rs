@@ -265,7 +265,15 @@ impl Facts<'_> {
         let (kernel, user) = (stamped(Kernel) + stamped(KernelDerived), stamped(User));
         let words = match (kernel, user) {
             (0, 0) if stamped(Simulated) > 0 => format!("{flights}, simulated"),
-            (0, 0) => return,
+            (0, 0) => match stamps.iter().filter_map(|stamp| stamp.clock.resolution()).max() {
+                Some(steps) => {
+                    format!(
+                        "{flights}, as the client says, in steps of {}",
+                        time(steps, self.style)
+                    )
+                }
+                None => return,
+            },
             (_, 0) => format!("{flights}, all stamped by the kernel"),
             (0, _) => format!("{flights}, all timed in user space"),
             (k, u) => {

@@ -10,8 +10,8 @@ use super::peers::{
 };
 use super::visit::{Asked, Client, simulated};
 use crate::net::simulated::{Path, Said, Silent, StreamPeer};
+use crate::probe::Secret;
 use crate::probe::options::{HttpVersion, TlsVersion};
-use crate::probe::secret::Secret;
 
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 

@@ -93,6 +93,7 @@ impl<'a> SampleRow<'a> {
             Clock::Kernel | Clock::KernelDerived => "kernel",
             Clock::User => "user",
             Clock::Simulated => "simulated",
+            Clock::Reported { .. } => "reported",
         };
         let first = class(clocks.next()?);
         Some(if clocks.all(|clock| class(clock) == first) { first } else { "mixed" })
@@ -319,7 +320,7 @@ columns! {
     "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
         "the connection was open before";
     "clock", Text, csv(34, "clock"), |s| text(s.clock()?),
-        "which clock timed the flights: `kernel`, `user`, `simulated`, `mixed`";
+        "which clock timed the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
     "congestion_control", Text, both(56, "congestion_control"), |s| text(s.congestion_control()?),
         "of the client, over TCP or QUIC";
     "tcp_syn_rtt", Time, PARQUET, |s| time(s.tcp()?.syn_rtt?), "JSON's `tcp.syn_rtt_ns`";
