@@ -367,6 +367,26 @@ fn where_a_redirect_leads_is_shown_without_users() {
     }
 }
 
+/// `-L` goes to another origin without what was meant for the first one.
+#[test]
+fn probe_keeps_credentials_with_their_origin() {
+    let other = Echo::start(|_| response("200 OK", "", b"ok"));
+    let location = format!("Location: http://127.0.0.1:{}/\r\n", other.peer.port());
+    let first = Peer::tcp(move |mut stream| {
+        use std::io::Write;
+        assert!(read_head(&mut stream).contains(SECRET));
+        let _ = write!(stream, "HTTP/1.1 302 Found\r\n{location}Content-Length: 0\r\n\r\n");
+    });
+    let url = format!("http://127.0.0.1:{}/", first.port());
+    let (authorization, cookie) = (format!("Authorization: {SECRET}"), format!("Cookie: {SECRET}"));
+    let words = ["-L", "-H", &authorization, "-H", &cookie, &url];
+    let outcome = firstbyte(Directory::new().path(), &words);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stderr, outcome.stdout);
+    let requests = other.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(!format!("{requests:?}").contains(SECRET), "{requests:?}");
+}
+
 /// `explain` follows redirects once, and then measures where they led to.
 #[test]
 fn explain_keeps_credentials_with_their_origin() {

@@ -41,7 +41,7 @@ fn answer(mut client: TcpStream) {
 /// A command under way, killed when this is dropped.
 struct UnderWay {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl UnderWay {
@@ -54,7 +54,7 @@ impl UnderWay {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdout = child.stdout.take().map(BufReader::new);
         Self { child, stdout }
     }
 
@@ -64,7 +64,7 @@ impl UnderWay {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
+        self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
         line
     }
 
@@ -79,7 +79,7 @@ impl UnderWay {
     /// The exit code, and what it printed to its end.
     fn end(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
-        self.stdout.read_to_string(&mut text).unwrap();
+        self.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
         (self.child.wait().unwrap().code(), text)
     }
 }
@@ -134,6 +134,24 @@ fn a_comparison_writes_what_it_was_asked_for() {
         let page = String::from_utf8(directory.read("a.html")).unwrap();
         assert!(page.trim_end().ends_with("</html>"), "{signal}");
     }
+}
+
+/// As when the terminal goes, and takes standard output with it.
+#[test]
+fn files_are_written_though_nobody_reads() {
+    let directory = Directory::new();
+    let url = server();
+    let arguments =
+        ["compare", &url, "--vary", "connection=new,reused", "-n", MANY, "--interval", "0"];
+    let outputs = ["--run", "a.run", "--html", "a.html"];
+    let mut compare = UnderWay::start(directory.path(), &[&arguments[..], &outputs].concat());
+    compare.until_written(&directory.path().join("a.run"), 50_000);
+    // From here on writing fails.
+    drop(compare.stdout.take());
+    compare.send(Signal::SIGHUP);
+    compare.child.wait().unwrap();
+    let page = String::from_utf8(directory.read("a.html")).unwrap();
+    assert!(page.trim_end().ends_with("</html>"));
 }
 
 #[test]
@@ -207,7 +225,7 @@ fn nohup_is_respected() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let stdout = BufReader::new(probe.stdout.take().unwrap());
+    let stdout = probe.stdout.take().map(BufReader::new);
     let mut probe = UnderWay { child: probe, stdout };
     let _ = (probe.line(), probe.line());
     probe.send(Signal::SIGHUP);

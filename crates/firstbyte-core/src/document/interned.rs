@@ -5,8 +5,12 @@
 //! where it occurs from then on. So what is kept in memory is bounded, whatever a server sends.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::stored::{StoredCertificate, StoredClient, StoredTls};
@@ -35,13 +39,42 @@ pub enum Fact {
 }
 
 /// A fact, or the number under which it was stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Shared<T> {
     /// The number of a line with the member `fact`.
     Number(u32),
     /// The fact itself.
     Here(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
+    /// As an untagged enum is read, but without keeping what is read until it is known which it is: there are a
+    /// dozen in each sample of a run.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = Shared<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a fact, or the number of one")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Shared<T>, E> {
+                let number = u32::try_from(number);
+                number.map(Shared::Number).map_err(|_| E::custom("no number of a fact"))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Shared<T>, A::Error> {
+                T::deserialize(SeqAccessDeserializer::new(items)).map(Shared::Here)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Shared<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(Shared::Here)
+            }
+        }
+        deserializer.deserialize_any(Either(PhantomData))
+    }
 }
 
 /// Gives numbers to facts, while a run is written.

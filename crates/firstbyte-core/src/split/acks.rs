@@ -143,8 +143,9 @@ impl Client {
         }
         self.held.get_or_insert(at);
         // The two before it are acknowledged at once only if the window moves on with them, which it does not before
-        // they are read: then that acknowledges all three (__tcp_ack_snd_check, tcp_cleanup_rbuf).
-        if self.burst > 2 {
+        // they are read: then that acknowledges all three, or what is more than a full one by a few bytes
+        // (__tcp_ack_snd_check, tcp_cleanup_rbuf).
+        if self.burst > 2 || self.received - self.told > mss {
             let (covers, by) = (self.received, By::Read);
             self.acks.push(Ack { left: at, covers, by, arrived: at, uncertain: true });
         }

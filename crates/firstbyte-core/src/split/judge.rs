@@ -98,6 +98,9 @@ const NEAR: f64 = 4.0;
 const EARLY: f64 = 12.0;
 /// An acknowledgement that may have been sent or not, was.
 const UNCERTAIN: f64 = 0.7;
+/// A server whose TCP takes little, and each time that its application waited for that.
+const BUFFER: f64 = 3.0;
+const ROOM: f64 = 0.5;
 /// A window of unknown size is full, after a loss.
 const SHRUNK: f64 = 1.0;
 const TICKETS_AND_SETTINGS: f64 = 3.0;
@@ -285,7 +288,10 @@ impl Judge {
         // The usual ones first: others that cost more are given up early.
         let usual = [None, Some(10)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
         let windows = usual.chain((1..=most).filter(|window| *window != 10).map(Some));
-        windows.flat_map(move |window| {
+        // Few have written more than that, and then stood still.
+        let buffers: &[bool] = if packets > 2 * SMALL { &[false, true] } else { &[false] };
+        let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
+        windows.flat_map(move |(window, buffer)| {
             let small = window.is_some_and(|window| window <= SMALL);
             let merged = if between && small { MOST_MERGED } else { 0 };
             (0..=merged).flat_map(move |merged| {
@@ -293,8 +299,14 @@ impl Judge {
                     .into_iter()
                     .flat_map(move |nagle| (0..self.acks.len()).map(move |acks| (nagle, acks)));
                 ways.flat_map(move |(nagle, acks)| {
-                    let with =
-                        move |late: &bool| Hypothesis { window, nagle, late: *late, merged, acks };
+                    let with = move |late: &bool| Hypothesis {
+                        window,
+                        nagle,
+                        late: *late,
+                        merged,
+                        acks,
+                        buffer,
+                    };
                     lates.iter().map(with)
                 })
             })
@@ -303,13 +315,16 @@ impl Judge {
 
     /// What a hypothesis costs, and what it says; none when it costs more than `most`.
     fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
-        let Hypothesis { window, nagle, late, merged, acks } = hypothesis;
+        let Hypothesis { window, nagle, late, merged, acks, buffer } = hypothesis;
         let mut cost = f64::from(merged) * MERGED;
         if nagle {
             cost += if self.together { NAGLE + TICKETS_AND_SETTINGS } else { NAGLE };
         }
         if window.is_some_and(|window| window != 10) {
             cost += WINDOW;
+        }
+        if buffer {
+            cost += BUFFER;
         }
         let mut reading = Reading { window, nagle, late, releases: Vec::new() };
         let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
@@ -343,7 +358,7 @@ impl Judge {
                 }
             }
             if released == Some(None)
-                && let Some((full, ack, price)) = self.nearly_full(&sender, index, previous)
+                && let Some((full, ack, price)) = self.nearly_full(&sender, index, previous, buffer)
             {
                 cost += price;
                 (released, held) = (Some(ack), full);
@@ -380,25 +395,33 @@ impl Judge {
     }
 
     /// A window of eight or more may be a packet or two smaller than it was counted, and after a loss it is smaller by
-    /// nobody knows how much: of a segment that stood still, the sender that had filled it, if an acknowledgement
-    /// released it then, and what that costs.
+    /// nobody knows how much; or the send buffer was full. Of a segment that stood still, the sender that had filled it, if
+    /// an acknowledgement released it then, and what that costs.
     fn nearly_full<'a>(
         &self,
         sender: &Sender<'a>,
         index: usize,
         previous: Option<i64>,
+        buffer: bool,
     ) -> Option<(Sender<'a>, Option<Ack>, f64)> {
         let at = self.segments[index].at;
         let gap = at - previous?;
         let left = sender.window.saturating_sub(sender.in_flight);
+        let filled_buffer = buffer && sender.in_flight >= SMALL;
         let (stood, price) = match sender.lossy {
             true => (gap > NOISE, SHRUNK),
+            false if filled_buffer => (gap > NOISE, ROOM),
             false => (gap > self.rtt / 2 + NOISE && left <= sender.window / 8, NEAR),
         };
-        if !stood || sender.initial.is_none() {
+        if !stood || (sender.initial.is_none() && !filled_buffer) {
             return None;
         }
-        let mut held = sender.filled();
+        let mut held = sender.clone();
+        if filled_buffer {
+            // What there was room for when the last one left, has left.
+            held.hear_until(previous?, self.rtt);
+        }
+        held = held.filled();
         let mut ack = held.release(index, false)??;
         // Of those that acknowledge something of what was sent together, the one that came then.
         while sender.lossy && ack.left + self.rtt + self.late < at {
@@ -407,6 +430,7 @@ impl Judge {
         let over = at - (ack.left + self.rtt + self.segments[index].busy);
         let in_time =
             over >= -self.early && price + self.noise(over, ack) < self.price(gap) + PAUSE;
+        let held = if filled_buffer && !sender.lossy { held.with_window_of(sender) } else { held };
         in_time.then_some((held, Some(ack), price))
     }
 

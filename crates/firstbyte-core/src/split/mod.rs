@@ -209,19 +209,21 @@ impl Split {
     /// what may be transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
         let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
-        self.round_trip_uncertainty().map(|spread| spread * self.round_trips + doubt)
+        self.round_trips_uncertainty(self.round_trips).map(|trips| trips + doubt)
     }
 
-    /// How far each round trip may be off, and with coarse clocks the exchange that it is part of.
-    fn round_trip_uncertainty(&self) -> Option<Duration> {
-        let hosts = HOSTS.min(self.rtt.unwrap_or(HOSTS));
-        self.rtt_spread.map(|spread| spread.max(hosts) + self.resolution * 2)
+    /// How far so many round trips may be off, and with coarse clocks the exchanges that they are part of.
+    fn round_trips_uncertainty(&self, round_trips: u32) -> Option<Duration> {
+        let rtt = self.rtt?;
+        let hosts = HOSTS.min(rtt);
+        let each = self.rtt_spread.unwrap_or(rtt / UNSEEN).max(hosts);
+        Some((each + self.resolution * 2) * round_trips)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
-        self.round_trip_uncertainty().map(|spread| spread + doubt)
+        self.round_trips_uncertainty(1).map(|trip| trip + doubt)
     }
 }
 
@@ -237,6 +239,10 @@ pub struct Course {
 /// A round trip is known no better than this: interrupts, wake-ups and the way between a socket and a device, at
 /// both ends.
 const HOSTS: Duration = Duration::from_micros(40);
+
+/// Where one round trip is known and nothing of how much others differ from it, as on a connection that was open
+/// before, they may by this part of it.
+const UNSEEN: u32 = 4;
 
 /// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);
@@ -296,6 +302,8 @@ pub fn hypotheses(connection: &Connection) -> String {
 mod cases;
 #[cfg(test)]
 mod datagrams;
+#[cfg(test)]
+mod evidence;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]

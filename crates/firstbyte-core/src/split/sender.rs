@@ -29,6 +29,8 @@ pub(super) struct Hypothesis {
     pub merged: u32,
     /// Which of the client's acknowledgements.
     pub acks: usize,
+    /// The server's TCP takes only so much that is not acknowledged: its application writes on when there is room.
+    pub buffer: bool,
 }
 
 /// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
@@ -138,6 +140,11 @@ impl<'a> Sender<'a> {
             filled.window = self.in_flight;
         }
         filled
+    }
+
+    /// The same with the window of another.
+    pub(super) fn with_window_of(self, other: &Self) -> Self {
+        Self { window: other.window, ..self }
     }
 
     /// Something was lost.

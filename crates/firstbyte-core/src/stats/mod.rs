@@ -4,6 +4,7 @@ mod bootstrap;
 mod dependence;
 mod effect;
 mod estimate;
+mod histogram;
 mod hodges_lehmann;
 mod holm;
 mod linear;
@@ -23,6 +24,10 @@ pub use effect::{
 pub(crate) use effect::{Precision, Series};
 pub use estimate::{
     Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Interval, fewest_for_quantile, supports_quantile,
+};
+pub use histogram::{
+    BucketedQuantile, COARSEST_SCALE, ExponentialHistogram, HISTOGRAM_SCALE, NativeBuckets,
+    StoredHistogramError, bucket_index, bucket_within,
 };
 pub use hodges_lehmann::hodges_lehmann;
 pub use holm::holm;

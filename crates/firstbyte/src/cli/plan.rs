@@ -24,6 +24,7 @@ use crate::probe::options::{
 use crate::probe::shown_url::shown_url;
 use crate::probe::{BadTarget, Secret, Target};
 use crate::report::write_out;
+use crate::warning::Warning;
 
 /// What a `probe` command will do.
 #[derive(Debug)]
@@ -116,7 +117,7 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
     if let Some(format) = &args.write_out {
         let format = data::write_out(format)?;
         for name in format.unknown() {
-            terminal::note(&format!("warning: unknown --write-out variable: '{name}'"));
+            terminal::warn(&Warning::UnknownWriteOut { name: name.to_owned() });
         }
         return Ok(View::WriteOut(format));
     }

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::exit::Problem;
+use super::exit::{self, Problem};
 use super::terminal;
 
 /// A signal that ends a command.
@@ -34,9 +34,9 @@ impl EndSignal {
     /// The exit code of a command that it ended: 128 and the signal's number.
     pub(super) const fn exit_code(self) -> u8 {
         match self {
-            Self::Hangup => 129,
-            Self::Interrupt => 130,
-            Self::Terminate => 143,
+            Self::Hangup => exit::HUNG_UP,
+            Self::Interrupt => exit::INTERRUPTED,
+            Self::Terminate => exit::TERMINATED,
         }
     }
 
@@ -105,8 +105,10 @@ struct Watched {
 
 impl Watched {
     fn came(&self, signal: EndSignal) {
+        // Looked up first: who attends goes away as soon as it is told.
+        let attended = self.attending.load(Ordering::SeqCst) > 0;
         let is_first = self.asked.send_replace(Some(signal)).is_none();
-        if !is_first || self.attending.load(Ordering::SeqCst) == 0 {
+        if !is_first || !attended {
             process::exit(signal.exit_code().into());
         }
     }

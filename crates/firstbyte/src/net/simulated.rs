@@ -127,8 +127,8 @@ struct Wire {
     waiting: VecDeque<Waiting>,
     ended: Option<io::ErrorKind>,
     fin: bool,
-    /// The peer has said that it is gone: what is sent to it comes back as a reset.
-    gone: bool,
+    /// When the peer is gone: what reaches it then comes back as a reset.
+    gone: Option<Instant>,
     reports: VecDeque<(Instant, SentStamp)>,
     sent: u64,
     /// When how many bytes will have been acknowledged.
@@ -181,7 +181,7 @@ impl SimulatedStream {
             waiting: VecDeque::new(),
             ended: None,
             fin: false,
-            gone: false,
+            gone: None,
             reports: VecDeque::new(),
             sent: 0,
             acknowledged: VecDeque::new(),
@@ -279,7 +279,7 @@ impl Wire {
         let last_byte = (self.sent - 1) as u32;
         self.reports.push_back((left, SentStamp::Departed { last_byte, at: stamp_at(left) }));
         let reached = left + self.path.one_way();
-        if self.gone {
+        if self.gone.is_some_and(|at| at <= reached) {
             self.fly(reached + self.path.one_way(), Arriving::Reset);
             return Ok(bytes.len());
         }
@@ -306,11 +306,11 @@ impl Wire {
                 }
                 What::Fin => {
                     self.fly(at, Arriving::Fin);
-                    self.gone = true;
+                    self.gone = Some(reached + said.after);
                 }
                 What::Reset => {
                     self.fly(at, Arriving::Reset);
-                    self.gone = true;
+                    self.gone = Some(reached + said.after);
                 }
             }
         }
@@ -373,6 +373,8 @@ impl StampedStream for SimulatedStream {
         self.wire.borrow_mut().receive(buffer, true)
     }
 
+    fn note_drained(&self) {}
+
     fn peek(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)> {
         self.wire.borrow_mut().receive(buffer, false)
     }
@@ -390,6 +392,7 @@ impl StampedStream for SimulatedStream {
     fn info(&self) -> Option<TcpInfo> {
         let wire = self.wire.borrow();
         Some(TcpInfo {
+            established: true,
             send_mss: wire.path.segment as u32,
             rtt: wire.path.round_trip,
             min_rtt: Some(wire.path.round_trip),

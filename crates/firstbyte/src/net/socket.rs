@@ -34,6 +34,9 @@ pub(super) trait StampedStream: fmt::Debug {
     /// Receives; the stamp is that of the last segment from which bytes were taken. 0 bytes is the end.
     fn try_receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)>;
 
+    /// All that had arrived when it became readable has been received: what comes later will say so.
+    fn note_drained(&self);
+
     /// As [`Self::try_receive`], but what is received stays to be received.
     fn peek(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)>;
 
@@ -81,11 +84,16 @@ pub(super) struct KernelStream {
     io: tokio::net::TcpStream,
     /// The kernel stamps what is sent.
     stamping: bool,
+    local: Option<SocketAddr>,
 }
 
 impl KernelStream {
-    pub(super) const fn new(io: tokio::net::TcpStream, stamping: bool) -> Self {
-        Self { io, stamping }
+    pub(super) const fn new(
+        io: tokio::net::TcpStream,
+        stamping: bool,
+        local: Option<SocketAddr>,
+    ) -> Self {
+        Self { io, stamping, local }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -104,6 +112,13 @@ impl StampedStream for KernelStream {
 
     fn try_receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)> {
         self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), buffer))
+    }
+
+    /// Instead of a system call that would say the same. What came since the runtime looked, it has yet to tell of: it
+    /// is one thread, and has not looked between the read and this.
+    fn note_drained(&self) {
+        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = self.io.try_io(Interest::READABLE, nothing);
     }
 
     fn peek(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)> {
@@ -127,7 +142,7 @@ impl StampedStream for KernelStream {
     }
 
     fn local(&self) -> Option<SocketAddr> {
-        self.io.local_addr().ok()
+        self.local
     }
 
     #[cfg(target_os = "linux")]

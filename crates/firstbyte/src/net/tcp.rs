@@ -21,7 +21,7 @@ use super::recorder::{Recorder, SendId};
 use super::segments::Count;
 use super::socket::{KernelStream, StampedStream};
 use super::syn::{SynTimes, SynWatch};
-use super::sys;
+use super::sys::{self, TcpInfo};
 use crate::clock::{Monotonic, Realtime, Timebase};
 
 /// Where connections leave from (`--interface`).
@@ -87,14 +87,17 @@ pub async fn connect(
         Err(e) => return Err(ConnectError::Failed(e)),
     }
     let stamping = sys::enable_stamps(socket.as_fd()).is_ok();
-    if let Some(syns) = syns {
-        syns.collect();
-    }
     let io = tokio::net::TcpStream::from_std(socket.into()).map_err(ConnectError::Setup)?;
     io.writable().await.map_err(ConnectError::Setup)?;
     let woken = Monotonic::now();
     let info = sys::tcp_info(io.as_fd());
-    if let Some(error) = io.take_error().map_err(ConnectError::Setup)? {
+    // One that is established has no error to tell.
+    if !info.is_some_and(|i| i.established)
+        && let Some(error) = io.take_error().map_err(ConnectError::Setup)?
+    {
+        if let Some(syns) = syns {
+            syns.collect();
+        }
         return Err(ConnectError::Failed(error));
     }
 
@@ -126,7 +129,11 @@ pub async fn connect(
         }
     };
     Ok(Connected {
-        stream: TcpStream::over(Box::new(KernelStream::new(io, stamping)), timebase, opening.path),
+        stream: TcpStream::over(
+            Box::new(KernelStream::new(io, stamping, local)),
+            timebase,
+            opening.path,
+        ),
         syn_departed: opening.departed,
         connected: opening.connected,
         syn_rtt: opening.rtt,
@@ -134,6 +141,9 @@ pub async fn connect(
         syn_uncertainty: seen.is_none().then(|| after.since(before)),
     })
 }
+
+/// Reads of so little are of headers.
+const SHORT: usize = 8;
 
 /// What is known of a connection's opening.
 struct Opening {
@@ -167,8 +177,15 @@ fn departure(before: Monotonic, after: Monotonic) -> Monotonic {
     before + (after.since(before) / 2).min(LONGEST_WAY_DOWN)
 }
 
+/// A stream that does not block: on Linux from the first, which is two system calls less.
+#[cfg(target_os = "linux")]
+const NONBLOCKING: Type = Type::STREAM.nonblocking();
+#[cfg(not(target_os = "linux"))]
+const NONBLOCKING: Type = Type::STREAM;
+
 fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(remote), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(Domain::for_address(remote), NONBLOCKING, Some(Protocol::TCP))?;
+    #[cfg(not(target_os = "linux"))]
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     bind_to(&socket, bind)?;
@@ -194,8 +211,18 @@ pub struct TcpStream {
     socket: Box<dyn StampedStream>,
     recorder: Rc<RefCell<Recorder>>,
     order: Cell<Order>,
+    /// What had arrived when the kernel was asked last.
+    arrived: Cell<Arrived>,
     /// The kernel's own way between TCP and the device.
     kernel_path: Duration,
+}
+
+/// What the kernel said had arrived, asked before a read that took the rest of what it had said before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrived {
+    info: Option<TcpInfo>,
+    /// So many segments with data have come since.
+    segments: u32,
 }
 
 impl TcpStream {
@@ -206,7 +233,8 @@ impl TcpStream {
         kernel_path: Duration,
     ) -> Self {
         let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
-        Self { socket, recorder, order: Cell::default(), kernel_path }
+        let (order, arrived) = (Cell::default(), Cell::default());
+        Self { socket, recorder, order, arrived, kernel_path }
     }
 
     /// The notes, shared: they outlive the connection, also when it is dropped half-way.
@@ -225,7 +253,7 @@ impl TcpStream {
 
     /// Receives into `buffer`; 0 bytes is the end of the stream.
     ///
-    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well.
+    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well (but after a few bytes).
     ///
     /// # Errors
     /// The kernel's.
@@ -238,18 +266,29 @@ impl TcpStream {
         let limit = limit.min(buffer.len());
         loop {
             ready!(self.socket.poll_read_ready(cx))?;
-            let (first, more) = buffer.split_at_mut(limit);
+            let taken = self.notes().received_bytes();
+            let arrived = self.arrived(taken);
+            let waits = arrived.info.map_or(0, |info| info.received_bytes.saturating_sub(taken));
+            let waits = usize::try_from(waits).unwrap_or(usize::MAX);
+            // What came in one segment is read in one piece, whatever the limit.
+            let alone = arrived.segments == 1 && (limit..=buffer.len()).contains(&waits);
+            let first = if alone { waits } else { limit };
+            let (first, more) = buffer.split_at_mut(first);
             match self.socket.try_receive(first) {
                 Err(e) if is_transient(&e) => {}
                 result => {
                     let (mut bytes, stamp) = result?;
                     let now = Monotonic::now();
-                    if bytes == limit {
+                    // A few bytes are a header: the read of what it is of looks at what follows.
+                    if bytes == limit && bytes > SHORT && bytes != waits && !alone {
                         bytes += self.rest_of_segment(more, stamp);
+                    }
+                    if bytes == waits && bytes > 0 {
+                        self.socket.note_drained();
                     }
                     self.collect_sent_stamps();
                     if bytes > 0 {
-                        self.note_received(bytes, now, stamp);
+                        self.note_received(bytes, now, stamp, arrived.info);
                     }
                     return Poll::Ready(Ok(bytes));
                 }
@@ -257,9 +296,29 @@ impl TcpStream {
         }
     }
 
+    /// What had arrived, asked anew when all of it has been read: `taken` bytes.
+    fn arrived(&self, taken: u64) -> Arrived {
+        let before = self.arrived.get().info;
+        if before.is_some_and(|info| info.received_bytes > taken) {
+            return self.arrived.get();
+        }
+        let info = self.socket.info();
+        let counted = before.map_or(0, |info| info.data_segments);
+        let segments = info.map_or(0, |info| info.data_segments.wrapping_sub(counted));
+        let arrived = Arrived { info, segments };
+        self.arrived.set(arrived);
+        arrived
+    }
+
     /// Notes a read. Bytes that may have waited behind a hole have no stamp that counts.
-    fn note_received(&self, bytes: usize, read: Monotonic, stamp: Option<Realtime>) {
-        let info = stamp.and_then(|_| self.socket.info());
+    fn note_received(
+        &self,
+        bytes: usize,
+        read: Monotonic,
+        stamp: Option<Realtime>,
+        arrived: Option<TcpInfo>,
+    ) {
+        let info = stamp.and(arrived);
         let mut order = self.order.get();
         if order.may_have_waited(info) {
             self.notes().received(bytes, latest_arrival(read, info), None);

@@ -4,14 +4,15 @@
 //! the first to connect wins. Every attempt stays in the observation.
 
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName, Stamp, TcpFacts};
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::observation::{Shared, When};
@@ -53,7 +54,7 @@ where
     seen.borrow_mut().phase = PhaseName::Connect;
     let Resolved { addresses, mut late } = resolved;
     let mut waiting = VecDeque::from(addresses);
-    let mut attempts = JoinSet::new();
+    let mut attempts = Attempts::default();
     let mut failure = None;
     let mut next_due = timer_now();
     let mut due = true;
@@ -65,12 +66,9 @@ where
         }
         tokio::select! {
             biased;
-            Some(finished) = attempts.join_next() => match finished {
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-                Ok((index, remote, Ok(connected))) => {
-                    return Ok(won(seen, index, remote, connected));
-                }
-                Ok((index, remote, Err(error))) => {
+            (index, remote, finished) = attempts.next(), if !attempts.0.is_empty() => match finished {
+                Ok(connected) => return Ok(won(seen, index, remote, connected)),
+                Err(error) => {
                     let cause = cause(seen, bind, remote, error);
                     failed(seen, index, &cause);
                     failure = Some(cause);
@@ -111,12 +109,32 @@ fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
     both
 }
 
-fn begin<D, F>(
-    attempts: &mut JoinSet<(usize, SocketAddr, Result<Connected, ConnectError>)>,
-    seen: &Shared,
-    dial: &D,
-    remote: SocketAddr,
-) where
+/// Those under way, first begun first. They are polled where they are: a task for each would wake the runtime, which is
+/// two system calls between the SYN and whoever waits for the answer.
+#[derive(Default)]
+struct Attempts(Vec<(usize, SocketAddr, Dialled)>);
+
+type Dialled = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
+
+impl Attempts {
+    /// The next one that comes to an end; never where there are none.
+    async fn next(&mut self) -> (usize, SocketAddr, Result<Connected, ConnectError>) {
+        poll_fn(|cx| {
+            for (at, (index, remote, dialled)) in self.0.iter_mut().enumerate() {
+                if let Poll::Ready(result) = dialled.as_mut().poll(cx) {
+                    let ended = (*index, *remote, result);
+                    drop(self.0.remove(at));
+                    return Poll::Ready(ended);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn begin<D, F>(attempts: &mut Attempts, seen: &Shared, dial: &D, remote: SocketAddr)
+where
     D: Fn(SocketAddr, Timebase) -> F,
     F: Future<Output = Result<Connected, ConnectError>> + 'static,
 {
@@ -135,7 +153,7 @@ fn begin<D, F>(
         (seen.connection.attempts.len() - 1, seen.timebase)
     };
     let dialled = dial(remote, timebase);
-    attempts.spawn_local(async move { (index, remote, dialled.await) });
+    attempts.0.push((index, remote, Box::pin(dialled)));
 }
 
 fn won(seen: &Shared, index: usize, remote: SocketAddr, connected: Connected) -> Connected {

@@ -4,6 +4,7 @@
 //! steps (`resolve`, `connect`, `tls` and `stream`, `http`) write what they see into an
 //! `observation`; nothing here prints.
 
+mod again;
 mod body;
 mod connect;
 mod equipment;

@@ -93,12 +93,12 @@ pub fn samples(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
     samples.iter().try_for_each(|sample| writer.sample(sample))
 }
 
-fn header(out: &mut Vec<u8>, fields: &[SampleField]) {
+pub(super) fn header(out: &mut Vec<u8>, fields: &[SampleField]) {
     let headings = fields.iter().map(SampleField::heading);
     delimited::header(out, headings.map(|(name, holds)| holds.csv_heading(&name)));
 }
 
-fn row(out: &mut Vec<u8>, fields: &[SampleField], of: &SampleRow<'_>) {
+pub(super) fn row(out: &mut Vec<u8>, fields: &[SampleField], of: &SampleRow<'_>) {
     delimited::row(out, fields.iter().map(|field| field.value(of)));
 }
 

@@ -17,6 +17,7 @@ mod docs_test;
 mod equation;
 pub mod error;
 pub mod explanation;
+pub(crate) mod export;
 mod facts;
 #[cfg(test)]
 pub(crate) mod fixtures;

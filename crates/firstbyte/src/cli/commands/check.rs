@@ -13,9 +13,10 @@ use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::signals;
-use crate::cli::terminal::note;
+use crate::cli::terminal;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
+use crate::warning::Warning;
 
 pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     let conditions = args.fail_if.iter().map(|text| Condition::read(text));
@@ -50,10 +51,8 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
             for condition in &conditions {
                 let needed = fewest_for_quantile(condition.q);
                 if rounds < needed {
-                    note(&format!(
-                        "warning: '{condition}' takes {needed} samples, and the plan has {rounds}: it \
-                         will not be decided"
-                    ));
+                    let condition = condition.to_string();
+                    terminal::warn(&Warning::TooFewRounds { condition, needed, rounds });
                 }
             }
             let measured = measure(&study)?;

@@ -7,6 +7,7 @@ mod close;
 mod dialling;
 mod early;
 mod flights;
+mod kept;
 mod peers;
 mod quic;
 mod segments;

@@ -167,3 +167,48 @@ fn a_response_that_trickles_begins_with_its_first_byte() {
         assert_eq!(received[0].chunks.len(), OK.len());
     });
 }
+
+/// All of it waits when the process looks: more than any buffer holds, in records that no read ends with.
+#[test]
+fn a_large_body_over_tls_arrives_whole_however_much_of_it_waits() {
+    const BODY: usize = 3 << 20;
+    simulated(async {
+        let config = Arc::new(CERTIFICATE.config(&[]));
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY}\r\n\r\n").into_bytes();
+        let answer = [answer, vec![b'x'; BODY]].concat();
+        let mut client = Client::new(&Asked::default());
+        client.path = Path { notice: ms(50), ..client.path };
+        let server = TlsPeer::new(&config, http1(move || vec![Said::bytes(0, answer.clone())]));
+        let visited = client.visit(server).await;
+        assert_eq!(visited.failure(), None);
+        let http = visited.connection.facts.http.as_ref().unwrap();
+        assert_eq!(http.body_bytes, Some(BODY as u64));
+    });
+}
+
+/// As many fields as may come, and more than hyper is told of at first: it is given the head once more, and the wire
+/// knows nothing of that.
+#[test]
+fn a_head_of_many_fields_is_read_without_another_request() {
+    simulated(async {
+        for (fields, tls) in [(99, false), (101, false), (101, true), (9_000, true)] {
+            let field = |n: usize| format!("x-{n}: {n}\r\n");
+            let fields_text: String = (0..fields).map(field).collect();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{fields_text}\r\nhello");
+            let app = http1(move || vec![Said::bytes(0, answer.clone())]);
+            let visited = if tls {
+                let config = Arc::new(CERTIFICATE.config(&[]));
+                Client::new(&Asked::default()).visit(TlsPeer::new(&config, app)).await
+            } else {
+                Client::plain().visit(Plain(app)).await
+            };
+            assert_eq!((visited.failure(), visited.status()), (None, Some(200)), "{fields}");
+            let http = visited.connection.facts.http.as_ref().unwrap();
+            assert_eq!(http.headers.len(), fields + 1);
+            assert_eq!(http.body_bytes, Some(5));
+            let sent = visited.flights(Direction::Sent);
+            let requests = sent.iter().flat_map(|flight| &flight.messages);
+            assert_eq!(requests.filter(|name| name.starts_with("GET")).count(), 1, "{sent:?}");
+        }
+    });
+}

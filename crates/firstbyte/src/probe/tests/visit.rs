@@ -73,8 +73,8 @@ impl Client {
             session: asked.session,
             client_certificate: None,
         };
-        let tls =
-            Tls::new(&options, asked.http, &TlsStock::default()).unwrap_or_else(|e| panic!("{e}"));
+        let tls = Tls::new(&options, asked.http, &TlsStock::default());
+        let tls = tls.unwrap_or_else(|e| panic!("{e}"));
         let http = HttpOptions {
             version: asked.http,
             method: ::http::Method::GET,
@@ -127,6 +127,36 @@ impl Client {
         let visited = Visited { connection, written: wire.written() };
         visited.keep_the_laws();
         visited
+    }
+
+    /// Visits `peer`, and once more on the same connection after `pause`, if it can be used.
+    pub(super) async fn visit_again(
+        &self,
+        peer: impl StreamPeer + 'static,
+        pause: Duration,
+    ) -> (Connection, Option<Connection>) {
+        let seen = self.observe();
+        let wire = SimulatedStream::new(self.path, peer);
+        let session = self.tls.as_ref().map(|tls| tls.begin(HOST).unwrap());
+        let (stream, http2) = self.opened(&seen, &wire, session).await.unwrap();
+        let mut open = http::Open::new(stream, http2);
+        let mut body = Body::new(&self.http, false, &seen);
+        let outcome = open.exchange(&self.target(), &self.http, &mut body, &seen).await;
+        open.note_kernel();
+        let first = seen.borrow_mut().finish(outcome);
+        tokio::time::sleep(pause).await;
+        if !open.is_usable().await {
+            return (first, None);
+        }
+        let seen = self.observe();
+        crate::probe::open::Open::note_reuse(&seen, &first);
+        let mut body = Body::new(&self.http, false, &seen);
+        let outcome = open.exchange(&self.target(), &self.http, &mut body, &seen).await;
+        open.note_kernel();
+        let again = seen.borrow_mut().finish(outcome);
+        keep_the_laws(&first);
+        keep_the_laws(&again);
+        (first, Some(again))
     }
 
     /// As `NetProber` goes through them.

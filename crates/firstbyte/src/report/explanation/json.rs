@@ -48,6 +48,7 @@ pub fn json(explanation: &Explanation) -> String {
         "redirects": redirects,
         "ways": ways,
         "left_out": left_out,
+        "warnings": explanation.warnings,
     });
     format!("{value}\n")
 }

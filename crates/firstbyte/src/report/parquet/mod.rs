@@ -1,18 +1,19 @@
 //! `--parquet`: all samples of a run as columns, for data frames and databases.
 //!
 //! One row a sample; nanoseconds as 64-bit integers, absent values as nulls, texts as UTF-8. Written
-//! a group of rows at a time, so that the memory needed does not depend on the length of the run.
+//! a group of rows at a time, so that the memory needed does not depend on the length of the run; groups are
+//! made by whichever thread.
 
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 use std::io::{self, Write};
-
-use firstbyte_core::run::{Cell, Taken};
+use std::sync::Arc;
 
 use super::columns::sample::{SampleField, SampleRow, parquet_fields};
-use table::{Field, TableWriter};
+pub(super) use table::{EncodedGroup, GROUP, GroupRows};
+use table::{Field, Layout, TableWriter};
 
 /// Writes the samples of a run.
 pub struct ParquetWriter<W: Write + Send> {
@@ -28,24 +29,50 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
         let fields = parquet_fields(axes);
         let headings = fields.iter().map(SampleField::heading);
-        let columns = headings.map(|(name, holds)| Field::new(&name, holds)).collect();
-        Ok(Self { table: TableWriter::new(out, "sample", columns)?, fields })
+        let columns: Vec<Field> = headings.map(|(name, holds)| Field::new(&name, holds)).collect();
+        Ok(Self { table: TableWriter::new(out, "sample", &columns)?, fields })
     }
 
-    /// Adds `taken`, a visit to `cell`.
+    /// Who makes groups of rows for it.
+    pub(super) fn grouper(&self) -> SampleGrouper {
+        SampleGrouper { fields: self.fields.clone(), layout: self.table.layout() }
+    }
+
+    /// Adds a group.
     ///
     /// # Errors
     /// Those of the sink.
-    pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
-        let row = SampleRow::of_run(cell, taken);
-        self.table.row(self.fields.iter().map(|field| field.value(&row)))
+    pub(super) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
+        self.table.append(group)
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes the end of the file.
     ///
     /// # Errors
     /// Those of the sink.
     pub fn finish(self) -> io::Result<()> {
         self.table.finish()
+    }
+}
+
+/// Makes groups of the samples of a run, on any thread.
+pub(super) struct SampleGrouper {
+    fields: Vec<SampleField>,
+    layout: Arc<Layout>,
+}
+
+impl SampleGrouper {
+    pub(super) fn begin(&self) -> GroupRows {
+        GroupRows::new(&self.layout)
+    }
+
+    pub(super) fn add(&self, group: &mut GroupRows, row: &SampleRow<'_>) {
+        group.push(self.fields.iter().map(|field| field.value(row)));
+    }
+
+    /// # Errors
+    /// None that can occur.
+    pub(super) fn end(&self, group: GroupRows) -> io::Result<EncodedGroup> {
+        group.encoded(&self.layout)
     }
 }

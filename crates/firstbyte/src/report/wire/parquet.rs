@@ -17,7 +17,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Those of `out`.
     pub fn new(out: W) -> io::Result<Self> {
         let fields = COLUMNS.iter().map(|column| Field::new(column.name, column.holds));
-        TableWriter::new(out, "connection", fields.collect()).map(Self)
+        TableWriter::new(out, "connection", &fields.collect::<Vec<_>>()).map(Self)
     }
 
     /// Adds a row.

@@ -13,10 +13,11 @@ use crate::cli::files::Files;
 use crate::cli::measuring::Measuring;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
-use crate::cli::terminal::note;
+use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
 use crate::experiment::{Before, Control, RunPlan};
 use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
+use crate::warning::Warning;
 
 /// What came of a study.
 pub(in crate::cli) struct Measured {
@@ -80,8 +81,8 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
     let ended = ended?;
     for (variant, failure) in campaign.cells.iter().zip(&ended.unprepared) {
         if let Some(failure) = failure {
-            let name = variant.cell.name();
-            note(&format!("{name}: what samples take for granted failed: {}", failure.cause));
+            let (cell, cause) = (variant.cell.name(), failure.cause.to_string());
+            terminal::warn(&Warning::Unprepared { cell, cause });
         }
     }
     if let (Some(until), Some(narrow), false) =

@@ -12,6 +12,7 @@ use std::time::Duration;
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
 use firstbyte_core::explain::{Equation, Evidence, Kind, Span, Way, WayKind, findings};
 use firstbyte_core::split::Split;
+use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
 
 use crate::cli::args::{ExplainArgs, RenderArgs};
@@ -23,6 +24,7 @@ use crate::cli::terminal::{self, note};
 use crate::cli::typed::Typed;
 use crate::probe::shown_url::shown_url;
 use crate::report::explanation::{self, Explanation};
+use crate::warning::Warning;
 
 pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
     let outputs = RenderArgs {
@@ -100,6 +102,9 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
     let mut found = findings(&measured.evidence);
     savings::fill_in(&mut found, &measured.evidence);
     let reconciled = witnesses(args, subject, &equation)?;
+    let few = equation.interval.is_none();
+    let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
+    let interrupted = measured.interrupted.then_some(Warning::Interrupted);
     Ok(Some(Explanation {
         url: shown_url(&measured.url),
         date: measured.date.clone(),
@@ -111,6 +116,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
         equation,
         ways,
         reconciled,
+        warnings: few.then_some(too_few).into_iter().chain(interrupted).collect(),
     }))
 }
 

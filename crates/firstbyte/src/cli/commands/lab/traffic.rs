@@ -25,6 +25,7 @@ use crate::cli::terminal::{self, note};
 use crate::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
 use crate::probe::shown_url::shown_url;
 use crate::report::wire;
+use crate::warning::Warning;
 
 /// A plan, as written.
 #[derive(Debug, Deserialize)]
@@ -189,7 +190,7 @@ fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<u8, Problem> 
     let (before, control) = (Before::default(), Control::default());
     let ended = measuring.conduct(&campaign, &visitors, before, &control, &mut count)?;
     if failed > 0 {
-        note(&format!("warning: {failed} exchanges failed"));
+        terminal::warn(&Warning::ExchangesFailed { failed });
     }
     Ok(if ended.stopped { signals::exit_code() } else { exit::OK })
 }
