@@ -13,7 +13,7 @@ use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::stored::{StoredCertificate, StoredTls};
+use super::stored::{StoredCertificate, StoredClient, StoredTls};
 
 /// How many values of a kind are given numbers.
 const OF_A_KIND: u32 = 64;
@@ -26,6 +26,8 @@ const AT_ALL: usize = 16_384;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Fact {
+    /// Which program made connections.
+    Client(StoredClient),
     /// What a TLS handshake settled.
     Tls(StoredTls),
     /// A certificate chain, leaf first.
@@ -82,9 +84,15 @@ pub struct Interner {
     seen: HashMap<String, u32>,
     next: u32,
     fresh: Vec<String>,
+    shares_nothing: bool,
 }
 
 impl Interner {
+    /// Gives no numbers: every line stands alone.
+    pub fn sharing_nothing() -> Self {
+        Self { shares_nothing: true, ..Self::default() }
+    }
+
     /// Continues after `facts`, which are stored already.
     pub fn after(facts: &FactTable) -> Self {
         let mut interner = Self::default();
@@ -100,6 +108,9 @@ impl Interner {
 
     /// The number of `fact`; absent when it is not to have one.
     pub(super) fn number(&mut self, fact: &Fact) -> Option<u32> {
+        if self.shares_nothing {
+            return None;
+        }
         let key = serde_json::to_string(fact).ok()?;
         if let Some(number) = self.numbers.get(&key) {
             return Some(*number);
@@ -133,6 +144,7 @@ impl Interner {
 
 fn kind(fact: &Fact) -> String {
     match fact {
+        Fact::Client(_) => "client".into(),
         Fact::Tls(_) => "tls".into(),
         Fact::Certificates(_) => "certificates".into(),
         Fact::Messages(_) => "messages".into(),

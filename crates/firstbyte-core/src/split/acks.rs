@@ -10,6 +10,8 @@ const EARLIER: i64 = 4_000_000;
 const LATER: i64 = 9_000_000;
 /// A process reads so long after what arrived, at most.
 const READ: i64 = 1_000_000;
+/// Segments that follow each other so closely are read together.
+const TOGETHER: i64 = 150_000;
 /// What is read ends with TLS records, so many bytes before or behind the end of a packet at most.
 pub(super) const RECORD: u64 = 32;
 
@@ -43,6 +45,8 @@ pub(super) struct Ack {
     pub by: By,
     /// When that arrived which it is for: the first that was held back, or the last.
     pub arrived: i64,
+    /// It may not have been sent: whether it is depends on when the process read.
+    pub uncertain: bool,
 }
 
 impl Ack {
@@ -69,6 +73,8 @@ struct Client {
     /// Data is answered with data: acknowledgements ride on it.
     pingpong: bool,
     last: Option<i64>,
+    /// Segments that came one right behind the other.
+    burst: u32,
     small: u32,
     /// Two small segments are acknowledged.
     reads: bool,
@@ -104,7 +110,7 @@ impl Client {
     fn acknowledge(&mut self, left: i64, by: By) {
         let arrived = if by == By::Timer { self.held } else { self.last };
         let arrived = arrived.unwrap_or(left);
-        self.acks.push(Ack { left, covers: self.received, by, arrived });
+        self.acks.push(Ack { left, covers: self.received, by, arrived, uncertain: false });
         (self.told, self.held, self.small) = (self.received, None, 0);
     }
 
@@ -120,6 +126,8 @@ impl Client {
 
     fn receive(&mut self, at: i64, start: u64, end: u64, mss: u64) {
         self.tick(at);
+        let follows = self.last.is_some_and(|last| at - last <= TOGETHER);
+        self.burst = if follows { self.burst + 1 } else { 1 };
         self.last = Some(at);
         self.received = end;
         // Sixteen at first, and more as long as the receive buffer grows (tcp_grow_window): a megabyte and more.
@@ -134,6 +142,13 @@ impl Client {
             return self.acknowledge(at, By::Read);
         }
         self.held.get_or_insert(at);
+        // The two before it are acknowledged at once only if the window moves on with them, which it does not before
+        // they are read: then that acknowledges all three, or what is more than a full one by a few bytes
+        // (__tcp_ack_snd_check, tcp_cleanup_rbuf).
+        if self.burst > 2 || self.received - self.told > mss {
+            let (covers, by) = (self.received, By::Read);
+            self.acks.push(Ack { left: at, covers, by, arrived: at, uncertain: true });
+        }
     }
 
     fn send(&mut self, at: i64) {

@@ -111,6 +111,9 @@ impl Bottleneck {
             .filter(|pair| pair.gap < PAUSE_NS)
             .map(|pair| pair.ratio().max(0.0));
         let bound = ratios.min_by(f64::total_cmp);
+        let usual = usual(&pairs(&|_| true));
+        // Some that come closer were held up together.
+        let bound = bound.map(|bound| usual.map_or(bound, |usual| usual.max(bound)));
         let agree = |bound: f64| pairs(&|_| true).iter().filter(|p| p.agrees(bound)).count();
         let long = |bound: f64| bound * FULL_SEGMENT >= SHORTEST_NS;
         let repeats = bound.is_some_and(|bound| long(bound) && agree(bound) >= PAIRS);
@@ -193,6 +196,18 @@ fn arrivals(connection: &Connection) -> Vec<Arrival> {
         arrival.wire = arrival.bytes + segments * headers;
     }
     arrivals
+}
+
+/// The time per byte of most of many gaps between full segments: a link, or a sender that paces.
+fn usual(pairs: &[Pair]) -> Option<f64> {
+    const MANY: usize = 8;
+    let long = |pair: &&Pair| pair.later > FULL_SEGMENT / 2.0 && pair.gap < PAUSE_NS;
+    let mut ratios: Vec<f64> = pairs.iter().filter(long).map(Pair::ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    let median = *ratios.get(ratios.len() / 2)?;
+    let agreeing = pairs.iter().filter(long).filter(|pair| pair.agrees(median)).count();
+    let most = agreeing >= MANY && agreeing * 4 >= ratios.len() * 3;
+    (most && median * FULL_SEGMENT >= SHORTEST_NS).then_some(median)
 }
 
 /// The time per byte that at least [`PAIRS`] pairs agree on, one of which a pacing sender would not

@@ -7,14 +7,12 @@
 //! early data answered at once or after the Finished), says how early each segment can have come, and pays
 //! for each that came later than that, and more for each that came sooner. Definitions: `docs/measurement.md`.
 
-mod sender;
-
 use std::time::Duration;
 
 use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
-use crate::timeline::{Connection, Direction, Flight, Mark, Offset};
-use sender::Sender;
+use super::sender::{Hypothesis, Segment, Sender};
+use crate::timeline::{Chunk, Clock, Connection, Direction, Flight, Mark, Offset};
 
 /// An arrival that waited for something of the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +66,12 @@ pub(super) struct Way {
     pub rtt: Duration,
     /// Round trips differ by so much.
     pub spread: Duration,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    at: i64,
-    end: u64,
-    full: bool,
-    /// It came between the request and the response, and is no full one: tickets and settings, which servers
-    /// write one by one and kernels merge.
-    between: bool,
-    /// How long the slowest link is busy with it, as far as that is known.
-    busy: i64,
+    /// By so much those do that were seen.
+    pub seen: Duration,
 }
 
 /// Longer than any connection that is judged: eleven days.
-const LIMIT: i64 = 1_000_000_000_000_000;
+pub(super) const LIMIT: i64 = 1_000_000_000_000_000;
 /// Looked at are so many segments, at most.
 const SEGMENTS: usize = 3_000;
 /// Windows that servers begin with; a larger one never fills here.
@@ -108,6 +96,13 @@ const MERGED: f64 = 0.7;
 const NEAR: f64 = 4.0;
 /// A segment that a hypothesis does not let leave so early: more than a gap costs that has no reason.
 const EARLY: f64 = 12.0;
+/// An acknowledgement that may have been sent or not, was.
+const UNCERTAIN: f64 = 0.7;
+/// A server whose TCP takes little, and each time that its application waited for that.
+const BUFFER: f64 = 3.0;
+const ROOM: f64 = 0.5;
+/// A window of unknown size is full, after a loss.
+const SHRUNK: f64 = 1.0;
 const TICKETS_AND_SETTINGS: f64 = 3.0;
 const DELAYED: f64 = 2.4;
 /// Pauses are of all orders of magnitude up to 400 ms.
@@ -115,9 +110,9 @@ const DECADES: f64 = 5.3;
 /// Tickets, settings and their acknowledgement: two packets more than the one that is seen, at most.
 const MOST_MERGED: u32 = 2;
 /// What leaves within this time was written together.
-const TOGETHER: i64 = 150_000;
-/// Readings whose odds are a two-hundredth of the best one's are out.
-const OUT: f64 = 5.3;
+pub(super) const TOGETHER: i64 = 150_000;
+/// Readings whose odds are a fiftieth of the best one's are out.
+pub(super) const OUT: f64 = 3.9;
 
 pub(super) struct Judge {
     segments: Vec<Segment>,
@@ -134,22 +129,14 @@ pub(super) struct Judge {
     first: i64,
     early: i64,
     late: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Hypothesis {
-    window: Option<u32>,
-    nagle: bool,
-    late: bool,
-    /// Packets more than are seen, in each segment between request and response.
-    merged: u32,
-    /// Which of the client's acknowledgements.
-    acks: usize,
+    /// The same as far as round trips show it, whatever is supposed of the path.
+    usual: i64,
 }
 
 impl Judge {
     pub(super) fn of(connection: &Connection, way: Way, bottleneck: &Bottleneck) -> Self {
         let mss = segment_bytes(connection);
+        let lossy = is_lossy(connection);
         let (mut segments, mut events) = (Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
         // Of a segment that ends later, and when it came.
@@ -198,7 +185,15 @@ impl Judge {
                     let full = bytes + RECORD >= mss;
                     let between = !full && now > request && response.is_some_and(|r| now < r);
                     let between = between && !counted;
-                    segments.push(Segment { at: arrived, end: offset, full, between, busy });
+                    let waited = lossy && chunk.stamp.clock == Clock::User;
+                    segments.push(Segment {
+                        at: arrived,
+                        end: offset,
+                        full,
+                        between,
+                        busy,
+                        waited,
+                    });
                     events.push(Event::Segment { at: arrived, start, end: offset });
                     arrived = now;
                 }
@@ -210,7 +205,7 @@ impl Judge {
             (left, before.max().unwrap_or(left))
         });
         let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
-        let spread = ns(way.spread).min(LIMIT);
+        let [spread, seen] = [way.spread, way.seen].map(|spread| ns(spread).min(LIMIT));
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
         let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
         let mut acks: Vec<Vec<Ack>> = Vec::new();
@@ -233,11 +228,11 @@ impl Judge {
             rtt: ns(way.rtt).min(LIMIT),
             early: 150_000 + spread,
             late: NOISE + spread,
+            usual: NOISE + seen,
         }
     }
 
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
-    #[cfg(test)]
     pub(super) fn in_words(&self) -> String {
         let mut fits: Vec<(f64, Reading)> = self.fits();
         fits.truncate(8);
@@ -252,25 +247,16 @@ impl Judge {
         fits.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The readings that fit, the best one first.
-    pub(super) fn readings(&self) -> Vec<Reading> {
-        Self::told_apart(self.fits())
-    }
-
-    /// The same, with no hypothesis spared.
-    #[cfg(test)]
-    pub(super) fn readings_of_all(&self) -> Vec<Reading> {
-        Self::told_apart(self.fits_of(self.hypotheses(), false))
-    }
-
-    fn told_apart(fits: Vec<(f64, Reading)>) -> Vec<Reading> {
+    /// The readings that fit, the best one first, and what each costs.
+    pub(super) fn readings(&self) -> Vec<(f64, Reading)> {
+        let fits = self.fits();
         let Some(best) = fits.first().map(|(cost, _)| *cost) else {
-            return vec![Reading::default()];
+            return vec![(0.0, Reading::default())];
         };
-        let mut readings: Vec<Reading> = Vec::new();
+        let mut readings: Vec<(f64, Reading)> = Vec::new();
         for (cost, reading) in fits {
-            if cost <= best + OUT && !readings.iter().any(|r| r.releases == reading.releases) {
-                readings.push(reading);
+            if cost <= best + OUT && !readings.iter().any(|(_, r)| r.releases == reading.releases) {
+                readings.push((cost, reading));
             }
         }
         readings
@@ -278,39 +264,10 @@ impl Judge {
 
     /// By what they cost, without those that are out anyway.
     fn fits(&self) -> Vec<(f64, Reading)> {
-        self.fits_of(self.hypotheses(), true)
-    }
-
-    /// The same; where nothing is to be spared, with windows that never fill.
-    fn fits_of(
-        &self,
-        hypotheses: impl Iterator<Item = Hypothesis>,
-        sparing: bool,
-    ) -> Vec<(f64, Reading)> {
         let mut fits: Vec<(f64, Reading)> = Vec::new();
         let mut best = f64::INFINITY;
-        let between = self.segments.iter().filter(|segment| segment.between).count();
-        let between = u32::try_from(between).unwrap_or(u32::MAX);
-        let mut unlimited: Vec<(Hypothesis, u32)> = Vec::new();
-        for hypothesis in hypotheses {
-            let Hypothesis { window, merged, nagle, late, acks } = hypothesis;
-            // The same without a window says the same for less, where so many packets never were under way that this
-            // one is full, or nearly.
-            let same =
-                |(h, _): &&(Hypothesis, u32)| (h.nagle, h.late, h.acks) == (nagle, late, acks);
-            if let (Some(window), Some((_, most))) = (window, unlimited.iter().find(same))
-                && window.saturating_sub(most.saturating_add(merged.saturating_mul(between)))
-                    > window / 8
-                && sparing
-            {
-                continue;
-            }
-            let mut most = 0;
-            let fit = self.fit(hypothesis, best + OUT, &mut most);
-            if window.is_none() {
-                unlimited.push((hypothesis, most));
-            }
-            let Some(fit) = fit else { continue };
+        for hypothesis in self.hypotheses() {
+            let Some(fit) = self.fit(hypothesis, best + OUT) else { continue };
             best = best.min(fit.0);
             fits.push(fit);
             // Nothing was late: there is nothing to explain.
@@ -331,7 +288,10 @@ impl Judge {
         // The usual ones first: others that cost more are given up early.
         let usual = [None, Some(10)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
         let windows = usual.chain((1..=most).filter(|window| *window != 10).map(Some));
-        windows.flat_map(move |window| {
+        // Few have written more than that, and then stood still.
+        let buffers: &[bool] = if packets > 2 * SMALL { &[false, true] } else { &[false] };
+        let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
+        windows.flat_map(move |(window, buffer)| {
             let small = window.is_some_and(|window| window <= SMALL);
             let merged = if between && small { MOST_MERGED } else { 0 };
             (0..=merged).flat_map(move |merged| {
@@ -339,8 +299,14 @@ impl Judge {
                     .into_iter()
                     .flat_map(move |nagle| (0..self.acks.len()).map(move |acks| (nagle, acks)));
                 ways.flat_map(move |(nagle, acks)| {
-                    let with =
-                        move |late: &bool| Hypothesis { window, nagle, late: *late, merged, acks };
+                    let with = move |late: &bool| Hypothesis {
+                        window,
+                        nagle,
+                        late: *late,
+                        merged,
+                        acks,
+                        buffer,
+                    };
                     lates.iter().map(with)
                 })
             })
@@ -348,14 +314,8 @@ impl Judge {
     }
 
     /// What a hypothesis costs, and what it says; none when it costs more than `most`.
-    /// Notes how many packets were under way at `most_packets`.
-    fn fit(
-        &self,
-        hypothesis: Hypothesis,
-        most: f64,
-        most_packets: &mut u32,
-    ) -> Option<(f64, Reading)> {
-        let Hypothesis { window, nagle, late, merged, acks } = hypothesis;
+    fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
+        let Hypothesis { window, nagle, late, merged, acks, buffer } = hypothesis;
         let mut cost = f64::from(merged) * MERGED;
         if nagle {
             cost += if self.together { NAGLE + TICKETS_AND_SETTINGS } else { NAGLE };
@@ -363,9 +323,8 @@ impl Judge {
         if window.is_some_and(|window| window != 10) {
             cost += WINDOW;
         }
-        // Nothing makes it cost less.
-        if cost > most {
-            return None;
+        if buffer {
+            cost += BUFFER;
         }
         let mut reading = Reading { window, nagle, late, releases: Vec::new() };
         let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
@@ -374,22 +333,35 @@ impl Judge {
             if cost > most {
                 return None;
             }
-            // Had the server's application written in time, its TCP would have stood still. Where nothing keeps the
-            // segment, that sender is this one.
-            let mut held = None;
-            let mut released = Some(None);
-            if !sender.is_free(index, nagle) {
-                let waiting = held.insert(sender.clone());
-                released = waiting.release(index, nagle).filter(|released| {
-                    released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
-                });
+            let first = previous != Some(segment.at);
+            if segment.waited
+                && previous.is_some_and(|before| is_hole(segment.at - before, self.rtt))
+            {
+                // The path's, whatever the window was.
+                sender.hear_until(segment.at, self.rtt);
+                sender.lose();
+                sender.send(index, self.rtt);
+                previous = Some(segment.at);
+                continue;
+            }
+            let in_time = |released: &Option<Ack>| {
+                released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
+            };
+            // Had the server's application written in time, its TCP would have stood still.
+            let mut held = sender.clone();
+            let mut released = held.release(index, nagle).filter(in_time);
+            if released.is_none() {
+                let mut lenient = sender.lenient();
+                if let Some(ack) = lenient.release(index, nagle).filter(in_time) {
+                    cost += UNCERTAIN;
+                    (released, held) = (Some(ack), lenient.strict());
+                }
             }
             if released == Some(None)
-                && let Some(full) = self.nearly_full(&sender, index, previous)
+                && let Some((full, ack, price)) = self.nearly_full(&sender, index, previous, buffer)
             {
-                cost += NEAR;
-                released = Some(full.1);
-                held = Some(full.0);
+                cost += price;
+                (released, held) = (Some(ack), full);
             }
             let Some(released) = released else {
                 // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
@@ -397,14 +369,11 @@ impl Judge {
                 sender.hear_until(segment.at, self.rtt);
                 sender.send(index, self.rtt);
                 sender.window = sender.window.max(sender.in_flight);
-                *most_packets = (*most_packets).max(sender.in_flight);
                 previous = Some(segment.at);
                 continue;
             };
-            let first = previous == Some(segment.at);
-            if !first {
-                let by_nagle = held.as_ref().unwrap_or(&sender).by_nagle;
-                cost += self.judge(segment, previous, released, by_nagle, late, &mut reading);
+            if first {
+                cost += self.judge(segment, previous, released, held.by_nagle, late, &mut reading);
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
@@ -415,40 +384,49 @@ impl Judge {
             let behind = previous.is_some_and(|before| segment.at - before <= queued);
             if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
-                if let Some(held) = held {
-                    sender = held;
-                }
+                sender = held;
             } else {
                 sender.hear_until(segment.at, self.rtt);
             }
             sender.send(index, self.rtt);
-            *most_packets = (*most_packets).max(sender.in_flight);
             previous = Some(segment.at);
         }
         (cost <= most).then_some((cost, reading))
     }
 
-    /// A window of eight or more may be a packet or two smaller than it was counted: of a segment that stood still, the sender that
-    /// had filled it, if an acknowledgement released it then.
+    /// A window of eight or more may be a packet or two smaller than it was counted, and after a loss it is smaller by
+    /// nobody knows how much; or the send buffer was full. Of a segment that stood still, the sender that had filled it, if
+    /// an acknowledgement released it then, and what that costs.
     fn nearly_full<'a>(
         &self,
         sender: &Sender<'a>,
         index: usize,
         previous: Option<i64>,
-    ) -> Option<(Sender<'a>, Option<Ack>)> {
+        buffer: bool,
+    ) -> Option<(Sender<'a>, Option<Ack>, f64)> {
         let at = self.segments[index].at;
-        let stood = previous.is_some_and(|before| at - before > self.rtt / 2 + NOISE);
+        let gap = at - previous?;
         let left = sender.window.saturating_sub(sender.in_flight);
-        if !stood || sender.initial.is_none() || left > sender.window / 8 {
+        let filled_buffer = buffer && sender.in_flight >= SMALL;
+        let (stood, price) = match sender.lossy {
+            true => (gap > NOISE, SHRUNK),
+            false if filled_buffer => (gap > NOISE, ROOM),
+            false => (gap > self.rtt / 2 + NOISE && left <= sender.window / 8, NEAR),
+        };
+        if !stood || (sender.initial.is_none() && !filled_buffer) {
             return None;
         }
-        let mut held = sender.clone();
-        held.window = held.in_flight;
-        let ack = held.release(index, false)??;
+        let mut held = sender.filled();
+        let mut ack = held.release(index, false)??;
+        // Of those that acknowledge something of what was sent together, the one that came then.
+        while sender.lossy && ack.left + self.rtt + self.late < at {
+            ack = held.hear()?;
+        }
         let over = at - (ack.left + self.rtt + self.segments[index].busy);
-        let in_time = over >= -self.early
-            && NEAR + self.noise(over, ack) < self.price(at - previous?) + PAUSE;
-        in_time.then_some((held, Some(ack)))
+        let in_time =
+            over >= -self.early && price + self.noise(over, ack) < self.price(gap) + PAUSE;
+        let held = if filled_buffer && !sender.lossy { held.with_window_of(sender) } else { held };
+        in_time.then_some((held, Some(ack), price))
     }
 
     /// What it costs that a segment came when it did. Notes what released it.
@@ -489,7 +467,7 @@ impl Judge {
                     by: Released::Acknowledgement(ack.by),
                     why: if by_nagle { Why::Nagle } else { Why::Window(reading.window) },
                 });
-                return noise + if ack.by == By::Timer { DELAYED } else { 0.0 };
+                return noise + self.told() + if ack.by == By::Timer { DELAYED } else { 0.0 };
             }
         }
         if let Some((left, cause)) = finished {
@@ -508,9 +486,9 @@ impl Judge {
         let over = at.saturating_sub(earliest);
         match question {
             _ if previous.is_none() && question.is_none() => 0.0,
-            Some(_) if over <= self.late.max(WORK) => 0.0,
+            Some(_) if over <= self.usual.max(WORK) => 0.0,
             Some(_) => self.price(over) + THINK,
-            None if over <= self.late => 0.0,
+            None if over <= self.usual => 0.0,
             None => self.price(over) + PAUSE,
         }
     }
@@ -524,7 +502,12 @@ impl Judge {
 
     /// Of a free time that happens to be just this, within what can be told apart.
     fn price(&self, over: i64) -> f64 {
-        (over as f64 * DECADES / (2.0 * self.late as f64)).ln().max(0.0)
+        (over as f64 * DECADES / (2.0 * self.usual as f64)).ln().max(0.0)
+    }
+
+    /// On a path that varies more than was seen, what comes when it is expected says less.
+    fn told(&self) -> f64 {
+        (self.late as f64 / self.usual as f64).ln()
     }
 }
 
@@ -541,19 +524,40 @@ fn tickets_and_settings(flight: &Flight) -> bool {
     one && holds("{NewSessionTicket}") && holds("SETTINGS")
 }
 
+/// Whether the kernel counted segments that waited behind one that was lost, or came later than those behind it.
+pub(super) fn is_lossy(connection: &Connection) -> bool {
+    let tcp = connection.facts.tcp.as_ref();
+    tcp.and_then(|tcp| tcp.out_of_order).is_some_and(|count| count > 0)
+}
+
+/// Whether what had waited behind a hole came so long after what came before it that the hole can have been filled in
+/// that time: what was lost is missed by the acknowledgements of what follows it.
+pub(super) fn is_hole(gap: i64, rtt: i64) -> bool {
+    gap >= rtt / 10 * 9
+}
+
 /// The payload of a full segment from the server.
+///
+/// The kernel tells that of the largest that came, which may have been all that there was: it is a full one where
+/// several are of this size, and its host can send larger ones as far as its own announcement says.
 pub(super) fn segment_bytes(connection: &Connection) -> u64 {
     let tcp = connection.facts.tcp.as_ref();
-    if let Some(received) = tcp.and_then(|tcp| tcp.receive_mss) {
+    let (received, sent) = (tcp.and_then(|tcp| tcp.receive_mss), tcp.and_then(|tcp| tcp.send_mss));
+    if let Some(received) = received.filter(|received| Some(*received) >= sent) {
         return received.into();
     }
-    let sent = tcp.and_then(|tcp| tcp.send_mss);
     // RFC 9293 §3.7.1: the default where nothing was announced.
     let most = u64::from(sent.unwrap_or(536)).max(1);
-    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
-    let sizes = || received.clone().flat_map(|f| &f.chunks).map(|c| c.bytes).filter(|b| *b <= most);
-    let largest = sizes().max().unwrap_or(most);
+    let chunks = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    let chunks = chunks.flat_map(|f| &f.chunks);
+    let sizes = || chunks.clone().map(|c| c.bytes).filter(|b| *b <= most);
+    let largest = received.map(u64::from).or_else(|| sizes().max()).unwrap_or(most);
     // A narrower way there shows in segments of one size.
-    let repeated = sizes().filter(|bytes| *bytes == largest).count() > 2;
+    let of_one_size = |chunk: &Chunk| {
+        let segments = chunk.segments.map_or(1, u64::from).max(1);
+        let fits = chunk.bytes <= largest * segments && chunk.bytes > largest * (segments - 1);
+        if !fits || segments == 1 && chunk.bytes != largest { 0 } else { segments.max(2) - 1 }
+    };
+    let repeated = chunks.clone().map(of_one_size).sum::<u64>() > 2;
     if repeated && largest >= 500 { largest } else { most }
 }

@@ -10,7 +10,9 @@ mod judge;
 mod path;
 mod phase;
 mod quic;
+mod sender;
 mod stretch;
+mod supposed;
 
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ pub use stretch::{Held, Part, Place, Stretch};
 use crate::timeline::{Connection, Offset, PhaseName};
 use bottleneck::Bottleneck;
 use exchange::Walk;
-use judge::{Judge, Reading, Way};
+use judge::Reading;
 use path::Path;
 use stretch::{Found, Laid};
 
@@ -126,6 +128,9 @@ pub struct Split {
     /// How much larger the largest undisturbed round trip was than `rtt`; each round trip's
     /// network share, and so each server share, is uncertain by as much.
     pub rtt_spread: Option<Duration>,
+    /// The steps of a clock that another program read the marks from: every stretch may be off by as much. Zero
+    /// where none was reported.
+    pub resolution: Duration,
     /// The phases that happened, in order; each begins where the one before it ended.
     pub phases: Vec<PhaseSplit>,
     /// All parts together.
@@ -152,14 +157,14 @@ impl Split {
         let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
         let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
         let rtt = round_trip_time(known, &walks);
-        let path = Path::of(connection, &walks, &bottleneck, rtt);
-        let readings = readings(connection, &path, &bottleneck);
-        let lay = |reading: &Reading| {
-            Laid::of(Found { walks: &walks, path: &path, releases: &reading.releases })
+        let readings = supposed::readings(connection, &walks, &bottleneck, rtt);
+        let lay = |(path, reading): &(Path, Reading), otherwise| {
+            Laid::of(Found { walks: &walks, path, releases: &reading.releases, otherwise })
         };
-        let mut read = readings.iter().map(lay);
-        let laid = read.next().unwrap_or_default();
-        let others: Vec<Laid> = read.collect();
+        let laid = lay(&readings[0], false);
+        let others = readings[1..].iter().map(|reading| lay(reading, false));
+        let others: Vec<Laid> = others.chain([lay(&readings[0], true)]).collect();
+        let path = &readings[0].0;
         let mut split_phases = Vec::with_capacity(walks.len());
         let mut parts = Parts::default();
         for (index, walk) in walks.iter().enumerate() {
@@ -177,8 +182,16 @@ impl Split {
         let round_trips = split_phases.iter().map(|p| p.round_trips).sum();
         let rtt_spread = path.spread;
         let (held, link_rate) = (laid.held, bottleneck.rate());
-        let split =
-            Self { rtt, rtt_spread, phases: split_phases, parts, round_trips, held, link_rate };
+        let split = Self {
+            rtt,
+            rtt_spread,
+            resolution: connection.marks.resolution().unwrap_or_default(),
+            phases: split_phases,
+            parts,
+            round_trips,
+            held,
+            link_rate,
+        };
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
@@ -196,19 +209,21 @@ impl Split {
     /// what may be transfer.
     pub fn server_uncertainty(&self) -> Option<Duration> {
         let doubt: Duration = self.phases.iter().map(|phase| phase.doubt).sum();
-        self.round_trip_uncertainty().map(|spread| spread * self.round_trips + doubt)
+        self.round_trips_uncertainty(self.round_trips).map(|trips| trips + doubt)
     }
 
-    /// How far each round trip may be off.
-    fn round_trip_uncertainty(&self) -> Option<Duration> {
-        let hosts = HOSTS.min(self.rtt.unwrap_or(HOSTS));
-        self.rtt_spread.map(|spread| spread.max(hosts))
+    /// How far so many round trips may be off, and with coarse clocks the exchanges that they are part of.
+    fn round_trips_uncertainty(&self, round_trips: u32) -> Option<Duration> {
+        let rtt = self.rtt?;
+        let hosts = HOSTS.min(rtt);
+        let each = self.rtt_spread.unwrap_or(rtt / UNSEEN).max(hosts);
+        Some((each + self.resolution * 2) * round_trips)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
-        self.round_trip_uncertainty().map(|spread| spread + doubt)
+        self.round_trips_uncertainty(1).map(|trip| trip + doubt)
     }
 }
 
@@ -224,6 +239,10 @@ pub struct Course {
 /// A round trip is known no better than this: interrupts, wake-ups and the way between a socket and a device, at
 /// both ends.
 const HOSTS: Duration = Duration::from_micros(40);
+
+/// Where one round trip is known and nothing of how much others differ from it, as on a connection that was open
+/// before, they may by this part of it.
+const UNSEEN: u32 = 4;
 
 /// What the kernel's round-trip times hold besides the path, at most, on a machine that is not idle.
 const KERNEL_PATH: Duration = Duration::from_micros(50);
@@ -270,40 +289,13 @@ pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
     judge::segment_bytes(connection)
 }
 
-/// The readings in words, for whoever looks at one connection.
-#[cfg(test)]
-fn readings_of(connection: &Connection) -> String {
+/// The hypotheses about a connection's arrivals that fit best, in words, for whoever looks at one connection.
+pub fn hypotheses(connection: &Connection) -> String {
     let bottleneck = Bottleneck::of(connection);
     let known = Known::of(connection);
     let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
     let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
-    let path = Path::of(connection, &walks, &bottleneck, round_trip_time(known, &walks));
-    let way = Way { rtt: path.rtt.unwrap_or_default(), spread: path.spread.unwrap_or_default() };
-    Judge::of(connection, way, &bottleneck).in_words()
-}
-
-/// What holds arrivals back by the hypotheses that are looked at, and by all of them.
-#[cfg(test)]
-fn readings_both_ways(connection: &Connection) -> [Vec<Reading>; 2] {
-    let bottleneck = Bottleneck::of(connection);
-    let known = Known::of(connection);
-    let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
-    let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
-    let path = Path::of(connection, &walks, &bottleneck, round_trip_time(known, &walks));
-    let way = Way { rtt: path.rtt.unwrap_or_default(), spread: path.spread.unwrap_or_default() };
-    let judge = Judge::of(connection, way, &bottleneck);
-    [judge.readings(), judge.readings_of_all()]
-}
-
-/// What may have held the arrivals back, the best reading first.
-fn readings(connection: &Connection, path: &Path, bottleneck: &Bottleneck) -> Vec<Reading> {
-    let Some(rtt) = path.rtt else { return vec![Reading::default()] };
-    if connection.facts.quic.is_some() {
-        return vec![quic::datagrams(connection, rtt, path.spread.unwrap_or_default())];
-    }
-    let spread = path.spread.unwrap_or_default();
-    let judge = Judge::of(connection, Way { rtt, spread }, bottleneck);
-    judge.readings()
+    supposed::in_words(connection, &walks, &bottleneck, round_trip_time(known, &walks))
 }
 
 #[cfg(test)]

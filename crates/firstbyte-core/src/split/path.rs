@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::bottleneck::Bottleneck;
 use super::exchange::{Exchange, Walk};
-use super::quic;
-use crate::timeline::{Connection, Direction, Offset};
+use super::{judge, quic};
+use crate::timeline::{Clock, Connection, Direction, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.
 const NOISE: Duration = Duration::from_micros(400);
@@ -20,6 +20,8 @@ const SEGMENT: Duration = Duration::from_millis(3);
 pub(super) struct Pause {
     /// When the answer began to arrive.
     pub first: Offset,
+    /// When the last came before it.
+    pub before: Offset,
     /// When data went on arriving.
     pub arrived: Offset,
     /// The link was busy with that for so long.
@@ -83,16 +85,20 @@ pub(super) struct Path {
     acknowledged: Vec<(Offset, Duration)>,
     /// Departures that were lost, and when what was sent again was acknowledged.
     sent_again: Vec<(Offset, Duration)>,
+    /// When that came which had waited behind something that was lost.
+    waited: Vec<Offset>,
     /// Over QUIC.
     packets: bool,
 }
 
 impl Path {
+    /// What is known of the path; or what would be, if its round trips differed by `supposed`.
     pub(super) fn of(
         connection: &Connection,
         walks: &[Walk],
         bottleneck: &Bottleneck,
         rtt: Option<Duration>,
+        supposed: Option<Duration>,
     ) -> Self {
         let packets = connection.facts.quic.is_some();
         let mut path = Self { rtt, packets, ..Self::default() };
@@ -102,7 +108,8 @@ impl Path {
             path.acknowledged = quic::undisturbed(connection);
             path.sent_again = rtt.map(|rtt| quic::sent_again(connection, rtt)).unwrap_or_default();
         }
-        path.spread = rtt.and_then(|rtt| spread(connection, &path.acknowledged, rtt));
+        path.spread = supposed.or(rtt.and_then(|rtt| spread(connection, &path.acknowledged, rtt)));
+        path.waited = waited(connection);
         if let Some(rtt) = rtt {
             // Over QUIC servers pace from the first datagram on, by timers of whole milliseconds.
             let paced = Duration::from_millis(2).max(rtt / 8).max(quic::usual_gap(connection));
@@ -128,9 +135,17 @@ impl Path {
         self.spread.is_some_and(|spread| spread > NOISE.max(rtt / 50))
     }
 
-    /// How much of what a wait took beyond a round trip was the way's, for what left at `start`.
-    pub(super) fn varied(&self, start: Offset, beyond: Duration) -> Duration {
+    /// How many round trips were seen besides the shortest.
+    pub(super) fn seen(&self) -> usize {
+        self.acknowledged.len()
+    }
+
+    /// How much of what a wait took beyond a round trip was the way's: for what left at `start`, and came at `first`.
+    pub(super) fn varied(&self, start: Offset, first: Offset, beyond: Duration) -> Duration {
         let Some(rtt) = self.rtt else { return Duration::ZERO };
+        if self.is_hole(first, beyond) {
+            return if self.is_loss(beyond) { beyond } else { rtt.min(beyond) };
+        }
         // Of several times that it was sent again, the last that can have been answered.
         let again = self.sent_again.iter().filter(|(left, took)| {
             *left == start && (!self.packets || *took <= rtt + beyond + NOISE)
@@ -148,15 +163,33 @@ impl Path {
         varied.min(beyond)
     }
 
+    /// Whether what came at `at`, so long after it was expected, waited behind something that was lost.
+    fn is_hole(&self, at: Offset, late: Duration) -> bool {
+        let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        self.rtt.is_some_and(|rtt| judge::is_hole(ns(late), ns(rtt)))
+            && self.waited.binary_search(&at).is_ok()
+    }
+
+    /// Whether a loss takes so long: what follows it is acknowledged, or a probe after two round trips is, or its
+    /// sender's timer fires.
+    fn is_loss(&self, late: Duration) -> bool {
+        let rtt = self.rtt.unwrap_or_default();
+        let jitter = if self.varies() { self.spread.unwrap_or_default() } else { Duration::ZERO };
+        late <= rtt * 5 / 2 + Duration::from_millis(5) + jitter || is_timeout(late, rtt, jitter)
+    }
+
     /// How much of a phase may be another part's: what nothing decides here.
     pub(super) fn doubt(&self, walk: &Walk) -> Duration {
         let within = |at: &Offset| *at > walk.phase.start && *at <= walk.phase.end;
         let gaps = self.doubts.iter().filter(|(at, _)| within(at)).map(|(_, gap)| *gap);
         let jitter = if self.varies() { self.spread.unwrap_or_default() } else { Duration::ZERO };
         let rtt = self.rtt.unwrap_or_default();
-        let beyond = walk.exchanges.iter().filter(|exchange| exchange.is_wait);
-        let beyond = beyond.map(|exchange| exchange.waited.saturating_sub(rtt));
-        let again: Duration = beyond.filter(|beyond| is_timeout(*beyond, rtt, jitter)).sum();
+        let waits = walk.exchanges.iter().filter(|exchange| exchange.is_wait);
+        let beyond = waits.map(|exchange| (exchange.first(), exchange.waited.saturating_sub(rtt)));
+        let lost = beyond.filter(|(first, beyond)| {
+            is_timeout(*beyond, rtt, jitter) || self.is_hole(*first, *beyond)
+        });
+        let again: Duration = lost.map(|(_, beyond)| beyond).sum();
         let busy = walk.exchanges.iter().map(|exchange| {
             // With headers.
             let possible = exchange.busy.possible + exchange.busy.possible / 20;
@@ -178,6 +211,8 @@ impl Path {
         let chunks = received.flat_map(|f| &f.chunks);
         let mss =
             u64::from(connection.facts.tcp.as_ref().and_then(|t| t.send_mss).unwrap_or(1_448));
+        let tcp = connection.facts.tcp.as_ref();
+        let counts_holes = tcp.is_some_and(|tcp| tcp.out_of_order.is_some());
         let varies = self.varies();
         let jitter = if varies { self.spread.unwrap_or_default() } else { Duration::ZERO };
         let mut latest: Option<Offset> = None;
@@ -191,6 +226,17 @@ impl Path {
             let gap = at.since(before);
             if gap <= shortest {
                 run += chunk.bytes;
+                continue;
+            }
+            if self.is_hole(at, gap) {
+                // What was lost may have been written late as well, and what it held up an acknowledgement released.
+                self.doubts.push((at, gap));
+                if self.is_loss(gap) {
+                    self.gaps.push(Gap { from: before, to: at, is: Is::Varied });
+                } else {
+                    let busy = Duration::ZERO;
+                    self.pauses.push(Pause { first, before, arrived: at, busy });
+                }
                 continue;
             }
             // Over QUIC senders pace: of more than a few datagrams, over a round trip at most.
@@ -212,7 +258,8 @@ impl Path {
                 }
             }
             let rtt = self.rtt.unwrap_or_default();
-            if is_pause && (is_hole(chunk.bytes, mss, gap, rtt) || is_timeout(gap, rtt, jitter)) {
+            let hole = !counts_holes && is_hole(chunk.bytes, mss, gap, rtt);
+            if is_pause && (hole || is_timeout(gap, rtt, jitter)) {
                 self.doubts.push((at, gap));
             } else if is_pause {
                 self.doubts.push((at, jitter));
@@ -221,9 +268,13 @@ impl Path {
                 let busy = busy.unwrap_or_default();
                 // Over QUIC the server's process sends by itself: it follows what it has sent before.
                 let first = if self.packets { before } else { first };
-                self.pauses.push(Pause { first, arrived: at, busy });
+                self.pauses.push(Pause { first, before, arrived: at, busy });
             } else {
                 let is = if gap > link && varies { Is::Varied } else { Is::Transfer };
+                if varies && gap > link + NOISE {
+                    // As long as the way may take longer, a server may have paused.
+                    self.doubts.push((at, gap));
+                }
                 self.gaps.push(Gap { from: before, to: at, is });
             }
         }
@@ -244,6 +295,18 @@ fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset, Duration)>
         (took >= rtt * 2 + TIMEOUT).then_some((chunk.stamp.at, took))
     });
     took.collect()
+}
+
+/// When that came which had waited behind a hole: it has no stamp of the kernel's, and the kernel counted some.
+fn waited(connection: &Connection) -> Vec<Offset> {
+    if !judge::is_lossy(connection) {
+        return Vec::new();
+    }
+    let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
+    let waited = received.flat_map(|f| &f.chunks).filter(|c| c.stamp.clock == Clock::User);
+    let mut waited: Vec<Offset> = waited.map(|chunk| chunk.stamp.at).collect();
+    waited.sort_unstable();
+    waited
 }
 
 /// What was acknowledged before anything answered it.

@@ -119,9 +119,13 @@ pub(super) fn missing(
     let datagrams: Vec<_> = quic.into_iter().flat_map(|quic| &quic.datagrams).collect();
     let received = |d: &&&QuicDatagram| d.direction == Direction::Received;
     let loses = datagrams.iter().filter(received).any(|d| d.missing_since.is_some());
+    // What the first acknowledgement since does not acknowledge is lost then, or an eighth of a round trip later (RFC 9002
+    // §6.1.2).
     let told = |seen: Offset, at: Offset| {
         let mut lefts = datagrams.iter().filter(|d| d.direction == Direction::Sent).map(|d| d.at);
-        lefts.any(|left| left >= seen && at.since(left + rtt) <= slack && left + rtt <= at + slack)
+        let first = lefts.find(|left| *left >= seen);
+        first
+            .is_some_and(|left| left + rtt <= at + slack && at.since(left + rtt) <= slack + rtt / 8)
     };
     let mut missing = Vec::new();
     let (mut previous, mut skipped): (Option<Offset>, Option<Offset>) = (None, None);

@@ -144,6 +144,9 @@ pub(super) struct Found<'a> {
     pub path: &'a Path,
     /// Arrivals that waited for something of the client's.
     pub releases: &'a [Release],
+    /// What was written after a pause followed what had been released before it, and not what had been written before
+    /// that: the other way than is likelier.
+    pub otherwise: bool,
 }
 
 /// A run of the critical path.
@@ -307,7 +310,7 @@ impl Laid {
         let (there, beyond) = (rtt / 2, waited - rtt);
         let whole = first == exchange.first();
         let busy = if whole { exchange.busy.known.min(beyond) } else { Duration::ZERO };
-        let varied = found.path.varied(start, beyond - busy);
+        let varied = found.path.varied(start, first, beyond - busy);
         let mut cursor = start;
         let mut next = |length: Duration, part, place| {
             let (from, to) = (cursor, cursor + length);
@@ -405,6 +408,13 @@ impl Laid {
     }
 }
 
+/// Whether the application that wrote on after a pause had been kept from writing until what came right before was
+/// released: its TCP takes only so much that has not left yet. That it wrote all before, and what came then was so close
+/// behind the release, would be chance.
+fn was_blocked(pause: &Pause, from: Offset) -> bool {
+    pause.arrived.since(pause.before) * 10 < pause.before.since(from)
+}
+
 /// The critical path, from its end back to the origin.
 ///
 /// A write follows the write before it, whatever had been held back meanwhile: from a pause the path goes back to
@@ -441,6 +451,12 @@ fn runs(found: Found<'_>, end: Offset) -> Vec<Run<'_>> {
                 let first = held.map_or(pause.first, |release| release.cause.min(pause.first));
                 let from = before.unwrap_or(first);
                 runs.push(Run::Walked(pause.arrived, until));
+                let between = release.is_some_and(|release| release.arrived > from);
+                if between && found.otherwise != was_blocked(pause, from) {
+                    runs.push(Run::Paused(pause.before, pause));
+                    (until, written) = (pause.before, false);
+                    continue;
+                }
                 runs.push(Run::Paused(from, pause));
                 (until, written) = (from, true);
             }

@@ -18,8 +18,8 @@ mod stratified;
 
 pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
-    Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, median_change, median_estimate,
-    paired_effect, quantile_estimate,
+    ClockSteps, Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, in_steps, median_change,
+    median_estimate, paired_effect, paired_effect_in_steps, quantile_estimate,
 };
 pub(crate) use effect::{Precision, Series};
 pub use estimate::{

@@ -54,6 +54,9 @@ impl Lanes {
         let told: Vec<&Datagram> =
             (0..other.sent.len()).filter_map(|index| other.opened(index)).collect();
         let is_told = |index: usize| stream.opened(index).is_some_and(|d| is_told(d, &told));
+        // What could not be opened and came first was a Retry: nothing had been taken of what left before it.
+        let retry = other.arrivals.first().filter(|index| other.opened(**index).is_none());
+        let retried = retry.and_then(|index| other.sent[*index].arrived).unwrap_or(i64::MIN);
         for index in stream.arrivals.iter().copied() {
             let again = |piece: &Piece| {
                 let later = index + 1..stream.sent.len();
@@ -69,7 +72,10 @@ impl Lanes {
                 if !add(had, piece) {
                     continue;
                 }
-                let copies = |other: &usize| pieces(*other).any(|p| p.covers(piece));
+                let copies = |other: &usize| {
+                    let taken = stream.sent[*other].departed >= retried;
+                    taken && pieces(*other).any(|p| p.covers(piece))
+                };
                 let first = (0..index).find(copies).unwrap_or(index);
                 let known = &mut lanes.first[index];
                 *known = Some(known.map_or(first, |known| known.min(first)));

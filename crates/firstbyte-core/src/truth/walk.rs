@@ -197,6 +197,8 @@ impl Walk {
         }
         let before = self.before(index);
         let asked = match &self.lanes {
+            // What goes on with an answer that has begun waits for nothing of the client's, such as its Finished.
+            Some(_) if self.within_answer(index) => None,
             Some([client, _]) => self.client.last_arrived(sent.departed, |i| client.brought(i)),
             None => self.client.last_arrival(sent.departed, |other| self.is_needed(other)),
         };
@@ -204,6 +206,12 @@ impl Walk {
         let answered = asked.filter(|asked| match before {
             Some(before) => at(*asked) >= Some(self.server.sent[before].departed),
             None => true,
+        });
+        // A Retry, which cannot be opened, answers what cannot be opened either, or was not taken.
+        let retried = before.is_none() && self.lanes.is_some();
+        let answered = answered.or_else(|| {
+            let last = self.client.last_arrival(sent.departed, |_| true);
+            last.filter(|_| retried)
         });
         if let Some(answered) = answered {
             self.back_from(sent, at(answered)?, Part::Server, Rule::Answered);

@@ -1,6 +1,6 @@
 //! One sample's critical path beside the course that firstbyte gives, step by step.
 
-use firstbyte_core::split::Split;
+use firstbyte_core::split::{Split, hypotheses};
 use firstbyte_core::timeline::{Connection, Direction, Offset};
 use firstbyte_core::truth::Truth;
 
@@ -38,13 +38,23 @@ pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
             stretch.phase
         );
     }
+    println!("sample {number}, hypotheses, the cheapest first:\n{}", hypotheses(connection));
+    println!(
+        "marks {:?}",
+        connection.marks.iter().map(|(m, s)| (m, ms(s.at.as_nanos()))).collect::<Vec<_>>()
+    );
+    println!("tcp {:?}", connection.facts.tcp);
+    for phase in &Split::of(connection).phases {
+        println!("{phase:?}");
+    }
     println!("sample {number}, chunks:");
     for flight in &connection.flights {
         for chunk in &flight.chunks {
             let acknowledged = chunk.acknowledged.map(|at| ms(at.as_nanos()));
             let at = ms(chunk.stamp.at.as_nanos());
             println!(
-                "  {at:10.3} {:?} {} segments {:?} acknowledged {acknowledged:?}{}",
+                "  {at:10.3} {:?} {:?} {} segments {:?} acknowledged {acknowledged:?}{}",
+                chunk.stamp.clock,
                 flight.direction,
                 chunk.bytes,
                 chunk.segments,

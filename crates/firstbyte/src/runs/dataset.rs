@@ -1,5 +1,6 @@
 //! Several files as one: what each of them measured is a variant of the whole.
 
+use crate::warning::Warning;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -28,7 +29,7 @@ pub struct Dataset {
     /// The rows of all files, one file after the other.
     pub rows: Vec<Row>,
     /// What whoever looks at it should know: lines left out, among others.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     parts: Vec<Part>,
 }
 
@@ -121,11 +122,7 @@ impl Dataset {
             sources.into_iter().for_each(|source| data.add(source, None));
         }
         if data.parts.len() > 1 {
-            data.warnings.push(
-                "the files were not measured in turn: what changed between them counts as their \
-                 difference"
-                    .into(),
-            );
+            data.warnings.push(Warning::NotInTurn);
         }
         data
     }
@@ -178,10 +175,13 @@ impl Dataset {
 
     fn warn_of(&mut self, run: &Run) {
         for bad in &run.bad_lines {
-            let path = run.path().display();
             // What comes after all that is whole was being written.
             if bad.offset < run.valid_bytes {
-                self.warnings.push(format!("{path}, line {}: {}", bad.line, bad.detail));
+                self.warnings.push(Warning::UnreadLine {
+                    file: run.path().to_owned(),
+                    line: bad.line as usize,
+                    detail: bad.detail.clone(),
+                });
             }
         }
     }

@@ -10,6 +10,9 @@ use firstbyte_core::timeline::{
     TcpFacts, TlsFacts,
 };
 
+use crate::advice::for_failure;
+use crate::probe::shown_url::{shown_url, shown_urls_within};
+
 use super::{Column, ColumnType, ColumnValue, boolean, integer, offset, text, time, timestamp};
 
 /// What the columns of one sample are taken from; what is derived is derived once.
@@ -90,6 +93,7 @@ impl<'a> SampleRow<'a> {
             Clock::Kernel | Clock::KernelDerived => "kernel",
             Clock::User => "user",
             Clock::Simulated => "simulated",
+            Clock::Reported { .. } => "reported",
         };
         let first = class(clocks.next()?);
         Some(if clocks.all(|clock| class(clock) == first) { first } else { "mixed" })
@@ -111,8 +115,17 @@ fn address<'a>(address: SocketAddr) -> Option<ColumnValue<'a>> {
     text(address.to_string())
 }
 
-fn not_empty(value: &str) -> Option<ColumnValue<'_>> {
-    (!value.is_empty()).then_some(ColumnValue::Text(Cow::Borrowed(value)))
+/// A URL as it can be shown.
+fn url(value: &str) -> Option<ColumnValue<'_>> {
+    (!value.is_empty()).then(|| ColumnValue::Text(without_secrets(value, shown_url)))
+}
+
+/// Most texts have nothing to hide, and are not copied.
+fn without_secrets(value: &str, shown: fn(&str) -> String) -> Cow<'_, str> {
+    match value.contains(['?', '#', '@']) {
+        true => Cow::Owned(shown(value)),
+        false => Cow::Borrowed(value),
+    }
 }
 
 /// Where a column is in CSV.
@@ -159,7 +172,7 @@ impl SampleField {
             Self::Column(column, _) => (column.get)(row),
             Self::Axis(axis) => {
                 let factor = row.of_run?.0.factors.iter().find(|f| f.axis == *axis)?;
-                text(factor.value.as_str())
+                text(without_secrets(&factor.value, shown_urls_within))
             }
         }
     }
@@ -235,7 +248,7 @@ columns! {
     "started", Timestamp, both(3, "started"), |s| timestamp(s.connection().started_unix_ns?),
         "when the connection's origin was";
     "lateness", Time, RUN, |s| time(s.of_run?.1.lateness), "as in run files";
-    "url", Text, both(2, "url"), |s| not_empty(&s.sample.requested_url), "the URL asked for";
+    "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the URL asked for";
 
     "phase_resolve", Time, csv(14, "resolve"), |s| s.phase(PhaseName::Resolve),
         "length of the phase `resolve`; in a failed sample up to the failure";
@@ -307,7 +320,7 @@ columns! {
     "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
         "the connection was open before";
     "clock", Text, csv(34, "clock"), |s| text(s.clock()?),
-        "which clock timed the flights: `kernel`, `user`, `simulated`, `mixed`";
+        "which clock timed the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
     "congestion_control", Text, both(56, "congestion_control"), |s| text(s.congestion_control()?),
         "of the client, over TCP or QUIC";
     "tcp_syn_rtt", Time, PARQUET, |s| time(s.tcp()?.syn_rtt?), "JSON's `tcp.syn_rtt_ns`";
@@ -366,7 +379,7 @@ columns! {
         "JSON's `http.header_bytes`";
     "http_body_bytes", Integer, both(37, "body_bytes"), |s| integer(s.http()?.body_bytes?),
         "JSON's `http.body_bytes`";
-    "effective_url", Text, both(38, "effective_url"), |s| not_empty(&s.connection().url),
+    "effective_url", Text, both(38, "effective_url"), |s| url(&s.connection().url),
         "the URL of the last connection";
     "redirects", Integer, both(39, "redirects"), |s| integer(s.sample.redirects.len()),
         "how many were followed";
@@ -382,8 +395,10 @@ columns! {
         "JSON's `failure.cause`";
     "failure_message", Text, both(44, "error"), |s| text(s.failure()?.cause.to_string()),
         "JSON's `failure.message`";
-    "failure_hint", Text, csv(45, "hint"), |s| text(s.failure()?.cause.hint()?), "JSON's `failure.hint`";
+    "failure_hint", Text, csv(45, "hint"), |s| text(for_failure(&s.failure()?.cause)?), "JSON's `failure.hint`";
     "failure_at", Time, PARQUET, |s| offset(s.failure()?.at?), "JSON's `failure.at_ns`";
+    "failure_type", Text, both(59, "error_type"), |s| text(s.failure()?.failure_type().as_str()),
+        "JSON's `failure.type`";
 }
 
 #[cfg(test)]

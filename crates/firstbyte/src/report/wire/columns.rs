@@ -203,6 +203,8 @@ columns! {
         "as in JSON";
     "held_back", Time, |o| time(o.held_back?.time),
         "as in JSON";
+    "failure_type", Text, |o| text(Failed::of(o)?.failure_type(o).as_str()),
+        "as in JSON";
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use firstbyte_core::passive::{Failed, Hygiene, Observed, Roles};
 use firstbyte_core::stats::ExponentialHistogram;
+use firstbyte_core::timeline::FailureType;
 use firstbyte_core::timeline::Handshake;
 
 /// Servers with labels of their own; those that come later are counted together.
@@ -34,10 +35,6 @@ const BOUNDS: [(u64, &str); 16] = [
     (10_000_000, "10"),
 ];
 const SESSIONS: [&str; 3] = ["full", "full-hello-retry-request", "resumed"];
-const ERRORS: [&str; 5] = {
-    let [a, b, c, d, e] = Failed::ALL;
-    [a.name(), b.name(), c.name(), d.name(), e.name()]
-};
 const SIDES: [&str; 2] = ["client", "server"];
 
 /// Counts and histograms since the capture began.
@@ -61,7 +58,8 @@ struct Server {
     declined: u64,
     early_data: u64,
     early_data_accepted: u64,
-    errors: [u64; 5],
+    /// As in [`Failed::TYPES`].
+    failures: [u64; Failed::TYPES.len()],
     retransmitted: [u64; 2],
     bytes: [u64; 2],
     exchanges: u64,
@@ -165,7 +163,9 @@ impl Metrics {
             }
         };
         parted("handshakes", "Handshakes by session.", "session", &SESSIONS, |s| &s.handshakes);
-        parted("errors", "Connections that ended badly.", "error", &ERRORS, |s| &s.errors);
+        let types = Failed::TYPES.map(FailureType::as_str);
+        let failures = "Connections that failed, by type of Network Error Logging.";
+        parted("errors", failures, "error", &types, |s| &s.failures);
         let retransmitted = "Segments sent again, by who sent them.";
         parted("retransmitted_segments", retransmitted, "by", &SIDES, |s| &s.retransmitted);
         parted("payload_bytes", "Bytes of payload, by who sent them.", "by", &SIDES, |s| &s.bytes);
@@ -214,7 +214,10 @@ impl Server {
             self.bytes[side] += traffic.bytes;
         }
         if let Some(failed) = Failed::of(observed) {
-            self.errors[failed as usize] += 1;
+            let failure_type = failed.failure_type(observed);
+            if let Some(place) = Failed::TYPES.iter().position(|known| *known == failure_type) {
+                self.failures[place] += 1;
+            }
         }
         let sides = [observed.round_trips.client_min, observed.round_trips.server_min];
         for (histogram, time) in self.round_trip.iter_mut().zip(sides) {

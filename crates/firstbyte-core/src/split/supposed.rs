@@ -1,0 +1,93 @@
+//! What may have held the arrivals back, and how much the path's times vary: one hypothesis for both.
+//!
+//! Input: a [`Connection`], its walks, its bottleneck, its round-trip time. Output: [`Reading`]s with the [`Path`] that
+//! each supposes, the best first. Few round trips are seen that show nothing else; where two agree by chance, arrivals
+//! tell that the path varies: each would want a reason of its own. Definitions: `docs/measurement.md`.
+
+use std::time::Duration;
+
+use super::bottleneck::Bottleneck;
+use super::exchange::Walk;
+use super::judge::{Judge, OUT, Reading, Way};
+use super::path::Path;
+use super::quic;
+use crate::timeline::Connection;
+
+/// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
+const JITTER: f64 = 6.0;
+/// By so much at least, and at most.
+const LEAST: Duration = Duration::from_micros(800);
+const MOST: Duration = Duration::from_millis(40);
+/// Hosts vary by that.
+const NOISE: Duration = Duration::from_micros(400);
+
+/// The readings that fit, the best first; there is one at least.
+pub(super) fn readings(
+    connection: &Connection,
+    walks: &[Walk],
+    bottleneck: &Bottleneck,
+    rtt: Option<Duration>,
+) -> Vec<(Path, Reading)> {
+    let seen = Path::of(connection, walks, bottleneck, rtt, None);
+    let Some(rtt) = rtt else { return vec![(seen, Reading::default())] };
+    let spread = seen.spread.unwrap_or_default();
+    if connection.facts.quic.is_some() {
+        let reading = quic::datagrams(connection, rtt, spread);
+        return vec![(seen, reading)];
+    }
+    let way = Way { rtt, spread, seen: spread };
+    let fits = Judge::of(connection, way, bottleneck).readings();
+    let best = fits.first().map_or(0.0, |(cost, _)| *cost);
+    let mut all: Vec<(f64, Option<Duration>, Reading)> =
+        fits.into_iter().map(|(cost, reading)| (cost, None, reading)).collect();
+    for supposed in spreads(rtt, spread) {
+        let cost = JITTER + cost_of(&seen, supposed, spread);
+        if cost >= best + OUT {
+            break;
+        }
+        let way = Way { spread: supposed, ..way };
+        let fits = Judge::of(connection, way, bottleneck).readings();
+        all.extend(fits.into_iter().map(|(fit, reading)| (cost + fit, Some(supposed), reading)));
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let least = all.first().map_or(0.0, |(cost, ..)| *cost);
+    all.retain(|(cost, ..)| *cost <= least + OUT);
+    let path = |supposed: Option<Duration>| match supposed {
+        Some(_) => Path::of(connection, walks, bottleneck, Some(rtt), supposed),
+        None => seen.clone(),
+    };
+    all.into_iter().map(|(_, supposed, reading)| (path(supposed), reading)).collect()
+}
+
+/// Spreads that are looked at: each twice the one before.
+fn spreads(rtt: Duration, seen: Duration) -> impl Iterator<Item = Duration> {
+    let least = LEAST.max(2 * (seen + NOISE));
+    let most = MOST.min(rtt / 2);
+    std::iter::successors(Some(least), |spread| Some(*spread * 2)).take_while(move |s| *s <= most)
+}
+
+/// That all round trips were as close together as they were seen, where they vary by `supposed`.
+fn cost_of(path: &Path, supposed: Duration, seen: Duration) -> f64 {
+    let wider = (supposed + NOISE).as_secs_f64() / (seen + NOISE).as_secs_f64();
+    wider.ln() * path.seen() as f64
+}
+
+/// What fits, in words.
+pub(super) fn in_words(
+    connection: &Connection,
+    walks: &[Walk],
+    bottleneck: &Bottleneck,
+    rtt: Option<Duration>,
+) -> String {
+    let path = Path::of(connection, walks, bottleneck, rtt, None);
+    let Some(rtt) = rtt.filter(|_| connection.facts.quic.is_none()) else { return String::new() };
+    let seen = path.spread.unwrap_or_default();
+    let told = |supposed: Option<Duration>| {
+        let spread = supposed.unwrap_or(seen);
+        let of_path = supposed.map_or(0.0, |s| JITTER + cost_of(&path, s, seen));
+        let judge = Judge::of(connection, Way { rtt, spread, seen }, bottleneck);
+        format!("round trips differ by {spread:?}, which costs {of_path:.2}:\n{}", judge.in_words())
+    };
+    let all = std::iter::once(None).chain(spreads(rtt, seen).map(Some));
+    all.map(told).collect::<Vec<_>>().join("\n")
+}
