@@ -416,7 +416,12 @@ impl Judge {
         if !stood || (sender.initial.is_none() && !filled_buffer) {
             return None;
         }
-        let mut held = sender.filled();
+        let mut held = sender.clone();
+        if filled_buffer {
+            // What there was room for when the last one left, has left.
+            held.hear_until(previous?, self.rtt);
+        }
+        held = held.filled();
         let mut ack = held.release(index, false)??;
         // Of those that acknowledge something of what was sent together, the one that came then.
         while sender.lossy && ack.left + self.rtt + self.late < at {

@@ -303,6 +303,8 @@ mod cases;
 #[cfg(test)]
 mod datagrams;
 #[cfg(test)]
+mod evidence;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod paths;

@@ -12,6 +12,8 @@ use crate::timeline::{Clock, Connection, Direction, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.
 const NOISE: Duration = Duration::from_micros(400);
+/// Over QUIC, servers' timers are of whole milliseconds.
+const UNPACED: Duration = Duration::from_millis(2);
 /// A link that nothing else is known of may take a segment so long; a longer gap is a pause.
 const SEGMENT: Duration = Duration::from_millis(3);
 
@@ -112,7 +114,7 @@ impl Path {
         path.waited = waited(connection);
         if let Some(rtt) = rtt {
             // Over QUIC servers pace from the first datagram on, by timers of whole milliseconds.
-            let paced = Duration::from_millis(2).max(rtt / 8).max(quic::usual_gap(connection));
+            let paced = UNPACED.max(rtt / 8).max(quic::usual_gap(connection));
             let shortest = if connection.facts.quic.is_some() { paced } else { NOISE };
             for exchange in walks.iter().flat_map(|walk| &walk.exchanges) {
                 path.look(connection, bottleneck, exchange, shortest);
@@ -218,12 +220,16 @@ impl Path {
         let mut latest: Option<Offset> = None;
         // Bytes that came one behind the other.
         let mut run = 0;
+        // Who has more to send fills a datagram: behind one that is not full nothing is paced.
+        let mut was_full = true;
         for chunk in chunks.filter(|c| c.stamp.at >= first && c.stamp.at <= last) {
+            let paced = std::mem::replace(&mut was_full, chunk.bytes >= quic::FULL);
             let at = chunk.stamp.at;
             // One without bytes says when a run of them began; what came when until its end is not known.
             let before = std::mem::replace(&mut latest, (chunk.bytes > 0).then_some(at));
             let Some(before) = before else { continue };
             let gap = at.since(before);
+            let shortest = if self.packets && !paced { shortest.min(UNPACED) } else { shortest };
             if gap <= shortest {
                 run += chunk.bytes;
                 continue;

@@ -63,7 +63,8 @@ pub(super) fn spread(round_trips: &[(Offset, Duration)], rtt: Duration) -> Optio
     above.sort_unstable();
     let (median, largest) = (*above.get(above.len() / 2)?, *above.last()?);
     // The process at the other end has to be woken each time.
-    let median = median.max(WOKEN);
+    let seen = u32::try_from(above.len()).unwrap_or(u32::MAX);
+    let median = median.max(WOKEN).max(WOKEN_ONCE / seen.max(1));
     if largest > median * 4 + NOISE {
         return Some(median);
     }
@@ -94,7 +95,6 @@ pub(super) fn sent_again(connection: &Connection, rtt: Duration) -> Vec<(Offset,
 
 /// Gaps between datagrams that are no longer than this are the link's, or the server's pacing.
 pub(super) fn usual_gap(connection: &Connection) -> Duration {
-    const FULL: u64 = 1_000;
     const ENOUGH: usize = 6;
     let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
     let chunks: Vec<_> = received.flat_map(|f| &f.chunks).collect();
@@ -196,6 +196,10 @@ struct Passed {
     slack: Duration,
 }
 
+/// A datagram of more bytes is a full one.
+pub(super) const FULL: u64 = 1_000;
+/// Of a single round trip so much may be that two processes were woken for it; of several the shortest has less.
+const WOKEN_ONCE: Duration = Duration::from_micros(500);
 /// What it takes at least until a process has what arrived.
 const WOKEN: Duration = Duration::from_micros(80);
 /// Shorter times are the hosts' and the devices'.

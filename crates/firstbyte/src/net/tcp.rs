@@ -142,6 +142,9 @@ pub async fn connect(
     })
 }
 
+/// Reads of so little are of headers.
+const SHORT: usize = 8;
+
 /// What is known of a connection's opening.
 struct Opening {
     departed: Stamp,
@@ -250,7 +253,7 @@ impl TcpStream {
 
     /// Receives into `buffer`; 0 bytes is the end of the stream.
     ///
-    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well.
+    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well (but after a few bytes).
     ///
     /// # Errors
     /// The kernel's.
@@ -276,7 +279,8 @@ impl TcpStream {
                 result => {
                     let (mut bytes, stamp) = result?;
                     let now = Monotonic::now();
-                    if bytes == limit && !alone {
+                    // A few bytes are a header: the read of what it is of looks at what follows.
+                    if bytes == limit && bytes > SHORT && bytes != waits && !alone {
                         bytes += self.rest_of_segment(more, stamp);
                     }
                     if bytes == waits && bytes > 0 {

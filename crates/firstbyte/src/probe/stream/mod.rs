@@ -9,6 +9,7 @@
 mod reading;
 mod records;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -66,6 +67,8 @@ pub(super) struct Stream {
     request_at: Option<usize>,
     /// The send that took the last bytes of the request so far.
     request_sent: Option<SendId>,
+    /// What the handshake settled stands in the observation, or is about to.
+    facts_noted: Cell<bool>,
     /// What went wrong on this stream, if anything did.
     pub fault: Option<Cause>,
 }
@@ -93,6 +96,7 @@ impl Stream {
             request_end_marked: false,
             request_at: None,
             request_sent: None,
+            facts_noted: Cell::new(false),
             fault: None,
         }
     }
@@ -114,8 +118,6 @@ impl Stream {
     pub(super) async fn handshake(&mut self, session: Session) -> Result<(), Cause> {
         self.begin_tls(session, None);
         let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
-        let facts = self.tls_facts();
-        self.seen.borrow_mut().connection.facts.tls = facts;
         result.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "handshake")))
     }
 
@@ -190,8 +192,10 @@ impl Stream {
         self.ended_abruptly
     }
 
+    /// What the handshake has settled by now.
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
         let tls = self.tls.as_ref()?;
+        self.facts_noted.set(true);
         let before = self.tcp.recorder().borrow().sent_before_first_arrival();
         let hello = tls.hello.unwrap_or_default();
         Some(TlsFacts {
@@ -368,11 +372,13 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// A handshake that is given up leaves what it has settled so far.
+    /// A connection that is given up before its exchange leaves what its handshake has settled so far.
     fn drop(&mut self) {
-        if self.is_handshaking() {
-            let facts = self.tls_facts();
-            self.seen.borrow_mut().connection.facts.tls = facts;
+        if self.facts_noted.get() {
+            return;
+        }
+        if let Some(facts) = self.tls_facts() {
+            self.seen.borrow_mut().connection.facts.tls = Some(facts);
         }
     }
 }
