@@ -138,6 +138,8 @@ pub struct Split {
     pub held: Vec<Held>,
     /// Bits per second of the slowest link to the client, where the connection proves it.
     pub link_rate: Option<u64>,
+    /// It was open before: its handshake's round trips were not seen.
+    pub reused: bool,
 }
 
 impl Split {
@@ -179,8 +181,9 @@ impl Split {
         let round_trips = split_phases.iter().map(|p| p.round_trips).sum();
         let rtt_spread = path.spread;
         let (held, link_rate) = (laid.held, bottleneck.rate());
-        let split =
-            Self { rtt, rtt_spread, phases: split_phases, parts, round_trips, held, link_rate };
+        let reused = connection.facts.reused;
+        let phases = split_phases;
+        let split = Self { rtt, rtt_spread, phases, parts, round_trips, held, link_rate, reused };
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
@@ -207,7 +210,8 @@ impl Split {
         let hosts = HOSTS.min(rtt);
         Some(match self.rtt_spread {
             Some(spread) => spread.max(hosts) * round_trips,
-            None => (rtt / UNSEEN).max(hosts) * round_trips,
+            None if self.reused => (rtt / UNSEEN).max(hosts) * round_trips,
+            None => return None,
         })
     }
 
