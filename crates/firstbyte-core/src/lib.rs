@@ -16,4 +16,39 @@ pub mod split;
 pub mod stats;
 pub mod timeline;
 pub mod truth;
+pub mod units;
 pub mod wire;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// Flags are for those to name who have them.
+    #[test]
+    fn no_flag_is_named_here() {
+        fn search(directory: &Path, found: &mut Vec<String>) {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    search(&path, found);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let lines = text
+                    .lines()
+                    .filter(|line| !line.contains("cargo test") && !line.contains("#[ignore"));
+                let named = lines.filter(|line| {
+                    let mut words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+                    words.any(|word| {
+                        let letters = word.strip_prefix("--").unwrap_or_default();
+                        letters.starts_with(|c: char| c.is_ascii_lowercase())
+                    })
+                });
+                found.extend(named.map(|line| format!("{}: {line}", path.display())));
+            }
+        }
+        let mut found = Vec::new();
+        search(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}

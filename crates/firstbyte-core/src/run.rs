@@ -101,23 +101,34 @@ impl Metric {
 
 /// A value for every metric that there is one for, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metrics([u64; Metric::ALL.len()]);
+pub struct Metrics {
+    values: [u64; Metric::ALL.len()],
+    /// How far each may be off, either way, because of the steps of a clock that another program read; nanoseconds.
+    pub resolution_ns: u32,
+}
 
 /// What stands for "absent" inside of [`Metrics`]: five centuries.
 const ABSENT: u64 = u64::MAX;
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self([ABSENT; Metric::ALL.len()])
+        Self { values: [ABSENT; Metric::ALL.len()], resolution_ns: 0 }
     }
 }
 
 impl Metrics {
     /// The metrics of `connection`: those of phases that came to their end.
     pub fn of(connection: &Connection) -> Self {
+        Self::of_split(connection, &Split::of(connection))
+    }
+
+    /// The same, where `connection` was split already: that takes longer than all the rest.
+    pub fn of_split(connection: &Connection, split: &Split) -> Self {
         let mut metrics = Self::default();
+        if let Some(resolution) = connection.marks.resolution() {
+            metrics.resolution_ns = u32::try_from(resolution.as_nanos()).unwrap_or(u32::MAX);
+        }
         let mut setup: Option<Duration> = None;
-        let split = Split::of(connection);
         for phase in split.phases.iter().map(|p| p.phase).filter(|p| p.complete) {
             metrics.set(Metric::of_phase(phase.name), phase.duration());
             if matches!(phase.name, PhaseName::Connect | PhaseName::Tls | PhaseName::Quic) {
@@ -141,7 +152,7 @@ impl Metrics {
 
     /// The value of `metric`, nanoseconds.
     pub fn get(&self, metric: Metric) -> Option<u64> {
-        Some(self.0[metric as usize]).filter(|ns| *ns != ABSENT)
+        Some(self.values[metric as usize]).filter(|ns| *ns != ABSENT)
     }
 
     /// Sets the value of `metric`.
@@ -151,7 +162,7 @@ impl Metrics {
 
     /// Sets the value of `metric`, nanoseconds.
     pub const fn set_ns(&mut self, metric: Metric, ns: u64) {
-        self.0[metric as usize] = ns;
+        self.values[metric as usize] = ns;
     }
 }
 

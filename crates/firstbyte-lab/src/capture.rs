@@ -13,13 +13,14 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use firstbyte_core::passive::Time;
+use firstbyte_core::passive::pcap::{CaptureWriter, Direction, InterfaceNumber, LinkType};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::clock::realtime_ns;
 use crate::error::LabError;
 use crate::forwarder::{Counter, MiddleFrame};
 use crate::network::{HostNetwork, INTERFACE};
-use crate::pcapng::{Direction, Writer};
 use crate::reports::CaptureStats;
 use crate::sys::{PacketRing, RingSize};
 
@@ -61,10 +62,10 @@ impl Capture {
             .map_err(|errno| failed(errno.desc().to_owned()))?;
         let (stopped, stop) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
             .map_err(|e| failed(e.desc().to_owned()))?;
-        let writer = create(&file, &format!("{}/{INTERFACE}", place.name))?;
+        let out = create(&file, &format!("{}/{INTERFACE}", place.name))?;
         let progress = Arc::new(Progress::default());
         let shared = Arc::clone(&progress);
-        let thread = spawn("tap", move || shared.follow(|p| tap(p, ring, writer, &stopped)))
+        let thread = spawn("tap", move || shared.follow(|p| tap(p, ring, out, &stopped)))
             .map_err(|error| failed(error.to_string()))?;
         Ok(Self { file, progress, thread: Some(thread), stop: Some(stop) })
     }
@@ -72,10 +73,10 @@ impl Capture {
     /// Captures what the forwarder sends, until it drops the sender.
     pub(crate) fn of_middle(file: PathBuf) -> Result<(Self, Sender<MiddleFrame>), LabError> {
         let (sender, receiver) = mpsc::channel();
-        let writer = create(&file, "middle")?;
+        let out = create(&file, "middle")?;
         let progress = Arc::new(Progress::default());
         let shared = Arc::clone(&progress);
-        let thread = spawn("middle", move || shared.follow(|p| middle(p, &receiver, writer)))
+        let thread = spawn("middle", move || shared.follow(|p| middle(p, &receiver, out)))
             .map_err(|error| failed(&file, error.to_string()))?;
         Ok((Self { file, progress, thread: Some(thread), stop: None }, sender))
     }
@@ -112,21 +113,21 @@ impl Progress {
 fn tap(
     progress: &Progress,
     mut ring: PacketRing,
-    mut writer: Writer<BufWriter<File>>,
+    mut file: CaptureFile,
     stopped: &OwnedFd,
 ) -> io::Result<()> {
     let mut stopping = false;
     loop {
         while let Some(frame) = ring.next() {
             let way = if frame.outgoing { Direction::Outbound } else { Direction::Inbound };
-            writer.packet(frame.realtime_ns, way, frame.bytes)?;
+            file.frame(frame.realtime_ns, frame.bytes, Some(way))?;
             progress.frames.add(1);
         }
         progress.dropped.add(ring.take_drops());
         if stopping {
-            return writer.finish(realtime_ns(), progress.dropped.value());
+            return file.finish(progress.dropped.value());
         }
-        writer.flush()?;
+        file.writer.flush()?;
         let mut fds = [PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
         // A last look after the sign to stop takes what came before it.
         stopping = poll(&mut fds, PollTimeout::from(LOOK_MS)) != Ok(0);
@@ -136,27 +137,52 @@ fn tap(
 fn middle(
     progress: &Progress,
     frames: &Receiver<MiddleFrame>,
-    mut writer: Writer<BufWriter<File>>,
+    mut file: CaptureFile,
 ) -> io::Result<()> {
     loop {
         match frames.try_recv() {
             Ok(frame) => {
-                writer.packet(frame.realtime_ns, Direction::Unknown, &frame.bytes)?;
+                file.frame(frame.realtime_ns, &frame.bytes, None)?;
                 progress.frames.add(1);
             }
             Err(TryRecvError::Empty) => {
-                writer.flush()?;
+                file.writer.flush()?;
                 std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
             }
-            Err(TryRecvError::Disconnected) => return writer.finish(realtime_ns(), 0),
+            Err(TryRecvError::Disconnected) => return file.finish(0),
         }
     }
 }
 
-fn create(file: &Path, interface: &str) -> Result<Writer<BufWriter<File>>, LabError> {
-    File::create(file)
-        .and_then(|out| Writer::new(BufWriter::new(out), interface))
-        .map_err(|error| failed(file, error.to_string()))
+/// A capture file with its one interface.
+struct CaptureFile {
+    writer: CaptureWriter<BufWriter<File>>,
+    interface: InterfaceNumber,
+}
+
+impl CaptureFile {
+    fn frame(&mut self, realtime_ns: u64, frame: &[u8], way: Option<Direction>) -> io::Result<()> {
+        self.writer.frame(self.interface, time(realtime_ns), frame, frame.len() as u32, way)
+    }
+
+    fn finish(mut self, dropped: u64) -> io::Result<()> {
+        self.writer.dropped(self.interface, time(realtime_ns()), dropped)?;
+        self.writer.finish().map(drop)
+    }
+}
+
+fn time(realtime_ns: u64) -> Time {
+    Time::from_unix_ns(i64::try_from(realtime_ns).unwrap_or(i64::MAX))
+}
+
+fn create(file: &Path, interface: &str) -> Result<CaptureFile, LabError> {
+    const ETHERNET: LinkType = LinkType(1);
+    let begun = File::create(file).and_then(|out| {
+        let mut writer = CaptureWriter::new(BufWriter::new(out), "firstbyte lab")?;
+        let interface = writer.interface(ETHERNET, interface)?;
+        Ok(CaptureFile { writer, interface })
+    });
+    begun.map_err(|error| failed(file, error.to_string()))
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

@@ -24,6 +24,7 @@ use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
 use crate::scenario::{Role, Scenario};
 use crate::servers::{Servers, start_dns};
 use crate::sys::{PacketRing, RingSize, start_in_network};
+use crate::warning::LabWarning;
 
 /// Frames that may wait for the forwarder, per host.
 const FORWARDER_RING_FRAMES: usize = 8_192;
@@ -34,7 +35,7 @@ pub struct Lab {
     scenario: Scenario,
     network: Network,
     ca: Ca,
-    warnings: Vec<String>,
+    warnings: Vec<LabWarning>,
     environment: Vec<(String, String)>,
     capture_dir: Option<PathBuf>,
     counters: Arc<Counters>,
@@ -151,7 +152,7 @@ impl Lab {
     }
 
     /// What could not be arranged but does not stop the lab, one sentence each.
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[LabWarning] {
         &self.warnings
     }
 

@@ -11,9 +11,9 @@ mod clock;
 mod error;
 pub mod link;
 mod options;
-pub mod pcapng;
 mod reports;
 pub mod scenario;
+mod warning;
 
 #[cfg(target_os = "linux")]
 mod capture;
@@ -38,6 +38,7 @@ pub use error::LabError;
 pub use options::LabOptions;
 pub use reports::{CaptureStats, ForwarderStats, ServerReport};
 pub use scenario::{Scenario, ScenarioError, ServerChoice};
+pub use warning::LabWarning;
 
 #[cfg(not(target_os = "linux"))]
 pub use unsupported::{Lab, RunningLab, run, up};

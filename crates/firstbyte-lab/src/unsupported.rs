@@ -10,6 +10,7 @@ use crate::error::LabError;
 use crate::options::LabOptions;
 use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
 use crate::scenario::Scenario;
+use crate::warning::LabWarning;
 
 /// Always [`LabError::Unsupported`].
 pub fn run(
@@ -61,7 +62,7 @@ impl Lab {
     }
 
     /// See the same method on Linux.
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[LabWarning] {
         match self.0 {}
     }
 

@@ -289,6 +289,11 @@ fn values_that_are_not_allowed() {
             r#""p256" or "rsa2048""#,
         ),
         ("server = { chain_bytes = 599 }", "server.server.chain_bytes = 599", "600 to 60000"),
+        (
+            r#"server = { chain_bytes = "60kb and more" }"#,
+            r#"server.server.chain_bytes = "60kb and more""#,
+            "600 to 60000",
+        ),
         ("server = { tickets = 21 }", "server.server.tickets = 21", "0 to 20"),
         (
             "server = { retry = true }",

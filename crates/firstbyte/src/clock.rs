@@ -69,8 +69,60 @@ impl std::ops::Sub<Duration> for Realtime {
 }
 
 fn read(clock: ClockId) -> i64 {
+    #[cfg(test)]
+    if let Some(simulated) = simulated::read(clock) {
+        return simulated;
+    }
     // Neither clock can fail on a system that has it, and every supported system has both.
     clock_gettime(clock).map_or(0, |t| Realtime::from_timespec(t.tv_sec(), t.tv_nsec()).0)
+}
+
+/// Both clocks as the runtime's paused one has it: for tests that wait for nothing.
+#[cfg(test)]
+pub(crate) mod simulated {
+    use std::cell::Cell;
+
+    use nix::time::ClockId;
+    use tokio::time::Instant;
+
+    use super::Realtime;
+
+    thread_local! {
+        static ORIGIN: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    /// Where the simulated clocks begin, nanoseconds: some day, and an hour after the machine's start.
+    const REALTIME: i64 = 1_700_000_000_000_000_000;
+    const MONOTONIC: i64 = 3_600_000_000_000;
+
+    /// Has both clocks of this thread follow the runtime's until it is dropped.
+    pub(crate) struct SimulatedClock(());
+
+    impl SimulatedClock {
+        /// To be called within a runtime whose clock is paused.
+        pub(crate) fn start() -> Self {
+            ORIGIN.set(Some(super::timer_now()));
+            Self(())
+        }
+    }
+
+    impl Drop for SimulatedClock {
+        fn drop(&mut self) {
+            ORIGIN.set(None);
+        }
+    }
+
+    /// What the kernel would stamp at this time of the runtime's clock.
+    pub(crate) fn stamp_at(at: Instant) -> Realtime {
+        let origin = ORIGIN.get().expect("the clock is simulated");
+        let since = at.checked_duration_since(origin).unwrap_or_default();
+        Realtime(REALTIME + i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn read(clock: ClockId) -> Option<i64> {
+        let since = i64::try_from((super::timer_now() - ORIGIN.get()?).as_nanos()).ok()?;
+        Some(since + if clock == ClockId::CLOCK_REALTIME { REALTIME } else { MONOTONIC })
+    }
 }
 
 /// A connection's origin on both clocks.

@@ -3,6 +3,7 @@
 //! `probe` measures, `report` shows, `cli` reads what the user wants. The pure half (model, split,
 //! statistics, stored forms) is the crate `firstbyte-core`; the emulated network is `firstbyte-lab`.
 
+pub mod advice;
 pub mod capture;
 pub mod cli;
 pub mod clock;
@@ -13,3 +14,4 @@ pub mod prediction;
 pub mod probe;
 pub mod report;
 pub mod runs;
+pub mod warning;

@@ -342,19 +342,20 @@ fn what_cannot_be_set_up_leaves_no_file() {
 }
 
 #[test]
-fn a_name_that_is_not_text_is_refused_in_words() {
+fn a_name_that_is_not_text_is_refused_in_words_where_a_run_would_keep_it() {
     use std::os::unix::ffi::OsStrExt;
     let bench = Bench::new(|_| ());
-    let name = std::ffi::OsStr::from_bytes(b"a\xff.run");
+    let name = bench.file("x").with_file_name(std::ffi::OsStr::from_bytes(b"a\xff.pem"));
+    std::fs::copy(bench.file("ca.pem"), &name).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
-        .args(["compare", &bench.url(), "--vary", "tls=1.2,1.3", "--run"])
-        .arg(name)
+        .args(["compare", &bench.url(), "--vary", "tls=1.2,1.3", "--cacert"])
+        .arg(&name)
         .current_dir(bench.directory.path())
         .output()
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("error: \"a\\xFF.run\" is not UTF-8"), "{stderr}");
+    assert!(stderr.starts_with("error: a file's name is not UTF-8"), "{stderr}");
 }
 
 #[test]
@@ -419,8 +420,8 @@ fn secrets_stay_in_the_run_file_which_is_its_owners() {
     assert!(texts.iter().all(|text| !text.contains("s3cret")));
     let page = &texts[3];
     assert!(
-        page.contains("-H &#39;Authorization: &lt;hidden&gt;&#39;")
-            || page.contains("-H 'Authorization: &lt;hidden&gt;'")
+        page.contains("--header &#39;Authorization: &lt;hidden&gt;&#39;")
+            || page.contains("--header 'Authorization: &lt;hidden&gt;'")
     );
     // What goes on with it needs them.
     let run = std::fs::read_to_string(bench.file("a.run")).unwrap();
@@ -460,7 +461,7 @@ fn rounds_that_cannot_be_meant_are_refused_with_what_to_do() {
         (["-n", "-1"], "'-1' for '--samples <N>'"),
         (["--max-samples", "-1"], "'-1' for '--max-samples <N>'"),
         (["--warmup", "-1"], "'-1' for '--warmup <N>'"),
-        (["--interval", "-1"], "--interval \"-1\": not a number of seconds"),
+        (["--interval", "-1"], "--interval \"-1\": not a time"),
     ] {
         let mut words = vec!["compare", "https://localhost:1/", "--vary", "tls=1.2,1.3"];
         words.extend(flags);

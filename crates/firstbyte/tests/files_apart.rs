@@ -10,6 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use firstbyte::experiment::{ExperimentPlan, RunPlan};
+use firstbyte::probe::Secret;
 use firstbyte::runs::{Creation, RunWriter};
 use support::files::Directory;
 use support::run::firstbyte;
@@ -172,7 +174,7 @@ fn directory() -> Directory {
     }
     for name in ["a.run", "b.run", "compared.run"] {
         let mut header = header(1);
-        header.command = ["firstbyte", "compare", "a.test", "--aa"].map(String::from).to_vec();
+        header.plan = serde_json::to_value(twice()).unwrap();
         let path = directory.path().join(name);
         RunWriter::create(&path, &header, Creation::New).unwrap().append(&taken(1, 0)).unwrap();
     }
@@ -180,6 +182,24 @@ fn directory() -> Directory {
         fs::copy(CAPTURE, directory.path().join(name)).unwrap();
     }
     directory
+}
+
+/// The plan of a run that can be gone on with: one way to connect, twice.
+fn twice() -> RunPlan {
+    RunPlan::Compare(Box::new(ExperimentPlan {
+        url: Secret::new("a.test".to_owned()),
+        vary: Vec::new(),
+        ways: Vec::new(),
+        warmup: 1,
+        rounds: 100,
+        until: None,
+        interval_ns: None,
+        concurrent: None,
+        aa: true,
+        seed: 7,
+        early_data_any_method: false,
+        options: firstbyte::cli::options_for(&["a.test"]).unwrap(),
+    }))
 }
 
 const LAB: &str = r#"

@@ -218,7 +218,7 @@ fn mistakes_are_named() {
         (&["--rtt", "far"], 2, "--rtt \"far\": not a time"),
         (&["--loss", "120%"], 2, "--loss"),
         (&["--chain", "100"], 2, "too short"),
-        (&["--rate", "20"], 2, "write 512kbit or 20mbit"),
+        (&["--rate", "20"], 2, "write 512kbit/s or 100Mbit"),
         (&["--vary", "tls=2"], 2, "no value of tls"),
         (&["--vary", "http=3", "--vary", "tls=1.2"], 2, "RFC 9001"),
         (&["--congestion-control", "vegas"], 2, "one of cubic, reno, bbr"),

@@ -62,7 +62,8 @@ fn tables_of_timers_are_variants_called_by_their_files() {
     assert!(outcome.stdout.contains("before") && outcome.stdout.contains("after"));
     assert_eq!(
         outcome.stderr,
-        "warning: the files were not measured in turn: what changed between them counts as their difference\n"
+        "warning: the files were not measured in turn: what changed between them counts as their difference\n\
+         hint: measure in turn what is to be compared: firstbyte compare --vary\n"
     );
     let csv = String::from_utf8(directory.read("all.csv")).unwrap();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use firstbyte::clock::Monotonic;
 use firstbyte::runs::{Creation, Run, RunError, RunWriter};
+use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
 
 use support::runs::{created, header, taken};
@@ -180,11 +181,23 @@ fn what_is_not_a_run_is_told_so() {
     assert_eq!(message(""), format!("{name} is not a run file"));
     assert_eq!(message("DNS,Connect\n1,2\n"), format!("{name} is not a run file"));
     assert_eq!(message("{\"format\":\"x\",\"version\":1}\n"), format!("{name} is not a run file"));
-    assert_eq!(own("\"version\":2}\n"), format!("{name} is of version 2 of the format"));
+    assert_eq!(own("\"version\":3}\n"), format!("{name} is of version 3 of the format"));
     assert_eq!(own("\"vers"), format!("the first line of {name} is damaged: it breaks off"));
     assert!(own("\"version\":1}\n").contains("missing field `created_unix_ns`"));
     fs::remove_file(&path).unwrap();
     assert!(Run::read(&path).unwrap_err().to_string().starts_with("cannot read "));
+}
+
+#[test]
+fn a_run_of_version_1_is_read_without_its_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let old =
+        RunHeader { version: 1, command: vec!["-H".into(), "Cookie: s3cret".into()], ..header(1) };
+    RunWriter::create(&path, &old, Creation::New).unwrap().append(&taken(1, 0)).unwrap();
+    let run = Run::read(&path).unwrap();
+    assert_eq!((run.rows.len(), run.header.command.len()), (1, 0));
+    assert_eq!(run.header.cells, old.cells);
 }
 
 /// A child of this test that runs `role` on `path`.

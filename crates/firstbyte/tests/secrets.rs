@@ -98,7 +98,7 @@ impl Bench {
     }
 
     fn url(&self) -> String {
-        format!("https://localhost:{}/", self.server.addr().port())
+        format!("https://localhost:{}/?{SECRET}&token={SECRET}#{SECRET}", self.server.addr().port())
     }
 
     /// Runs `before`, all spellings, and `after`.
@@ -215,8 +215,8 @@ fn probe() {
         &["--http3-only", "--verbose"],
         &["--json"],
         &["--csv"],
-        &["-w", "%{json} %{header_json} %{certs} %{urle.query}"],
-        &["-o", "page", "-w", "%output{written}%{json}"],
+        &["-w", "%{certs} %{remote_ip} %{http_code}"],
+        &["-o", "page", "-w", "%output{written}%{certs}"],
     ] {
         let outcome = bench.run(&["-X", "POST"], view);
         assert!(!outcome.stdout.is_empty() || view.contains(&"-o"), "{view:?}");
@@ -252,7 +252,12 @@ fn compare_report_predict_and_check() {
     assert!(texts.len() > 10, "{texts:?}");
     assert_hidden("compare", &texts);
     let page = String::from_utf8(bench.directory.read("x.html")).unwrap();
-    for hidden in ["Authorization: &lt;hidden&gt;", "--data=&lt;hidden&gt;", "--data=@body"] {
+    for hidden in [
+        "Authorization: &lt;hidden&gt;",
+        "--data &#39;&lt;hidden&gt;&#39;",
+        "--data @body",
+        "?&lt;hidden&gt;&amp;token=&lt;hidden&gt;",
+    ] {
         assert!(page.contains(hidden), "{hidden}");
     }
     // They hold what servers answered, with cookies in it; pages and charts do not.
@@ -301,7 +306,7 @@ fn explain() {
     assert!(texts.len() > 5, "{texts:?}");
     assert_hidden("explain", &texts);
     let page = String::from_utf8(bench.directory.read("x.html")).unwrap();
-    assert!(page.contains("-H &#39;Authorization: &lt;hidden&gt;&#39;"), "{page}");
+    assert!(page.contains("--header &#39;Authorization: &lt;hidden&gt;&#39;"), "{page}");
 
     let outcome = bench.run(&["explain", "-n", "2", "--json"], &[]);
     assert!(outcome.stdout.contains("\"Authorization: <hidden>\""), "{}", outcome.stdout);
@@ -360,6 +365,26 @@ fn where_a_redirect_leads_is_shown_without_users() {
             }
         }
     }
+}
+
+/// `-L` goes to another origin without what was meant for the first one.
+#[test]
+fn probe_keeps_credentials_with_their_origin() {
+    let other = Echo::start(|_| response("200 OK", "", b"ok"));
+    let location = format!("Location: http://127.0.0.1:{}/\r\n", other.peer.port());
+    let first = Peer::tcp(move |mut stream| {
+        use std::io::Write;
+        assert!(read_head(&mut stream).contains(SECRET));
+        let _ = write!(stream, "HTTP/1.1 302 Found\r\n{location}Content-Length: 0\r\n\r\n");
+    });
+    let url = format!("http://127.0.0.1:{}/", first.port());
+    let (authorization, cookie) = (format!("Authorization: {SECRET}"), format!("Cookie: {SECRET}"));
+    let words = ["-L", "-H", &authorization, "-H", &cookie, &url];
+    let outcome = firstbyte(Directory::new().path(), &words);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stderr, outcome.stdout);
+    let requests = other.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(!format!("{requests:?}").contains(SECRET), "{requests:?}");
 }
 
 /// `explain` follows redirects once, and then measures where they led to.

@@ -61,7 +61,7 @@ impl Drop for Server {
 #[test]
 fn serves_until_it_is_told_to_stop() {
     let directory = Directory::new();
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let server = Server::start(
             directory.path(),
             &["--self-signed", "localhost", "--ca-out", "ca.pem", "--access-log", "log"],
@@ -81,7 +81,7 @@ fn serves_until_it_is_told_to_stop() {
         assert!(rest.ends_with("stop it with Ctrl-C\nstopped\n"), "{rest}");
     }
     let log = fs::read_to_string(directory.path().join("log")).unwrap();
-    assert_eq!(log.lines().count(), 2, "{log}");
+    assert_eq!(log.lines().count(), 3, "{log}");
     assert!(log.lines().all(|line| line.ends_with(" path=/bytes/5000")), "{log}");
 }
 

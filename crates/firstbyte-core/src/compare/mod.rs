@@ -24,7 +24,7 @@ pub use verdict::{Verdict, judge, judge_quantile};
 pub use words::{base_missing_sentence, percent, quantile_sentence, sentence};
 
 use crate::run::{Cell, Metric};
-use crate::stats::{Effect, Estimate, holm, paired_effect};
+use crate::stats::{ClockSteps, Effect, Estimate, holm, paired_effect_in_steps};
 
 /// What a comparison goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,11 +114,15 @@ pub fn compare(cells: &[Cell], axes: &[Axis], table: &Table, settings: &Settings
 /// The effects of one pair on all metrics; verdicts are as if it were the only pair.
 pub fn effects(table: &Table, pair: Pair, settings: &Settings) -> PairEffects {
     let (rounds, unpaired) = table.common_rounds(pair.base, pair.variant);
+    let steps = ClockSteps {
+        base: table.resolution_ns(pair.base),
+        variant: table.resolution_ns(pair.variant),
+    };
     let metrics = Metric::ALL
         .into_iter()
         .filter_map(|metric| {
             let (base, variant) = table.paired(pair.base, pair.variant, metric);
-            let effect = paired_effect(&base, &variant, settings.seed)?;
+            let effect = paired_effect_in_steps(&base, &variant, steps, settings.seed)?;
             let p_adjusted = estimate_of(&effect).p_value;
             let verdict = judge(&effect, p_adjusted, settings);
             Some(MetricEffect { metric, effect, p_adjusted, verdict })

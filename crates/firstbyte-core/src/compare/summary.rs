@@ -2,7 +2,9 @@
 
 use super::table::{Counts, Table};
 use crate::run::Metric;
-use crate::stats::{Estimate, Interval, Precision, QUANTILES, Series, notable_autocorrelation};
+use crate::stats::{
+    Estimate, Interval, Precision, QUANTILES, Series, in_steps, notable_autocorrelation,
+};
 
 /// A quantile of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,13 +63,17 @@ impl CellSummary {
 pub fn summarise(table: &Table, cell: usize) -> CellSummary {
     let metrics = Metric::ALL
         .into_iter()
-        .filter_map(|metric| summarise_metric(metric, &table.values(cell, metric)))
+        .filter_map(|metric| {
+            summarise_metric(metric, &table.values(cell, metric), table.resolution_ns(cell))
+        })
         .collect();
     CellSummary { cell, counts: table.counts(cell), metrics }
 }
 
-fn summarise_metric(metric: Metric, values: &[f64]) -> Option<MetricSummary> {
+/// `steps` are those of the clock: every value may be off by as much.
+fn summarise_metric(metric: Metric, values: &[f64], steps: f64) -> Option<MetricSummary> {
     let n = values.len();
+    let known_to = |estimate: Estimate| in_steps(estimate, steps, n);
     let series = Series::of(values)?;
     let precision = Precision::of(n);
     let percentiles = QUANTILES
@@ -75,6 +81,7 @@ fn summarise_metric(metric: Metric, values: &[f64]) -> Option<MetricSummary> {
         .map(|q| {
             let enough = n as f64 * (1.0 - q) >= 1.0 - 1e-9;
             let estimate = series.quantile_estimate(q, &precision).filter(|_| enough);
+            let estimate = estimate.map(known_to);
             let interval = estimate.and_then(|e| e.interval);
             Percentile { q, ns: estimate.map(|e| e.value), interval }
         })
@@ -82,7 +89,7 @@ fn summarise_metric(metric: Metric, values: &[f64]) -> Option<MetricSummary> {
     Some(MetricSummary {
         metric,
         n,
-        median: series.median_estimate(&precision),
+        median: known_to(series.median_estimate(&precision)),
         min: *series.sorted.first()?,
         max: *series.sorted.last()?,
         percentiles,

@@ -26,6 +26,8 @@ struct CellColumns {
     counts: Counts,
     /// Rounds of proven rows, ascending.
     rounds: Vec<u32>,
+    /// The largest steps of a reported clock that values were read from, nanoseconds.
+    resolution_ns: u32,
     /// By metric, parallel to `rounds`; empty as long as the metric never had a value.
     values: [Vec<u64>; Metric::ALL.len()],
 }
@@ -82,6 +84,12 @@ impl Table {
     /// What became of the rows of `cell`.
     pub fn counts(&self, cell: usize) -> Counts {
         self.cells.get(cell).map(|c| c.counts.clone()).unwrap_or_default()
+    }
+
+    /// How far each value of `cell` may be off, either way, because of the steps of a clock that another program
+    /// read, nanoseconds: the largest there are. Zero where none was reported.
+    pub fn resolution_ns(&self, cell: usize) -> f64 {
+        self.cells.get(cell).map_or(0.0, |cell| f64::from(cell.resolution_ns))
     }
 
     /// The values of `metric` in `cell`, nanoseconds, in the order of rounds.
@@ -144,6 +152,7 @@ impl CellColumns {
             }
             column.insert(at, value.unwrap_or(ABSENT));
         }
+        self.resolution_ns = self.resolution_ns.max(row.metrics.resolution_ns);
         self.rounds.insert(at, row.round);
     }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::run::{Factor, Metrics, Row, Shortfall, Standing};
-use crate::stats::FEWEST_ROUNDS;
+use crate::stats::{FEWEST_ROUNDS, Outlook};
 
 fn cell(factors: &[(&str, &str, &str)]) -> Cell {
     let factor = |(axis, value, label): &(&str, &str, &str)| Factor {
@@ -224,6 +224,43 @@ fn differences_the_clock_could_make_are_none() {
     assert!(found.estimate().interval.unwrap().excludes_zero());
     assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }));
     assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+}
+
+/// As a browser reads them, in steps of a millisecond.
+fn reported(rows: &[Row]) -> Vec<Row> {
+    let read = |row: &Row| {
+        let mut metrics = row.metrics;
+        metrics.set_ns(Metric::Tls, row.metric(Metric::Tls).unwrap() / 1_000_000 * 1_000_000);
+        metrics.resolution_ns = 1_000_000;
+        Row { metrics, ..*row }
+    };
+    rows.iter().map(read).collect()
+}
+
+#[test]
+fn what_a_coarse_clock_says_is_known_up_to_its_steps() {
+    // 8 ms of 20 are more than two steps; the steps are in the interval.
+    let (comparison, _) = verdict(&reported(&two_cells(100, 0.6, 0.01)));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert_eq!(found.verdict, Verdict::Faster);
+    assert!(found.effect.difference.interval.unwrap().half_width() >= 2e6);
+    let summary = comparison.cells[0].metric(Metric::Tls).unwrap();
+    assert!(summary.median.interval.unwrap().half_width() >= 1e6, "{summary:?}");
+    // Readings that are all the same do not show that times are.
+    let same: Vec<Row> =
+        (0..100).flat_map(|r| [row(0, r, 20_400_000), row(1, r, 20_600_000)]).collect();
+    let (comparison, words) = verdict(&reported(&same));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert!(matches!(found.verdict, Verdict::NoDifference { below_floor: true, .. }), "{found:?}");
+    assert!(words.contains("no difference that the clock can vouch for"), "{words}");
+    // A difference within the steps is none that more rounds would settle.
+    let (comparison, words) = verdict(&reported(&two_cells(400, 0.95, 0.05)));
+    let found = comparison.pairs[0].metric(Metric::Tls).unwrap();
+    assert!(
+        matches!(found.verdict, Verdict::Open { outlook: Outlook::Narrows { margin } } if margin > 0.1),
+        "{found:?}"
+    );
+    assert!(words.contains("even 100,000 rounds would leave"), "{words}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub enum Verdict {
         /// The largest difference it holds, in the estimate's unit.
         largest: f64,
         /// Whether that is for the clock to say: the difference may even be there, but a stamp's
-        /// error could make it ([`Settings::floor_ns`]).
+        /// error could make it ([`Settings::floor_ns`]), or the steps of a clock that was reported.
         below_floor: bool,
     },
     /// The interval holds zero, and more than does not matter.
@@ -40,9 +40,11 @@ pub enum Verdict {
 /// The verdict on an effect at the median; `p_value` is what counts as its p-value.
 pub fn judge(effect: &Effect, p_value: Option<f64>, settings: &Settings) -> Verdict {
     let relative = effect.relative.is_some();
+    let off = effect.steps.of_difference();
     let unit = Unit {
         negligible: if relative { settings.negligible } else { settings.floor_ns },
-        floor: settings.floor_ns,
+        floor: settings.floor_ns.max(off),
+        steps: if relative { effect.relative_steps } else { off },
     };
     decide(estimate_of(effect), &effect.difference, p_value, effect.rounds, &unit, FEWEST_ROUNDS)
 }
@@ -50,21 +52,31 @@ pub fn judge(effect: &Effect, p_value: Option<f64>, settings: &Settings) -> Verd
 /// The verdict on the difference at a quantile, in shares of the base's quantile, which it refuses
 /// below as many rounds as the quantile needs.
 pub fn judge_quantile(effect: &QuantileEffect, rounds: usize, settings: &Settings) -> Verdict {
-    let unit = Unit { negligible: settings.negligible, floor: settings.floor_ns };
     let estimate = relative_quantile(effect);
+    let unit = Unit {
+        negligible: settings.negligible,
+        floor: settings.floor_ns.max(effect.steps),
+        steps: effect.steps / base_of(effect),
+    };
     let needed = fewest_for_quantile(effect.q);
     decide(&estimate, &effect.difference, estimate.p_value, rounds, &unit, needed)
 }
 
 /// The difference at a quantile in shares of the base's.
 pub(super) fn relative_quantile(effect: &QuantileEffect) -> Estimate {
-    effect.difference.per(if effect.base > 0.0 { effect.base } else { 1.0 })
+    effect.difference.per(base_of(effect))
 }
 
-/// What does not matter in the unit of an estimate, and in nanoseconds.
+const fn base_of(effect: &QuantileEffect) -> f64 {
+    if effect.base > 0.0 { effect.base } else { 1.0 }
+}
+
+/// What does not matter in the unit of an estimate, and in nanoseconds; and what of its interval more rounds leave,
+/// in its unit.
 struct Unit {
     negligible: f64,
     floor: f64,
+    steps: f64,
 }
 
 fn decide(
@@ -83,7 +95,7 @@ fn decide(
         return Verdict::NoDifference { largest, below_floor: true };
     }
     if !interval.excludes_zero() {
-        return match outlook(estimate, rounds, unit.negligible) {
+        return match outlook(estimate, rounds, unit.negligible, unit.steps) {
             Some(outlook) if largest > unit.negligible => Verdict::Open { outlook },
             _ => Verdict::NoDifference { largest, below_floor: false },
         };

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::stored::StoredClient;
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
-    Attempt, Connection, Direction, Facts, Failure, Flight, HttpFacts, Lookup, Marks, Offset,
-    QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
+    Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
+    Lookup, Marks, Offset, PhaseName, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -17,6 +18,8 @@ use crate::timeline::{
 pub struct ConnectionRecord {
     pub url: String,
     pub started_unix_ns: Option<u64>,
+    #[serde(default)]
+    pub client: Option<StoredClient>,
     pub remote: Option<String>,
     pub local: Option<String>,
     pub total_ns: u64,
@@ -40,6 +43,8 @@ pub struct ConnectionRecord {
 pub struct MarkRecord {
     pub at_ns: i64,
     pub clock: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -117,6 +122,8 @@ pub struct FlightRecord {
 pub struct ChunkRecord {
     pub at_ns: i64,
     pub clock: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_ns: Option<u64>,
     pub bytes: u64,
     pub acknowledged_ns: Option<i64>,
     pub segments: Option<u32>,
@@ -227,6 +234,8 @@ pub struct HttpRecord {
 pub struct FailureRecord {
     pub phase: String,
     pub fault: String,
+    #[serde(rename = "type", default)]
+    pub failure_type: Option<String>,
     pub cause: String,
     pub message: String,
     pub hint: Option<String>,
@@ -237,10 +246,11 @@ impl ConnectionRecord {
     /// The stored form of `connection`.
     pub fn of(connection: &Connection) -> Self {
         let split = Split::of(connection);
-        let Facts { remote, local, reused, tcp, quic, tls, http } = &connection.facts;
+        let Facts { client, remote, local, reused, tcp, quic, tls, http } = &connection.facts;
         Self {
             url: connection.url.clone(),
             started_unix_ns: connection.started_unix_ns,
+            client: client.as_ref().map(StoredClient::of),
             remote: remote.map(|a| a.to_string()),
             local: local.map(|a| a.to_string()),
             total_ns: ns(split.total()),
@@ -267,8 +277,11 @@ fn marks(marks: &Marks) -> BTreeMap<String, MarkRecord> {
     marks
         .iter()
         .map(|(mark, stamp)| {
-            let record =
-                MarkRecord { at_ns: stamp.at.as_nanos(), clock: stamp.clock.name().into() };
+            let record = MarkRecord {
+                at_ns: stamp.at.as_nanos(),
+                clock: stamp.clock.name().into(),
+                resolution_ns: stamp.clock.resolution().map(ns),
+            };
             (mark.name().to_owned(), record)
         })
         .collect()
@@ -361,6 +374,7 @@ impl FlightRecord {
                 .map(|chunk| ChunkRecord {
                     at_ns: chunk.stamp.at.as_nanos(),
                     clock: chunk.stamp.clock.name().into(),
+                    resolution_ns: chunk.stamp.clock.resolution().map(ns),
                     bytes: chunk.bytes,
                     acknowledged_ns: chunk.acknowledged.map(Offset::as_nanos),
                     segments: chunk.segments,
@@ -484,10 +498,34 @@ impl FailureRecord {
         Self {
             phase: failure.phase.name().into(),
             fault: failure.cause.fault().name().into(),
+            failure_type: Some(failure.failure_type().as_str().into()),
             cause: failure.cause.name().into(),
             message: failure.cause.to_string(),
-            hint: failure.cause.hint(),
+            // Whoever can say what to do fills it in; what was said before is kept.
+            hint: match &failure.cause {
+                Cause::Recorded { advice, .. } => advice.clone(),
+                _ => None,
+            },
             at_ns: failure.at.map(Offset::as_nanos),
+        }
+    }
+
+    /// The failure that it tells of: the same text, without the values it was made of.
+    pub(super) fn failure(self) -> Failure {
+        Failure {
+            // A phase of a later version: the connection did not come to its end, wherever.
+            phase: PhaseName::named(&self.phase).unwrap_or(PhaseName::Receive),
+            cause: Cause::Recorded {
+                name: self.cause,
+                // A name of a later version is one of those that there are; files without any are older.
+                failure_type: self
+                    .failure_type
+                    .map_or(FailureType::Unknown, |name| FailureType::nearest(&name)),
+                fault: Fault::named(&self.fault).unwrap_or(Fault::Peer),
+                message: self.message,
+                advice: self.hint,
+            },
+            at: self.at_ns.map(Offset::from_nanos),
         }
     }
 }

@@ -5,11 +5,15 @@
 //! where it occurs from then on. So what is kept in memory is bounded, whatever a server sends.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::stored::{StoredCertificate, StoredTls};
+use super::stored::{StoredCertificate, StoredClient, StoredTls};
 
 /// How many values of a kind are given numbers.
 const OF_A_KIND: u32 = 64;
@@ -22,6 +26,8 @@ const AT_ALL: usize = 16_384;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Fact {
+    /// Which program made connections.
+    Client(StoredClient),
     /// What a TLS handshake settled.
     Tls(StoredTls),
     /// A certificate chain, leaf first.
@@ -33,13 +39,42 @@ pub enum Fact {
 }
 
 /// A fact, or the number under which it was stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Shared<T> {
     /// The number of a line with the member `fact`.
     Number(u32),
     /// The fact itself.
     Here(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shared<T> {
+    /// As an untagged enum is read, but without keeping what is read until it is known which it is: there are a
+    /// dozen in each sample of a run.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = Shared<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a fact, or the number of one")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Shared<T>, E> {
+                let number = u32::try_from(number);
+                number.map(Shared::Number).map_err(|_| E::custom("no number of a fact"))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Shared<T>, A::Error> {
+                T::deserialize(SeqAccessDeserializer::new(items)).map(Shared::Here)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Shared<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(Shared::Here)
+            }
+        }
+        deserializer.deserialize_any(Either(PhantomData))
+    }
 }
 
 /// Gives numbers to facts, while a run is written.
@@ -49,9 +84,15 @@ pub struct Interner {
     seen: HashMap<String, u32>,
     next: u32,
     fresh: Vec<String>,
+    shares_nothing: bool,
 }
 
 impl Interner {
+    /// Gives no numbers: every line stands alone.
+    pub fn sharing_nothing() -> Self {
+        Self { shares_nothing: true, ..Self::default() }
+    }
+
     /// Continues after `facts`, which are stored already.
     pub fn after(facts: &FactTable) -> Self {
         let mut interner = Self::default();
@@ -67,6 +108,9 @@ impl Interner {
 
     /// The number of `fact`; absent when it is not to have one.
     pub(super) fn number(&mut self, fact: &Fact) -> Option<u32> {
+        if self.shares_nothing {
+            return None;
+        }
         let key = serde_json::to_string(fact).ok()?;
         if let Some(number) = self.numbers.get(&key) {
             return Some(*number);
@@ -100,6 +144,7 @@ impl Interner {
 
 fn kind(fact: &Fact) -> String {
     match fact {
+        Fact::Client(_) => "client".into(),
         Fact::Tls(_) => "tls".into(),
         Fact::Certificates(_) => "certificates".into(),
         Fact::Messages(_) => "messages".into(),

@@ -8,6 +8,7 @@ mod capture;
 mod connection;
 mod difference;
 mod interned;
+mod navigation;
 mod observed;
 pub mod run;
 mod sample;
@@ -24,6 +25,11 @@ pub use difference::{
     WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
+pub use navigation::{
+    NAVIGATION_FORMAT, NAVIGATION_VERSION, NavigationError, StoredBeginning, StoredInitiator,
+    StoredNavigation, StoredPageConnection, StoredRace, StoredResource, navigation,
+    navigation_line,
+};
 pub use observed::{
     ExchangeRecord, ExchangesRecord, FlightSeenRecord, HandshakeTimeRecord, ObservedRecord,
     TlsSeenRecord, TrafficRecord, WIRE_FORMAT, WIRE_VERSION,

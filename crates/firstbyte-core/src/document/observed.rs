@@ -31,6 +31,7 @@ pub struct ObservedRecord {
     pub ending: &'static str,
     pub closed_by: Option<&'static str>,
     pub failed: Option<&'static str>,
+    pub failure_type: Option<&'static str>,
     pub sent: TrafficRecord,
     pub received: TrafficRecord,
     pub held_back_segments: Option<u32>,
@@ -186,6 +187,7 @@ impl ObservedRecord {
         let start = observed.started;
         let trips = &observed.round_trips;
         let exchanges = &observed.exchanges;
+        let failed = Failed::of(observed);
         Self {
             format: WIRE_FORMAT,
             version: WIRE_VERSION,
@@ -200,7 +202,8 @@ impl ObservedRecord {
             closed_by: observed
                 .closing
                 .map(|closing| if closing.by_client { "client" } else { "server" }),
-            failed: Failed::of(observed).map(Failed::name),
+            failed: failed.map(Failed::name),
+            failure_type: failed.map(|failed| failed.failure_type(observed).as_str()),
             sent: TrafficRecord::of(&observed.sent),
             received: TrafficRecord::of(&observed.received),
             held_back_segments: observed.held_back.map(|held| held.segments),

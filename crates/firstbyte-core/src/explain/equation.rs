@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::split::Split;
-use crate::stats::{Interval, median_estimate};
+use crate::stats::{Interval, in_steps, median_estimate};
 use crate::timeline::{Connection, PhaseName};
 
 /// What a term's time was for.
@@ -166,6 +166,8 @@ struct Terms {
     by_key: BTreeMap<Key, (u32, u64)>,
     total: u64,
     rtt: Option<u64>,
+    /// The steps of a clock that was reported.
+    steps: u64,
 }
 
 impl Terms {
@@ -175,6 +177,7 @@ impl Terms {
         let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut terms =
             Self { total: ns(split.total()), rtt: split.rtt.map(ns), ..Self::default() };
+        terms.steps = ns(split.resolution);
         for phase in &split.phases {
             let span = Span::of(phase.phase.name);
             let parts = phase.parts;
@@ -303,6 +306,7 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
     keys.sort_unstable();
     keys.dedup();
     let total = average(middle.iter().map(|terms| terms.total).sum());
+    let steps = typical.iter().map(|terms| terms.steps).max().unwrap_or_default() as f64;
     let mut terms: Vec<Term> = Vec::with_capacity(keys.len());
     for key in keys {
         let round_trips = middle[0].get(&key).0;
@@ -316,7 +320,8 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
             span: key.0,
             round_trips,
             time: Duration::from_nanos(time),
-            interval: interval(&series, time),
+            // Each stretch between two stamps may be off by a step.
+            interval: interval(&series, time, steps * f64::from(round_trips.max(1))),
         });
     }
     settle(&mut terms, total);
@@ -325,7 +330,7 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
     let totals: Vec<f64> = typical.iter().map(|terms| terms.total as f64).collect();
     Some(Equation {
         total: Duration::from_nanos(total),
-        interval: interval(&totals, total),
+        interval: interval(&totals, total, steps),
         rtt: rtt.map(Duration::from_nanos),
         terms,
         typical: typical.len(),
@@ -372,9 +377,9 @@ fn settle(terms: &mut Vec<Term>, total: u64) {
     }
 }
 
-/// The interval of the median, made to hold `value`.
-fn interval(series: &[f64], value: u64) -> Option<Interval> {
-    let interval = median_estimate(series)?.interval?;
+/// The interval of the median, of values that each may be off by `steps`, made to hold `value`.
+fn interval(series: &[f64], value: u64, steps: f64) -> Option<Interval> {
+    let interval = in_steps(median_estimate(series)?, steps, series.len()).interval?;
     let value = value as f64;
     Some(Interval { low: interval.low.min(value), high: interval.high.max(value) })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::run::Shortfall;
 use crate::split::Split;
-use crate::stats::{Estimate, median, paired_effect};
+use crate::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
 use crate::timeline::{Connection, Failure};
 
 /// A way to connect, tried for what its difference says.
@@ -108,13 +108,20 @@ impl Way {
     pub fn saves_against(&self, other: &Self) -> Option<Estimate> {
         let total = |c: &Connection| Split::of(c).total().as_nanos() as f64;
         let (mut base, mut variant) = (Vec::new(), Vec::new());
+        let steps = ClockSteps { base: self.resolution_ns(), variant: other.resolution_ns() };
         for (round, connection) in &self.proven {
             if let Some((_, with)) = other.proven.iter().find(|(other, _)| other == round) {
                 base.push(total(connection));
                 variant.push(total(with));
             }
         }
-        Some(paired_effect(&base, &variant, 1)?.difference)
+        Some(paired_effect_in_steps(&base, &variant, steps, 1)?.difference)
+    }
+
+    /// The largest steps of a reported clock that its connections were timed by, nanoseconds; zero without.
+    fn resolution_ns(&self) -> f64 {
+        let steps = self.connections().filter_map(|connection| connection.marks.resolution());
+        steps.max().unwrap_or_default().as_nanos() as f64
     }
 
     /// How many connections were asked for, the first one apart.

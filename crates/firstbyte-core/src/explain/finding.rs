@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::WayKind;
 use crate::stats::Estimate;
 
 /// What was found.
@@ -160,6 +161,8 @@ pub struct Finding {
     pub evidence: String,
     /// What to change.
     pub advice: String,
+    /// A way that connections can go meanwhile, and do not pay this.
+    pub avoided_by: Option<WayKind>,
     /// Whom it concerns, where not every connection: "repeated visits".
     pub concerns: Option<&'static str>,
     /// The change, where it can be predicted.

@@ -4,7 +4,8 @@
 //! is missing may have come to its end.
 
 use super::observed::{ANSWER_WITHIN, TlsSeen};
-use super::{Doubts, Ending, Observed};
+use super::{Carrier, Doubts, Ending, Observed};
+use crate::timeline::FailureType;
 
 /// A way for a connection to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +39,27 @@ impl Failed {
     pub const ALL: [Self; 5] =
         [Self::Refused, Self::Unanswered, Self::Alert, Self::Reset, Self::Closed];
 
+    /// Every type that a failure in a capture can be of.
+    pub const TYPES: [FailureType; 17] = [
+        FailureType::TcpTimedOut,
+        FailureType::TcpClosed,
+        FailureType::TcpReset,
+        FailureType::TcpRefused,
+        FailureType::TlsVersionOrCipherMismatch,
+        FailureType::TlsBadClientAuthCert,
+        FailureType::TlsCertDateInvalid,
+        FailureType::TlsCertAuthorityInvalid,
+        FailureType::TlsCertInvalid,
+        FailureType::TlsCertRevoked,
+        FailureType::TlsProtocolError,
+        FailureType::TlsFailed,
+        FailureType::QuicTimedOut,
+        FailureType::QuicClosed,
+        FailureType::QuicReset,
+        FailureType::QuicRefused,
+        FailureType::Abandoned,
+    ];
+
     /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,6 +68,33 @@ impl Failed {
             Self::Alert => "alert",
             Self::Reset => "reset",
             Self::Closed => "closed",
+        }
+    }
+
+    /// The type of this failure of `observed`, in the words that all sources share.
+    ///
+    /// Of a client that leaves in the middle of the handshake a capture does not show why.
+    pub fn failure_type(self, observed: &Observed) -> FailureType {
+        let quic = observed.carrier == Carrier::Quic;
+        let by_client = observed.closing.is_some_and(|closing| closing.by_client);
+        let alert = observed.tls.as_deref().and_then(|tls| tls.alert);
+        match self {
+            Self::Refused if quic => FailureType::QuicRefused,
+            Self::Refused => FailureType::TcpRefused,
+            Self::Unanswered if quic => FailureType::QuicTimedOut,
+            Self::Unanswered => FailureType::TcpTimedOut,
+            Self::Alert => {
+                match alert.and_then(|alert| Some((alert.description?, alert.by_client))) {
+                    Some((description, by_client)) => FailureType::of_alert(description, by_client),
+                    // Encrypted.
+                    None => FailureType::TlsFailed,
+                }
+            }
+            Self::Reset | Self::Closed if by_client => FailureType::Abandoned,
+            Self::Reset if quic => FailureType::QuicReset,
+            Self::Reset => FailureType::TcpReset,
+            Self::Closed if quic => FailureType::QuicClosed,
+            Self::Closed => FailureType::TcpClosed,
         }
     }
 
@@ -113,5 +162,20 @@ impl Failed {
         // Long after, with nothing asked, it is the end of a connection that was not used.
         let asked = observed.exchanges.count.is_some_and(|count| count > 0);
         (asked || at.since(finished) < ANSWER_WITHIN).then_some(way)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_alerts_say_is_among_the_types() {
+        for description in 0..=u8::MAX {
+            for by_client in [false, true] {
+                let found = FailureType::of_alert(description, by_client);
+                assert!(Failed::TYPES.contains(&found), "{description}: {found}");
+            }
+        }
     }
 }

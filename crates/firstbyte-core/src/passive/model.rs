@@ -11,7 +11,7 @@ use super::observed::{Ending, Exchange, FlightSeen, Message, Observed, QuicSeen,
 use super::{AlertSeen, Carrier, Closing, Doubts, Failed, Time, names};
 use crate::timeline::{
     Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
-    Facts, Failure, Flight, Mark, Offset, PhaseName, QuicFacts, Stamp, TcpFacts, TlsFacts,
+    Facts, Failure, Flight, Mark, Offset, OpenEnd, PhaseName, QuicFacts, Stamp, TcpFacts, TlsFacts,
 };
 
 /// What stands for the messages of a flight that nobody on the path can read.
@@ -31,6 +31,7 @@ pub fn connection(observed: &Observed) -> Connection {
     view.attempt(&mut connection);
     view.flights(&mut connection);
     connection.failure = view.failure();
+    connection.open_end = view.open_end().filter(|_| connection.failure.is_none());
     connection
 }
 
@@ -179,39 +180,50 @@ impl<'a> View<'a> {
         vec![chunk(start, 0), chunk(end, bytes)]
     }
 
-    /// Why the handshake did not come to its end, or that the capture does not show it.
+    /// When the last flight was over.
+    fn last_flight(&self) -> Option<Offset> {
+        let observed = self.observed;
+        let last = observed.flights.last().map_or(observed.last, |flight| flight.end);
+        Some(self.stamp(last, Direction::Received).at)
+    }
+
+    const fn handshake(&self) -> PhaseName {
+        match self.observed.carrier {
+            Carrier::Tcp => PhaseName::Tls,
+            Carrier::Quic => PhaseName::Quic,
+        }
+    }
+
+    /// That the capture does not show how the handshake ended, of a connection that is not known to have failed.
+    fn open_end(&self) -> Option<OpenEnd> {
+        self.observed.tls.as_deref().filter(|tls| !tls.complete)?;
+        Some(OpenEnd { phase: self.handshake(), at: self.last_flight() })
+    }
+
+    /// Why the handshake did not come to its end.
     fn failure(&self) -> Option<Failure> {
         let observed = self.observed;
         let remote = observed.server.socket_addr();
-        let last = observed.flights.last().map_or(observed.last, |flight| flight.end);
-        let at = Some(self.stamp(last, Direction::Received).at);
         if observed.ending == Ending::Refused {
-            return Some(Failure {
-                phase: PhaseName::Connect,
-                cause: Cause::Refused { remote },
-                at,
-            });
+            let (phase, cause) = (PhaseName::Connect, Cause::Refused { remote });
+            return Some(Failure { phase, cause, at: self.last_flight() });
         }
-        let failed = Failed::of(observed);
-        let tls = observed.tls.as_deref().filter(|tls| !tls.complete || failed.is_some())?;
-        let phase = match observed.carrier {
-            Carrier::Tcp => PhaseName::Tls,
-            Carrier::Quic => PhaseName::Quic,
-        };
+        let failed = Failed::of(observed)?;
+        let tls = observed.tls.as_deref()?;
         let end = |at, by_client| {
             let direction = if by_client { Direction::Sent } else { Direction::Received };
             Some(self.stamp(at, direction).at)
         };
-        let (name, message, at) = match (failed, tls.alert, observed.closing) {
-            (Some(Failed::Alert), Some(alert), _) => {
-                ("alert", alerted(alert), end(alert.at, alert.by_client))
+        let (message, at) = match (failed, tls.alert, observed.closing) {
+            (Failed::Alert, Some(alert), _) => (alerted(alert), end(alert.at, alert.by_client)),
+            (Failed::Reset | Failed::Closed, _, Some(closing)) => {
+                (self.left(tls, closing), end(closing.at, closing.by_client))
             }
-            (Some(way @ (Failed::Reset | Failed::Closed)), _, Some(closing)) => {
-                (way.name(), self.left(tls, closing), end(closing.at, closing.by_client))
-            }
-            _ => (Failure::NOT_SEEN_TO_END, "its end was not seen".to_owned(), at),
+            _ => return None,
         };
-        Some(Failure { phase, cause: Cause::Captured { name, message }, at })
+        let (name, failure_type) = (failed.name(), failed.failure_type(observed));
+        let cause = Cause::Captured { name, failure_type, message };
+        Some(Failure { phase: self.handshake(), cause, at })
     }
 
     /// Who ended the connection in the middle of the handshake, and what it had waited for.

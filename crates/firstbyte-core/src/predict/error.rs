@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::tcp::Nanos;
-use crate::timeline::{Cause, Connection, Failure, Fault, Mark, Offset, PhaseName};
+use crate::timeline::{Cause, Connection, Failure, FailureType, Fault, Mark, Offset, PhaseName};
 
 /// Losses kept a connection from coming to its end, and a host gave up.
 #[derive(Clone, Debug)]
@@ -37,8 +37,13 @@ impl GaveUp {
             PhaseName::Connect
         };
         let Self { name, message, .. } = self;
-        let cause =
-            Cause::Recorded { name: name.into(), fault: Fault::Network, message, hint: None };
+        let cause = Cause::Recorded {
+            name: name.into(),
+            failure_type: FailureType::timed_out(phase),
+            fault: Fault::Network,
+            message,
+            advice: None,
+        };
         Failure { phase, cause, at: Some(at) }
     }
 }

@@ -11,7 +11,7 @@ use crate::timeline::{Attempt, AttemptOutcome, Connection, Direction, Mark, Offs
 
 pub(super) fn arrows(connection: &Connection, split: &Split) -> Vec<Arrow> {
     let quic = connection.facts.quic.is_some()
-        || connection.failure.as_ref().is_some_and(|f| f.phase == PhaseName::Quic);
+        || connection.stops_in().is_some_and(|(phase, _)| phase == PhaseName::Quic);
     let Some(begun) = connection.marks.at(Mark::ConnectStart) else { return Vec::new() };
     let main = connection.attempts.iter().position(|a| a.outcome == AttemptOutcome::Won);
     let main = main.or(connection.attempts.len().checked_sub(1));
@@ -22,7 +22,7 @@ pub(super) fn arrows(connection: &Connection, split: &Split) -> Vec<Arrow> {
         if quic && is_main {
             continue; // its Initial is a flight
         }
-        let until = attempt.end.or(connection.failure.as_ref().and_then(|f| f.at));
+        let until = attempt.end.or(connection.stops_in().and_then(|(_, at)| at));
         let from = arrows.len();
         match attempt.outcome {
             AttemptOutcome::Won => won(connection, attempt.start, split, &mut arrows),

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use arrows::begins_response;
 
 use crate::split::{Part, Parts, Place, Split};
-use crate::timeline::{Connection, Direction, EarlyData, Failure, Lookup, Offset, PhaseName};
+use crate::timeline::{BrokenOff, Connection, Direction, EarlyData, Lookup, Offset, PhaseName};
 
 /// A connection, laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub struct Sequence {
     pub rtt: Option<Duration>,
     /// From the origin to the end of the last phase.
     pub total: Duration,
-    /// Why it did not come to its end, if it did not.
-    pub failure: Option<Failure>,
+    /// How it stops, if it has no end.
+    pub broken_off: Option<BrokenOff>,
 }
 
 /// A point in time at one end of an arrow.
@@ -197,7 +197,7 @@ impl Sequence {
             round_trips: split.round_trips,
             rtt: split.rtt,
             total: split.total(),
-            failure: connection.failure.clone(),
+            broken_off: connection.broken_off(),
         }
     }
 
@@ -236,7 +236,7 @@ impl Sequence {
             round_trips: 1,
             rtt: self.rtt,
             total,
-            failure: None,
+            broken_off: None,
         })
     }
 }

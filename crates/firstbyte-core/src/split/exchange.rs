@@ -6,7 +6,7 @@ use super::bottleneck::{Bottleneck, Busy};
 use super::quic::{self, Carried};
 use super::{KERNEL_PATH, Known, Phase};
 use crate::timeline::{
-    AttemptOutcome, Chunk, Connection, Direction, Flight, Mark, Offset, PhaseName,
+    AttemptOutcome, Chunk, Connection, Direction, Failure, Flight, Mark, Offset, PhaseName,
 };
 use crate::wire::quic::{ACKNOWLEDGMENT, PacketKind};
 
@@ -278,7 +278,9 @@ impl Walk {
 /// What went on between the last arrival and the failure: the client waited for more, or was at work
 /// on what it had.
 fn rest_of_failed(connection: &Connection) -> Step {
-    let waited = connection.failure.as_ref().is_some_and(|failure| failure.cause.ends_a_wait());
+    let failed_waiting = |failure: &Failure| failure.cause.ends_a_wait();
+    let waited =
+        connection.open_end.is_some() || connection.failure.as_ref().is_some_and(failed_waiting);
     if waited { Step::Unanswered } else { Step::Client }
 }
 

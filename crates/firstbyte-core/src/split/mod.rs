@@ -128,6 +128,9 @@ pub struct Split {
     /// How much larger the largest undisturbed round trip was than `rtt`; each round trip's
     /// network share, and so each server share, is uncertain by as much.
     pub rtt_spread: Option<Duration>,
+    /// The steps of a clock that another program read the marks from: every stretch may be off by as much. Zero
+    /// where none was reported.
+    pub resolution: Duration,
     /// The phases that happened, in order; each begins where the one before it ended.
     pub phases: Vec<PhaseSplit>,
     /// All parts together.
@@ -181,9 +184,17 @@ impl Split {
         let round_trips = split_phases.iter().map(|p| p.round_trips).sum();
         let rtt_spread = path.spread;
         let (held, link_rate) = (laid.held, bottleneck.rate());
-        let reused = connection.facts.reused;
-        let phases = split_phases;
-        let split = Self { rtt, rtt_spread, phases, parts, round_trips, held, link_rate, reused };
+        let split = Self {
+            rtt,
+            rtt_spread,
+            resolution: connection.marks.resolution().unwrap_or_default(),
+            phases: split_phases,
+            parts,
+            round_trips,
+            held,
+            link_rate,
+            reused: connection.facts.reused,
+        };
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
 
@@ -204,15 +215,12 @@ impl Split {
         self.round_trips_uncertainty(self.round_trips).map(|trips| trips + doubt)
     }
 
-    /// How far so many round trips may be off.
+    /// How far so many round trips may be off, and with coarse clocks the exchanges that they are part of.
     fn round_trips_uncertainty(&self, round_trips: u32) -> Option<Duration> {
         let rtt = self.rtt?;
         let hosts = HOSTS.min(rtt);
-        Some(match self.rtt_spread {
-            Some(spread) => spread.max(hosts) * round_trips,
-            None if self.reused => (rtt / UNSEEN).max(hosts) * round_trips,
-            None => return None,
-        })
+        let spread = self.rtt_spread.or(self.reused.then_some(rtt / UNSEEN))?;
+        Some((spread.max(hosts) + self.resolution * 2) * round_trips)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.

@@ -52,12 +52,11 @@ pub fn phases(connection: &Connection) -> Vec<Phase> {
             start = end;
         }
     }
-    if let Some(failure) = &connection.failure
-        && let Some(at) = failure.at
+    if let Some((stopped_in, Some(at))) = connection.stops_in()
         && at > start
-        && !phases.iter().any(|p| p.name >= failure.phase && !(early && p.name == PhaseName::Send))
+        && !phases.iter().any(|p| p.name >= stopped_in && !(early && p.name == PhaseName::Send))
     {
-        phases.push(Phase { name: failure.phase, start, end: at, complete: false });
+        phases.push(Phase { name: stopped_in, start, end: at, complete: false });
     }
     phases
 }

@@ -209,7 +209,7 @@ fn a_wait_in_vain_is_nobodys_work() {
     let refused = Cause::TlsMisbehaved { detail: "at once".into() };
     let stopped = Cause::TimedOut {
         after: Duration::from_secs(4),
-        limit: "--connect-timeout",
+        limit: TimeLimit::Connection,
         peer: LastSeen::Stopped,
     };
     let failed = |phase, cause: &Cause| Failure {
@@ -315,4 +315,19 @@ fn what_an_acknowledgement_does_not_explain_is_a_pause() {
         assert_eq!((held.round_trips, held.stalls), (2, 1), "{first}");
         assert_eq!((held.parts.pause, held.parts.network), (ms(0.0), ms(160.0)), "{first}");
     }
+}
+
+#[test]
+fn a_coarse_clock_is_in_the_uncertainty() {
+    let exact = connection(&[], 90_000_000);
+    let mut coarse = exact.clone();
+    for (mark, stamp) in exact.marks.iter() {
+        let at = Offset::from_nanos(stamp.at.as_nanos() / 1_000_000 * 1_000_000);
+        let clock = Clock::Reported { resolution_ns: 1_000_000 };
+        coarse.marks.set(mark, Stamp { at, clock });
+    }
+    let (exact, coarse) = (Split::of(&exact), Split::of(&coarse));
+    assert_eq!((exact.resolution, coarse.resolution), (ms(0.0), ms(1.0)));
+    let (known, coarse) = (exact.response_uncertainty(), coarse.response_uncertainty());
+    assert!(coarse.unwrap() >= known.unwrap() + ms(2.0), "{coarse:?}, {known:?}");
 }

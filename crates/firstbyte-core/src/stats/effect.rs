@@ -32,6 +32,25 @@ pub struct QuantileEffect {
     pub variant: f64,
     /// Variant minus base.
     pub difference: Estimate,
+    /// How much of that interval, either way, is the steps of the clocks.
+    pub steps: f64,
+}
+
+/// How far the values of each side may be off, either way, because the clocks that they were read from have steps:
+/// those of a browser, of another program. Zero for clocks whose steps do not matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClockSteps {
+    /// Of the base, in the unit of the values.
+    pub base: f64,
+    /// Of the variant.
+    pub variant: f64,
+}
+
+impl ClockSteps {
+    /// How far a difference may be off.
+    pub fn of_difference(&self) -> f64 {
+        self.base + self.variant
+    }
 }
 
 /// The effect of a variant, paired by round.
@@ -51,6 +70,10 @@ pub struct Effect {
     pub quantiles: Vec<QuantileEffect>,
     /// Lag-1 autocorrelation of the per-round differences.
     pub autocorrelation: Option<f64>,
+    /// The clocks' steps: they are in every interval here.
+    pub steps: ClockSteps,
+    /// How much of the interval of the relative change, either way, they are.
+    pub relative_steps: f64,
 }
 
 /// How an interval is found.
@@ -81,6 +104,57 @@ impl Method {
 /// round, in the order of rounds. Absent without a round. Values must be finite.
 pub fn paired_effect(base: &[f64], variant: &[f64], seed: u64) -> Option<Effect> {
     analyse(base, variant, Method::of(base.len().min(variant.len()), seed))
+}
+
+/// The same, of values that are known only up to the steps of the clocks that they were read from: as intervals.
+///
+/// Every interval then holds what the true values can be, whichever they are within their steps: a median of values
+/// that are each off by at most a step is off by at most one. That is wider than chance would have it, and does not
+/// become narrower with more rounds: whole samples can be off the same way. There is no relative change where a
+/// base is not above its step.
+pub fn paired_effect_in_steps(
+    base: &[f64],
+    variant: &[f64],
+    steps: ClockSteps,
+    seed: u64,
+) -> Option<Effect> {
+    let mut effect = paired_effect(base, variant, seed)?;
+    let off = steps.of_difference();
+    if off <= 0.0 {
+        return Some(effect);
+    }
+    let precision = Precision::of(effect.rounds);
+    let degrees = precision.degrees;
+    effect.steps = steps;
+    effect.difference = effect.difference.off_by(off, degrees);
+    for quantile in &mut effect.quantiles {
+        quantile.steps = off;
+        quantile.difference = quantile.difference.off_by(off, degrees);
+    }
+    let pairs = || base.iter().zip(variant);
+    let all_above = pairs().all(|(base, _)| *base > steps.base);
+    let Some(relative) = effect.relative.filter(|_| all_above) else {
+        (effect.relative, effect.hodges_lehmann_relative) = (None, None);
+        return Some(effect);
+    };
+    // The least and the most that each change can have been.
+    let changes = |sign: f64| -> Vec<f64> {
+        let change =
+            |(b, v): (&f64, &f64)| (v + sign * steps.variant) / (b - sign * steps.base) - 1.0;
+        pairs().map(change).collect()
+    };
+    let ends =
+        [-1.0, 1.0].map(|sign| Series::of(&changes(sign))?.median_estimate(&precision).interval);
+    if let ([Some(least), Some(most)], Some(read)) = (ends, relative.interval) {
+        effect.relative = Some(Estimate::within(relative.value, least.low, most.high, degrees));
+        effect.relative_steps = (read.low - least.low).max(most.high - read.high).max(0.0);
+    }
+    Some(effect)
+}
+
+/// `estimate` of one series of `rounds` values that each may be off by `steps`, either way.
+pub fn in_steps(estimate: Estimate, steps: f64, rounds: usize) -> Estimate {
+    estimate.off_by(steps, Precision::of(rounds).degrees)
 }
 
 /// What all intervals of one pair have in common.
@@ -217,6 +291,8 @@ pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<E
         hodges_lehmann_relative: relative.as_ref().and_then(|r| hodges_lehmann(&r.sorted)),
         quantiles: quantile_effects(base, variant, method, (&precision, differences.recolouring)),
         autocorrelation: differences.autocorrelation,
+        steps: ClockSteps::default(),
+        relative_steps: 0.0,
     })
 }
 
@@ -231,7 +307,8 @@ fn quantile_effects(
         .into_iter()
         .filter_map(|q| {
             let (base, variant) = (quantile(base_sorted, q)?, quantile(variant_sorted, q)?);
-            Some(QuantileEffect { q, base, variant, difference: Estimate::alone(variant - base) })
+            let difference = Estimate::alone(variant - base);
+            Some(QuantileEffect { q, base, variant, difference, steps: 0.0 })
         })
         .collect();
     // Ascending from the median: those that have too few rounds come last.

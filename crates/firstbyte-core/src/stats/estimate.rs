@@ -66,8 +66,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// How far the interval reaches from the estimate, on the side where it reaches further: the ± of
-    /// `--until median±1%`.
+    /// How far the interval reaches from the estimate, on the side where it reaches further: the ± that
+    /// an experiment goes on for.
     pub fn reach(&self) -> Option<f64> {
         let interval = self.interval?;
         Some((self.value - interval.low).max(interval.high - self.value))
@@ -83,6 +83,17 @@ impl Estimate {
     pub fn per(&self, unit: f64) -> Self {
         let interval = self.interval.map(|i| Interval { low: i.low / unit, high: i.high / unit });
         Self { value: self.value / unit, interval, p_value: self.p_value }
+    }
+
+    /// The same where the true value may lie up to `steps` beside what was read, either way: clocks have steps,
+    /// and no number of rounds makes them smaller. `degrees` are those that the interval was found with.
+    pub(super) fn off_by(self, steps: f64, degrees: f64) -> Self {
+        match self.interval {
+            Some(i) if steps > 0.0 => {
+                Self::within(self.value, i.low - steps, i.high + steps, degrees)
+            }
+            _ => self,
+        }
     }
 
     /// Without an interval.

@@ -4,6 +4,7 @@ mod bootstrap;
 mod dependence;
 mod effect;
 mod estimate;
+mod histogram;
 mod hodges_lehmann;
 mod holm;
 mod linear;
@@ -17,12 +18,16 @@ mod stratified;
 
 pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
-    Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, median_change, median_estimate,
-    paired_effect, quantile_estimate,
+    ClockSteps, Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, in_steps, median_change,
+    median_estimate, paired_effect, paired_effect_in_steps, quantile_estimate,
 };
 pub(crate) use effect::{Precision, Series};
 pub use estimate::{
     Estimate, FEWEST_BEYOND, FEWEST_ROUNDS, Interval, fewest_for_quantile, supports_quantile,
+};
+pub use histogram::{
+    BucketedQuantile, COARSEST_SCALE, ExponentialHistogram, HISTOGRAM_SCALE, NativeBuckets,
+    StoredHistogramError, bucket_index, bucket_within,
 };
 pub use hodges_lehmann::hodges_lehmann;
 pub use holm::holm;

@@ -43,8 +43,9 @@ pub enum Outlook {
 }
 
 /// The outlook of `estimate` after `rounds`, where differences up to `negligible` do not matter:
-/// whichever comes first. Absent without an interval.
-pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64) -> Option<Outlook> {
+/// whichever comes first. Absent without an interval. `steps` of the interval, either way, are the clocks': these
+/// stay.
+pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64, steps: f64) -> Option<Outlook> {
     let interval = estimate.interval?;
     let effect = estimate.value.abs();
     let towards_zero = if estimate.value > 0.0 {
@@ -54,15 +55,16 @@ pub fn outlook(estimate: &Estimate, rounds: usize, negligible: f64) -> Option<Ou
     };
     // An interval that ends at zero takes one more, not none.
     let more = |half_width, target| Some(rounds_needed(rounds, half_width, target)?.max(1));
-    let settles = more(towards_zero, effect);
-    let excludes = more(estimate.reach()?, negligible - effect);
+    let reach = estimate.reach()? - steps;
+    let settles = more(towards_zero - steps, effect - steps);
+    let excludes = more(reach, negligible - effect - steps);
     Some(match (settles, excludes) {
         (Some(more), None) => Outlook::Settles { more },
         (Some(more), Some(other)) if more <= other => Outlook::Settles { more },
         (_, Some(more)) => Outlook::Excludes { more, margin: negligible },
         (None, None) => {
             let shrink = (rounds as f64 / FORESEEABLE_ROUNDS.max(rounds) as f64).sqrt();
-            Outlook::Narrows { margin: effect + estimate.reach()? * shrink }
+            Outlook::Narrows { margin: effect + steps + reach * shrink }
         }
     })
 }
@@ -84,18 +86,33 @@ mod tests {
     fn small_effects_are_ruled_out_rather_than_shown() {
         let within = |value, low, high| Estimate::within(value, low, high, 10.0);
         assert_eq!(
-            outlook(&within(-0.01, -0.03, 0.01), 100, 0.005),
+            outlook(&within(-0.01, -0.03, 0.01), 100, 0.005, 0.0),
             Some(Outlook::Settles { more: 300 })
         );
         assert_eq!(
-            outlook(&within(0.0, -0.02, 0.02), 100, 0.01),
+            outlook(&within(0.0, -0.02, 0.02), 100, 0.01, 0.0),
             Some(Outlook::Excludes { more: 300, margin: 0.01 })
         );
-        let Some(Outlook::Narrows { margin }) = outlook(&within(0.0, -1.0, 1.0), 1_000, 0.01)
+        let Some(Outlook::Narrows { margin }) = outlook(&within(0.0, -1.0, 1.0), 1_000, 0.01, 0.0)
         else {
             panic!("1,000 rounds at ±100 % cannot come to ±1 %");
         };
         assert!((margin - 0.1).abs() < 1e-12);
-        assert_eq!(outlook(&Estimate::alone(1.0), 5, 0.01), None);
+        assert_eq!(outlook(&Estimate::alone(1.0), 5, 0.01, 0.0), None);
+    }
+
+    #[test]
+    fn rounds_do_not_make_the_steps_of_clocks_smaller() {
+        let estimate = Estimate::within(0.01, -0.02, 0.04, 10.0);
+        // Of the 0.03 to either side 0.008 are steps: 0.022 have to become 0.002.
+        let Some(Outlook::Settles { more }) = outlook(&estimate, 100, 0.005, 0.008) else {
+            panic!("the effect is larger than the steps");
+        };
+        assert_eq!(more, 12_000);
+        // An effect within the steps is settled by no number of them.
+        let Some(Outlook::Narrows { margin }) = outlook(&estimate, 100, 0.005, 0.02) else {
+            panic!("steps stay");
+        };
+        assert!(margin >= 0.03, "{margin}");
     }
 }

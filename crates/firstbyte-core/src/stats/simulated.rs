@@ -401,3 +401,58 @@ proptest! {
         }
     }
 }
+
+/// What a clock with these steps reads of times that begin and end anywhere in a step.
+fn read_in_steps(times: &[f64], step: f64, random: &mut fastrand::Rng) -> Vec<f64> {
+    let read = |time: &f64| {
+        let begin = random.f64() * step;
+        ((begin + time) / step).floor() * step
+    };
+    times.iter().map(read).collect()
+}
+
+#[test]
+fn steps_of_clocks_are_in_every_interval() {
+    let mut random = fastrand::Rng::with_seed(5);
+    for (base_step, variant_step) in [(1.0, 1.0), (0.1, 1.0), (5.0, 0.0)] {
+        let times = |around: f64, random: &mut fastrand::Rng| -> Vec<f64> {
+            (0..60).map(|_| around + random.f64() * 3.0).collect()
+        };
+        let base = times(40.0, &mut random);
+        let variant = times(41.0, &mut random);
+        let mut read = |times: &[f64], step: f64| match step > 0.0 {
+            true => read_in_steps(times, step, &mut random),
+            false => times.to_vec(),
+        };
+        let (base_read, variant_read) = (read(&base, base_step), read(&variant, variant_step));
+        let steps = ClockSteps { base: base_step, variant: variant_step };
+        let effect = paired_effect_in_steps(&base_read, &variant_read, steps, 1).unwrap();
+        let holds = |estimate: &Estimate, truth: f64| {
+            let Interval { low, high } = estimate.interval.unwrap();
+            assert!(low <= truth && truth <= high, "{truth}: {estimate:?}, {steps:?}");
+        };
+        let truth = paired_effect(&base, &variant, 1).unwrap();
+        holds(&effect.difference, truth.difference.value);
+        holds(effect.relative.as_ref().unwrap(), truth.relative.unwrap().value);
+        for (found, truth) in effect.quantiles.iter().zip(&truth.quantiles) {
+            if found.difference.interval.is_some() {
+                holds(&found.difference, truth.difference.value);
+            }
+        }
+        let half = effect.difference.interval.unwrap().half_width();
+        assert!(half >= steps.of_difference(), "{half}");
+        assert!(effect.relative_steps >= steps.of_difference() / 44.0);
+    }
+}
+
+#[test]
+fn without_steps_nothing_changes_and_a_base_within_its_step_has_no_relative_change() {
+    let values: Vec<f64> = (0..100).map(|i| 1.0 + f64::from(i % 7)).collect();
+    let without = paired_effect(&values, &values, 1);
+    let none = ClockSteps::default();
+    assert_eq!(paired_effect_in_steps(&values, &values, none, 1), without);
+    let steps = ClockSteps { base: 1.0, variant: 0.0 };
+    let effect = paired_effect_in_steps(&values, &values, steps, 1).unwrap();
+    assert_eq!((effect.relative, effect.hodges_lehmann_relative), (None, None));
+    assert_eq!(effect.difference.interval, Some(Interval { low: -1.0, high: 1.0 }));
+}

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Facts, Failure, Flight, Marks, Offset};
+use super::{Facts, Failure, Flight, Marks, Offset, PhaseName};
 
 /// Everything that is known about one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,47 @@ pub struct Connection {
     pub facts: Facts,
     /// Why it did not come to its end, if it did not.
     pub failure: Option<Failure>,
+    /// Where what is known of it ends before it does, which is no failure.
+    pub open_end: Option<OpenEnd>,
+}
+
+/// The point up to which a connection was seen, where its end was not: a capture may end first, or miss the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenEnd {
+    /// The phase it was in.
+    pub phase: PhaseName,
+    /// When the last that is known of it happened.
+    pub at: Option<Offset>,
+}
+
+/// How a connection stops that has no end: it failed, or was not seen further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenOff {
+    /// In which phase.
+    pub phase: PhaseName,
+    /// When.
+    pub at: Option<Offset>,
+    /// In words.
+    pub message: String,
+}
+
+impl Connection {
+    /// How it stops, if it has no end.
+    pub fn broken_off(&self) -> Option<BrokenOff> {
+        if let Some(failure) = &self.failure {
+            let Failure { phase, cause, at } = failure;
+            let message = format!("failed in {phase}: {cause}");
+            return Some(BrokenOff { phase: *phase, at: *at, message });
+        }
+        let OpenEnd { phase, at } = self.open_end?;
+        Some(BrokenOff { phase, at, message: format!("{phase}: its end was not seen") })
+    }
+
+    /// In which phase it stops, and when, if it has no end.
+    pub fn stops_in(&self) -> Option<(PhaseName, Option<Offset>)> {
+        let failed = self.failure.as_ref().map(|failure| (failure.phase, failure.at));
+        failed.or_else(|| self.open_end.map(|end| (end.phase, end.at)))
+    }
 }
 
 /// Type of a DNS question.

@@ -8,6 +8,8 @@ use super::{Direction, Offset};
 /// What is known about a connection besides its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// Which program made it, where that is not the one that recorded it.
+    pub client: Option<ClientFacts>,
     /// The address connected to.
     pub remote: Option<SocketAddr>,
     /// The local address of the winning attempt.
@@ -22,6 +24,17 @@ pub struct Facts {
     pub tls: Option<TlsFacts>,
     /// What the HTTP exchange was.
     pub http: Option<HttpFacts>,
+}
+
+/// The program that made a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientFacts {
+    /// Its name: "curl", "Chromium".
+    pub name: String,
+    /// Its version, as it says itself.
+    pub version: Option<String>,
+    /// Its TLS library with the version, where it says so: "OpenSSL/3.0.15".
+    pub tls_library: Option<String>,
 }
 
 /// What the kernel says about a TCP connection.
@@ -95,7 +108,10 @@ pub struct QuicDatagram {
 }
 
 /// How a session is taken up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionMechanism {
     /// The server kept it under an identifier (RFC 5246 §7.4.1.2).
     SessionId,
@@ -181,7 +197,7 @@ pub struct TlsFacts {
     pub alpn: Option<String>,
     /// The server's certificates, leaf first.
     pub certificates: Vec<Certificate>,
-    /// Whether the certificate was checked and found good (`-k` leaves it unchecked).
+    /// Whether the certificate was checked and found good (it can be left unchecked).
     pub verified: Option<bool>,
     /// NewSessionTicket messages received.
     pub tickets_received: Option<u32>,

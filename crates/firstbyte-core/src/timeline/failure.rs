@@ -1,10 +1,11 @@
-//! Failures: in which phase, whose fault, and what to do. A failed connection is data.
+//! Failures: in which phase, of which type, whose fault. A failed connection is data. What to do about one is
+//! for those to say who know what can be asked of them: nothing here names a flag.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Offset;
+use super::{FailureType, Offset};
 
 /// A phase of a connection. Phases are derived from marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +72,7 @@ pub enum Fault {
     Network,
     /// The server.
     Peer,
-    /// What was asked for, on the command line or in a file.
+    /// What was asked for.
     Configuration,
 }
 
@@ -113,17 +114,9 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The name of a [`Cause::Captured`] that is no failure: the capture ends before it is known.
-    pub const NOT_SEEN_TO_END: &'static str = "not-seen-to-end";
-
-    /// What stands at the end of a picture.
-    pub fn ending(&self) -> String {
-        match &self.cause {
-            Cause::Captured { name: Self::NOT_SEEN_TO_END, message } => {
-                format!("{}: {message}", self.phase)
-            }
-            cause => format!("failed in {}: {cause}", self.phase),
-        }
+    /// What it is called, among the failures of whatever source.
+    pub const fn failure_type(&self) -> FailureType {
+        FailureType::of_cause(&self.cause, self.phase)
     }
 }
 
@@ -147,6 +140,15 @@ pub enum LastSeen {
     Stopped,
     /// Its answer was still arriving.
     Sending,
+}
+
+/// A limit that was set to the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// For coming to a connection: name, handshakes.
+    Connection,
+    /// For the whole visit.
+    Visit,
 }
 
 /// What happened, with the values a person needs to act on it.
@@ -225,6 +227,8 @@ pub enum Cause {
     Quic {
         /// What happened.
         detail: String,
+        /// Of QUIC's own.
+        failure_type: FailureType,
     },
     /// The server broke HTTP/3, or ended the stream (RFC 9114 §8).
     Http3 {
@@ -235,11 +239,11 @@ pub enum Cause {
     Http2Stream { detail: String },
     /// The body's encoding does not decode.
     BadContentEncoding { encoding: String, detail: String },
-    /// The response's status counts as an error (`--fail`).
+    /// The response's status counts as an error, as was asked for.
     HttpStatus { status: u16 },
-    /// The time allowed by the flag `limit` ran out.
-    TimedOut { after: Duration, limit: &'static str, peer: LastSeen },
-    /// The user ended it (Ctrl-C).
+    /// The time allowed by `limit` ran out.
+    TimedOut { after: Duration, limit: TimeLimit, peer: LastSeen },
+    /// The user ended it.
     Interrupted,
     /// Sending or receiving failed in the kernel.
     Io { operation: &'static str, detail: String },
@@ -250,9 +254,16 @@ pub enum Cause {
     /// The redirect leads to something that is no http or https URL.
     BadRedirect { location: String },
     /// What a capture shows: who has to act cannot be seen.
-    Captured { name: &'static str, message: String },
-    /// Any of the above, or of a later version's, read back from where it was recorded.
-    Recorded { name: String, fault: Fault, message: String, hint: Option<String> },
+    Captured { name: &'static str, failure_type: FailureType, message: String },
+    /// Any of the above, or of a later version's, read back from where it was recorded: `advice` is what was said
+    /// then of what to do.
+    Recorded {
+        name: String,
+        failure_type: FailureType,
+        fault: Fault,
+        message: String,
+        advice: Option<String>,
+    },
 }
 
 impl Cause {
@@ -275,9 +286,12 @@ impl Cause {
             | Self::HeadTooLarge { .. }
             | Self::WriteOutput { .. }
             | Self::Io { .. } => Fault::Local,
-            // With nothing ruled out by a flag it is the server that is out of the ordinary.
-            Self::ProtocolVersionRefused { offered } if !narrowed_versions(offered) => Fault::Peer,
-            Self::AlpnMismatch { offered } if !narrowed_protocols(offered) => Fault::Peer,
+            // With nothing ruled out it is the server that is out of the ordinary.
+            Self::ProtocolVersionRefused { .. } | Self::AlpnMismatch { .. }
+                if !self.was_narrowed() =>
+            {
+                Fault::Peer
+            }
             Self::NameNotFound { .. }
             | Self::NoAddresses { .. }
             | Self::TlsSetup { .. }
@@ -312,6 +326,15 @@ impl Cause {
             | Self::BadContentEncoding { .. }
             | Self::HttpStatus { .. }
             | Self::BadRedirect { .. } => Fault::Peer,
+        }
+    }
+
+    /// Whether a limit of one's own kept the server from choosing: a TLS version or an application protocol.
+    pub fn was_narrowed(&self) -> bool {
+        match self {
+            Self::ProtocolVersionRefused { offered } => narrowed_versions(offered),
+            Self::AlpnMismatch { offered } => narrowed_protocols(offered),
+            _ => false,
         }
     }
 
@@ -383,73 +406,6 @@ impl Cause {
             Self::TooManyRedirects { .. } => "too-many-redirects",
             Self::BadRedirect { .. } => "bad-redirect",
         }
-    }
-
-    /// What to do about it, where there is something to say.
-    pub fn hint(&self) -> Option<String> {
-        let hint = match self {
-            Self::Recorded { hint, .. } => return hint.clone(),
-            Self::NameNotFound { .. } => {
-                "check the spelling, or give the address with --resolve HOST:PORT:ADDRESS".into()
-            }
-            Self::NoAddresses { family, .. } if *family != "any" => {
-                format!("try without the flag that forces {family}")
-            }
-            Self::ResolverFailed { .. } | Self::ResolverTimedOut { .. } => {
-                "ask another resolver with --resolver, or give the address with --resolve".into()
-            }
-            Self::Refused { remote } => {
-                format!("nothing listens on port {} there, or a firewall rejects it", remote.port())
-            }
-            Self::ConnectTimedOut { .. } => {
-                "the SYN was never answered: a firewall that drops, or a dead host".into()
-            }
-            Self::QuicConnectTimedOut { .. } => {
-                "no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC".into()
-            }
-            Self::CertificateExpired { .. } => {
-                "renew the server's certificate; -k measures all the same, unverified".into()
-            }
-            Self::CertificateNotYetValid { .. } => {
-                "check both clocks; -k measures all the same, unverified".into()
-            }
-            Self::CertificateWrongName { .. } => {
-                "use a name from the certificate, or -k to measure unverified".into()
-            }
-            Self::CertificateUnknownIssuer { .. } => {
-                "pass the issuing CA with --cacert FILE, or -k to measure unverified".into()
-            }
-            Self::CertificateInvalid { .. } => "-k measures all the same, unverified".into(),
-            Self::CertificateSelfSigned { .. } => {
-                "pass the certificate itself with --cacert FILE, or -k to measure unverified".into()
-            }
-            Self::ProtocolVersionRefused { offered } if offered == "TLS 1.2" => {
-                "drop --tls-max to offer TLS 1.3 too".into()
-            }
-            Self::ProtocolVersionRefused { offered } if narrowed_versions(offered) => {
-                "drop --tlsv1.3 to offer TLS 1.2 too".into()
-            }
-            Self::NoCommonParameters { .. } => "offer other groups with --curves".into(),
-            Self::AlpnMismatch { offered } if offered == "h2" => {
-                "drop --http2-prior-knowledge to offer HTTP/1.1 too".into()
-            }
-            Self::AlpnMismatch { offered } if narrowed_protocols(offered) => {
-                "drop --http1.1 to offer HTTP/2 too".into()
-            }
-            Self::ClientCertificateRequired => "pass one with --cert FILE --key FILE".into(),
-            Self::ClientCertificateRefused { .. } => {
-                "pass one that the server trusts with --cert FILE --key FILE".into()
-            }
-            Self::NotTls { looks_like: Some("HTTP") } => {
-                "the port answers in plain HTTP: use http://".into()
-            }
-            Self::NotTls { .. } => "check the port".into(),
-            Self::NotHttp { tls: true, .. } => "the port answers in TLS: use https://".into(),
-            Self::TimedOut { limit, .. } => format!("allow more with {limit} SECONDS"),
-            Self::TooManyRedirects { .. } => "allow more with --max-redirs N".into(),
-            _ => return None,
-        };
-        Some(hint)
     }
 }
 
@@ -535,7 +491,7 @@ impl fmt::Display for Cause {
             Self::HeadTooLarge { limit_bytes } => {
                 write!(
                     f,
-                    "the response's head is larger than firstbyte takes ({limit_bytes} bytes)"
+                    "the response's head is larger than the client takes ({limit_bytes} bytes)"
                 )
             }
             Self::BodyCutShort { received } => {
@@ -548,7 +504,7 @@ impl fmt::Display for Cause {
                 write!(f, "the body's transfer coding is broken: {detail}")
             }
             Self::NotHttp { detail, .. } => write!(f, "the answer is not HTTP: {detail}"),
-            Self::Quic { detail } => write!(f, "error in QUIC: {detail}"),
+            Self::Quic { detail, .. } => write!(f, "error in QUIC: {detail}"),
             Self::Http3 { detail } => write!(f, "error in HTTP/3: {detail}"),
             Self::Http2 { detail } | Self::Http2Stream { detail } => {
                 write!(f, "HTTP/2 error: {detail}")
@@ -581,12 +537,12 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Whether a flag kept a TLS version from being offered.
+/// Whether a TLS version was kept from being offered.
 fn narrowed_versions(offered: &str) -> bool {
     !offered.contains("and")
 }
 
-/// Whether a flag kept an application protocol from being offered.
+/// Whether an application protocol was kept from being offered.
 fn narrowed_protocols(offered: &str) -> bool {
     !offered.contains(", ")
 }

@@ -1,5 +1,7 @@
 //! Marks: named points of a connection, in the vocabulary of W3C Resource Timing.
 
+use std::time::Duration;
+
 use super::{Offset, Stamp};
 
 /// A named point of a connection. The order of the variants is the order in which they happen
@@ -94,6 +96,12 @@ impl Marks {
     /// The marks that happened, in protocol order.
     pub fn iter(&self) -> impl Iterator<Item = (Mark, Stamp)> + '_ {
         Mark::ALL.into_iter().filter_map(|m| self.stamp(m).map(|s| (m, s)))
+    }
+
+    /// The largest steps of the clocks that another program read the marks from: each stretch between two of them
+    /// is off by up to that, either way. Absent where no clock was reported.
+    pub fn resolution(&self) -> Option<Duration> {
+        self.0.iter().flatten().filter_map(|stamp| stamp.clock.resolution()).max()
     }
 
     /// The first pair of marks that is out of order, if any.

@@ -5,18 +5,25 @@
 mod connection;
 mod facts;
 mod failure;
+mod failure_type;
 mod flight;
 mod mark;
+mod navigation;
 mod sample;
 mod time;
 
-pub use connection::{Attempt, AttemptOutcome, Connection, Lookup, RecordType};
+pub use connection::{Attempt, AttemptOutcome, BrokenOff, Connection, Lookup, OpenEnd, RecordType};
 pub use facts::{
-    Certificate, EarlyData, Facts, Handshake, Header, HttpFacts, QuicDatagram, QuicFacts,
-    SessionMechanism, TcpFacts, TlsFacts,
+    Certificate, ClientFacts, EarlyData, Facts, Handshake, Header, HttpFacts, QuicDatagram,
+    QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
 };
-pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName};
+pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName, TimeLimit};
+pub use failure_type::FailureType;
 pub use flight::{Chunk, Direction, Flight};
 pub use mark::{Mark, Marks};
+pub use navigation::{
+    Beginning, ConnectionUse, DeliveredFrom, Initiator, Navigation, NavigationFlaw, PageConnection,
+    Race, Resource, ResourceSizes,
+};
 pub use sample::Sample;
 pub use time::{Clock, Offset, Stamp};

@@ -56,6 +56,11 @@ pub enum Clock {
     User,
     /// No clock: virtual time of a prediction.
     Simulated,
+    /// Another program read a clock of its own and says what it said: a browser, another client.
+    Reported {
+        /// The clock's steps, nanoseconds: a time is off by up to that, either way. A browser's are 100 µs or 1 ms.
+        resolution_ns: u32,
+    },
 }
 
 impl Clock {
@@ -66,6 +71,15 @@ impl Clock {
             Self::KernelDerived => "kernel-derived",
             Self::User => "user",
             Self::Simulated => "simulated",
+            Self::Reported { .. } => "reported",
+        }
+    }
+
+    /// The steps of a clock that another program read; absent where they are too small to matter.
+    pub const fn resolution(self) -> Option<Duration> {
+        match self {
+            Self::Reported { resolution_ns: ns @ 1.. } => Some(Duration::from_nanos(ns as u64)),
+            _ => None,
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Input: the bytes of a TLS stream from its beginning. Output: the offers that decide whether a
 //! handshake can be a short one. Hostile bytes give `None`, never a panic.
 
+use super::cursor::ByteCursor;
+
 /// The offers of a ClientHello (RFC 8446 §4.1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
@@ -27,22 +29,22 @@ impl ClientHello {
     /// Reads the ClientHello that `stream` begins with, if it is there as a whole.
     pub fn at_start_of(stream: &[u8]) -> Option<Self> {
         let (message, record_bytes) = first_message(stream)?;
-        let mut reader = Reader(&message);
+        let mut reader = ByteCursor::new(&message);
         // legacy_version and random.
         reader.take(2 + 32)?;
-        let session_id = reader.block(1)?;
-        let _cipher_suites = reader.block(2)?;
-        let _compression = reader.block(1)?;
+        let session_id = reader.block8()?;
+        let _cipher_suites = reader.block16()?;
+        let _compression = reader.block8()?;
         let mut hello = Self {
             session_id_bytes: u8::try_from(session_id.len()).ok()?,
             record_bytes,
             ..Self::default()
         };
-        let mut extensions = Reader(reader.block(2).unwrap_or_default());
-        while !extensions.0.is_empty() {
-            let kind = extensions.number(2)?;
-            let body = extensions.block(2)?;
-            match u16::try_from(kind).ok()? {
+        let mut extensions = ByteCursor::new(reader.block16().unwrap_or_default());
+        while !extensions.is_empty() {
+            let kind = extensions.u16()?;
+            let body = extensions.block16()?;
+            match kind {
                 SESSION_TICKET => hello.ticket_bytes = u16::try_from(body.len()).ok()?,
                 PRE_SHARED_KEY => hello.pre_shared_key = true,
                 EARLY_DATA => hello.early_data = true,
@@ -55,17 +57,17 @@ impl ClientHello {
 
 /// The body of the ClientHello at the start of `stream`, and the length of its records.
 fn first_message(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
-    const HANDSHAKE: usize = 22;
+    const HANDSHAKE: u8 = 22;
     const CLIENT_HELLO: u8 = 1;
     const HEADER: usize = 4;
-    let mut reader = Reader(stream);
+    let mut reader = ByteCursor::new(stream);
     let mut message = Vec::new();
     loop {
-        if reader.number(1)? != HANDSHAKE {
+        if reader.u8()? != HANDSHAKE {
             return None;
         }
         reader.take(2)?;
-        message.extend_from_slice(reader.block(2)?);
+        message.extend_from_slice(reader.block16()?);
         let length = match message.get(..HEADER) {
             Some([CLIENT_HELLO, a, b, c]) => {
                 usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c)
@@ -76,30 +78,8 @@ fn first_message(stream: &[u8]) -> Option<(Vec<u8>, usize)> {
         if message.len() >= HEADER + length {
             message.truncate(HEADER + length);
             message.drain(..HEADER);
-            return Some((message, stream.len() - reader.0.len()));
+            return Some((message, stream.len() - reader.rest().len()));
         }
-    }
-}
-
-/// Takes bytes from the front.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    /// A number of so many bytes.
-    fn number(&mut self, bytes: usize) -> Option<usize> {
-        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
-    }
-
-    /// A run of bytes behind its length, which takes so many bytes.
-    fn block(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
-        let length = self.number(length_bytes)?;
-        self.take(length)
     }
 }
 

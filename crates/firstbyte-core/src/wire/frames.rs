@@ -3,7 +3,8 @@
 //! Input: what a packet holds, in the clear. Output: its frames, as far as it matters here which bytes they
 //! carry and what they acknowledge. Hostile bytes end the list, never panic.
 
-use super::quic::{PacketKind, Reader};
+use super::cursor::ByteCursor;
+use super::quic::PacketKind;
 
 /// Packets are numbered apart in each of these (RFC 9000 §12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,29 +76,29 @@ impl Frame<'_> {
 
 /// The frames of a packet, in order.
 pub fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
-    let mut reader = Reader(payload);
+    let mut reader = ByteCursor::new(payload);
     std::iter::from_fn(move || frame(&mut reader))
 }
 
-fn frame<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
-    let kind = reader.variable()?;
-    let skip = |reader: &mut Reader<'a>, numbers: usize| {
-        (0..numbers).try_for_each(|_| reader.variable().map(|_| ()))
+fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
+    let kind = reader.quic_number()?;
+    let skip = |reader: &mut ByteCursor<'a>, numbers: usize| {
+        (0..numbers).try_for_each(|_| reader.quic_number().map(|_| ()))
     };
     match kind {
         0x00 => {
-            let padding = reader.0.iter().take_while(|byte| **byte == 0).count();
+            let padding = reader.rest().iter().take_while(|byte| **byte == 0).count();
             reader.take(padding)?;
             return Some(Frame::Padding);
         }
         0x01 => return Some(Frame::Ping),
         0x02 | 0x03 => {
-            let (largest, delay) = (reader.variable()?, reader.variable()?);
-            let (more, first) = (reader.variable()?, reader.variable()?);
+            let (largest, delay) = (reader.quic_number()?, reader.quic_number()?);
+            let (more, first) = (reader.quic_number()?, reader.quic_number()?);
             let mut low = largest.checked_sub(first)?;
             let mut ranges = vec![(low, largest)];
             for _ in 0..more {
-                let (gap, length) = (reader.variable()?, reader.variable()?);
+                let (gap, length) = (reader.quic_number()?, reader.quic_number()?);
                 let high = low.checked_sub(gap.checked_add(2)?)?;
                 low = high.checked_sub(length)?;
                 ranges.push((low, high));
@@ -108,17 +109,17 @@ fn frame<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
             return Some(Frame::Ack { ranges, delay });
         }
         0x06 => {
-            let offset = reader.variable()?;
-            let data = counted(reader)?;
+            let offset = reader.quic_number()?;
+            let data = reader.quic_block()?;
             return Some(Frame::Crypto { offset, data });
         }
         0x08..=0x0f => {
-            let id = reader.variable()?;
-            let offset = if kind & 0x04 != 0 { reader.variable()? } else { 0 };
+            let id = reader.quic_number()?;
+            let offset = if kind & 0x04 != 0 { reader.quic_number()? } else { 0 };
             let data = if kind & 0x02 != 0 {
-                counted(reader)?
+                reader.quic_block()?
             } else {
-                let rest = reader.0.len();
+                let rest = reader.rest().len();
                 reader.take(rest)?
             };
             let (bytes, fin) = (data.len() as u64, kind & 0x01 != 0);
@@ -128,33 +129,28 @@ fn frame<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
         0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => skip(reader, 1)?,
         0x05 | 0x11 | 0x15 => skip(reader, 2)?,
         0x04 => skip(reader, 3)?,
-        0x07 | 0x31 => drop(counted(reader)?),
+        0x07 | 0x31 => drop(reader.quic_block()?),
         0x18 => {
             skip(reader, 2)?;
-            let length = usize::try_from(reader.number(1)?).ok()?;
+            let length = usize::from(reader.u8()?);
             reader.take(length + 16)?;
         }
         0x1a | 0x1b => drop(reader.take(8)?),
         0x1c => {
             skip(reader, 2)?;
-            counted(reader)?;
+            reader.quic_block()?;
         }
         0x1d => {
             skip(reader, 1)?;
-            counted(reader)?;
+            reader.quic_block()?;
         }
         // What is behind a frame that is not known cannot be read: it is the last.
         _ => {
-            let rest = reader.0.len();
+            let rest = reader.rest().len();
             reader.take(rest)?;
         }
     }
     Some(Frame::Other(kind))
-}
-
-fn counted<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
-    let length = usize::try_from(reader.variable()?).ok()?;
-    reader.take(length)
 }
 
 #[cfg(test)]

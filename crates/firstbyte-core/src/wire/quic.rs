@@ -3,6 +3,8 @@
 //! Input: one UDP datagram. Output: the kinds and lengths of the packets in it. Nothing is decrypted.
 //! Hostile bytes end the list, never panic.
 
+use super::cursor::ByteCursor;
+
 /// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketKind {
@@ -86,12 +88,10 @@ fn first_packet(bytes: &[u8], lead: bool) -> Option<Packet> {
         // The fixed bit may be greased (RFC 9287); behind a packet, without it, there is padding.
         return (lead || first & FIXED_BIT != 0).then_some(short);
     }
-    let mut reader = Reader(&bytes[1..]);
-    let version = u32::try_from(reader.number(4)?).ok()?;
-    let destination = reader.number(1)?;
-    reader.take(usize::try_from(destination).ok()?)?;
-    let source = reader.number(1)?;
-    reader.take(usize::try_from(source).ok()?)?;
+    let mut reader = ByteCursor::new(&bytes[1..]);
+    let version = reader.u32()?;
+    let _destination = reader.block8()?;
+    let _source = reader.block8()?;
     if version == 0 {
         let kind = PacketKind::VersionNegotiation;
         return Some(Packet { kind, version: Some(version), bytes: whole });
@@ -106,35 +106,10 @@ fn first_packet(bytes: &[u8], lead: bool) -> Option<Packet> {
         return Some(Packet { kind, version: Some(version), bytes: whole });
     }
     if kind == PacketKind::Initial {
-        let token = reader.variable()?;
-        reader.take(usize::try_from(token).ok()?)?;
+        let _token = reader.quic_block()?;
     }
-    let length = usize::try_from(reader.variable()?).ok()?;
-    reader.take(length)?;
-    Some(Packet { kind, version: Some(version), bytes: whole - reader.0.len() })
-}
-
-/// Takes bytes from the front.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    /// A number of so many bytes.
-    pub(super) fn number(&mut self, bytes: usize) -> Option<u64> {
-        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-    }
-
-    /// A number whose first two bits say how long it is (RFC 9000 §16).
-    pub(super) fn variable(&mut self) -> Option<u64> {
-        let length = 1 << (self.0.first()? >> 6);
-        let number = self.number(length)?;
-        Some(number & (u64::MAX >> (64 - 8 * length + 2)))
-    }
+    let _number_and_payload = reader.quic_block()?;
+    Some(Packet { kind, version: Some(version), bytes: whole - reader.rest().len() })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! Cipher suites do not tell: clients that want TLS 1.2 alone may still name those of 1.3.
 
+use firstbyte_core::wire::cursor::ByteCursor;
+
 const HANDSHAKE_RECORD: u8 = 22;
 const RECORD_HEADER: usize = 5;
 /// RFC 8446 §4.2.1.
@@ -30,34 +32,16 @@ fn handshake_bytes(mut records: &[u8]) -> Vec<u8> {
 /// The versions of the extension `supported_versions`, two bytes each.
 fn supported_versions(hello: &[u8]) -> Option<Vec<u8>> {
     // Type and length of the message, legacy version, random.
-    let mut rest = Reader(hello.get(4 + 2 + 32..)?);
-    let _session_id = rest.prefixed(1)?;
-    let _cipher_suites = rest.prefixed(2)?;
-    let _compression = rest.prefixed(1)?;
-    let mut extensions = Reader(rest.prefixed(2)?);
+    let mut rest = ByteCursor::new(hello.get(4 + 2 + 32..)?);
+    let _session_id = rest.block8()?;
+    let _cipher_suites = rest.block16()?;
+    let _compression = rest.block8()?;
+    let mut extensions = ByteCursor::new(rest.block16()?);
     loop {
-        let kind = extensions.number(2)?;
-        let content = extensions.prefixed(2)?;
-        if kind == usize::from(SUPPORTED_VERSIONS) {
-            return Reader(content).prefixed(1).map(<[u8]>::to_vec);
+        let kind = extensions.u16()?;
+        let content = extensions.block16()?;
+        if kind == SUPPORTED_VERSIONS {
+            return ByteCursor::new(content).block8().map(<[u8]>::to_vec);
         }
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn number(&mut self, bytes: usize) -> Option<usize> {
-        let (number, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(number.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
-    }
-
-    /// A vector whose length stands before it, in so many bytes.
-    fn prefixed(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let length = self.number(bytes)?;
-        let (content, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(content)
     }
 }

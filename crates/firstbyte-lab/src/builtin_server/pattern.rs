@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use firstbyte_core::units::{BareTime, parse_time};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::filling::Filling;
@@ -17,7 +18,7 @@ use super::pause::pause;
 /// More than any answer needs.
 const MAX_WRITES: usize = 10_000;
 const MAX_BYTES: usize = 100_000_000;
-const MAX_WAIT_MS: f64 = 60_000.0;
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_BYTES: usize = 2_000;
 
 /// How an answer is written.
@@ -83,10 +84,9 @@ fn parse_writes(text: &str) -> Option<Vec<Write>> {
     Some(writes)
 }
 
+/// Milliseconds where no unit is given.
 fn milliseconds(text: &str) -> Option<Duration> {
-    let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let number: f64 = text.parse().ok().filter(|_| plain)?;
-    (number <= MAX_WAIT_MS).then(|| Duration::from_secs_f64(number / 1e3))
+    parse_time(text, BareTime::Milliseconds).ok().filter(|wait| *wait <= MAX_WAIT)
 }
 
 /// A body that is written in parts.

@@ -16,6 +16,7 @@ use crate::error::LabError;
 use crate::forwarder::{GATEWAY_IPV4, GATEWAY_IPV6, GATEWAY_MAC, Mac};
 use crate::scenario::{CongestionControl, Family, Host, Scenario};
 use crate::sys::disable_offloads;
+use crate::warning::LabWarning;
 use netlink::Netlink;
 use routes::{Route, routes};
 
@@ -45,7 +46,7 @@ pub(crate) struct Network {
     /// In the scenario's order.
     pub(crate) hosts: Vec<HostNetwork>,
     /// What could not be arranged, for people.
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Vec<LabWarning>,
 }
 
 /// One host's namespace and link.
@@ -184,24 +185,14 @@ struct Missing {
 }
 
 impl Missing {
-    fn warnings(&self) -> Vec<String> {
-        let cubic = self.cubic.then(|| {
-            "the kernel has no CUBIC: TCP uses the kernel's own default congestion control"
-                .to_owned()
-        });
-        let metrics = self.metrics_save.then(|| {
-            format!("{NO_METRICS_SAVE} cannot be set: TCP connections may learn from earlier ones")
-        });
-        let memory = self.receive_memory.then(|| {
-            let path = RECEIVE_MEMORY.0;
-            format!("{path} cannot be set: large responses may wait for the client's window")
-        });
-        let ports = self.open_ports.then(|| {
-            format!(
-                "{OPEN_PORTS} cannot be set: servers that are not root cannot listen at port 443"
-            )
-        });
-        cubic.into_iter().chain(metrics).chain(memory).chain(ports).collect()
+    fn warnings(&self) -> Vec<LabWarning> {
+        let all = [
+            (self.cubic, LabWarning::NoCubic),
+            (self.metrics_save, LabWarning::LearnsFromConnections),
+            (self.receive_memory, LabWarning::SmallReceiveMemory),
+            (self.open_ports, LabWarning::PrivilegedPorts),
+        ];
+        all.into_iter().filter_map(|(missing, warning)| missing.then_some(warning)).collect()
     }
 }
 

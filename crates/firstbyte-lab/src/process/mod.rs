@@ -27,6 +27,7 @@ use crate::lab::Lab;
 use crate::options::LabOptions;
 use crate::scenario::Scenario;
 use crate::sys::{fork_with, start_with_signals};
+use crate::warning::LabWarning;
 use relay::{Collect, HeldSignals};
 
 pub use running::RunningLab;
@@ -202,7 +203,7 @@ fn lab<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, main: &mut Option<F>) -> i3
 pub(crate) fn prepare_mounts(
     scenario: &Scenario,
     options: &LabOptions,
-) -> Result<(PathBuf, Vec<String>), LabError> {
+) -> Result<(PathBuf, Vec<LabWarning>), LabError> {
     mounts::make_private()?;
     let needed: Vec<PathBuf> = options
         .capture

@@ -12,6 +12,7 @@ use nix::mount::{MsFlags, mount};
 
 use super::namespaces::refused;
 use crate::error::LabError;
+use crate::warning::LabWarning;
 
 /// Directories that tend to exist and to be empty.
 const OFTEN_EMPTY: [&str; 11] = [
@@ -70,8 +71,11 @@ pub(super) fn scratch(needed: &[PathBuf]) -> Result<PathBuf, LabError> {
 
 /// Makes the C library, and all who read its files, ask the DNS server at these addresses.
 ///
-/// Returns what could not be arranged, for people.
-pub(super) fn use_resolver(addresses: &[IpAddr], scratch: &Path) -> Result<Vec<String>, LabError> {
+/// Returns what could not be arranged.
+pub(super) fn use_resolver(
+    addresses: &[IpAddr],
+    scratch: &Path,
+) -> Result<Vec<LabWarning>, LabError> {
     let nameservers: String =
         addresses.iter().map(|address| format!("nameserver {address}\n")).collect();
     let mut warnings = Vec::new();
@@ -81,9 +85,7 @@ pub(super) fn use_resolver(addresses: &[IpAddr], scratch: &Path) -> Result<Vec<S
     {
         let Ok(target) = fs::canonicalize(file) else {
             if file == "/etc/resolv.conf" {
-                warnings.push(format!(
-                    "{file} does not exist: programs cannot resolve the lab's names"
-                ));
+                warnings.push(LabWarning::NoResolvConf);
             }
             continue;
         };

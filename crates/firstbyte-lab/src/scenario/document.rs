@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::units::WrittenSize;
+
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +45,7 @@ pub(super) struct HostDocument {
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerDocument {
     pub(super) kind: Option<String>,
-    pub(super) page_bytes: Option<u64>,
+    pub(super) page_bytes: Option<WrittenSize>,
     pub(super) think_time: Option<String>,
     pub(super) handshake_delay: Option<String>,
     pub(super) tls: Option<Vec<String>>,
@@ -52,7 +54,7 @@ pub(super) struct ServerDocument {
     pub(super) early_data: Option<String>,
     pub(super) groups: Option<Vec<String>>,
     pub(super) key: Option<String>,
-    pub(super) chain_bytes: Option<u64>,
+    pub(super) chain_bytes: Option<WrittenSize>,
     pub(super) http3: Option<bool>,
     pub(super) retry: Option<bool>,
     pub(super) nagle: Option<bool>,

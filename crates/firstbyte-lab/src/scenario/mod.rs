@@ -20,7 +20,7 @@ pub use command::{CommandSettings, Paths};
 pub use error::ScenarioError;
 pub use server::{ServerChoice, ServerSettings};
 use shipped::SHIPPED;
-pub use units::{Rate, duration};
+pub use units::Rate;
 
 /// A checked scenario.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::command::{self, CommandSettings};
 use super::document::ServerDocument;
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
-use super::units;
+use super::units::{self, WrittenSize};
 use crate::builtin_server::{EarlyData, Group, Resumption, TlsVersions};
 use crate::ca::{LeafKey, LeafOptions};
 
@@ -16,7 +17,7 @@ const DEFAULT_PAGE_BYTES: u64 = 2_000;
 const MAX_PAGE_BYTES: u64 = 100_000_000;
 /// Of a chain: what a P-256 leaf with one name needs, and what one certificate may have (rustls-webpki
 /// reads DER of up to 65,535 bytes).
-const CHAIN_BYTES: std::ops::RangeInclusive<u64> = 600..=60_000;
+const CHAIN_BYTES: RangeInclusive<u64> = 600..=60_000;
 /// OpenSSL and rustls send two when nothing else is said.
 const DEFAULT_TICKETS: usize = 2;
 const MAX_TICKETS: u64 = 20;
@@ -186,7 +187,7 @@ pub(super) fn check(
     };
     let mut settings = ServerSettings {
         choice: kind,
-        page_bytes: number("page_bytes", raw.page_bytes, DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES)?,
+        page_bytes: page_bytes(&place.at("page_bytes"), raw.page_bytes)?,
         think_time: duration_of("think_time", raw.think_time)?,
         handshake_delay: duration_of("handshake_delay", raw.handshake_delay)?,
         versions: versions(&place.at("tls"), raw.tls)?,
@@ -368,11 +369,24 @@ fn plain_url(url: &str) -> Option<&str> {
     (is_host && path.chars().all(plain)).then_some(host)
 }
 
-fn chain_bytes(place: &Place<'_>, bytes: Option<u64>) -> Result<Option<usize>, ScenarioError> {
-    let Some(bytes) = bytes else { return Ok(None) };
-    if !CHAIN_BYTES.contains(&bytes) {
-        let (least, most) = (CHAIN_BYTES.start(), CHAIN_BYTES.end());
-        return Err(place.bad(bytes, format!("{least} to {most}")));
-    }
-    Ok(Some(bytes as usize))
+fn page_bytes(place: &Place<'_>, size: Option<WrittenSize>) -> Result<usize, ScenarioError> {
+    let default = WrittenSize::Bytes(DEFAULT_PAGE_BYTES);
+    size_within(place, &size.unwrap_or(default), 0..=MAX_PAGE_BYTES)
+}
+
+fn chain_bytes(
+    place: &Place<'_>,
+    size: Option<WrittenSize>,
+) -> Result<Option<usize>, ScenarioError> {
+    size.map(|size| size_within(place, &size, CHAIN_BYTES)).transpose()
+}
+
+fn size_within(
+    place: &Place<'_>,
+    size: &WrittenSize,
+    allowed: RangeInclusive<u64>,
+) -> Result<usize, ScenarioError> {
+    let bytes = size.bytes().filter(|bytes| allowed.contains(bytes));
+    let bad = || place.bad(size, format!("{} to {}", allowed.start(), allowed.end()));
+    bytes.map(|bytes| bytes as usize).ok_or_else(bad)
 }

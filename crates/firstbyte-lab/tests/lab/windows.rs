@@ -78,7 +78,7 @@ pub(crate) fn congestion_control() {
     let reno = r#"congestion_control = "reno""#;
     for (server, expected) in [("", "cubic"), (reno, "reno")] {
         in_lab(&scenario("", server), &LabOptions::default(), |lab| {
-            assert_eq!(lab.warnings(), [""; 0]);
+            assert_eq!(lab.warnings(), []);
             for address in [SERVER_V4, SERVER_V6] {
                 let stream = TcpStream::connect((address, 443)).unwrap();
                 let name = getsockopt(&stream, sockopt::TcpCongestion).unwrap();

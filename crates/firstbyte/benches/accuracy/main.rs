@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firstbyte::cli::options_for;
-use firstbyte::probe::{NetProber, Prober, Target};
+use firstbyte::probe::{Equipment, NetProber, Prober, Target};
 use firstbyte_core::document::SampleRecord;
 use firstbyte_core::stats::quantile;
 use firstbyte_core::timeline::{Connection, Mark};
@@ -171,7 +171,9 @@ fn take(case: Case, connections: usize, ca: &str) -> Results {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let prober = runtime.block_on(async {
-        std::rc::Rc::new(NetProber::new(options_for(&arguments).unwrap()).unwrap())
+        std::rc::Rc::new(
+            NetProber::new(options_for(&arguments).unwrap(), &Equipment::default()).unwrap(),
+        )
     });
     let target = Target::parse(URL).unwrap();
     let (mut firstbyte, mut curl) = (Vec::new(), Vec::new());

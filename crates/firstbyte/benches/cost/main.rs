@@ -5,6 +5,8 @@
 //!
 //!     cargo bench -p firstbyte --bench cost -- [--blocks N] [--connections N] [--oha PATH] [--only NAME]
 //!
+//! Before that: what one more target costs that is there and not measured, with what all targets share loaded once.
+//!
 //! `--only` leaves the others out, for a profile of one.
 #![allow(
     clippy::print_stdout,
@@ -15,13 +17,14 @@
 
 mod bare;
 mod server;
+mod target;
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use firstbyte::cli::options_for;
 use firstbyte::probe::options::SessionUse;
-use firstbyte::probe::{NetProber, Prober, Target};
+use firstbyte::probe::{Equipment, NetProber, Prober, Target};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::Handshake;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -112,6 +115,7 @@ fn measure() -> Result<(), String> {
     println!("processor time of a connection with a small GET, µs: user, and user + system");
     println!("{}; {blocks} blocks of {connections} connections, in turn", nginx.version);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    target::show(&runtime)?;
     for (title, group, resumed) in [
         ("full handshake, TLS 1.3, X25519", "X25519", false),
         ("full handshake, TLS 1.3, X25519MLKEM768 offered first", "default", false),
@@ -172,7 +176,7 @@ fn firstbyte<'a>(
         options.tls.session = SessionUse::Resume(None);
     }
     let prober = runtime
-        .block_on(async { NetProber::new(options) })
+        .block_on(async { NetProber::new(options, &Equipment::default()) })
         .map_err(|_| "the prober cannot be made".to_owned())?;
     let target = Target::parse(&url).map_err(|e| e.to_string())?;
     let expected = if resumed { Handshake::Resumed } else { Handshake::Full };

@@ -41,7 +41,7 @@ fn seconds(ways: &[Way; 2], loss: f64, threads: usize) -> Result<f64, String> {
     let begun = clock::timer_now();
     let player = |way| player(&setup, way, &audience.range()).map_err(|e| e.to_string());
     let (one, other) = (player(&ways[0])?, player(&ways[1])?);
-    let played = audience.play([&one, &other], VISITORS, 1, threads);
+    let played = audience.play([&one, &other], VISITORS, 1, threads, &|| true);
     let took = begun.elapsed().as_secs_f64();
     assert_eq!(played.visitors, u64::from(VISITORS));
     Ok(took)

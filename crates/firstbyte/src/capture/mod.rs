@@ -7,7 +7,6 @@
 
 mod ahead;
 mod parallel;
-pub mod write;
 
 pub mod live;
 

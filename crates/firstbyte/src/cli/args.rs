@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 pub(super) use explain::ExplainArgs;
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use predict::PredictArgs;
@@ -46,6 +47,7 @@ Examples:
   firstbyte demo                              try it without network or root
   firstbyte lab run govuk -- firstbyte https://sydney.govuk.test/
 
+Times are written 5s, 250ms or 1.5min, sizes 20kB; see docs/units.md.
 Exit codes are curl's where curl has one; see docs/exit-codes.md.";
 
 #[derive(Debug, Subcommand)]
@@ -74,14 +76,15 @@ pub(super) enum Command {
 pub(super) struct ProbeArgs {
     /// What to measure; https:// unless it says otherwise
     #[arg(required = true, value_name = "URL")]
-    pub urls: Vec<String>,
+    pub urls: Vec<UrlText>,
 
     /// How many samples to take, each on a connection of its own
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, help_heading = "Sampling",
           allow_negative_numbers = true, value_parser = at_least_one)]
     pub samples: u32,
-    /// Time from the start of a sample to the start of the next [default: none]
-    #[arg(long, value_name = "SECONDS", help_heading = "Sampling", allow_negative_numbers = true)]
+    /// Time from the start of a sample to the start of the next, such as 250ms; seconds where no unit is
+    /// given [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Sampling", allow_negative_numbers = true)]
     pub interval: Option<String>,
     /// Samples measured first, shown apart and not pooled [default: 1 when N > 1]
     #[arg(long, value_name = "N", help_heading = "Sampling",
@@ -142,20 +145,15 @@ pub(super) struct VisitArgs {
     /// Leave from this device or address
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     pub interface: Option<String>,
-    /// Time allowed until the handshakes are done [default: 300]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        help_heading = "Connection",
-        allow_negative_numbers = true
-    )]
+    /// Time allowed until the handshakes are done, seconds where no unit is given [default: 300s]
+    #[arg(long, value_name = "TIME", help_heading = "Connection", allow_negative_numbers = true)]
     pub connect_timeout: Option<String>,
-    /// Time allowed for a whole sample, redirects included; 0 is no limit [default: no limit; 30 in
-    /// compare, explain and check]
+    /// Time allowed for a whole sample, redirects included, such as 5 or 1.5min, seconds where no unit is
+    /// given; 0 is no limit [default: no limit; 30s in compare, explain and check]
     #[arg(
         short,
         long,
-        value_name = "SECONDS",
+        value_name = "TIME",
         help_heading = "Connection",
         allow_negative_numbers = true
     )]
@@ -200,7 +198,7 @@ pub(super) struct VisitArgs {
     pub http3_only: bool,
     /// Header field to add; NAME: removes a generated one, NAME; sends it empty
     #[arg(short = 'H', long, value_name = "FIELD", help_heading = "HTTP")]
-    pub header: Vec<String>,
+    pub header: Vec<FieldText>,
     /// Method [default: GET, POST with -d]
     #[arg(short = 'X', long, value_name = "METHOD", help_heading = "HTTP")]
     pub request: Option<String>,
@@ -216,13 +214,13 @@ pub(super) struct VisitArgs {
         visible_alias = "data-ascii",
         conflicts_with = "head"
     )]
-    pub data: Vec<String>,
+    pub data: Vec<BodyText>,
     /// Body to send, as it is: an @ is no file, newlines are kept
     #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
-    pub data_raw: Vec<String>,
+    pub data_raw: Vec<RawBodyText>,
     /// Body to send, newlines kept; @FILE reads it from a file
     #[arg(long, value_name = "DATA", help_heading = "HTTP", conflicts_with = "head")]
-    pub data_binary: Vec<String>,
+    pub data_binary: Vec<BodyText>,
     /// User-Agent
     #[arg(short = 'A', long, value_name = "NAME", help_heading = "HTTP")]
     pub user_agent: Option<String>,
@@ -263,14 +261,14 @@ pub(super) enum ColorChoice {
 pub(super) struct CompareArgs {
     /// What to measure; https:// unless it says otherwise
     #[arg(value_name = "URL", required_unless_present_any = ["plan", "resume"])]
-    pub url: Option<String>,
+    pub url: Option<UrlText>,
 
     /// What to vary, and the values to compare; the first is what others are compared with
     #[arg(long, value_name = "AXIS=VALUE,VALUE", help_heading = "Experiment")]
-    pub vary: Vec<String>,
+    pub vary: Vec<AxisText>,
     /// A way to connect, as several axes' values under one name
     #[arg(long, value_name = "NAME: AXIS=VALUE AXIS=VALUE", help_heading = "Experiment")]
-    pub way: Vec<String>,
+    pub way: Vec<AxisText>,
     /// Read the experiment from a TOML file; flags given beside it count more
     #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub plan: Option<PathBuf>,
@@ -290,14 +288,10 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number,
           help_heading = "Experiment", allow_negative_numbers = true)]
     pub warmup: u32,
-    /// Time from when one sample is due to when the next is; 0 is as fast as it goes [default:
+    /// Time from when one sample is due to when the next is, such as 250ms; seconds where no unit is
+    /// given; 0 is as fast as it goes [default:
     /// what a visit takes in the first round, and a tenth]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        help_heading = "Experiment",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "TIME", help_heading = "Experiment", allow_negative_numbers = true)]
     pub interval: Option<String>,
     /// Visit a round's cells side by side: all of them, or those that differ in these axes
     #[arg(long, value_name = "AXIS,AXIS", num_args = 0..=1, require_equals = true,

@@ -9,6 +9,9 @@ use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::{
     Estimate, Interval, QUANTILES, fewest_for_quantile, quantile_estimate, supports_quantile,
 };
+use firstbyte_core::units::{BareShare, parse_share};
+
+use super::plan::quantities::nanoseconds;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,13 +105,14 @@ impl Condition {
         let (sign, value) = limit.split_at(1);
         let value = value.trim();
         let limit = match (sign, value.strip_suffix('%')) {
-            ("+", Some(percent)) => {
-                let percent: f64 = percent.trim().parse().map_err(|_| bad("no number before %"))?;
-                Limit::GrownByShare(percent / 100.0)
+            ("+", Some(_)) => {
+                let share = parse_share(value, BareShare::Refused);
+                Limit::GrownByShare(share.map_err(|error| bad(&format!("{value:?} is {error}")))?)
             }
             (_, Some(_)) => return Err(bad("a share is given with +")),
             (sign, None) => {
-                let ns = nanoseconds(value).ok_or_else(|| bad("no time such as 300ms"))?;
+                let ns =
+                    nanoseconds(value).map_err(|error| bad(&format!("{value:?} is {error}")))?;
                 match sign {
                     ">" => Limit::Above(ns),
                     "<" => Limit::Below(ns),
@@ -235,20 +239,6 @@ fn quantile_named(name: &str) -> Option<f64> {
     }
     let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
     QUANTILES.into_iter().find(|q| (q * 100.0 - percent).abs() < 1e-9)
-}
-
-/// "300ms", "1.5 s", "80us" in nanoseconds.
-pub(super) fn nanoseconds(text: &str) -> Option<f64> {
-    let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ')?;
-    let (number, unit) = text.split_at(unit_at);
-    let scale = match unit.trim() {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return None,
-    };
-    number.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|number| number * scale)
 }
 
 #[cfg(test)]

@@ -27,8 +27,12 @@ pub(crate) const LAB: u8 = 100;
 pub(crate) const CONDITION_MET: u8 = 101;
 /// A condition of `check` is not decided: no more is known than that it may be met.
 pub(crate) const NOT_DECIDED: u8 = 102;
-/// Interrupted by Ctrl-C; what was measured was shown.
+/// Ended by SIGHUP; what was measured was shown.
+pub(crate) const HUNG_UP: u8 = 129;
+/// Ended by SIGINT, as Ctrl-C sends it; what was measured was shown.
 pub(crate) const INTERRUPTED: u8 = 130;
+/// Ended by SIGTERM; what was measured was shown.
+pub(crate) const TERMINATED: u8 = 143;
 
 /// Why a command could not do what it was asked. What a *measurement* ran into is in its sample.
 #[derive(Debug)]

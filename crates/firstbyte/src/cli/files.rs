@@ -20,6 +20,15 @@ const STDIO: &str = "-";
 /// Links that lead nowhere are followed so far, as the kernel does.
 const MOST_LINKS: usize = 40;
 
+/// The files that visits need: certificates, keys, bodies.
+pub(in crate::cli) fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
+    let bodies = args.data.iter().chain(&args.data_binary);
+    let bodies = bodies.filter_map(|text| text.0.strip_prefix('@')).map(PathBuf::from);
+    let issuers = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let certificates = args.cacert.iter().chain(&args.cert).chain(&args.key).cloned();
+    certificates.chain(bodies).chain(issuers).collect()
+}
+
 /// What a command does with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
@@ -110,13 +119,7 @@ impl Files {
 
     /// What visits need: certificates, keys, bodies.
     pub(in crate::cli) fn visits(self, args: &VisitArgs) -> Self {
-        let bodies = args.data.iter().chain(&args.data_binary);
-        let bodies: Vec<PathBuf> =
-            bodies.filter_map(|text| text.strip_prefix('@')).map(PathBuf::from).collect();
-        let issuers: Option<PathBuf> = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-        self.reads(args.cacert.iter().chain(&args.cert).chain(&args.key))
-            .reads(&bodies)
-            .reads(&issuers)
+        self.reads(&needed_by_visits(args))
     }
 
     /// The files that a format names.

@@ -6,11 +6,13 @@ mod commands;
 mod condition;
 mod exit;
 mod files;
-mod hidden;
+mod measuring;
 mod plan;
 mod progress;
 mod render;
+mod signals;
 mod terminal;
+mod typed;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -21,21 +23,26 @@ use clap::Parser;
 use crate::runs::RunError;
 use args::{Cli, Command};
 use exit::Problem;
+use typed::Typed;
 
 /// Runs the command line `arguments` (the program's name first) to its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let (cli, typed) = match Typed::read(arguments) {
+        Ok(read) => read,
         Err(error) => {
             // Help and version go to standard output and are no error.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
+    // A lab is made by forking, for which there may be no other thread; it looks after signals itself.
+    if !matches!(cli.command, Some(Command::Lab(_) | Command::Demo(_))) {
+        signals::stand_in();
+    }
     let result = match cli.command {
         Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
-        Some(Command::Compare(arguments)) => commands::compare::run(&arguments),
-        Some(Command::Explain(arguments)) => commands::explain::run(&arguments),
+        Some(Command::Compare(arguments)) => commands::compare::run(&arguments, &typed),
+        Some(Command::Explain(arguments)) => commands::explain::run(&arguments, &typed),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
         Some(Command::Predict(arguments)) => commands::predict::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
@@ -81,4 +88,27 @@ fn report(problem: &Problem) -> ExitCode {
         let _ = writeln!(io::stderr(), "{problem}");
     }
     ExitCode::from(problem.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_that_advice_names_exist() {
+        let text = include_str!("../advice.rs").split("#[cfg(test)]").next().unwrap();
+        let command = Cli::command();
+        let probe = command.get_subcommands().find(|sub| sub.get_name() == "probe").unwrap();
+        let known =
+            |name: &str| probe.get_arguments().any(|argument| argument.get_long() == Some(name));
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)));
+        let mut named = 0;
+        for flag in words.filter_map(|word| word.strip_prefix("--")) {
+            assert!(known(flag), "there is no --{flag}");
+            named += 1;
+        }
+        assert!(named > 12, "{named} flags");
+    }
 }

@@ -15,14 +15,16 @@ use http::{HeaderName, HeaderValue, Method};
 use super::args::{ProbeArgs, VisitArgs};
 use super::exit::{self, Problem};
 use super::files::Files;
-use super::{hidden, terminal};
+use super::{terminal, typed};
 use crate::net::Bind;
 use crate::probe::options::{
     Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
     TlsVersion,
 };
-use crate::probe::{BadTarget, Target, shown_url};
+use crate::probe::shown_url::shown_url;
+use crate::probe::{BadTarget, Secret, Target};
 use crate::report::write_out;
+use crate::warning::Warning;
 
 /// What a `probe` command will do.
 #[derive(Debug)]
@@ -57,12 +59,13 @@ impl Plan {
 
     pub(super) fn new(args: &ProbeArgs) -> Result<Self, Problem> {
         let targets: Vec<Target> =
-            args.urls.iter().map(|url| target(url)).collect::<Result<_, _>>()?;
+            args.urls.iter().map(|url| target(&url.0)).collect::<Result<_, _>>()?;
         let warmup = args.warmup.unwrap_or(u32::from(args.samples > 1));
         let options = options(&args.visit, output(args)?, None)?;
         let plain = targets.iter().find(|target| !target.tls);
         if let (HttpVersion::Http3, Some(target)) = (options.http.version, plain) {
-            let message = format!("{}: there is no HTTP/3 without TLS", target.url);
+            let url = shown_url(target.url.as_str());
+            let message = format!("{url}: there is no HTTP/3 without TLS");
             return Err(Problem::new(exit::USAGE, message).hint("use https://"));
         }
         let view = view(args)?;
@@ -72,7 +75,7 @@ impl Plan {
             options,
             samples: args.samples,
             warmup,
-            interval: values::seconds("--interval", args.interval.as_deref())?,
+            interval: quantities::limit("--interval", args.interval.as_deref())?,
             view,
             silent: args.silent,
         })
@@ -97,7 +100,7 @@ pub(super) fn target(url: &str) -> Result<Target, Problem> {
             BadTarget::Malformed { .. } | BadTarget::Credentials => exit::BAD_URL,
             BadTarget::Scheme { .. } => exit::UNSUPPORTED_SCHEME,
         };
-        let problem = Problem::new(code, format!("{:?}: {error}", shown_url::typed(url)));
+        let problem = Problem::new(code, format!("{:?}: {error}", shown_url(url)));
         match error {
             BadTarget::Credentials => problem.hint("pass -H 'Authorization: …'"),
             _ => problem,
@@ -114,7 +117,7 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
     if let Some(format) = &args.write_out {
         let format = data::write_out(format)?;
         for name in format.unknown() {
-            terminal::note(&format!("warning: unknown --write-out variable: '{name}'"));
+            terminal::warn(&Warning::UnknownWriteOut { name: name.to_owned() });
         }
         return Ok(View::WriteOut(format));
     }
@@ -136,7 +139,7 @@ pub(super) fn options(
     output: Option<Output>,
     max_time: Option<Duration>,
 ) -> Result<Options, Problem> {
-    let connect_timeout = values::seconds("--connect-timeout", args.connect_timeout.as_deref())?;
+    let connect_timeout = quantities::limit("--connect-timeout", args.connect_timeout.as_deref())?;
     Ok(Options {
         resolver: values::resolver(&args.resolver)?,
         family: match (args.ipv4, args.ipv6) {
@@ -159,7 +162,7 @@ pub(super) fn options(
         http: http(args, output)?,
         connect_timeout: connect_timeout.unwrap_or(CONNECT_TIMEOUT),
         max_time: match &args.max_time {
-            Some(text) => values::seconds("--max-time", Some(text))?,
+            Some(text) => quantities::limit("--max-time", Some(text))?,
             None => max_time,
         },
         reuse: false,
@@ -235,7 +238,7 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
         },
         method,
         method_forced: args.request.is_some(),
-        headers: args.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?,
+        headers: args.header.iter().map(|text| header(&text.0)).collect::<Result<_, _>>()?,
         body,
         user_agent: user_agent(args.user_agent.as_deref())?,
         compressed: args.compressed,
@@ -255,7 +258,7 @@ fn user_agent(given: Option<&str>) -> Result<String, Problem> {
 
 fn header(text: &str) -> Result<HeaderChange, Problem> {
     let bad = |what: &str| {
-        usage(format!("-H {:?}: {what}", hidden::field(text))).hint("write -H 'Name: value'")
+        usage(format!("-H {:?}: {what}", typed::field(text))).hint("write -H 'Name: value'")
     };
     let name = |name: &str| {
         HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("not a field name"))
@@ -267,9 +270,12 @@ fn header(text: &str) -> Result<HeaderChange, Problem> {
         (Some((field, value)), _) => {
             let value = HeaderValue::from_str(value.trim())
                 .map_err(|_| bad("the value has a character that a field cannot hold"))?;
-            Ok(HeaderChange::Set(name(field)?, value))
+            Ok(HeaderChange::Set(name(field)?, Secret::new(value)))
         }
-        (None, Some(field)) => Ok(HeaderChange::Set(name(field)?, HeaderValue::from_static(""))),
+        (None, Some(field)) => {
+            let empty = Secret::new(HeaderValue::from_static(""));
+            Ok(HeaderChange::Set(name(field)?, empty))
+        }
         (None, None) => Err(bad("no colon in it")),
     }
 }
@@ -300,7 +306,7 @@ fn usage(message: impl Into<String>) -> Problem {
 
 /// Time between samples; zero is none at all.
 pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> {
-    let given = values::seconds("--interval", text)?;
+    let given = quantities::limit("--interval", text)?;
     Ok(given.or(text.map(|_| Duration::ZERO)))
 }
 

@@ -26,17 +26,17 @@ impl Progress {
 
     /// One more sample is there.
     pub(super) fn took(&self, sample: &Sample) {
+        self.took_as(self.0.position() + 1, sample);
+    }
+
+    /// A sample is there, as the campaign's latest of so many.
+    pub(super) fn took_as(&self, steps: u64, sample: &Sample) {
         let last = match sample.failure() {
             Some(failure) => format!("failed: {}", failure.phase),
             None => milliseconds(total(&sample.connection)),
         };
         self.0.set_message(last);
-        self.0.inc(1);
-    }
-
-    /// One step will not be taken.
-    pub(super) fn skip_one(&self) {
-        self.0.inc(1);
+        self.0.set_position(steps);
     }
 
     /// So many were there before.

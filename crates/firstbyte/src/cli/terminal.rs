@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use super::args::ColorChoice;
 use super::exit::{self, Problem};
 use crate::report::Style;
+use crate::warning::Warning;
 
 /// How results are to look on standard output.
 pub(super) fn style(color: ColorChoice) -> Style {
@@ -50,6 +51,14 @@ fn unicode() -> bool {
 /// Tells something that is not a result, on standard error.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Warns, on standard error, and says what to do about it.
+pub(super) fn warn(warning: &Warning) {
+    note(&format!("warning: {warning}"));
+    if let Some(advice) = warning.advice() {
+        note(&format!("hint: {advice}"));
+    }
 }
 
 /// The runtime that measurements run on: one thread, so that nothing competes with them.

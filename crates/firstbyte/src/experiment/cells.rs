@@ -4,7 +4,8 @@ use firstbyte_core::run::{Cell, Factor, Standing};
 use firstbyte_core::timeline::Connection;
 
 use super::axis::{self, Axis, Part, Visit};
-use crate::probe::{NetProber, SetupError};
+use super::schedule::Visitor;
+use crate::probe::{Equipment, NetProber, SetupError};
 
 /// A cell that can be visited.
 #[derive(Debug)]
@@ -26,8 +27,9 @@ impl Variant {
     ///
     /// # Errors
     /// [`SetupError`].
-    pub fn prober(&self) -> Result<NetProber, SetupError> {
-        NetProber::new(self.visit.options.clone())
+    pub fn visitor(&self, equipment: &Equipment) -> Result<Visitor, SetupError> {
+        let prober = Box::new(NetProber::new(self.visit.options.clone(), equipment)?);
+        Ok(Visitor { prober, target: self.visit.target.clone() })
     }
 }
 

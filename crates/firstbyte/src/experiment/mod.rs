@@ -1,12 +1,19 @@
 //! Experiments: several ways to connect, measured so that they can be compared.
 //!
-//! `axis` says what can be varied and how that is proven, `cells` combines the axes' values,
-//! `schedule` takes the samples. Nothing here writes files or prints.
+//! `plan` is an experiment as data; `axis` says what can be varied and how that is proven, `cells` combines the axes' values,
+//! `schedule` says in which order and when, `until` when there is enough; `campaign` takes the samples and gives
+//! them to a sink. Nothing here writes files or prints.
 
 pub mod axis;
+mod campaign;
 mod cells;
+mod plan;
 mod schedule;
+mod until;
 
 pub use axis::{Axis, Visit};
+pub use campaign::{Before, Campaign, Control, Ended, SampleSink};
 pub use cells::{Matrix, Variant};
-pub use schedule::{Design, Lanes, Visited, Visitor};
+pub use plan::{Experiment, ExperimentPlan, ExplanationPlan, PlanError, RunPlan};
+pub use schedule::{Design, EachVisit, Lanes, Visited, Visitor};
+pub use until::Until;

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -33,6 +34,44 @@ pub struct Design {
     pub interval: Option<Duration>,
     /// Which cells are visited at the same time.
     pub lanes: Lanes,
+    /// What one visit to a cell is; with [`Lanes::Abreast`] one sample.
+    pub each_visit: EachVisit,
+    /// A cell whose first connection fails is given up, unless it is the first: what it costs to fail is not paid
+    /// again and again.
+    pub gives_up: bool,
+}
+
+impl Default for Design {
+    fn default() -> Self {
+        Self {
+            warmup: 1,
+            rounds: 30,
+            seed: 1,
+            interval: None,
+            lanes: Lanes::One,
+            each_visit: EachVisit::Sample,
+            gives_up: false,
+        }
+    }
+}
+
+/// What one visit to a cell is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EachVisit {
+    /// A sample, before which what it takes for granted is seen to.
+    #[default]
+    Sample,
+    /// So many samples, of which the first opens what the others share; then that is closed.
+    Connection(NonZeroU32),
+}
+
+impl EachVisit {
+    const fn samples(self) -> u32 {
+        match self {
+            Self::Sample => 1,
+            Self::Connection(exchanges) => exchanges.get(),
+        }
+    }
 }
 
 /// Which cells of a round are visited at the same time.
@@ -60,13 +99,18 @@ pub struct Visited {
     pub unprepared: Option<Failure>,
 }
 
-/// What is visited by whom.
-pub type Visitor<P> = Rc<(P, Target)>;
+/// What is visited by whom. Visitors of one experiment can be clients of different kinds.
+pub struct Visitor {
+    /// Who takes the samples. Its sessions and its open connection are the cell's own.
+    pub prober: Box<dyn Prober>,
+    /// What is visited.
+    pub target: Target,
+}
 
 impl Design {
     /// Samples that will be taken of `cells` cells, at most.
     pub const fn samples(&self, cells: usize) -> u64 {
-        (self.warmup as u64 + self.rounds as u64) * cells as u64
+        (self.warmup as u64 + self.rounds as u64) * cells as u64 * self.each_visit.samples() as u64
     }
 
     /// The order in which round `round` visits `cells` cells.
@@ -83,9 +127,9 @@ impl Design {
     ///
     /// # Errors
     /// Those of `took`.
-    pub async fn run<P: Prober + 'static, E>(
+    pub async fn run<E>(
         &self,
-        cells: &[Visitor<P>],
+        cells: &[Rc<Visitor>],
         done: impl Fn(u32, usize) -> bool,
         goes_on: impl FnMut(u32) -> bool,
         took: impl FnMut(Visited) -> Result<(), E>,
@@ -103,10 +147,10 @@ impl Design {
         all(lanes.map(|lane| Box::pin(lane) as Pin<Box<_>>).collect()).await
     }
 
-    async fn run_lane<P: Prober + 'static, E>(
+    async fn run_lane<E>(
         &self,
         lane: Vec<usize>,
-        cells: &[Visitor<P>],
+        cells: &[Rc<Visitor>],
         done: &impl Fn(u32, usize) -> bool,
         goes_on: &RefCell<impl FnMut(u32) -> bool>,
         took: &RefCell<impl FnMut(Visited) -> Result<(), E>>,
@@ -130,14 +174,31 @@ impl Design {
                 continue;
             }
             for cell in order {
-                let due = pace.due(cell);
-                let begun = timer_now();
-                let visited = visit(cell, Rc::clone(&cells[cell]), due).await;
-                pace.took(cell, begun);
-                (took.borrow_mut())(number(visited))?;
+                for _ in 0..self.each_visit.samples() {
+                    let due = pace.due(cell);
+                    let begun = timer_now();
+                    let visited = self.visit(cell, &cells[cell], due).await;
+                    pace.took(cell, begun);
+                    (took.borrow_mut())(number(visited))?;
+                }
+                if self.each_visit != EachVisit::Sample {
+                    cells[cell].prober.close();
+                }
             }
         }
         Ok(())
+    }
+
+    /// Prepares a sample, waits until it is due, and takes it.
+    async fn visit(&self, cell: usize, visitor: &Visitor, due: Option<Instant>) -> Visited {
+        let Visitor { prober, target } = visitor;
+        let unprepared = match self.each_visit {
+            EachVisit::Sample => prober.prepare(target).await.err(),
+            EachVisit::Connection(_) => None,
+        };
+        let lateness = wait(due).await;
+        let sample = prober.probe(target).await;
+        Visited { cell, sample, lateness, unprepared }
     }
 }
 
@@ -164,15 +225,6 @@ async fn all<E>(mut lanes: Vec<Lane<'_, E>>) -> Result<(), E> {
     .await
 }
 
-/// Prepares a visit, waits until it is due, and makes it.
-async fn visit<P: Prober>(cell: usize, visitor: Visitor<P>, due: Option<Instant>) -> Visited {
-    let (prober, target) = &*visitor;
-    let unprepared = prober.prepare(target).await.err();
-    let lateness = wait(due).await;
-    let sample = prober.probe(target).await;
-    Visited { cell, sample, lateness, unprepared }
-}
-
 /// Waits until `due`; gives how much later it is.
 async fn wait(due: Option<Instant>) -> Duration {
     let Some(due) = due else { return Duration::ZERO };
@@ -183,15 +235,11 @@ async fn wait(due: Option<Instant>) -> Duration {
 }
 
 /// One round, all cells at the same time.
-async fn side_by_side<P: Prober + 'static>(
-    order: &[usize],
-    cells: &[Visitor<P>],
-    pace: &mut Pace,
-) -> Vec<Visited> {
+async fn side_by_side(order: &[usize], cells: &[Rc<Visitor>], pace: &mut Pace) -> Vec<Visited> {
     let begun = timer_now();
     let mut unprepared = Vec::new();
     for cell in order {
-        let (prober, target) = &*cells[*cell];
+        let Visitor { prober, target } = &*cells[*cell];
         unprepared.push(prober.prepare(target).await.err());
     }
     let due = order.first().and_then(|cell| pace.due(*cell));
@@ -199,10 +247,8 @@ async fn side_by_side<P: Prober + 'static>(
     let mut visits = JoinSet::new();
     for (place, cell) in order.iter().copied().enumerate() {
         let visitor = Rc::clone(&cells[cell]);
-        visits.spawn_local(async move {
-            let (prober, target) = &*visitor;
-            (place, cell, prober.probe(target).await)
-        });
+        visits
+            .spawn_local(async move { (place, cell, visitor.prober.probe(&visitor.target).await) });
     }
     let mut visited = Vec::new();
     while let Some(finished) = visits.join_next().await {
@@ -256,9 +302,17 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::Visiting;
 
-    const DESIGN: Design =
-        Design { warmup: 1, rounds: 20, seed: 7, interval: None, lanes: Lanes::One };
+    const DESIGN: Design = Design {
+        warmup: 1,
+        rounds: 20,
+        seed: 7,
+        interval: None,
+        lanes: Lanes::One,
+        each_visit: EachVisit::Sample,
+        gives_up: false,
+    };
 
     #[test]
     fn every_round_visits_every_cell_once_and_the_seed_fixes_the_order() {
@@ -277,24 +331,27 @@ mod tests {
     struct Slow(RefCell<Vec<u64>>);
 
     impl Prober for Slow {
-        async fn probe(&self, _: &Target) -> Sample {
-            let took = self.0.borrow_mut().pop().unwrap_or(10);
-            tokio::time::sleep(Duration::from_millis(took)).await;
-            Sample::default()
+        fn probe<'a>(&'a self, _: &'a Target) -> Visiting<'a, Sample> {
+            Box::pin(async {
+                let took = self.0.borrow_mut().pop().unwrap_or(10);
+                tokio::time::sleep(Duration::from_millis(took)).await;
+                Sample::default()
+            })
         }
     }
 
-    fn cells(count: usize, took: &[u64]) -> Vec<Visitor<Slow>> {
+    fn cells(count: usize, took: &[u64]) -> Vec<Rc<Visitor>> {
         let target = Target::parse("https://example.test/").unwrap();
         (0..count)
             .map(|_| {
                 let took = took.iter().rev().copied().collect();
-                Rc::new((Slow(RefCell::new(took)), target.clone()))
+                let prober = Box::new(Slow(RefCell::new(took)));
+                Rc::new(Visitor { prober, target: target.clone() })
             })
             .collect()
     }
 
-    async fn lateness(design: &Design, cells: &[Visitor<Slow>]) -> Vec<(u32, u64)> {
+    async fn lateness(design: &Design, cells: &[Rc<Visitor>]) -> Vec<(u32, u64)> {
         let mut late = Vec::new();
         let took = |visited: Visited| {
             late.push((visited.sample.sequence, visited.lateness.as_millis() as u64));
@@ -334,5 +391,62 @@ mod tests {
         let order = DESIGN.order(1, 3).into_iter().filter(|c| *c != 2).map(|c| (1, c));
         let rest = DESIGN.order(2, 3).into_iter().map(|c| (2, c));
         assert_eq!(took, order.chain(rest).collect::<Vec<_>>());
+    }
+
+    /// Writes down what is asked of it, under a name.
+    struct Noting(&'static str, Rc<RefCell<Vec<String>>>);
+
+    impl Noting {
+        fn note(&self, what: &str) {
+            self.1.borrow_mut().push(format!("{} {what}", self.0));
+        }
+    }
+
+    impl Prober for Noting {
+        fn probe<'a>(&'a self, _: &'a Target) -> Visiting<'a, Sample> {
+            self.note("probe");
+            Box::pin(async { Sample::default() })
+        }
+
+        fn prepare<'a>(&'a self, _: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+            self.note("prepare");
+            Box::pin(async { Ok(()) })
+        }
+
+        fn close(&self) {
+            self.note("close");
+        }
+    }
+
+    async fn notes(design: &Design) -> Vec<String> {
+        let notes = Rc::default();
+        let mut cells = cells(1, &[]);
+        let target = cells[0].target.clone();
+        let prober = Box::new(Noting("other", Rc::clone(&notes)));
+        cells.push(Rc::new(Visitor { prober, target }));
+        let took = |visited: Visited| {
+            notes.borrow_mut().push(format!("cell {}", visited.cell));
+            Ok::<(), ()>(())
+        };
+        design.run(&cells, |_, _| false, |_| true, took).await.unwrap();
+        notes.take()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probers_of_different_kinds_stand_in_one_matrix() {
+        let mut notes = notes(&Design { warmup: 0, rounds: 1, ..DESIGN }).await;
+        notes.sort();
+        assert_eq!(notes, ["cell 0", "cell 1", "other prepare", "other probe"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn exchanges_of_a_connection_follow_each_other_and_it_is_closed_after_them() {
+        let each_visit = EachVisit::Connection(NonZeroU32::new(2).unwrap());
+        let design = Design { warmup: 0, rounds: 1, each_visit, ..DESIGN };
+        assert_eq!(design.samples(2), 4);
+        let notes = notes(&design).await;
+        let other: Vec<_> = notes.into_iter().filter(|note| note != "cell 0").collect();
+        let exchange = ["other probe", "cell 1"];
+        assert_eq!(other, [&exchange[..], &exchange, &["other close"]].concat());
     }
 }

@@ -51,6 +51,7 @@ mod tests {
 
     fn info(out_of_order: Option<u32>, since_data: u64) -> Option<TcpInfo> {
         Some(TcpInfo {
+            established: true,
             send_mss: 1448,
             rtt: Duration::from_millis(20),
             min_rtt: None,

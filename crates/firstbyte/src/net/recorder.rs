@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp, TcpFacts};
+use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Stamp, TcpFacts};
 
 use super::segments::{Count, Segments};
 use super::sys::SentStamp;
@@ -50,7 +50,7 @@ struct Event {
 const EVENTS: usize = 4_096;
 
 /// A new connection sends so much at once (RFC 6928: ten segments, here of 1,400 bytes).
-const FIRST_WINDOW: u64 = 14_000;
+pub(super) const FIRST_WINDOW: u64 = 14_000;
 /// A send that left so much later than it was handed over had waited for acknowledgements.
 const WAITED: Duration = Duration::from_micros(400);
 
@@ -330,40 +330,44 @@ impl Recorder {
 
     /// The flights: runs of events in one direction.
     pub fn flights(&self) -> Vec<Flight> {
-        let mut in_order: Option<Stamp> = None;
-        let mut events: Vec<(Stamp, Option<u32>, &Event)> = Vec::with_capacity(self.events.len());
+        let (mut in_order, mut left): (Option<Stamp>, Option<Stamp>) = (None, None);
+        let mut chunks: Vec<(Direction, Chunk, &[String])> = Vec::with_capacity(self.events.len());
         let mut counts = self.segments().into_iter();
         for event in &self.events {
             let (mut stamp, mut segments) = (self.stamp(event), None);
+            let (mut bytes, mut messages) = (event.bytes, event.messages.as_slice());
             if event.direction == Direction::Received {
                 stamp = in_order.map_or(stamp, |before| later(before, stamp));
                 in_order = Some(stamp);
                 segments = counts.next().flatten();
+            } else {
+                // Nothing of it left before what was handed over before it.
+                let begun = self.begun(event, stamp);
+                if let Some(begun) = begun.filter(|begun| left.is_none_or(|at| at.at <= begun.at)) {
+                    bytes -= FIRST_WINDOW;
+                    let begun = Chunk::new(begun, FIRST_WINDOW);
+                    chunks.push((event.direction, begun, std::mem::take(&mut messages)));
+                }
+                left = Some(stamp);
             }
-            events.push((stamp, segments, event));
+            let acknowledged = event.acknowledged.map(|at| self.timebase.kernel_offset(at));
+            let chunk = Chunk { stamp, bytes, acknowledged, segments };
+            chunks.push((event.direction, chunk, messages));
         }
         // The kernel may have received an answer before the process noted what it had sent.
         // Sorting is stable, and equal times keep the order in which they were noted.
-        events.sort_by_key(|(stamp, ..)| stamp.at);
+        chunks.sort_by_key(|(_, chunk, _)| chunk.stamp.at);
         let mut flights: Vec<Flight> = Vec::new();
-        for (stamp, segments, event) in events {
-            let acknowledged: Option<Offset> =
-                event.acknowledged.map(|at| self.timebase.kernel_offset(at));
-            let mut chunks = vec![Chunk { stamp, bytes: event.bytes, acknowledged, segments }];
-            if let Some(begun) = self.begun(event, stamp) {
-                chunks[0].bytes -= FIRST_WINDOW;
-                chunks.insert(0, Chunk::new(begun, FIRST_WINDOW));
-            }
+        for (direction, chunk, messages) in chunks {
             match flights.last_mut() {
-                Some(flight) if flight.direction == event.direction => {
-                    flight.chunks.append(&mut chunks);
-                    flight.messages.extend(event.messages.iter().cloned());
+                Some(flight) if flight.direction == direction => {
+                    flight.chunks.push(chunk);
+                    flight.messages.extend_from_slice(messages);
                 }
-                _ => flights.push(Flight {
-                    direction: event.direction,
-                    chunks,
-                    messages: event.messages.clone(),
-                }),
+                _ => {
+                    let (chunks, messages) = (vec![chunk], messages.to_vec());
+                    flights.push(Flight { direction, chunks, messages });
+                }
             }
         }
         flights
@@ -377,6 +381,8 @@ fn later(first: Stamp, second: Stamp) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use firstbyte_core::timeline::Offset;
+
     use super::*;
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) enum SentStamp {
 /// The fields of `TCP_INFO` that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TcpInfo {
+    /// The handshake is complete, and neither end has closed.
+    pub established: bool,
     pub send_mss: u32,
     pub rtt: Duration,
     pub min_rtt: Option<Duration>,
@@ -87,6 +89,9 @@ mod linux {
     const SO_EE_ORIGIN_TIMESTAMPING: u8 = 4;
     const SCM_TSTAMP_SND: u32 = 0;
     const SCM_TSTAMP_ACK: u32 = 2;
+
+    // include/net/tcp_states.h
+    const TCP_ESTABLISHED: u8 = 1;
 
     // include/uapi/asm-generic/socket.h
     const SO_MEMINFO: libc::c_int = 55;
@@ -317,6 +322,7 @@ mod linux {
         // Offsets in struct tcp_info, include/uapi/linux/tcp.h: fields are only ever appended.
         let micros = |us: u32| Duration::from_micros(u64::from(us));
         Some(TcpInfo {
+            established: info.first() == Some(&TCP_ESTABLISHED),
             send_mss: u32_at(info, 16)?,
             rtt: micros(u32_at(info, 68)?),
             total_retransmits: u32_at(info, 100)?,

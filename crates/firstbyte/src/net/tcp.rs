@@ -7,24 +7,26 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Clock, Stamp, TcpFacts};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::io::Interest;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::order::{Order, latest_arrival};
 use super::recorder::{Recorder, SendId};
 use super::segments::Count;
+use super::socket::{KernelStream, StampedStream};
 use super::syn::{SynTimes, SynWatch};
-use super::sys;
+use super::sys::{self, TcpInfo};
 use crate::clock::{Monotonic, Realtime, Timebase};
 
 /// Where connections leave from (`--interface`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Bind {
     /// The kernel decides.
     #[default]
@@ -85,14 +87,17 @@ pub async fn connect(
         Err(e) => return Err(ConnectError::Failed(e)),
     }
     let stamping = sys::enable_stamps(socket.as_fd()).is_ok();
-    if let Some(syns) = syns {
-        syns.collect();
-    }
     let io = tokio::net::TcpStream::from_std(socket.into()).map_err(ConnectError::Setup)?;
     io.writable().await.map_err(ConnectError::Setup)?;
     let woken = Monotonic::now();
     let info = sys::tcp_info(io.as_fd());
-    if let Some(error) = io.take_error().map_err(ConnectError::Setup)? {
+    // One that is established has no error to tell.
+    if !info.is_some_and(|i| i.established)
+        && let Some(error) = io.take_error().map_err(ConnectError::Setup)?
+    {
+        if let Some(syns) = syns {
+            syns.collect();
+        }
         return Err(ConnectError::Failed(error));
     }
 
@@ -123,10 +128,12 @@ pub async fn connect(
             Opening { departed, connected, rtt, path: KERNEL_PATH }
         }
     };
-    let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
-    let kernel_path = opening.path;
     Ok(Connected {
-        stream: TcpStream { io, recorder, stamping, order: Cell::default(), kernel_path },
+        stream: TcpStream::over(
+            Box::new(KernelStream::new(io, stamping, local)),
+            timebase,
+            opening.path,
+        ),
         syn_departed: opening.departed,
         connected: opening.connected,
         syn_rtt: opening.rtt,
@@ -134,6 +141,9 @@ pub async fn connect(
         syn_uncertainty: seen.is_none().then(|| after.since(before)),
     })
 }
+
+/// Reads of so little are of headers.
+const SHORT: usize = 8;
 
 /// What is known of a connection's opening.
 struct Opening {
@@ -167,8 +177,15 @@ fn departure(before: Monotonic, after: Monotonic) -> Monotonic {
     before + (after.since(before) / 2).min(LONGEST_WAY_DOWN)
 }
 
+/// A stream that does not block: on Linux from the first, which is two system calls less.
+#[cfg(target_os = "linux")]
+const NONBLOCKING: Type = Type::STREAM.nonblocking();
+#[cfg(not(target_os = "linux"))]
+const NONBLOCKING: Type = Type::STREAM;
+
 fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(remote), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(Domain::for_address(remote), NONBLOCKING, Some(Protocol::TCP))?;
+    #[cfg(not(target_os = "linux"))]
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     bind_to(&socket, bind)?;
@@ -191,15 +208,35 @@ pub(super) fn bind_to(socket: &Socket, bind: &Bind) -> io::Result<()> {
 /// An open TCP connection that notes what passes through it.
 #[derive(Debug)]
 pub struct TcpStream {
-    io: tokio::net::TcpStream,
+    socket: Box<dyn StampedStream>,
     recorder: Rc<RefCell<Recorder>>,
-    stamping: bool,
     order: Cell<Order>,
+    /// What had arrived when the kernel was asked last.
+    arrived: Cell<Arrived>,
     /// The kernel's own way between TCP and the device.
     kernel_path: Duration,
 }
 
+/// What the kernel said had arrived, asked before a read that took the rest of what it had said before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrived {
+    info: Option<TcpInfo>,
+    /// So many segments with data have come since.
+    segments: u32,
+}
+
 impl TcpStream {
+    /// Over a socket that is connected. `kernel_path` is the kernel's own way between TCP and the device, both ways.
+    pub(super) fn over(
+        socket: Box<dyn StampedStream>,
+        timebase: Timebase,
+        kernel_path: Duration,
+    ) -> Self {
+        let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
+        let (order, arrived) = (Cell::default(), Cell::default());
+        Self { socket, recorder, order, arrived, kernel_path }
+    }
+
     /// The notes, shared: they outlive the connection, also when it is dropped half-way.
     pub fn recorder(&self) -> Rc<RefCell<Recorder>> {
         Rc::clone(&self.recorder)
@@ -209,18 +246,14 @@ impl TcpStream {
         self.recorder.borrow_mut()
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
-    }
-
     /// The local address.
     pub fn local(&self) -> Option<SocketAddr> {
-        self.io.local_addr().ok()
+        self.socket.local()
     }
 
     /// Receives into `buffer`; 0 bytes is the end of the stream.
     ///
-    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well.
+    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well (but after a few bytes).
     ///
     /// # Errors
     /// The kernel's.
@@ -232,19 +265,30 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         let limit = limit.min(buffer.len());
         loop {
-            ready!(self.io.poll_read_ready(cx))?;
-            let (first, more) = buffer.split_at_mut(limit);
-            match self.io.try_io(Interest::READABLE, || sys::receive(self.fd(), first)) {
+            ready!(self.socket.poll_read_ready(cx))?;
+            let taken = self.notes().received_bytes();
+            let arrived = self.arrived(taken);
+            let waits = arrived.info.map_or(0, |info| info.received_bytes.saturating_sub(taken));
+            let waits = usize::try_from(waits).unwrap_or(usize::MAX);
+            // What came in one segment is read in one piece, whatever the limit.
+            let alone = arrived.segments == 1 && (limit..=buffer.len()).contains(&waits);
+            let first = if alone { waits } else { limit };
+            let (first, more) = buffer.split_at_mut(first);
+            match self.socket.try_receive(first) {
                 Err(e) if is_transient(&e) => {}
                 result => {
                     let (mut bytes, stamp) = result?;
                     let now = Monotonic::now();
-                    if bytes == limit {
+                    // A few bytes are a header: the read of what it is of looks at what follows.
+                    if bytes == limit && bytes > SHORT && bytes != waits && !alone {
                         bytes += self.rest_of_segment(more, stamp);
+                    }
+                    if bytes == waits && bytes > 0 {
+                        self.socket.note_drained();
                     }
                     self.collect_sent_stamps();
                     if bytes > 0 {
-                        self.note_received(bytes, now, stamp);
+                        self.note_received(bytes, now, stamp, arrived.info);
                     }
                     return Poll::Ready(Ok(bytes));
                 }
@@ -252,13 +296,33 @@ impl TcpStream {
         }
     }
 
+    /// What had arrived, asked anew when all of it has been read: `taken` bytes.
+    fn arrived(&self, taken: u64) -> Arrived {
+        let before = self.arrived.get().info;
+        if before.is_some_and(|info| info.received_bytes > taken) {
+            return self.arrived.get();
+        }
+        let info = self.socket.info();
+        let counted = before.map_or(0, |info| info.data_segments);
+        let segments = info.map_or(0, |info| info.data_segments.wrapping_sub(counted));
+        let arrived = Arrived { info, segments };
+        self.arrived.set(arrived);
+        arrived
+    }
+
     /// Notes a read. Bytes that may have waited behind a hole have no stamp that counts.
-    fn note_received(&self, bytes: usize, read: Monotonic, stamp: Option<Realtime>) {
-        let info = stamp.and_then(|_| sys::tcp_info(self.fd()));
+    fn note_received(
+        &self,
+        bytes: usize,
+        read: Monotonic,
+        stamp: Option<Realtime>,
+        arrived: Option<TcpInfo>,
+    ) {
+        let info = stamp.and(arrived);
         let mut order = self.order.get();
         if order.may_have_waited(info) {
             self.notes().received(bytes, latest_arrival(read, info), None);
-            if sys::holds_nothing(self.fd()) {
+            if self.socket.holds_nothing() {
                 order.settled();
             }
         } else {
@@ -285,9 +349,9 @@ impl TcpStream {
         if buffer.is_empty() || stamp.is_none() {
             return 0;
         }
-        match sys::peek(self.fd(), buffer) {
+        match self.socket.peek(buffer) {
             Ok((bytes, same)) if bytes > 0 && same == stamp => {
-                sys::receive(self.fd(), &mut buffer[..bytes]).map_or(0, |(taken, _)| taken)
+                self.socket.try_receive(&mut buffer[..bytes]).map_or(0, |(taken, _)| taken)
             }
             _ => 0,
         }
@@ -304,7 +368,7 @@ impl TcpStream {
     ) -> Poll<io::Result<(usize, SendId)>> {
         let mut full = false;
         loop {
-            ready!(self.io.poll_write_ready(cx))?;
+            ready!(self.socket.poll_write_ready(cx))?;
             if full {
                 // Reports in the error queue make the socket look writable from then on. Waiting
                 // for room in a full send buffer is then asking again, between other work.
@@ -312,7 +376,7 @@ impl TcpStream {
                 return Poll::Pending;
             }
             let now = Monotonic::now();
-            match self.io.try_io(Interest::WRITABLE, || SockRef::from(&self.io).send(bytes)) {
+            match self.socket.try_send(bytes) {
                 Err(e) if is_transient(&e) => {
                     self.collect_sent_stamps();
                     full = e.kind() == io::ErrorKind::WouldBlock;
@@ -329,9 +393,8 @@ impl TcpStream {
 
     /// Takes over what the kernel has reported about sent bytes so far.
     fn collect_sent_stamps(&self) {
-        while self.stamping
-            && self.notes().awaits_reports()
-            && let Some(stamp) = sys::sent_stamp(self.fd())
+        while self.notes().awaits_reports()
+            && let Some(stamp) = self.socket.sent_stamp()
         {
             self.notes().report(stamp);
         }
@@ -346,7 +409,7 @@ impl TcpStream {
 
     /// What the kernel knows at this moment: MSS, smallest round trip, retransmissions.
     fn tcp_facts(&self) -> TcpFacts {
-        let info = sys::tcp_info(self.fd());
+        let info = self.socket.info();
         TcpFacts {
             syn_rtt: None,
             min_rtt: info.and_then(|i| i.min_rtt),
@@ -354,21 +417,9 @@ impl TcpStream {
             send_mss: info.map(|i| i.send_mss).filter(|mss| *mss > 0),
             receive_mss: self.notes().full_segment(),
             out_of_order: info.and_then(|i| i.out_of_order),
-            congestion_control: self.congestion_control(),
+            congestion_control: self.socket.congestion_control(),
             syn_departure_uncertainty: None,
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    fn congestion_control(&self) -> Option<String> {
-        let name = SockRef::from(&self.io).tcp_congestion().ok()?;
-        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-        Some(String::from_utf8_lossy(&name[..end]).into_owned())
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn congestion_control(&self) -> Option<String> {
-        None
     }
 }
 
@@ -391,7 +442,7 @@ mod tests {
 
     /// The stamp of the last of the first `bytes` that wait.
     fn stamp_at(stream: &TcpStream, bytes: usize) -> Option<Realtime> {
-        sys::peek(stream.fd(), &mut vec![0; bytes]).unwrap().1
+        stream.socket.peek(&mut vec![0; bytes]).unwrap().1
     }
 
     /// What is there of `stream`, from now on.

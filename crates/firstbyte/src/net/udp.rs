@@ -4,19 +4,16 @@
 //! of its own. The socket is connected: what nobody listens for comes back as an error at once.
 
 use std::cell::RefCell;
-use std::fmt;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::io::Interest;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::recorder::{Recorder, SendId};
+use super::socket::{KernelDatagrams, StampedDatagrams};
 use super::sys::{self, SentStamp};
 use super::tcp::{Bind, ConnectError, bind_to};
 use crate::clock::{Monotonic, Timebase};
@@ -27,11 +24,8 @@ const RECEIVE_BUFFER: usize = 2 * 1024 * 1024;
 /// A connected UDP socket that notes what passes through it.
 #[derive(Debug)]
 pub struct UdpSocket {
-    io: Rc<tokio::net::UdpSocket>,
-    /// What the network says of a datagram, awaited until anything arrives.
-    trouble: Option<Trouble>,
+    socket: Box<dyn StampedDatagrams>,
     recorder: Rc<RefCell<Recorder>>,
-    stamping: bool,
     /// For each datagram sent, where its last byte stands among all bytes sent, modulo 2³²: the
     /// kernel numbers datagrams, the recorder bytes.
     ends: Vec<u32>,
@@ -61,10 +55,13 @@ impl UdpSocket {
         socket.connect(&remote.into()).map_err(ConnectError::Failed)?;
         let stamping = sys::enable_stamps(socket.as_fd()).is_ok();
         let io = tokio::net::UdpSocket::from_std(socket.into()).map_err(ConnectError::Setup)?;
-        let io = Rc::new(io);
-        let trouble = Some(Trouble::of(&io));
+        Ok(Self::over(Box::new(KernelDatagrams::new(io, stamping)), timebase))
+    }
+
+    /// Over a socket that is connected.
+    pub(super) fn over(socket: Box<dyn StampedDatagrams>, timebase: Timebase) -> Self {
         let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
-        Ok(Self { io, trouble, recorder, stamping, ends: Vec::new(), sent_bytes: 0 })
+        Self { socket, recorder, ends: Vec::new(), sent_bytes: 0 }
     }
 
     /// The notes, shared: they outlive the socket.
@@ -74,7 +71,7 @@ impl UdpSocket {
 
     /// The local address.
     pub fn local(&self) -> Option<SocketAddr> {
-        self.io.local_addr().ok()
+        self.socket.local()
     }
 
     /// Receives one datagram into `buffer`.
@@ -86,53 +83,11 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        loop {
-            if let Some(error) = self.poll_trouble(cx) {
-                return Poll::Ready(Err(error));
-            }
-            ready!(self.io.poll_recv_ready(cx))?;
-            let received =
-                self.io.try_io(Interest::READABLE, || sys::receive(self.io.as_fd(), buffer));
-            match received {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.collect_sent_stamps();
-                    // What the network said of an earlier datagram.
-                    if let Some(error) = self.io.take_error()? {
-                        return Poll::Ready(Err(error));
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                result => {
-                    let (bytes, stamp) = result?;
-                    self.trouble = None;
-                    let now = Monotonic::now();
-                    self.collect_sent_stamps();
-                    self.recorder.borrow_mut().received(bytes, now, stamp);
-                    return Poll::Ready(Ok(bytes));
-                }
-            }
-        }
-    }
-
-    /// An ICMP message that came, as an error, at once: reads and sends would tell of it as well, but
-    /// nothing becomes readable by it, and the next send may be a second away.
-    fn poll_trouble(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
-        while self.trouble.as_mut()?.0.as_mut().poll(cx).is_ready() {
-            let stamping = self.stamping;
-            self.collect_sent_stamps();
-            // The kernel's reports of departures, which were collected, look the same.
-            let said = self.io.try_io(Interest::ERROR, || {
-                self.io.take_error()?.map_or_else(|| Err(io::ErrorKind::WouldBlock.into()), Ok)
-            });
-            self.trouble = Some(Trouble::of(&self.io));
-            match said {
-                Ok(error) => return Some(error),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && stamping => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Some(error),
-            }
-        }
-        None
+        let (bytes, stamp) = ready!(self.socket.poll_receive(cx, buffer))?;
+        let now = Monotonic::now();
+        self.collect_sent_stamps();
+        self.recorder.borrow_mut().received(bytes, now, stamp);
+        Poll::Ready(Ok(bytes))
     }
 
     /// Sends one datagram. One for which there is no room now is lost, as on the way, and was not sent.
@@ -141,10 +96,8 @@ impl UdpSocket {
     /// The kernel's.
     pub fn send(&mut self, datagram: &[u8]) -> io::Result<Option<SendId>> {
         let now = Monotonic::now();
-        match SockRef::from(&self.io).send(datagram) {
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(e) => return Err(e),
+        if !self.socket.send(datagram)? {
+            return Ok(None);
         }
         let id = self.recorder.borrow_mut().sent(datagram.len(), now);
         self.sent_bytes =
@@ -156,34 +109,12 @@ impl UdpSocket {
 
     /// Takes over what the kernel has reported about sent datagrams so far.
     pub fn collect_sent_stamps(&mut self) {
-        if !self.stamping {
-            return;
-        }
-        while let Some(stamp) = sys::sent_stamp(self.io.as_fd()) {
-            let SentStamp::Departed { last_byte: number, at } = stamp else { continue };
+        while let Some((number, at)) = self.socket.departed() {
             if let Some(last_byte) = self.ends.get(number as usize) {
                 let stamp = SentStamp::Departed { last_byte: *last_byte, at };
                 self.recorder.borrow_mut().report(stamp);
             }
         }
-    }
-}
-
-/// Completes when the kernel has something to say of what was sent.
-struct Trouble(Pin<Box<dyn Future<Output = ()>>>);
-
-impl Trouble {
-    fn of(io: &Rc<tokio::net::UdpSocket>) -> Self {
-        let io = Rc::clone(io);
-        Self(Box::pin(async move {
-            let _ = io.ready(Interest::ERROR).await;
-        }))
-    }
-}
-
-impl fmt::Debug for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Trouble")
     }
 }
 

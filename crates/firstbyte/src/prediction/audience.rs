@@ -108,26 +108,38 @@ impl Audience {
         self.visitors.len()
     }
 
-    /// Plays `connections` visitors, every line as often as its weight says, on `threads` threads.
-    pub fn play(&self, ways: [&Player; 2], connections: u32, seed: u64, threads: usize) -> Played {
+    /// Plays `connections` visitors, every line as often as its weight says, on `threads` threads; for as long as
+    /// `goes_on`, which is asked [`PASSES`] times: every pass is spread over the whole audience.
+    pub fn play(
+        &self,
+        ways: [&Player; 2],
+        connections: u32,
+        seed: u64,
+        threads: usize,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Played {
         let threads = u32::try_from(threads.max(1)).unwrap_or(1).min(connections.max(1));
         let bound = |n: u32| u64::from(connections) * u64::from(n) / u64::from(threads);
-        let parts: Vec<Vec<[Option<Outcome>; 2]>> = std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..threads)
-                .map(|n| {
-                    let (from, to) = (bound(n), bound(n + 1));
-                    scope.spawn(move || self.part(ways, from..to, connections, seed))
-                })
-                .collect();
-            handles.into_iter().map(|handle| handle.join().unwrap_or_default()).collect()
-        });
+        let mut parts: Vec<Vec<[Option<Outcome>; 2]>> = Vec::new();
+        for pass in (0..PASSES).take_while(|_| goes_on()) {
+            parts.extend(std::thread::scope(|scope| {
+                let handles: Vec<_> = (0..threads)
+                    .map(|n| {
+                        let numbers = (bound(n)..bound(n + 1)).skip(pass).step_by(PASSES);
+                        scope.spawn(move || self.part(ways, numbers, connections, seed))
+                    })
+                    .collect();
+                let joined = handles.into_iter().map(|handle| handle.join().unwrap_or_default());
+                joined.collect::<Vec<_>>()
+            }));
+        }
         Played::of(parts.into_iter().flatten())
     }
 
     fn part(
         &self,
         ways: [&Player; 2],
-        numbers: std::ops::Range<u64>,
+        numbers: impl Iterator<Item = u64>,
         of: u32,
         seed: u64,
     ) -> Vec<[Option<Outcome>; 2]> {
@@ -156,6 +168,9 @@ impl Audience {
             .collect()
     }
 }
+
+/// Parts of the work, after each of which it can be ended.
+pub const PASSES: usize = 64;
 
 /// How an audience fared. Times are sorted, nanoseconds; before and after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -236,6 +251,28 @@ mod tests {
         assert!(error.contains("line 3") && error.contains("\"far\""), "{error}");
         assert!(read("rtt_ms,weight\n").unwrap_err().contains("nobody"));
         assert!(read("rtt_ms,loss\n10,1.5\n").unwrap_err().contains("loss"));
+    }
+
+    #[test]
+    fn what_is_ended_early_is_spread_over_the_audience() {
+        let audience = read("rtt_ms,weight\n10,3\n1000,1\n").unwrap();
+        let chain = crate::prediction::setup::chain(3_000).unwrap();
+        let setup = firstbyte_core::predict::Setup::new(Duration::from_millis(10), chain);
+        let way = firstbyte_core::predict::Way::default();
+        let player = player(&setup, &way, &audience.range()).unwrap();
+        let play = |most: usize| {
+            let asked = std::cell::Cell::new(0);
+            let goes_on = || asked.replace(asked.get() + 1) < most;
+            audience.play([&player, &player], 6_400, 1, 3, &goes_on)
+        };
+        let (all, some, none) = (play(usize::MAX), play(3), play(0));
+        assert_eq!((all.visitors, none.visitors), (6_400, 0));
+        assert!(some.visitors.abs_diff(300) < 10, "{}", some.visitors);
+        let far = |played: &Played| {
+            let far = played.first_byte[0].iter().filter(|ns| **ns > 500_000_000).count();
+            far as f64 / played.visitors as f64
+        };
+        assert!((far(&all) - 0.25).abs() < 0.01 && (far(&some) - 0.25).abs() < 0.02);
     }
 
     #[test]

@@ -4,19 +4,21 @@
 //! the first to connect wins. Every attempt stays in the observation.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName, Stamp, TcpFacts};
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::{Late, Resolved};
-use crate::clock::timer_now;
+use crate::clock::{Timebase, timer_now};
 use crate::net::{self, Bind, ConnectError, Connected, SynWatch};
 
 /// Connection Attempt Delay (RFC 8305 §8).
@@ -30,28 +32,44 @@ pub(super) async fn connect(
     resolved: Resolved<'_>,
     port: u16,
 ) -> Result<Connected, Cause> {
+    let dial = |remote, timebase| {
+        let (bind, syns) = (options.bind.clone(), syns.cloned());
+        async move { net::connect(remote, &bind, timebase, syns.as_deref()).await }
+    };
+    race(seen, &options.bind, resolved, port, dial).await
+}
+
+/// Has `dial` connect to each in turn, until one has; where from is for errors only.
+pub(super) async fn race<D, F>(
+    seen: &Shared,
+    bind: &Bind,
+    resolved: Resolved<'_>,
+    port: u16,
+    dial: D,
+) -> Result<Connected, Cause>
+where
+    D: Fn(SocketAddr, Timebase) -> F,
+    F: Future<Output = Result<Connected, ConnectError>> + 'static,
+{
     seen.borrow_mut().phase = PhaseName::Connect;
     let Resolved { addresses, mut late } = resolved;
     let mut waiting = VecDeque::from(addresses);
-    let mut attempts = JoinSet::new();
+    let mut attempts = Attempts::default();
     let mut failure = None;
     let mut next_due = timer_now();
     let mut due = true;
     loop {
         if due && let Some(address) = waiting.pop_front() {
-            begin(&mut attempts, seen, options, syns, SocketAddr::new(address, port));
+            begin(&mut attempts, seen, &dial, SocketAddr::new(address, port));
             next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
             due = false;
         }
         tokio::select! {
             biased;
-            Some(finished) = attempts.join_next() => match finished {
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-                Ok((index, remote, Ok(connected))) => {
-                    return Ok(won(seen, index, remote, connected));
-                }
-                Ok((index, remote, Err(error))) => {
-                    let cause = cause(seen, options, remote, error);
+            (index, remote, finished) = attempts.next(), if !attempts.0.is_empty() => match finished {
+                Ok(connected) => return Ok(won(seen, index, remote, connected)),
+                Err(error) => {
+                    let cause = cause(seen, bind, remote, error);
                     failed(seen, index, &cause);
                     failure = Some(cause);
                     due = true;
@@ -91,13 +109,35 @@ fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
     both
 }
 
-fn begin(
-    attempts: &mut JoinSet<(usize, SocketAddr, Result<Connected, ConnectError>)>,
-    seen: &Shared,
-    options: &Options,
-    syns: Option<&Rc<SynWatch>>,
-    remote: SocketAddr,
-) {
+/// Those under way, first begun first. They are polled where they are: a task for each would wake the runtime, which is
+/// two system calls between the SYN and whoever waits for the answer.
+#[derive(Default)]
+struct Attempts(Vec<(usize, SocketAddr, Dialled)>);
+
+type Dialled = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
+
+impl Attempts {
+    /// The next one that comes to an end; never where there are none.
+    async fn next(&mut self) -> (usize, SocketAddr, Result<Connected, ConnectError>) {
+        poll_fn(|cx| {
+            for (at, (index, remote, dialled)) in self.0.iter_mut().enumerate() {
+                if let Poll::Ready(result) = dialled.as_mut().poll(cx) {
+                    let ended = (*index, *remote, result);
+                    drop(self.0.remove(at));
+                    return Poll::Ready(ended);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn begin<D, F>(attempts: &mut Attempts, seen: &Shared, dial: &D, remote: SocketAddr)
+where
+    D: Fn(SocketAddr, Timebase) -> F,
+    F: Future<Output = Result<Connected, ConnectError>> + 'static,
+{
     let (index, timebase) = {
         let mut seen = seen.borrow_mut();
         let now = seen.timebase.now();
@@ -112,10 +152,8 @@ fn begin(
         });
         (seen.connection.attempts.len() - 1, seen.timebase)
     };
-    let (bind, syns) = (options.bind.clone(), syns.cloned());
-    attempts.spawn_local(async move {
-        (index, remote, net::connect(remote, &bind, timebase, syns.as_deref()).await)
-    });
+    let dialled = dial(remote, timebase);
+    attempts.0.push((index, remote, Box::pin(dialled)));
 }
 
 fn won(seen: &Shared, index: usize, remote: SocketAddr, connected: Connected) -> Connected {
@@ -150,12 +188,12 @@ fn failed(seen: &Shared, index: usize, cause: &Cause) {
     attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
 }
 
-fn cause(seen: &Shared, options: &Options, remote: SocketAddr, error: ConnectError) -> Cause {
+fn cause(seen: &Shared, bind: &Bind, remote: SocketAddr, error: ConnectError) -> Cause {
     let error = match error {
         ConnectError::Setup(error) => {
             let why = describe(&error);
             return Cause::SocketSetup {
-                detail: match &options.bind {
+                detail: match bind {
                     Bind::Any => why,
                     Bind::Device(name) => format!("--interface {name}: {why}"),
                     Bind::Address(address) => format!("--interface {address}: {why}"),

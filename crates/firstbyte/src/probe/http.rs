@@ -19,6 +19,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::rt::ReadBufCursor;
 
+use super::again::HeadAgain;
 use super::body::Body;
 use super::observation::{Shared, When};
 use super::options::{HeaderChange, HttpOptions};
@@ -28,7 +29,7 @@ use super::watch::HttpWatch;
 
 /// A stream as hyper wants it, and as this module still needs it.
 #[derive(Clone)]
-struct SharedStream(Rc<RefCell<Stream>>);
+struct SharedStream(Rc<RefCell<Stream>>, Rc<RefCell<HeadAgain>>);
 
 impl hyper::rt::Read for SharedStream {
     fn poll_read(
@@ -36,10 +37,21 @@ impl hyper::rt::Read for SharedStream {
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        let mut head = self.1.borrow_mut();
+        if head.awaits_request() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(again) = head.next(buffer.remaining()) {
+            buffer.put_slice(&again);
+            return Poll::Ready(Ok(()));
+        }
         // hyper asks for 8 kB at first, and for more when that was filled.
         let mut piece = [0; 8 * 1024];
         let room = buffer.remaining().min(piece.len());
-        self.0.borrow_mut().poll_read(cx, &mut piece[..room]).map_ok(|bytes| {
+        let mut stream = self.0.borrow_mut();
+        stream.poll_read(cx, &mut piece[..room]).map_ok(|bytes| {
+            head.note(&piece[..bytes], stream.watch().head_complete());
             buffer.put_slice(&piece[..bytes]);
         })
     }
@@ -51,7 +63,10 @@ impl hyper::rt::Write for SharedStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.0.borrow_mut().poll_write(cx, bytes)
+        match self.1.borrow_mut().swallowed(bytes.len()) {
+            0 => self.0.borrow_mut().poll_write(cx, bytes),
+            swallowed => Poll::Ready(Ok(swallowed)),
+        }
     }
 
     /// Otherwise hyper copies a body behind the head before it writes either.
@@ -116,6 +131,9 @@ pub(super) struct Open {
     beside: EndTasks,
     http2: bool,
     sender: Option<Sender>,
+    head: Rc<RefCell<HeadAgain>>,
+    /// A head with more fields than usual has come.
+    many_fields: bool,
 }
 
 /// hyper's end of an open connection.
@@ -128,7 +146,8 @@ impl Open {
     /// Over `stream`, on which nothing has been said.
     pub(super) fn new(stream: Stream, http2: bool) -> Self {
         let stream = Rc::new(RefCell::new(stream));
-        Self { stream, beside: EndTasks(Beside::default()), http2, sender: None }
+        let beside = EndTasks(Beside::default());
+        Self { stream, beside, http2, sender: None, head: Rc::default(), many_fields: false }
     }
 
     /// Sends the request and receives the response to its end.
@@ -140,16 +159,16 @@ impl Open {
         seen: &Shared,
     ) -> Result<(), Cause> {
         seen.borrow_mut().phase = PhaseName::Send;
-        let body_bytes = options.body.as_ref().map_or(0, |body| body.len() as u64);
+        let body_bytes = options.body.as_ref().map_or(0, |body| body.reveal().len() as u64);
         if self.sender.is_none() {
             self.stream.borrow_mut().speak_http(self.http2, body_bytes);
         } else {
             self.stream.borrow_mut().speak_again(seen, body_bytes);
         }
-        let request = request(target, options, self.http2);
+        self.head.borrow_mut().restart();
         let (stream, beside) = (Rc::clone(&self.stream), self.beside.0.clone());
         let facts = FactsAtEnd { stream: &stream, options, seen };
-        let conversation = self.converse(request, body, seen);
+        let conversation = self.converse(target, options, body, seen);
         let result = drive(conversation, &beside, &stream).await;
         drop(facts);
         let mut stream = stream.borrow_mut();
@@ -163,17 +182,23 @@ impl Open {
 
     async fn converse(
         &mut self,
-        request: http::Request<Full<Bytes>>,
+        target: &Target,
+        options: &HttpOptions,
         body: &mut Body,
         seen: &Shared,
     ) -> Result<(), Problem> {
         if self.sender.is_none() {
             self.sender = Some(self.greet().await?);
         }
-        let response = match &mut self.sender {
-            Some(Sender::Http1(sender)) => sender.send_request(request).await?,
-            Some(Sender::Http2(sender)) => sender.send_request(request).await?,
-            None => return Err(Problem::Told(Cause::ClosedBeforeResponse)),
+        let response = match self.ask(request(target, options, self.http2)).await {
+            Err(Problem::Hyper(error)) if error.is_parse_too_large() && !self.many_fields => {
+                self.many_fields = true;
+                let asked = self.stream.borrow().watch().request_bytes;
+                self.head.borrow_mut().give_again(asked);
+                self.sender = Some(self.greet().await?);
+                self.ask(request(target, options, self.http2)).await?
+            }
+            result => result?,
         };
         let (head, incoming) = response.into_parts();
         note_head(&head, seen);
@@ -189,9 +214,20 @@ impl Open {
         Ok(())
     }
 
+    async fn ask(
+        &mut self,
+        request: http::Request<Full<Bytes>>,
+    ) -> Result<http::Response<Incoming>, Problem> {
+        Ok(match &mut self.sender {
+            Some(Sender::Http1(sender)) => sender.send_request(request).await?,
+            Some(Sender::Http2(sender)) => sender.send_request(request).await?,
+            None => return Err(Problem::Told(Cause::ClosedBeforeResponse)),
+        })
+    }
+
     /// What each side of HTTP says first.
     async fn greet(&self) -> Result<Sender, hyper::Error> {
-        let io = SharedStream(Rc::clone(&self.stream));
+        let io = SharedStream(Rc::clone(&self.stream), Rc::clone(&self.head));
         let beside = &self.beside.0;
         // A connection's errors come out of the response as well.
         if self.http2 {
@@ -210,7 +246,7 @@ impl Open {
                 .max_buf_size(LARGEST_HEAD)
                 // Of trailers too.
                 .max_header_size(LARGEST_HEAD)
-                .max_headers(FIELDS)
+                .max_headers(if self.many_fields { FIELDS } else { USUAL_FIELDS })
                 .handshake(io)
                 .await?;
             beside.0.borrow_mut().push(Box::pin(async move {
@@ -268,8 +304,10 @@ impl From<hyper::Error> for Problem {
 
 /// The largest head that is taken, as with curl (its MAX_HTTP_RESP_HEADER_SIZE).
 const LARGEST_HEAD: usize = 300 * 1024;
-/// The most fields of a head; there has to be room for as many.
+/// The most fields of a head.
 const FIELDS: usize = 10_000;
+/// As many as there usually are at most: for those room is made beforehand (`again`).
+const USUAL_FIELDS: usize = 100;
 /// HTTP/2 counts 32 bytes more for each field (RFC 9113 §6.5.2).
 const HTTP2_HEAD: u32 = (LARGEST_HEAD + 32 * FIELDS) as u32;
 
@@ -381,7 +419,7 @@ async fn drive(
 }
 
 fn request(target: &Target, options: &HttpOptions, http2: bool) -> http::Request<Full<Bytes>> {
-    let body = options.body.clone().unwrap_or_default();
+    let body = options.body.as_ref().map(|body| body.reveal().clone()).unwrap_or_default();
     let mut request = http::Request::new(Full::new(body.clone()));
     *request.method_mut() = options.method.clone();
     let path = &target.url[url::Position::BeforePath..url::Position::AfterQuery];
@@ -437,10 +475,10 @@ fn apply(headers: &mut HeaderMap, changes: &[HeaderChange], http2: bool) {
             // HTTP/2 says it in :authority, which the caller has set (RFC 9113 §8.3.1).
             HeaderChange::Set(name, _) if http2 && name == header::HOST => {}
             HeaderChange::Set(name, value) if replaced.contains(&name) => {
-                headers.append(name, value.clone());
+                headers.append(name, value.reveal().clone());
             }
             HeaderChange::Set(name, value) => {
-                headers.insert(name, value.clone());
+                headers.insert(name, value.reveal().clone());
                 replaced.push(name);
             }
         }
@@ -460,7 +498,8 @@ fn note_facts(stream: &Stream, options: &HttpOptions, seen: &Shared) {
     let watch = stream.watch();
     if let Some(http) = &mut seen.connection.facts.http {
         http.request_bytes = Some(watch.request_bytes);
-        http.upload_bytes = Some(options.body.as_ref().map_or(0, |b| b.len() as u64));
+        http.upload_bytes =
+            Some(options.body.as_ref().map_or(0, |body| body.reveal().len() as u64));
         http.header_bytes = watch.response_started.then_some(watch.header_bytes);
     }
 }

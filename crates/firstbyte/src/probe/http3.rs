@@ -15,6 +15,7 @@ use super::http;
 use super::observation::{Shared, When};
 use super::options::HttpOptions;
 use super::quic::{SharedConnection, Streams};
+use super::secret::Secret;
 use super::target::Target;
 
 /// A connection that HTTP/3 is spoken over.
@@ -90,7 +91,8 @@ impl Open {
         connection.note_facts();
         if let Some(http) = &mut seen.borrow_mut().connection.facts.http {
             http.request_bytes = connection.request_bytes();
-            http.upload_bytes = Some(options.body.as_ref().map_or(0, |b| b.len() as u64));
+            http.upload_bytes =
+                Some(options.body.as_ref().map_or(0, |body| body.reveal().len() as u64));
         }
         result.map_err(|problem| {
             let lost = connection.lost();
@@ -167,7 +169,9 @@ impl Open {
         let connection = &self.connection;
         let exchange = async {
             let mut stream = sender.send_request(http::request_head(target, options)).await?;
-            if let Some(upload) = options.body.clone().filter(|b| !b.is_empty()) {
+            if let Some(upload) =
+                options.body.as_ref().map(Secret::reveal).filter(|b| !b.is_empty()).cloned()
+            {
                 stream.send_data(upload).await?;
             }
             stream.finish().await?;

@@ -4,33 +4,43 @@
 //! steps (`resolve`, `connect`, `tls` and `stream`, `http`) write what they see into an
 //! `observation`; nothing here prints.
 
+mod again;
 mod body;
 mod connect;
+mod equipment;
 mod http;
 mod http3;
 mod observation;
 mod open;
 pub mod options;
+mod options_stored;
 mod quic;
 mod resolve;
+mod secret;
 pub(crate) mod shown_url;
 mod stream;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod watch;
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
     Cause, Connection, Failure, HttpFacts, LastSeen, Mark, Offset, PhaseName, Sample, Stamp,
+    TimeLimit,
 };
 
 use tokio::sync::Notify;
 
 pub use self::connect::describe as describe_io;
+pub use self::equipment::Equipment;
+pub use self::secret::Secret;
 pub use self::target::{BadTarget, Target};
 pub use self::tls::TlsSetupError;
 
@@ -43,25 +53,32 @@ use self::stream::Stream;
 use self::tls::{Session, Spoken, Tls};
 use crate::net::SynWatch;
 
-/// Something that can take a sample. The real one is [`NetProber`].
+/// Something that can take a sample: a client. Ours is [`NetProber`]; probers of different kinds can stand in
+/// one experiment.
 pub trait Prober {
     /// Visits `target` once. A failure is part of the sample.
-    fn probe(&self, target: &Target) -> impl Future<Output = Sample>;
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample>;
 
     /// Sees to what a sample takes for granted: a session to resume, an open connection. What that
     /// takes is no part of the sample.
-    fn prepare(&self, _target: &Target) -> impl Future<Output = Result<(), Failure>> {
-        std::future::ready(Ok(()))
+    fn prepare<'a>(&'a self, _target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Ends the visit that is under way: its sample comes at once, with what was seen.
     fn interrupt(&self) {}
+
+    /// Closes the connection that samples share, if one is open: the next sample opens another.
+    fn close(&self) {}
 }
+
+/// A visit under way. Boxed, so that probers can be mixed: an allocation a sample, before its clock starts.
+pub type Visiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Takes samples over the network.
 pub struct NetProber {
     options: Options,
-    resolver: Resolver,
+    resolver: Rc<Resolver>,
     tls: Tls,
     interrupted: Notify,
     /// Where this process may look at packets.
@@ -119,13 +136,14 @@ pub enum SetupError {
 }
 
 impl NetProber {
-    /// Prepares what all samples share: the resolver's and the TLS configuration.
+    /// Prepares what its samples share: TLS sessions, an open connection; what probers share comes from
+    /// `equipment`.
     ///
     /// # Errors
     /// [`SetupError`], in words for the user.
-    pub fn new(options: Options) -> Result<Self, SetupError> {
-        let resolver = Resolver::new(&options.resolver).map_err(SetupError::Resolver)?;
-        let tls = Tls::new(&options.tls, options.http.version).map_err(SetupError::Tls)?;
+    pub fn new(options: Options, equipment: &Equipment) -> Result<Self, SetupError> {
+        let resolver = equipment.resolver(&options.resolver).map_err(SetupError::Resolver)?;
+        let tls = equipment.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
         if options.http.version == HttpVersion::Http3 {
             // Over QUIC key shares are made within the sample: the TLS stack's own start is not to be.
             tls.warm_up();
@@ -133,13 +151,6 @@ impl NetProber {
         let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
         let (interrupted, kept) = (Notify::new(), RefCell::new(None));
         Ok(Self { options, resolver, tls, interrupted, syns, kept })
-    }
-
-    /// Closes the connection that samples share, if one is open: the next sample opens another.
-    pub fn close(&self) {
-        if let Some(kept) = self.kept.take() {
-            kept.open.close();
-        }
     }
 
     /// The open connection, if there is one that another exchange can follow on: a server that said
@@ -198,7 +209,7 @@ impl NetProber {
             match deadline {
                 Some((limit, at)) => tokio::time::timeout_at(at, steps)
                     .await
-                    .unwrap_or(Err(timed_out(limit, "--max-time"))),
+                    .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
                 None => steps.await,
             }
         };
@@ -351,6 +362,54 @@ impl NetProber {
         Ok((stream, http2))
     }
 
+    async fn make_ready(&self, target: &Target) -> Result<(), Failure> {
+        let needed = if self.options.reuse {
+            if let Some(kept) = self.usable().await {
+                self.keep(kept);
+                return Ok(());
+            }
+            After::Keep
+        } else if self.options.tls.session != SessionUse::Full && target.tls {
+            if self.tls.has_session(&target.host) {
+                return Ok(());
+            }
+            After::AwaitSession(SESSION_WAIT)
+        } else {
+            return Ok(());
+        };
+        let mut deadline = Deadline::new(self.options.max_time);
+        let connection = self.visit(target, &self.options.http, &mut deadline, needed).await;
+        connection.failure.map_or(Ok(()), Err)
+    }
+
+    async fn take_sample(&self, target: &Target) -> Sample {
+        let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
+        let mut http = self.options.http.clone();
+        let mut deadline = Deadline::new(self.options.max_time);
+        let mut connection = self.visit(target, &http, &mut deadline, self.after()).await;
+        let mut current = target.clone();
+        while let Some(limit) = self.options.max_redirects
+            && let Some(location) = redirect(&connection)
+        {
+            if sample.redirects.len() as u64 >= u64::from(limit) {
+                fail(&mut connection, Cause::TooManyRedirects { limit });
+                break;
+            }
+            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
+            let Some(next) = next else {
+                let location = shown_url::shown_url(&location);
+                fail(&mut connection, Cause::BadRedirect { location });
+                break;
+            };
+            http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
+            current = next;
+            sample.redirects.push(connection);
+            connection = self.visit(&current, &http, &mut deadline, self.after()).await;
+        }
+        sample.connection = connection;
+        sample
+    }
+
     /// What becomes of a sample's connection.
     const fn after(&self) -> After {
         match self.options.tls.session {
@@ -377,52 +436,18 @@ impl Prober for NetProber {
         self.interrupted.notify_one();
     }
 
-    async fn prepare(&self, target: &Target) -> Result<(), Failure> {
-        let needed = if self.options.reuse {
-            if let Some(kept) = self.usable().await {
-                self.keep(kept);
-                return Ok(());
-            }
-            After::Keep
-        } else if self.options.tls.session != SessionUse::Full && target.tls {
-            if self.tls.has_session(&target.host) {
-                return Ok(());
-            }
-            After::AwaitSession(SESSION_WAIT)
-        } else {
-            return Ok(());
-        };
-        let mut deadline = Deadline::new(self.options.max_time);
-        let connection = self.visit(target, &self.options.http, &mut deadline, needed).await;
-        connection.failure.map_or(Ok(()), Err)
+    fn close(&self) {
+        if let Some(kept) = self.kept.take() {
+            kept.open.close();
+        }
     }
 
-    async fn probe(&self, target: &Target) -> Sample {
-        let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
-        let mut http = self.options.http.clone();
-        let mut deadline = Deadline::new(self.options.max_time);
-        let mut connection = self.visit(target, &http, &mut deadline, self.after()).await;
-        let mut current = target.clone();
-        while let Some(limit) = self.options.max_redirects
-            && let Some(location) = redirect(&connection)
-        {
-            if sample.redirects.len() as u64 >= u64::from(limit) {
-                fail(&mut connection, Cause::TooManyRedirects { limit });
-                break;
-            }
-            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
-            let Some(next) = next else {
-                let location = shown_url::without_users(&location);
-                fail(&mut connection, Cause::BadRedirect { location });
-                break;
-            };
-            http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
-            current = next;
-            sample.redirects.push(connection);
-            connection = self.visit(&current, &http, &mut deadline, self.after()).await;
-        }
-        sample.connection = connection;
-        sample
+    fn prepare<'a>(&'a self, target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+        Box::pin(self.make_ready(target))
+    }
+
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
+        Box::pin(self.take_sample(target))
     }
 }
 
@@ -470,18 +495,18 @@ fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
         }
         PhaseName::Connect => match seen.connection.attempts.last() {
             Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, "--connect-timeout"),
+            None => timed_out(after, TimeLimit::Connection),
         },
         PhaseName::Quic if !seen.has_received() => match seen.connection.attempts.last() {
             Some(attempt) => Cause::QuicConnectTimedOut { remote: attempt.remote, after },
-            None => timed_out(after, "--connect-timeout"),
+            None => timed_out(after, TimeLimit::Connection),
         },
-        _ => timed_out(after, "--connect-timeout"),
+        _ => timed_out(after, TimeLimit::Connection),
     }
 }
 
 /// What was seen of the peer is filled in at the end, when its acknowledgements are known.
-const fn timed_out(after: Duration, limit: &'static str) -> Cause {
+const fn timed_out(after: Duration, limit: TimeLimit) -> Cause {
     Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
 }
 

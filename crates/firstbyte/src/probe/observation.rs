@@ -145,9 +145,16 @@ impl Observation {
     }
 
     /// The arrival of the SYN/ACK is derived from when the SYN left, known to some microseconds
-    /// only: what certainly came after it bounds it.
+    /// only: what certainly came after it bounds it. An answer that comes early ends the request where it
+    /// stands, also where some of that had yet to leave.
     fn keep_order(&mut self) {
         let marks = &mut self.connection.marks;
+        if let (Some(asked), Some(answered)) =
+            (marks.stamp(Mark::RequestEnd), marks.stamp(Mark::ResponseStart))
+            && answered.at < asked.at
+        {
+            marks.set(Mark::RequestEnd, answered);
+        }
         let Some(connected) = marks.stamp(Mark::TcpConnected) else { return };
         let next = self.connection.flights.first().map(|f| f.first());
         if let Some(next) = next

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{HttpFacts, SessionMechanism};
 use http::header;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::options_stored::{body, method, nanoseconds, nanoseconds_if_any};
+use super::secret::Secret;
 use crate::net::Bind;
 
 /// Everything a probe needs to know besides the URL.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
     /// Who turns names into addresses.
     pub resolver: ResolverChoice,
@@ -30,8 +33,10 @@ pub struct Options {
     /// HTTP.
     pub http: HttpOptions,
     /// Time allowed until the handshakes are done.
+    #[serde(rename = "connect_timeout_ns", with = "nanoseconds")]
     pub connect_timeout: Duration,
     /// Time allowed for the whole sample, redirects included, if limited.
+    #[serde(rename = "max_time_ns", with = "nanoseconds_if_any")]
     pub max_time: Option<Duration>,
     /// Samples are exchanges on one connection that stays open.
     pub reuse: bool,
@@ -40,7 +45,8 @@ pub struct Options {
 }
 
 /// Who turns names into addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ResolverChoice {
     /// DNS, asked directly, at the servers the system names; A and AAAA are timed apart.
     #[default]
@@ -72,7 +78,8 @@ impl ResolverChoice {
 }
 
 /// Address families allowed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Both, by Happy Eyeballs (RFC 8305).
     #[default]
@@ -104,7 +111,7 @@ impl Family {
 }
 
 /// `--resolve HOST:PORT:ADDRESS[,ADDRESS…]`; host and port may be `*`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolveOverride {
     /// Host, lower case; any when absent.
     pub host: Option<String>,
@@ -116,7 +123,7 @@ pub struct ResolveOverride {
 
 /// `--connect-to HOST1:PORT1:HOST2:PORT2`; an empty part means "any" on the left, "the same" on the
 /// right.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectTo {
     /// Host of the URL this applies to.
     pub from_host: Option<String>,
@@ -129,15 +136,18 @@ pub struct ConnectTo {
 }
 
 /// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum TlsVersion {
+    #[serde(rename = "1.2")]
     V1_2,
+    #[serde(rename = "1.3")]
     V1_3,
 }
 
 /// What to do with the sessions of earlier connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionUse {
     /// Nothing: every handshake is a full one.
     #[default]
@@ -152,7 +162,7 @@ pub enum SessionUse {
 }
 
 /// How to do TLS.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TlsOptions {
     /// Lowest version offered.
     pub min: TlsVersion,
@@ -171,7 +181,8 @@ pub struct TlsOptions {
 }
 
 /// Which HTTP version to speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HttpVersion {
     /// HTTP/2 where the server agrees by ALPN, else HTTP/1.1.
     #[default]
@@ -186,18 +197,20 @@ pub enum HttpVersion {
 }
 
 /// What to ask for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HttpOptions {
     /// Version.
     pub version: HttpVersion,
     /// Method.
+    #[serde(with = "method")]
     pub method: http::Method,
     /// The user named the method (`-X`): redirects keep it.
     pub method_forced: bool,
     /// Header fields beyond the generated ones; one given here replaces a generated one.
     pub headers: Vec<HeaderChange>,
     /// Body of the request.
-    pub body: Option<bytes::Bytes>,
+    #[serde(with = "body")]
+    pub body: Option<Secret<bytes::Bytes>>,
     /// `User-Agent`.
     pub user_agent: String,
     /// Ask for a compressed body and decode it (`--compressed`).
@@ -213,7 +226,7 @@ impl HttpOptions {
     pub fn header(&self, name: &http::HeaderName) -> Option<String> {
         self.headers.iter().rev().find_map(|change| match change {
             HeaderChange::Set(given, value) if given == name => {
-                value.to_str().ok().map(str::to_owned)
+                value.reveal().to_str().ok().map(str::to_owned)
             }
             _ => None,
         })
@@ -243,13 +256,14 @@ impl HttpOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderChange {
     /// `Name: value`, or `Name;` for an empty value.
-    Set(http::HeaderName, http::HeaderValue),
+    Set(http::HeaderName, Secret<http::HeaderValue>),
     /// `Name:` removes a generated field.
     Remove(http::HeaderName),
 }
 
 /// Where a body goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Output {
     /// Standard output.
     Stdout,

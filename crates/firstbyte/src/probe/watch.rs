@@ -3,6 +3,7 @@
 //! Input: plaintext in both directions, in pieces of any size. It only looks: HTTP is spoken by
 //! hyper. NewSessionTickets never come by here, and HTTP/2 settings are told from a response.
 
+use super::shown_url::shown_urls_within;
 use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
 
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl HttpWatch {
                 let body = (bytes.len() - request.feed(bytes)) as u64;
                 *body_left = body_left.saturating_sub(body);
                 self.request_complete |= request.complete && *body_left == 0;
-                vec![if first { first_line(bytes) } else { "request body".into() }]
+                vec![if first { request_line(bytes) } else { "request body".into() }]
             }
             Protocol::Http2 { preface_left, sent, .. } => {
                 let mut names = Vec::new();
@@ -206,6 +207,15 @@ fn ends_stream(frame: FrameHeader) -> bool {
 fn frame_name(frame: FrameHeader) -> String {
     let ack = if frame.is_ack() { " ack" } else { "" };
     format!("{}{ack}", frame.frame_type.name())
+}
+
+/// A request's first line as it can be shown: queries let somebody in.
+fn request_line(bytes: &[u8]) -> String {
+    let line = first_line(bytes);
+    match line.split_once(' ') {
+        Some((method, rest)) => format!("{method} {}", shown_urls_within(rest)),
+        None => line,
+    }
 }
 
 fn first_line(bytes: &[u8]) -> String {

@@ -10,6 +10,7 @@ use super::style::{Ink, Style};
 use super::svg::escape;
 use super::units::{Scale, grouped};
 use crate::prediction::audience::{Played, mean};
+use crate::warning::Warning;
 
 /// Percentiles that are shown.
 const PERCENTILES: [usize; 7] = [10, 25, 50, 75, 90, 95, 99];
@@ -105,6 +106,7 @@ struct Record<'a> {
     longer: u64,
     before: Side<'a>,
     after: Side<'a>,
+    warnings: &'a [Warning],
 }
 
 #[derive(Serialize)]
@@ -136,7 +138,11 @@ impl Distribution {
 ///
 /// # Errors
 /// None that memory does not have.
-pub fn json(played: &Played, labels: [&str; 2]) -> serde_json::Result<String> {
+pub fn json(
+    played: &Played,
+    labels: [&str; 2],
+    warnings: &[Warning],
+) -> serde_json::Result<String> {
     let side = |side: usize| Side {
         way: labels[side],
         failed: played.failed[side],
@@ -151,5 +157,6 @@ pub fn json(played: &Played, labels: [&str; 2]) -> serde_json::Result<String> {
         longer: played.longer,
         before: side(0),
         after: side(1),
+        warnings,
     })
 }

@@ -3,98 +3,18 @@
 //! that is not known is an empty field, never zero. Columns are described in `docs/formats.md`.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
-use firstbyte_core::run::{Cell, Standing, Taken, redirect_time};
-use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Clock, Connection, Facts, Mark, Offset, PhaseName, Sample};
+use firstbyte_core::run::{Cell, Taken};
+use firstbyte_core::timeline::Sample;
 
-use super::dates;
-
-/// The columns in order. Within a version of the format columns are only added, at the end.
-pub const COLUMNS: [&str; 59] = [
-    "sequence",
-    "warmup",
-    "url",
-    "started",
-    "remote",
-    "family",
-    "http_version",
-    "status",
-    "tls_version",
-    "cipher_suite",
-    "group",
-    "handshake",
-    "alpn",
-    "certificate_chain_bytes",
-    "resolve_us",
-    "connect_us",
-    "tls_us",
-    "send_us",
-    "wait_us",
-    "receive_us",
-    "ttfb_us",
-    "total_us",
-    "round_trips",
-    "rtt_us",
-    "resolver_us",
-    "network_us",
-    "variation_us",
-    "server_us",
-    "client_us",
-    "transfer_us",
-    "fallback_us",
-    "unexplained_us",
-    "server_uncertainty_us",
-    "retransmits",
-    "clock",
-    "request_bytes",
-    "header_bytes",
-    "body_bytes",
-    "effective_url",
-    "redirects",
-    "redirect_us",
-    "error_phase",
-    "error_fault",
-    "error_cause",
-    "error",
-    "hint",
-    "reused",
-    "quic_us",
-    "session_offered",
-    "early_data_bytes",
-    "early_data_accepted",
-    "tickets_received",
-    "quic_version",
-    "quic_retry",
-    "quic_lost_packets",
-    "quic_amplification_stall_us",
-    "congestion_control",
-    "local",
-    "pause_us",
-];
-
-/// The columns before those of a sample, where it is one of a run: for each axis one with its name
-/// stands between these two.
-const OF_A_RUN: [&str; 2] = ["cell", "cell_name"];
-/// See [`OF_A_RUN`].
-const OF_A_RUN_AFTER_AXES: [&str; 3] = ["standing", "shortfall", "lateness_us"];
-
-/// The name of the column with the values of an axis. Axes can be called like a column.
-pub(super) fn axis_column(axis: &str) -> String {
-    format!("axis_{axis}")
-}
-
-/// The columns before those of a sample, where it is one of a run with these axes.
-pub(super) fn columns_of_a_run(axes: &[String]) -> impl Iterator<Item = String> {
-    let axes = axes.iter().map(|axis| axis_column(axis));
-    let first = OF_A_RUN.into_iter().map(String::from);
-    first.chain(axes).chain(OF_A_RUN_AFTER_AXES.map(String::from))
-}
+use super::columns::delimited;
+use super::columns::sample::{SampleField, SampleRow, csv_fields};
 
 /// Writes the header and a row for each sample to a sink, as they come.
 pub struct CsvWriter<W: Write> {
-    out: csv::Writer<W>,
+    out: W,
+    fields: Vec<SampleField>,
+    row: Vec<u8>,
 }
 
 impl<W: Write> CsvWriter<W> {
@@ -103,10 +23,10 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// Those of `out`.
     pub fn new(out: W) -> io::Result<Self> {
-        let mut out = csv::Writer::from_writer(out);
-        out.write_record(COLUMNS).map_err(failed)?;
-        out.flush()?;
-        Ok(Self { out })
+        let mut writer = Self { out, fields: csv_fields(None), row: Vec::new() };
+        header(&mut writer.row, &writer.fields);
+        writer.flush()?;
+        Ok(writer)
     }
 
     /// Writes the row of `sample` and flushes it: an interrupted run loses nothing.
@@ -114,15 +34,22 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// Those of the sink.
     pub fn sample(&mut self, sample: &Sample) -> io::Result<()> {
-        self.out.write_record(row(sample)).map_err(failed)?;
+        row(&mut self.row, &self.fields, &SampleRow::new(sample));
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.row)?;
+        self.row.clear();
         self.out.flush()
     }
 }
 
 /// Writes the samples of a run: the columns of their cells, then those of a sample.
 pub struct RunCsvWriter<W: Write> {
-    out: csv::Writer<W>,
-    axes: Vec<String>,
+    out: io::BufWriter<W>,
+    fields: Vec<SampleField>,
+    row: Vec<u8>,
 }
 
 impl<W: Write> RunCsvWriter<W> {
@@ -131,10 +58,11 @@ impl<W: Write> RunCsvWriter<W> {
     /// # Errors
     /// Those of `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
-        let mut out = csv::Writer::from_writer(out);
-        let columns = columns_of_a_run(axes).chain(COLUMNS.map(String::from));
-        out.write_record(columns).map_err(failed)?;
-        Ok(Self { out, axes: axes.to_vec() })
+        let fields = csv_fields(Some(axes));
+        let mut writer = Self { out: io::BufWriter::new(out), fields, row: Vec::new() };
+        header(&mut writer.row, &writer.fields);
+        writer.out.write_all(&writer.row)?;
+        Ok(writer)
     }
 
     /// Writes the row of `taken`, a visit to `cell`.
@@ -142,17 +70,9 @@ impl<W: Write> RunCsvWriter<W> {
     /// # Errors
     /// Those of the sink.
     pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
-        let (standing, shortfall) = standing(taken.standing);
-        let mut fields = vec![taken.cell.to_string(), cell.name()];
-        fields.extend(self.axes.iter().map(|axis| {
-            cell.factors
-                .iter()
-                .find(|f| f.axis == *axis)
-                .map_or_else(String::new, |f| f.value.clone())
-        }));
-        fields.extend([standing.to_owned(), text(shortfall), time(Some(taken.lateness))]);
-        fields.extend(row(&taken.sample));
-        self.out.write_record(fields).map_err(failed)
+        self.row.clear();
+        row(&mut self.row, &self.fields, &SampleRow::of_run(cell, taken));
+        self.out.write_all(&self.row)
     }
 
     /// Writes what is left.
@@ -161,23 +81,6 @@ impl<W: Write> RunCsvWriter<W> {
     /// Those of the sink.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
-    }
-}
-
-/// The sink's own error: what has become of it (a closed pipe) is no error in CSV.
-fn failed(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
-    }
-}
-
-/// What a sample counts for, and what it lacks, by their names.
-pub(super) const fn standing(standing: Standing) -> (&'static str, Option<&'static str>) {
-    match standing {
-        Standing::Proven => ("proven", None),
-        Standing::Failed => ("failed", None),
-        Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name())),
     }
 }
 
@@ -190,117 +93,21 @@ pub fn samples(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
     samples.iter().try_for_each(|sample| writer.sample(sample))
 }
 
-/// The fields of `sample`, in the order of [`COLUMNS`].
-fn row(sample: &Sample) -> [String; COLUMNS.len()] {
-    let connection = &sample.connection;
-    let split = Split::of(connection);
-    let facts = &connection.facts;
-    let tls = facts.tls.as_ref();
-    let http = facts.http.as_ref();
-    let quic = facts.quic.as_ref();
-    let phase = |name| time(split.phase(name).map(|p| p.phase.duration()));
-    let part = |duration| time(Some(duration));
-    let failure = sample.failure();
-    let redirect = redirect_time(sample);
-    [
-        sample.sequence.to_string(),
-        sample.warmup.to_string(),
-        sample.requested_url.clone(),
-        connection.started_unix_ns.and_then(dates::rfc3339_micros).unwrap_or_default(),
-        text(facts.remote),
-        text(facts.remote.map(|a| if a.is_ipv4() { "IPv4" } else { "IPv6" })),
-        text(http.and_then(|h| h.version.as_deref())),
-        text(http.and_then(|h| h.status)),
-        text(tls.and_then(|t| t.version.as_deref())),
-        text(tls.and_then(|t| t.cipher_suite.as_deref())),
-        text(tls.and_then(|t| t.group.as_deref())),
-        text(tls.and_then(|t| t.handshake).map(|h| h.name())),
-        text(tls.and_then(|t| t.alpn.as_deref())),
-        text(tls.and_then(|t| t.certificate_chain_bytes())),
-        phase(PhaseName::Resolve),
-        phase(PhaseName::Connect),
-        phase(PhaseName::Tls),
-        phase(PhaseName::Send),
-        phase(PhaseName::Wait),
-        phase(PhaseName::Receive),
-        time(connection.marks.at(Mark::ResponseStart).map(|at| at.since(Offset::ZERO))),
-        time(Some(split.total())),
-        split.round_trips.to_string(),
-        time(split.rtt),
-        part(split.parts.resolver),
-        part(split.parts.network),
-        part(split.parts.variation),
-        part(split.parts.server),
-        part(split.parts.client),
-        part(split.parts.transfer),
-        part(split.parts.fallback),
-        part(split.parts.unexplained),
-        time(split.server_uncertainty()),
-        text(facts.tcp.as_ref().and_then(|t| t.retransmits)),
-        clock(connection).to_owned(),
-        text(http.and_then(|h| h.request_bytes)),
-        text(http.and_then(|h| h.header_bytes)),
-        text(http.and_then(|h| h.body_bytes)),
-        connection.url.clone(),
-        sample.redirects.len().to_string(),
-        time((!sample.redirects.is_empty()).then_some(redirect)),
-        text(failure.map(|f| f.phase)),
-        text(failure.map(|f| f.cause.fault())),
-        text(failure.map(|f| f.cause.name())),
-        text(failure.map(|f| f.cause.to_string())),
-        text(failure.and_then(|f| f.cause.hint())),
-        facts.reused.to_string(),
-        phase(PhaseName::Quic),
-        text(tls.and_then(|t| t.session_offered).map(|m| m.name())),
-        text(tls.and_then(|t| t.early_data).map(|e| e.bytes_before_server_hello)),
-        text(tls.and_then(|t| t.early_data).and_then(|e| e.accepted)),
-        text(tls.and_then(|t| t.tickets_received)),
-        text(quic.and_then(|q| q.version.as_deref())),
-        text(quic.map(|q| q.retry)),
-        text(quic.and_then(|q| q.lost_packets)),
-        time(quic.and_then(|q| q.amplification_stall)),
-        text(congestion_control(facts)),
-        text(facts.local),
-        part(split.parts.pause),
-    ]
+pub(super) fn header(out: &mut Vec<u8>, fields: &[SampleField]) {
+    let headings = fields.iter().map(SampleField::heading);
+    delimited::header(out, headings.map(|(name, holds)| holds.csv_heading(&name)));
 }
 
-/// That of the connection, over TCP or QUIC.
-pub(super) fn congestion_control(facts: &Facts) -> Option<&str> {
-    let tcp = facts.tcp.as_ref().and_then(|tcp| tcp.congestion_control.as_deref());
-    tcp.or_else(|| facts.quic.as_ref().and_then(|quic| quic.congestion_control.as_deref()))
-}
-
-fn text(value: Option<impl ToString>) -> String {
-    value.map(|v| v.to_string()).unwrap_or_default()
-}
-
-/// Microseconds with the decimals that are needed, three at most: exact to the nanosecond.
-fn time(duration: Option<Duration>) -> String {
-    let Some(duration) = duration else { return String::new() };
-    let (micros, nanos) = (duration.as_micros(), duration.as_nanos() % 1_000);
-    match nanos {
-        0 => micros.to_string(),
-        _ => format!("{micros}.{nanos:03}").trim_end_matches('0').to_owned(),
-    }
-}
-
-/// "kernel", "user", "simulated", or "mixed": which clock stamped the flights.
-fn clock(connection: &Connection) -> &'static str {
-    let mut clocks = connection.flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp.clock);
-    let Some(first) = clocks.next() else { return "" };
-    let class = |clock| match clock {
-        Clock::Kernel | Clock::KernelDerived => "kernel",
-        Clock::User => "user",
-        Clock::Simulated => "simulated",
-    };
-    if clocks.all(|clock| class(clock) == class(first)) { class(first) } else { "mixed" }
+pub(super) fn row(out: &mut Vec<u8>, fields: &[SampleField], of: &SampleRow<'_>) {
+    delimited::row(out, fields.iter().map(|field| field.value(of)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixtures;
     use super::*;
+    use firstbyte_core::run::{Factor, Shortfall, Standing};
+    use std::time::Duration;
 
     fn read(list: &[Sample]) -> (String, Vec<csv::StringRecord>) {
         let mut out = Vec::new();
@@ -311,14 +118,20 @@ mod tests {
         (text, rows)
     }
 
+    fn names() -> Vec<String> {
+        let headings = csv_fields(None);
+        let headings = headings.iter().map(SampleField::heading);
+        headings.map(|(name, holds)| holds.csv_heading(&name)).collect()
+    }
+
     fn field<'a>(row: &'a csv::StringRecord, column: &str) -> &'a str {
-        &row[COLUMNS.iter().position(|c| *c == column).unwrap()]
+        &row[names().iter().position(|c| *c == column).unwrap()]
     }
 
     #[test]
     fn the_header_is_there_without_samples() {
         let (text, rows) = read(&[]);
-        assert_eq!(text.trim_end(), COLUMNS.join(","));
+        assert_eq!(text.trim_end(), names().join(","));
         assert!(rows.is_empty());
     }
 
@@ -357,19 +170,39 @@ mod tests {
     }
 
     #[test]
-    fn quotes_as_rfc_4180_says() {
-        let mut sample = fixtures::plain_http();
-        sample.requested_url = "http://a/?q=\"x\",y".into();
-        let (text, rows) = read(&[sample]);
-        assert!(text.contains(r#""http://a/?q=""x"",y""#));
-        assert_eq!(field(&rows[0], "url"), "http://a/?q=\"x\",y");
+    fn every_fixture_as_a_row_of_a_run() {
+        let factor = |axis: &str, value: &str| Factor {
+            axis: axis.into(),
+            value: value.into(),
+            label: value.to_uppercase(),
+        };
+        let cell = Cell {
+            factors: vec![factor("tls", "1.3"), factor("edge", "a \"quoted\", b")],
+            ..Cell::default()
+        };
+        let mut out = Vec::new();
+        let axes = ["tls", "family", "edge"].map(String::from);
+        let mut writer = RunCsvWriter::new(&mut out, &axes).unwrap();
+        let samples = fixtures::all().into_iter().chain([fixtures::every_fact()]);
+        for (number, sample) in samples.enumerate() {
+            let standing = match (sample.failure(), number % 2) {
+                (Some(_), _) => Standing::Failed,
+                (None, 0) => Standing::Proven,
+                (None, _) => Standing::Unproven(Shortfall::NotResumed),
+            };
+            let lateness = Duration::from_nanos(1_017 * number as u64);
+            writer.taken(&cell, &Taken { cell: 3, standing, lateness, sample }).unwrap();
+        }
+        writer.finish().unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 
     #[test]
-    fn exact_to_the_nanosecond() {
-        assert_eq!(time(Some(Duration::from_nanos(1_234_567))), "1234.567");
-        assert_eq!(time(Some(Duration::from_nanos(1_230_500))), "1230.5");
-        assert_eq!(time(Some(Duration::from_micros(12))), "12");
-        assert_eq!(time(None), "");
+    fn quotes_as_rfc_4180_says() {
+        let mut sample = fixtures::plain_http();
+        sample.requested_url = "http://a/\"x\",y".into();
+        let (text, rows) = read(&[sample]);
+        assert!(text.contains(r#""http://a/""x"",y""#));
+        assert_eq!(field(&rows[0], "url"), "http://a/\"x\",y");
     }
 }

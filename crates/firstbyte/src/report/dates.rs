@@ -4,10 +4,26 @@ use time::OffsetDateTime;
 
 /// `unix_ns` as RFC 3339 in UTC with microseconds: `2026-11-20T14:05:09.123456Z`.
 pub(crate) fn rfc3339_micros(unix_ns: u64) -> Option<String> {
-    let t = utc(i128::from(unix_ns))?;
-    let (hour, minute, second) = t.to_hms();
-    let micros = t.microsecond();
-    Some(format!("{}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z", day(t)))
+    let mut out = Vec::with_capacity(27);
+    write_rfc3339_micros(&mut out, unix_ns);
+    String::from_utf8(out).ok().filter(|text| !text.is_empty())
+}
+
+/// Appends the same to `out`, without a detour: there is one in every row.
+pub(crate) fn write_rfc3339_micros(out: &mut Vec<u8>, unix_ns: u64) {
+    let Some(t) = utc(i128::from(unix_ns)) else { return };
+    let mut number = |number: u32, digits: u32, behind: u8| {
+        let places = (0..digits).rev();
+        out.extend(places.map(|place| b'0' + (number / 10_u32.pow(place) % 10) as u8));
+        out.push(behind);
+    };
+    number(t.year().unsigned_abs(), 4, b'-');
+    number(u8::from(t.month()).into(), 2, b'-');
+    number(t.day().into(), 2, b'T');
+    number(t.hour().into(), 2, b':');
+    number(t.minute().into(), 2, b':');
+    number(t.second().into(), 2, b'.');
+    number(t.microsecond(), 6, b'Z');
 }
 
 /// `unix_ns` to the minute, for people: `20 November 2026, 14:05 UTC`.

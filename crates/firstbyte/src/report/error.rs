@@ -3,6 +3,7 @@
 use firstbyte_core::timeline::Failure;
 
 use super::style::{Ink, Style};
+use crate::advice;
 
 /// `error: PHASE: CAUSE (FAULT fault)` and, where there is one, `hint: …` on its own line.
 ///
@@ -10,7 +11,7 @@ use super::style::{Ink, Style};
 pub fn failure(failure: &Failure, style: &Style) -> String {
     let label = style.paint(Ink::Loss, "error:");
     let mut out = format!("{label} {}\n", style.safe(&failure.to_string()));
-    if let Some(hint) = failure.cause.hint() {
+    if let Some(hint) = advice::for_failure(&failure.cause) {
         out += &format!("{} {}\n", style.paint(Ink::Strong, "hint:"), style.safe(&hint));
     }
     out

@@ -11,7 +11,7 @@ use firstbyte_core::timeline::{
 use super::dates;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, bytes, count};
-use crate::probe::shown_url::without_users;
+use crate::probe::shown_url::shown_url;
 
 const LABEL_WIDTH: usize = 12;
 
@@ -79,10 +79,10 @@ impl Facts<'_> {
                 time(split.total(), self.style),
                 format!("({})", count(u64::from(split.round_trips), "round trip")),
                 status,
-                hop.url.clone(),
+                shown_url(&hop.url),
             ];
             if let Some(to) = http.and_then(|h| h.header("location")) {
-                let to = without_users(to);
+                let to = shown_url(to);
                 words.push(format!("{} {to}", self.style.glyph("→", "->")));
             }
             self.put(if i == 0 { "redirects" } else { "" }, &words);
@@ -265,7 +265,15 @@ impl Facts<'_> {
         let (kernel, user) = (stamped(Kernel) + stamped(KernelDerived), stamped(User));
         let words = match (kernel, user) {
             (0, 0) if stamped(Simulated) > 0 => format!("{flights}, simulated"),
-            (0, 0) => return,
+            (0, 0) => match stamps.iter().filter_map(|stamp| stamp.clock.resolution()).max() {
+                Some(steps) => {
+                    format!(
+                        "{flights}, as the client says, in steps of {}",
+                        time(steps, self.style)
+                    )
+                }
+                None => return,
+            },
             (_, 0) => format!("{flights}, all stamped by the kernel"),
             (0, _) => format!("{flights}, all timed in user space"),
             (k, u) => {

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, Facts,
-    Failure, Flight, Handshake, Header, HttpFacts, Lookup, Mark, Offset, PhaseName, RecordType,
-    Sample, Stamp, TcpFacts, TlsFacts,
+    Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
+    Facts, Failure, Flight, Handshake, Header, HttpFacts, Lookup, Mark, Offset, PhaseName,
+    QuicFacts, RecordType, Sample, SessionMechanism, Stamp, TcpFacts, TlsFacts,
 };
 
 /// 2026-11-20 14:05:09.123456 UTC.
@@ -536,6 +536,61 @@ pub(crate) fn all() -> Vec<Sample> {
         loopback(),
         slow_server(),
     ]
+}
+
+/// Every fact there is, each with a value of its own: no real connection, but one in which a column
+/// that shows another's value is seen.
+pub(crate) fn every_fact() -> Sample {
+    let mut sample = Sample { sequence: 11, warmup: true, ..redirects() };
+    let c = &mut sample.connection;
+    c.marks.set(Mark::HandshakeConfirmed, user(250_001));
+    c.facts.reused = true;
+    c.facts.tcp = Some(TcpFacts {
+        syn_rtt: Some(Duration::from_nanos(81_000_012)),
+        min_rtt: Some(Duration::from_nanos(81_000_011)),
+        retransmits: Some(13),
+        send_mss: Some(1_414),
+        receive_mss: Some(1_415),
+        out_of_order: Some(16),
+        congestion_control: None,
+        syn_departure_uncertainty: Some(Duration::from_nanos(17)),
+    });
+    c.facts.quic = Some(QuicFacts {
+        version: Some("2".into()),
+        min_rtt: Some(Duration::from_nanos(80_000_018)),
+        datagrams_sent: 19,
+        datagrams_received: 20,
+        lost_packets: Some(21),
+        retry: true,
+        bytes_before_validation: Some(22),
+        amplification_stall: Some(Duration::from_nanos(23_000_023)),
+        congestion_control: Some("newreno".into()),
+        datagrams: Vec::new(),
+    });
+    let tls = c.facts.tls.get_or_insert_default();
+    tls.session_offered = Some(SessionMechanism::Ticket);
+    tls.early_data_allowed = Some(true);
+    tls.early_data = Some(EarlyData { bytes_before_server_hello: 24, accepted: Some(false) });
+    tls.verified = Some(false);
+    tls.tickets_received = Some(25);
+    let http = c.facts.http.get_or_insert_default();
+    http.request_bytes = Some(26);
+    http.upload_bytes = Some(27);
+    http.header_bytes = Some(28);
+    http.body_bytes = Some(29);
+    http.decoded_bytes = Some(30);
+    for chunk in c.flights.iter_mut().take(1).flat_map(|flight| &mut flight.chunks) {
+        chunk.stamp.clock = Clock::User;
+    }
+    c.failure = Some(Failure {
+        phase: PhaseName::Receive,
+        cause: Cause::ConnectTimedOut {
+            remote: SocketAddr::from(([203, 0, 113, 31], 31)),
+            after: Duration::from_secs(31),
+        },
+        at: Some(Offset::from_nanos(340_000_031)),
+    });
+    sample
 }
 
 /// `text` without colours, and without the blanks that then end its lines.

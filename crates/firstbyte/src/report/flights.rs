@@ -154,6 +154,7 @@ const fn clock_name(clock: Clock) -> &'static str {
         Clock::KernelDerived => "derived",
         Clock::User => "user",
         Clock::Simulated => "simulated",
+        Clock::Reported { .. } => "reported",
     }
 }
 

@@ -9,6 +9,7 @@ mod any_test;
 pub mod audience;
 mod axis;
 pub mod chart;
+mod columns;
 pub mod csv;
 pub(crate) mod dates;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod docs_test;
 mod equation;
 pub mod error;
 pub mod explanation;
+pub(crate) mod export;
 mod facts;
 #[cfg(test)]
 pub(crate) mod fixtures;

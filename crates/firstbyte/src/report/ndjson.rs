@@ -2,17 +2,20 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::document::SampleRecord;
+use firstbyte_core::document::{ConnectionRecord, SampleRecord};
 use firstbyte_core::run::{Cell, Taken};
-use firstbyte_core::timeline::Sample;
+use firstbyte_core::timeline::{Connection, Sample};
+
+use crate::probe::shown_url::{shown_url, shown_urls_within};
+
+use crate::advice;
 
 /// Writes `sample` as one line.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &SampleRecord::of(sample))?;
-    out.write_all(b"\n")
+    line(SampleRecord::of(&advice::on_sample(sample)), out)
 }
 
 /// Writes `taken`, a visit to `cell`, as one line.
@@ -20,7 +23,26 @@ pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &SampleRecord::of_taken(taken, cell))?;
+    line(SampleRecord::of_taken(&advice::on_taken(taken), cell), out)
+}
+
+/// The stored form of `connection`, for a document that is shown.
+pub(super) fn shown_connection(connection: &Connection) -> ConnectionRecord {
+    ConnectionRecord {
+        url: shown_url(&connection.url),
+        ..ConnectionRecord::of(&advice::on_connection(connection))
+    }
+}
+
+fn line(mut record: SampleRecord, out: &mut dyn Write) -> io::Result<()> {
+    record.requested_url = shown_url(&record.requested_url);
+    for connection in record.redirects.iter_mut().chain([&mut record.connection]) {
+        connection.url = shown_url(&connection.url);
+    }
+    for value in record.of_run.iter_mut().flat_map(|of_run| of_run.factors.values_mut()) {
+        *value = shown_urls_within(value);
+    }
+    serde_json::to_writer(&mut *out, &record)?;
     out.write_all(b"\n")
 }
 
@@ -38,7 +60,7 @@ mod tests {
             assert_eq!(text.lines().count(), 1);
             assert!(text.starts_with(r#"{"format":"firstbyte/sample","version":1,"sequence":0,"#));
             let back: SampleRecord = serde_json::from_str(&text).unwrap();
-            assert_eq!(back.connection.url, fixture.connection.url);
+            assert_eq!(back.connection.url, shown_url(&fixture.connection.url));
         }
     }
 

@@ -1,83 +1,191 @@
 //! Many samples: percentiles per URL, and where the median went.
 //!
 //! Warm-up samples and failures are counted and shown apart; only samples that came to their end
-//! are pooled. Quantiles are those of `firstbyte_core::stats`.
+//! are pooled. Quantiles are those of `firstbyte_core::stats`. Memory does not grow with the number of samples:
+//! `pooled` is what is kept of them.
+
+mod pooled;
 
 use std::time::Duration;
 
 use firstbyte_core::run::{redirect_time, visit_time};
 use firstbyte_core::split::Split;
-use firstbyte_core::stats::{median, quantile};
+use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Mark, Offset, PhaseName, Sample};
 
+use self::pooled::Column;
+pub(crate) use self::pooled::Middle;
 use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
-use super::units::{Scale, count};
+use super::units::{Scale, count, grouped};
+use crate::probe::shown_url::shown_url;
 
 /// A table for each URL that was asked for, in the order in which they first appear.
-pub fn table(samples: &[Sample], style: &Style) -> String {
-    let mut urls: Vec<&str> = Vec::new();
-    for sample in samples {
-        if !urls.contains(&sample.requested_url.as_str()) {
-            urls.push(&sample.requested_url);
-        }
+///
+/// Takes bounded memory, however many samples there are: above [`VALUES`] of them percentiles are of a random draw, and
+/// the table says so.
+#[derive(Debug)]
+pub struct Tables {
+    groups: Vec<Group>,
+    limit: usize,
+}
+
+/// So many values of a quantity are kept, of all URLs together.
+const VALUES: usize = 1 << 18;
+/// Of that many samples around the middle it is known where their time went.
+const AROUND_MIDDLE: usize = 2_048;
+/// So many causes of failures are told apart.
+const CAUSES: usize = 100;
+/// So many samples that warmed up are shown one by one.
+const WARMUPS: usize = 1_000;
+
+impl Tables {
+    /// For samples of so many URLs.
+    pub fn new(urls: usize) -> Self {
+        Self { groups: Vec::new(), limit: VALUES / urls.clamp(1, VALUES / 4_096) }
     }
-    let tables: Vec<String> =
-        urls.iter().map(|url| Group::of(url, samples).lines(style).join("\n")).collect();
-    tables.join("\n\n") + if tables.is_empty() { "" } else { "\n" }
+
+    /// Takes one sample.
+    pub fn take(&mut self, sample: &Sample) {
+        let known = self.groups.iter().position(|group| group.url == sample.requested_url);
+        let at = known.unwrap_or_else(|| {
+            self.groups.push(Group::new(&sample.requested_url, self.limit));
+            self.groups.len() - 1
+        });
+        self.groups[at].take(sample);
+    }
+
+    /// The tables.
+    pub fn render(&self, style: &Style) -> String {
+        let tables: Vec<String> =
+            self.groups.iter().map(|group| group.lines(style).join("\n")).collect();
+        tables.join("\n\n") + if tables.is_empty() { "" } else { "\n" }
+    }
+}
+
+/// The tables of samples that are there already.
+pub fn table(samples: &[Sample], style: &Style) -> String {
+    let mut tables = Tables::new(1);
+    samples.iter().for_each(|sample| tables.take(sample));
+    tables.render(style)
 }
 
 /// The samples of one URL.
-struct Group<'a> {
-    url: &'a str,
-    pooled: Vec<Measured<'a>>,
-    warmups: Vec<&'a Sample>,
-    failed: Vec<&'a Sample>,
+#[derive(Debug)]
+struct Group {
+    url: String,
+    /// Samples that came to their end.
+    pooled: u64,
+    failed: u64,
+    /// Each cause and how often.
+    causes: Vec<(String, u64)>,
+    /// Failures of causes beyond those.
+    other_causes: u64,
+    warmups: Vec<Warmup>,
+    redirects: Column,
+    phases: [Column; PhaseName::ALL.len()],
+    first_byte: Column,
+    total: Column,
+    parts: [Column; PARTS],
+    rtt: Column,
+    round_trips: Column,
+    /// Where the time of those in the middle by total went.
+    middle: Middle<Split>,
 }
 
-struct Measured<'a> {
-    sample: &'a Sample,
-    /// Of the last connection.
-    split: Split,
-    /// What the connections before it took.
-    redirects: Duration,
+/// As many as are named.
+const PARTS: usize = 9;
+
+/// A sample that is not pooled.
+#[derive(Debug)]
+enum Warmup {
+    Failed(String),
+    Took { total: Duration, round_trips: u32 },
 }
 
-impl Measured<'_> {
-    /// Of the visit.
-    fn total(&self) -> Duration {
-        self.redirects + self.split.total()
-    }
-}
-
-impl<'a> Group<'a> {
-    fn of(url: &'a str, samples: &'a [Sample]) -> Self {
-        let all = || samples.iter().filter(|s| s.requested_url == url);
+impl Group {
+    fn new(url: &str, limit: usize) -> Self {
+        let column = || Column::new(limit);
         Self {
-            url,
-            pooled: all()
-                .filter(|s| !s.warmup && s.failure().is_none())
-                .map(|sample| Measured {
-                    sample,
-                    split: Split::of(&sample.connection),
-                    redirects: redirect_time(sample),
-                })
-                .collect(),
-            warmups: all().filter(|s| s.warmup).collect(),
-            failed: all().filter(|s| !s.warmup && s.failure().is_some()).collect(),
+            url: url.to_owned(),
+            pooled: 0,
+            failed: 0,
+            causes: Vec::new(),
+            other_causes: 0,
+            warmups: Vec::new(),
+            redirects: column(),
+            phases: PhaseName::ALL.map(|_| column()),
+            first_byte: column(),
+            total: column(),
+            parts: std::array::from_fn(|_| column()),
+            rtt: column(),
+            round_trips: column(),
+            middle: Middle::new(AROUND_MIDDLE),
         }
+    }
+
+    fn take(&mut self, sample: &Sample) {
+        let failure = sample.failure().map(ToString::to_string);
+        match (sample.warmup, failure) {
+            (true, _) if self.warmups.len() >= WARMUPS => {}
+            (true, Some(failure)) => self.warmups.push(Warmup::Failed(failure)),
+            (true, None) => self.warmups.push(Warmup::Took {
+                total: visit_time(sample),
+                round_trips: Split::of(&sample.connection).round_trips,
+            }),
+            (false, Some(failure)) => self.take_failure(failure),
+            (false, None) => self.pool(sample),
+        }
+    }
+
+    fn take_failure(&mut self, cause: String) {
+        self.failed += 1;
+        let known = self.causes.iter().position(|(known, _)| *known == cause);
+        match known {
+            Some(at) => self.causes[at].1 += 1,
+            None if self.causes.len() < CAUSES => self.causes.push((cause, 1)),
+            None => self.other_causes += 1,
+        }
+    }
+
+    fn pool(&mut self, sample: &Sample) {
+        let split = Split::of(&sample.connection);
+        // Connections of their own, before the one that the phases are of.
+        let redirects = redirect_time(sample);
+        self.pooled += 1;
+        if !sample.redirects.is_empty() {
+            self.redirects.take(redirects);
+        }
+        for (name, column) in PhaseName::ALL.into_iter().zip(&mut self.phases) {
+            if let Some(phase) = split.phase(name) {
+                column.take(phase.phase.duration());
+            }
+        }
+        if let Some(at) = sample.connection.marks.at(Mark::ResponseStart) {
+            self.first_byte.take(redirects + at.since(Offset::ZERO));
+        }
+        for ((_, part), column) in split.parts.named().into_iter().zip(&mut self.parts) {
+            column.take(part);
+        }
+        if let Some(rtt) = split.rtt {
+            self.rtt.take(rtt);
+        }
+        self.round_trips.take_number(u64::from(split.round_trips));
+        let total = redirects + split.total();
+        self.total.take(total);
+        self.middle.take(total, sample.sequence, || split);
     }
 
     fn lines(&self, style: &Style) -> Vec<String> {
         let mut lines = self.header(style);
-        if !self.pooled.is_empty() {
+        if self.pooled > 0 {
             lines.push(String::new());
             lines.extend(self.percentiles(style));
             lines.push(String::new());
             lines.extend(self.median_sample(style));
         }
         let apart: Vec<String> =
-            self.warmups.iter().map(|s| warmup(s, style)).chain(self.failures(style)).collect();
+            self.warmups.iter().map(|w| warmup(w, style)).chain(self.failures(style)).collect();
         if !apart.is_empty() {
             lines.push(String::new());
             lines.extend(apart);
@@ -86,9 +194,9 @@ impl<'a> Group<'a> {
     }
 
     fn header(&self, style: &Style) -> Vec<String> {
-        let url = style.safe(self.url);
-        let right = count(self.pooled.len() as u64, "sample");
-        let failed = match self.failed.len() {
+        let url = style.safe(&shown_url(&self.url));
+        let right = count(self.pooled, "sample");
+        let failed = match self.failed {
             0 => String::new(),
             n => format!("{}{n} failed", style.glyph(" · ", ", ")),
         };
@@ -103,18 +211,14 @@ impl<'a> Group<'a> {
 
     /// Phases, first byte and total; below them what the total consists of; below those the path.
     fn percentiles(&self, style: &Style) -> Vec<String> {
-        let totals: Vec<Duration> = self.pooled.iter().map(Measured::total).collect();
-        let scale = Scale::for_largest(totals.iter().max().copied().unwrap_or_default());
-        let mut sections = vec![self.phases(&totals), self.parts(), self.path()];
+        let scale = Scale::for_largest(Duration::from_nanos(self.total.max()));
+        let mut sections = vec![self.phases(), self.parts(), self.path()];
         sections.retain(|section| !section.is_empty());
         let numbers: Vec<Vec<[String; 5]>> = sections
             .iter()
-            .map(|rows| {
-                let figures = |row: &Row| row.figures(self.pooled.len(), scale, style);
-                rows.iter().map(figures).collect()
-            })
+            .map(|rows| rows.iter().map(|row| self.figures(row, scale, style)).collect())
             .collect();
-        let last = if self.pooled.len() >= ENOUGH_FOR_P99 { "p99" } else { "max" };
+        let last = if self.pooled >= ENOUGH_FOR_P99 { "p99" } else { "max" };
         let heading = ["n", "min", "p50", "p90", last].map(String::from);
         let width = numbers
             .iter()
@@ -138,56 +242,58 @@ impl<'a> Group<'a> {
                 lines.push(style.paint(row.ink, &line(row.name, figures)));
             }
         }
+        if let Some(drawn) = self.total.drawn() {
+            let of_all = grouped(self.pooled);
+            let text = format!("percentiles of {} drawn at random of {of_all}", grouped(drawn));
+            lines.push(style.paint(Ink::Faint, &text));
+        }
         lines
     }
 
-    fn phases(&self, totals: &[Duration]) -> Vec<Row> {
-        // Connections of their own, before the one that the phases are of.
-        let redirected = self.pooled.iter().filter(|m| !m.sample.redirects.is_empty());
-        let mut rows: Vec<Row> =
-            Row::times("redirects", redirected.map(|m| m.redirects), Ink::Plain)
+    fn phases(&self) -> Vec<Row<'_>> {
+        let mut rows = vec![Row::time("redirects", &self.redirects, Ink::Plain)];
+        rows.extend(
+            PhaseName::ALL
                 .into_iter()
-                .collect();
-        rows.extend(PhaseName::ALL.into_iter().filter_map(|name| {
-            let durations = self.pooled.iter().filter_map(|m| m.split.phase(name));
-            Row::times(name.name(), durations.map(|p| p.phase.duration()), Ink::Plain)
-        }));
-        let first_bytes = self.pooled.iter().filter_map(|m| {
-            let at = m.sample.connection.marks.at(Mark::ResponseStart)?;
-            Some(m.redirects + at.since(Offset::ZERO))
-        });
-        rows.extend(Row::times("first byte", first_bytes, Ink::Strong));
-        rows.extend(Row::times("total", totals.iter().copied(), Ink::Strong));
+                .zip(&self.phases)
+                .map(|(name, column)| Row::time(name.name(), column, Ink::Plain)),
+        );
+        rows.push(Row::time("first byte", &self.first_byte, Ink::Strong));
+        rows.push(Row::time("total", &self.total, Ink::Strong));
+        rows.retain(|row| row.column.count() > 0);
         rows
     }
 
-    fn parts(&self) -> Vec<Row> {
+    fn parts(&self) -> Vec<Row<'_>> {
         let names = firstbyte_core::split::Parts::default().named().map(|(name, _)| name);
-        names
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, name)| {
-                let durations: Vec<Duration> =
-                    self.pooled.iter().map(|m| m.split.parts.named()[i].1).collect();
-                let happened = durations.iter().any(|d| !d.is_zero());
-                happened.then(|| Row::times(name, durations.into_iter(), Ink::Plain)).flatten()
-            })
-            .collect()
+        let rows = names.into_iter().zip(&self.parts);
+        // Those that happened.
+        let rows = rows.filter(|(_, column)| column.others() > 0);
+        rows.map(|(name, column)| Row::time(name, column, Ink::Plain)).collect()
     }
 
-    fn path(&self) -> Vec<Row> {
-        let rtt = Row::times("rtt", self.pooled.iter().filter_map(|m| m.split.rtt), Ink::Plain);
-        let trips = self.pooled.iter().map(|m| f64::from(m.split.round_trips)).collect();
-        rtt.into_iter().chain(Row::of("round trips", trips, false, Ink::Plain)).collect()
+    fn path(&self) -> Vec<Row<'_>> {
+        let trips =
+            Row { is_time: false, ..Row::time("round trips", &self.round_trips, Ink::Plain) };
+        let mut rows = vec![Row::time("rtt", &self.rtt, Ink::Plain), trips];
+        rows.retain(|row| row.column.count() > 0);
+        rows
+    }
+
+    /// n, minimum, p50, p90, and p99 or the maximum.
+    fn figures(&self, row: &Row<'_>, scale: Scale, style: &Style) -> [String; 5] {
+        let last = if self.pooled >= ENOUGH_FOR_P99 { 0.99 } else { 1.0 };
+        let quantiles = row.column.quantiles([0.0, 0.5, 0.9, last]);
+        let [min, p50, p90, last] = quantiles.map(|value| row.figure(value, scale));
+        let p90 = if self.pooled >= ENOUGH_FOR_P90 { p90 } else { style.glyph("–", "-").into() };
+        [row.column.count().to_string(), min, p50, p90, last]
     }
 
     /// The parts' medians need not add up; those of one sample do. This is the one in the middle.
     fn median_sample(&self, style: &Style) -> Option<String> {
-        let mut by_total: Vec<&Measured<'_>> = self.pooled.iter().collect();
-        by_total.sort_by_key(|m| (m.total(), m.sample.sequence));
-        let middle = by_total.get((by_total.len() - 1) / 2)?;
-        let ledger = Ledger::of(&middle.split);
-        let total = ledger.scale.steps(middle.total());
+        let (visit, sequence, split, exact) = self.middle.middle()?;
+        let ledger = Ledger::of(split);
+        let total = ledger.scale.steps(visit);
         let redirects = total.saturating_sub(ledger.total.steps);
         let first = format!("median  {} = ", ledger.scale.print(total, style));
         let mut words = ledger.total.words(ledger.scale, style);
@@ -198,31 +304,23 @@ impl<'a> Group<'a> {
             words.insert(0, format!("redirects {}", ledger.scale.print(redirects, style)));
         }
         let lines = wrap(&first, &words, style.columns());
-        Some(format!(
-            "{}\n{}",
-            lines.join("\n"),
-            style.paint(
-                Ink::Faint,
-                &format!("        (sample {}, in the middle by total)", middle.sample.sequence)
-            )
-        ))
+        let place = if exact { "in" } else { "near" };
+        let note = format!("        (sample {sequence}, {place} the middle by total)");
+        Some(format!("{}\n{}", lines.join("\n"), style.paint(Ink::Faint, &note)))
     }
 
     /// Each cause and how often, the most frequent first.
     fn failures(&self, style: &Style) -> Vec<String> {
-        let mut causes: Vec<(String, usize)> = Vec::new();
-        for failure in self.failed.iter().filter_map(|s| s.failure()) {
-            let cause = style.safe(&failure.to_string());
-            match causes.iter_mut().find(|(known, _)| *known == cause) {
-                Some((_, n)) => *n += 1,
-                None => causes.push((cause, 1)),
-            }
-        }
+        let mut causes = self.causes.clone();
         causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        if self.other_causes > 0 {
+            causes.push(("other causes".into(), self.other_causes));
+        }
         causes
             .into_iter()
             .map(|(cause, n)| {
                 let times = style.glyph("×", "x");
+                let cause = style.safe(&cause);
                 let label = style.paint(Ink::Loss, &format!("failed  {n} {times}"));
                 format!("{label} {cause}")
             })
@@ -233,42 +331,24 @@ impl<'a> Group<'a> {
 const NAME_WIDTH: usize = 12;
 
 /// Below this many values the 99th percentile is the largest under another name, and that is shown.
-const ENOUGH_FOR_P99: usize = 100;
+const ENOUGH_FOR_P99: u64 = 100;
 /// The same of the 90th.
-const ENOUGH_FOR_P90: usize = 10;
+const ENOUGH_FOR_P90: u64 = 10;
 
-/// A line of the table: sorted values, nanoseconds or plain numbers.
-struct Row {
+/// A line of the table: nanoseconds or plain numbers.
+struct Row<'a> {
     name: &'static str,
-    sorted: Vec<f64>,
+    column: &'a Column,
     is_time: bool,
     ink: Ink,
 }
 
-impl Row {
-    fn times(
-        name: &'static str,
-        durations: impl Iterator<Item = Duration>,
-        ink: Ink,
-    ) -> Option<Self> {
-        Self::of(name, durations.map(|d| d.as_nanos() as f64).collect(), true, ink)
+impl<'a> Row<'a> {
+    const fn time(name: &'static str, column: &'a Column, ink: Ink) -> Self {
+        Self { name, column, is_time: true, ink }
     }
 
-    fn of(name: &'static str, mut values: Vec<f64>, is_time: bool, ink: Ink) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
-        (!values.is_empty()).then_some(Self { name, sorted: values, is_time, ink })
-    }
-
-    /// n, minimum, p50, p90, and p99 or the maximum.
-    fn figures(&self, pooled: usize, scale: Scale, style: &Style) -> [String; 5] {
-        let last = if pooled >= ENOUGH_FOR_P99 { 0.99 } else { 1.0 };
-        let [min, p50, p90, last] = [0.0, 0.5, 0.9, last].map(|q| self.figure(q, scale));
-        let p90 = if pooled >= ENOUGH_FOR_P90 { p90 } else { style.glyph("–", "-").into() };
-        [self.sorted.len().to_string(), min, p50, p90, last]
-    }
-
-    fn figure(&self, q: f64, scale: Scale) -> String {
-        let value = quantile(&self.sorted, q).unwrap_or_default();
+    fn figure(&self, value: f64, scale: Scale) -> String {
         if self.is_time {
             return scale.time_figure(Duration::from_nanos(value.round() as u64));
         }
@@ -277,15 +357,13 @@ impl Row {
     }
 }
 
-fn warmup(sample: &Sample, style: &Style) -> String {
-    let what = match sample.failure() {
-        Some(failure) => format!("failed: {}", style.safe(&failure.to_string())),
-        None => {
-            let split = Split::of(&sample.connection);
-            let total = visit_time(sample);
-            let scale = Scale::for_largest(total);
-            let trips = count(u64::from(split.round_trips), "round trip");
-            format!("total {}, {trips}", scale.time(total, style))
+fn warmup(warmup: &Warmup, style: &Style) -> String {
+    let what = match warmup {
+        Warmup::Failed(failure) => format!("failed: {}", style.safe(failure)),
+        Warmup::Took { total, round_trips } => {
+            let scale = Scale::for_largest(*total);
+            let trips = count(u64::from(*round_trips), "round trip");
+            format!("total {}, {trips}", scale.time(*total, style))
         }
     };
     format!("{} {what} (not pooled)", style.paint(Ink::Faint, "warm-up"))

@@ -11,6 +11,7 @@ use super::axis::{Axis, Cell, Grid, PARTS};
 use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
 use super::{error, facts};
+use crate::probe::shown_url::shown_url;
 
 /// The waterfall of `sample`, of its last connection; the redirects before it are a line of the equations, and
 /// among the facts. First byte and total above it are the visit's.
@@ -72,7 +73,7 @@ pub(super) fn header(
     }
     right.push(format!("total {}", ledger.scale.time(redirects + split.total(), style)));
     let right = right.join(dot);
-    let left = style.safe(&connection.url);
+    let left = style.safe(&shown_url(&connection.url));
     let used = left.chars().count() + right.chars().count();
     let ink = if sample.failure().is_some() { Ink::Loss } else { Ink::Strong };
     if used + 2 <= style.columns() {

@@ -1,8 +1,10 @@
 //! Several files as one: what each of them measured is a variant of the whole.
 
+use crate::warning::Warning;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::run::{AxisRecord, RunHeader};
@@ -27,7 +29,7 @@ pub struct Dataset {
     /// The rows of all files, one file after the other.
     pub rows: Vec<Row>,
     /// What whoever looks at it should know: lines left out, among others.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     parts: Vec<Part>,
 }
 
@@ -62,6 +64,16 @@ impl Source {
         match self {
             Self::Run(run) => run.path(),
             Self::Table(table) => table.path(),
+        }
+    }
+
+    fn taken_in(
+        &self,
+        range: Range<usize>,
+    ) -> Box<dyn Iterator<Item = Result<Taken, RunError>> + '_> {
+        match self {
+            Self::Run(run) => Box::new(run.taken_in(range)),
+            Self::Table(table) => Box::new(range.map(|index| Ok(table.taken(index)))),
         }
     }
 
@@ -110,11 +122,7 @@ impl Dataset {
             sources.into_iter().for_each(|source| data.add(source, None));
         }
         if data.parts.len() > 1 {
-            data.warnings.push(
-                "the files were not measured in turn: what changed between them counts as their \
-                 difference"
-                    .into(),
-            );
+            data.warnings.push(Warning::NotInTurn);
         }
         data
     }
@@ -167,10 +175,13 @@ impl Dataset {
 
     fn warn_of(&mut self, run: &Run) {
         for bad in &run.bad_lines {
-            let path = run.path().display();
             // What comes after all that is whole was being written.
             if bad.offset < run.valid_bytes {
-                self.warnings.push(format!("{path}, line {}: {}", bad.line, bad.detail));
+                self.warnings.push(Warning::UnreadLine {
+                    file: run.path().to_owned(),
+                    line: bad.line as usize,
+                    detail: bad.detail.clone(),
+                });
             }
         }
     }
@@ -217,9 +228,26 @@ impl Dataset {
         self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1)
     }
 
+    /// Samples whole, in the order of `rows`: those of `rows[range]`, one at a time.
+    pub fn taken_in(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
+        let ends = self.parts.iter().skip(1).map(|part| part.first_row).chain([self.rows.len()]);
+        self.parts.iter().zip(ends).flat_map(move |(part, end)| {
+            let of_it = range.start.max(part.first_row)..range.end.min(end);
+            let of_it = of_it.start - part.first_row..of_it.end.max(of_it.start) - part.first_row;
+            part.source.taken_in(of_it).map(|taken| {
+                let mut taken = taken?;
+                taken.cell = taken.cell.saturating_add(part.first_cell);
+                Ok(taken)
+            })
+        })
+    }
+
     /// Every sample whole, in the order of `rows`.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
-        (0..self.rows.len()).map(|index| self.taken(index))
+        self.taken_in(0..self.rows.len())
     }
 }
 

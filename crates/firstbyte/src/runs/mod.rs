@@ -7,11 +7,13 @@ mod curl_csv;
 mod dataset;
 pub mod environment;
 mod error;
+mod header;
 mod read;
 mod write;
 
 pub use curl_csv::CurlTable;
 pub use dataset::Dataset;
 pub use error::RunError;
+pub use header::run_header;
 pub use read::{BadLine, Run};
 pub use write::{Creation, Done, Resumed, RunWriter};

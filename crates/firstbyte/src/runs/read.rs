@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -130,14 +131,25 @@ impl Run {
     /// # Errors
     /// When it cannot be read, or its line is damaged where its row is not.
     pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
+        let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
         let mut line = Vec::new();
-        self.taken_into(index, &mut line)
+        read_line(&self.file, offset, &mut line).map_err(RunError::io(&self.path, "read"))?;
+        self.whole(&line, offset)
+    }
+
+    /// Samples whole, in the order of `rows`: those of `rows[range]`, one at a time.
+    pub fn taken_in(&self, range: Range<usize>) -> impl Iterator<Item = Result<Taken, RunError>> {
+        let mut block = Block::default();
+        range.map(move |index| {
+            let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
+            let line = block.line(&self.file, offset);
+            self.whole(line.map_err(RunError::io(&self.path, "read"))?, offset)
+        })
     }
 
     /// Every sample whole, in the order of `rows`, one at a time.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
-        let mut line = Vec::new();
-        (0..self.offsets.len()).map(move |index| self.taken_into(index, &mut line))
+        self.taken_in(0..self.offsets.len())
     }
 
     /// Why the sample of `rows[index]` failed, in words; absent when it did not. Looks at nothing else.
@@ -151,14 +163,47 @@ impl Run {
         Ok(failure(&line))
     }
 
-    fn taken_into(&self, index: usize, line: &mut Vec<u8>) -> Result<Taken, RunError> {
-        let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
-        read_line(&self.file, offset, line).map_err(RunError::io(&self.path, "read"))?;
+    fn whole(&self, line: &[u8], offset: u64) -> Result<Taken, RunError> {
         taken(line, &self.urls, &self.facts).map_err(|error| RunError::Sample {
             path: self.path.clone(),
             offset,
             detail: error.to_string(),
         })
+    }
+}
+
+/// A piece of the file that was read, for lines that stand one behind the other.
+#[derive(Default)]
+struct Block {
+    begin: u64,
+    bytes: Vec<u8>,
+}
+
+/// How much of the file is read at once, where samples are read whole.
+const WHOLE_BLOCK: usize = 128 << 10;
+
+impl Block {
+    /// The line that begins at `offset`, without its end.
+    fn line(&mut self, file: &File, offset: u64) -> io::Result<&[u8]> {
+        let known = |block: &Self| {
+            let from = usize::try_from(offset.checked_sub(block.begin)?).ok()?;
+            let rest = block.bytes.get(from..)?;
+            memchr(b'\n', rest).map(|length| from..from + length)
+        };
+        let mut line = known(self);
+        if line.is_none() {
+            self.begin = offset;
+            self.bytes.resize(WHOLE_BLOCK, 0);
+            let n = file.read_at(&mut self.bytes, offset)?;
+            self.bytes.truncate(n);
+            line = known(self);
+        }
+        let Some(line) = line else {
+            // Longer than a block, or the last one.
+            read_line(file, offset, &mut self.bytes)?;
+            return Ok(&self.bytes);
+        };
+        Ok(&self.bytes[line])
     }
 }
 

@@ -17,6 +17,7 @@ use firstbyte_core::run::Taken;
 
 use super::RunError;
 use super::read::Run;
+use crate::advice;
 
 /// Mode of a run file.
 const OWNER_ONLY: u32 = 0o600;
@@ -183,7 +184,7 @@ impl RunWriter {
             io::Error::new(io::ErrorKind::InvalidInput, "a sample of a cell that is not in the run")
         })?;
         self.buffer.clear();
-        sample_line(taken, url, &mut self.interner, &mut self.buffer)?;
+        sample_line(&advice::on_taken(taken), url, &mut self.interner, &mut self.buffer)?;
         self.flush()?;
         self.interner.stored();
         Ok(())

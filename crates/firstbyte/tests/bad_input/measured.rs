@@ -152,6 +152,44 @@ fn in_terminal(row: &Row, stage: &Stage, directory: &Directory) -> Vec<String> {
     wrong
 }
 
+/// What Network Error Logging calls such a failure, or we where it has no name.
+fn type_of(cause: &str, phase: &str) -> Option<&'static str> {
+    Some(match (cause, phase) {
+        ("name-not-found" | "no-addresses", _) => "dns.name_not_resolved",
+        ("resolver-failed", _) => "dns.failed",
+        ("resolver-timed-out", _) | ("timed-out", "resolve") => "dns.unreachable",
+        ("refused", _) => "tcp.refused",
+        ("connect-timed-out", _) | ("timed-out", "connect") => "tcp.timed_out",
+        ("closed-in-handshake", _) => "tcp.closed",
+        ("reset" | "reset-in-handshake", _) => "tcp.reset",
+        ("protocol-version-refused" | "no-common-parameters", _) => {
+            "tls.version_or_cipher_mismatch"
+        }
+        ("client-certificate-required" | "client-certificate-refused", _) => {
+            "tls.bad_client_auth_cert"
+        }
+        ("certificate-wrong-name", _) => "tls.cert.name_invalid",
+        ("certificate-expired" | "certificate-not-yet-valid", _) => "tls.cert.date_invalid",
+        ("certificate-unknown-issuer" | "certificate-self-signed", _) => {
+            "tls.cert.authority_invalid"
+        }
+        ("certificate-invalid", _) => "tls.cert.invalid",
+        ("tls-alert" | "tls-misbehaved" | "not-tls", _) => "tls.protocol.error",
+        ("alpn-mismatch", _) => "tls.failed",
+        ("timed-out", "tls") => "tls.timed_out",
+        ("http-status", _) => "http.error",
+        ("not-http" | "http2" | "http2-stream", _) => "http.protocol.error",
+        ("closed-before-response" | "head-cut-short" | "head-too-large" | "body-cut-short", _)
+        | ("bad-transfer-coding" | "bad-content-encoding" | "bad-redirect", _) => {
+            "http.response.invalid"
+        }
+        ("too-many-redirects", _) => "http.response.redirect_loop",
+        ("timed-out", "wait" | "receive") => "http.timed_out",
+        ("socket-setup" | "write-output", _) => "client.failed",
+        _ => return None,
+    })
+}
+
 fn in_json(row: &Row, stage: &Stage, directory: &Directory) -> Vec<String> {
     let outcome = firstbyte(directory.path(), &row.arguments(&["--json"], stage));
     let Ok(sample) = serde_json::from_str::<Value>(&outcome.stdout) else {
@@ -162,6 +200,10 @@ fn in_json(row: &Row, stage: &Stage, directory: &Directory) -> Vec<String> {
     let text = |field: &str| failure[field].as_str().unwrap_or("(none)").to_owned();
     if text("cause") != row.cause {
         wrong.push(format!("cause {}, not {}", text("cause"), row.cause));
+    }
+    let called = type_of(row.cause, &text("phase"));
+    if Some(text("type").as_str()) != called {
+        wrong.push(format!("type {}, not {called:?}", text("type")));
     }
     let mut said = format!("{}: {} ({} fault)", text("phase"), text("message"), text("fault"));
     if let Some(hint) = failure["hint"].as_str() {

@@ -48,16 +48,42 @@ const FLAGS: &[Row] = &[
         2,
         "error: invalid value '1.5' for '--warmup <N>': not a whole number from 0\n<see help>\n",
     ),
-    (&["--interval", "fast", "a.test"], 2, "error: --interval \"fast\": not a number of seconds\n"),
-    (&["--interval", "-1", "a.test"], 2, "error: --interval \"-1\": not a number of seconds\n"),
-    (&["--interval", "NaN", "a.test"], 2, "error: --interval \"NaN\": not a number of seconds\n"),
     (
-        &["--connect-timeout", "5s", "a.test"],
+        &["--interval", "fast", "a.test"],
         2,
-        "error: --connect-timeout \"5s\": not a number of seconds\n",
+        "error: --interval \"fast\": not a time\n\
+         hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
     ),
-    (&["--max-time", "-1", "a.test"], 2, "error: --max-time \"-1\": not a number of seconds\n"),
-    (&["-m", "1e12", "a.test"], 2, "error: --max-time \"1e12\": not a number of seconds\n"),
+    (
+        &["--interval", "-1", "a.test"],
+        2,
+        "error: --interval \"-1\": not a time\n\
+         hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
+    ),
+    (
+        &["--interval", "NaN", "a.test"],
+        2,
+        "error: --interval \"NaN\": not a time\n\
+         hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
+    ),
+    (
+        &["--connect-timeout", "5 weeks", "a.test"],
+        2,
+        "error: --connect-timeout \"5 weeks\": not a time: no unit is called \"weeks\"\n\
+         hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
+    ),
+    (
+        &["--max-time", "-1", "a.test"],
+        2,
+        "error: --max-time \"-1\": not a time\n\
+         hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
+    ),
+    (
+        &["-m", "1e12", "a.test"],
+        2,
+        "error: --max-time \"1e12\": not a time: no unit is called \"e12\"\n\
+         hint: write 5s, 250ms or 1.5min (units: ns, us, ms, s, min, h, d)\n",
+    ),
     (
         &["--json", "--csv", "a.test"],
         2,

@@ -25,6 +25,7 @@ mod round_trips;
 mod secrets;
 mod server_time;
 mod sessions;
+mod signals;
 mod studies;
 mod support;
 #[allow(unreachable_pub, reason = "shared with a benchmark")]

@@ -62,7 +62,11 @@ pub fn sample_line(
         Some(ns) => write!(out, r#","started_unix_ns":{ns}"#)?,
         None => write!(out, r#","started_unix_ns":null"#)?,
     }
-    write!(out, r#","lateness_ns":{},"metrics_ns":{{"#, row.lateness_ns)?;
+    write!(out, r#","lateness_ns":{}"#, row.lateness_ns)?;
+    if row.metrics.resolution_ns > 0 {
+        write!(out, r#","resolution_ns":{}"#, row.metrics.resolution_ns)?;
+    }
+    out.extend_from_slice(br#","metrics_ns":{"#);
     let mut first = true;
     for metric in Metric::ALL {
         if let Some(ns) = row.metric(metric) {

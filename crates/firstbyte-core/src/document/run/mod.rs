@@ -15,8 +15,8 @@ use crate::run::{Cell, Factor};
 
 /// Value of the field `format`.
 pub const RUN_FORMAT: &str = "firstbyte/run";
-/// Value of the field `version`.
-pub const RUN_VERSION: u32 = 1;
+/// Value of the field `version`. Since 2 there is a plan, and the command is as it may be shown to anybody.
+pub const RUN_VERSION: u32 = 2;
 /// How firstbyte begins a run file.
 const BEGIN: &[u8] = b"{\"format\":\"firstbyte/run\"";
 
@@ -28,9 +28,10 @@ pub struct RunHeader {
     pub version: u32,
     pub created_unix_ns: u64,
     pub firstbyte_version: String,
-    /// The command to repeat it with, program included.
+    /// The command, program included, for people: without what lets somebody in. Up to version 1 it had that, and is
+    /// left out when it is read.
     pub command: Vec<String>,
-    /// What the caller needs to go on with it; of no meaning to others.
+    /// What was measured, as the program keeps it: what it goes on with.
     #[serde(default)]
     pub plan: Value,
     pub design: DesignRecord,
@@ -159,8 +160,13 @@ impl RunHeader {
             None if line.starts_with(BEGIN) => Err(HeaderError::Invalid("it breaks off".into())),
             None => Err(HeaderError::NotARun),
             Some(version) if version > RUN_VERSION => Err(HeaderError::Version(version)),
-            Some(_) => {
-                serde_json::from_slice(line).map_err(|e| HeaderError::Invalid(e.to_string()))
+            Some(version) => {
+                let mut header: Self = serde_json::from_slice(line)
+                    .map_err(|e| HeaderError::Invalid(e.to_string()))?;
+                if version < 2 {
+                    header.command.clear();
+                }
+                Ok(header)
             }
         }
     }

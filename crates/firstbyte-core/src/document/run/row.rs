@@ -82,8 +82,11 @@ impl<'a> Cursor<'a> {
         let started_unix_ns = if self.skip(b"null").is_some() { 0 } else { self.number()? };
         self.skip(b",\"lateness_ns\":")?;
         let lateness_ns = self.number()?;
-        self.skip(b",\"metrics_ns\":{")?;
         let mut metrics = Metrics::default();
+        if self.skip(b",\"resolution_ns\":").is_some() {
+            metrics.resolution_ns = u32::try_from(self.number()?).ok()?;
+        }
+        self.skip(b",\"metrics_ns\":{")?;
         if self.skip(b"}").is_none() {
             loop {
                 let metric = metric(self.word()?);
@@ -149,6 +152,8 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         #[serde(default)]
         lateness_ns: u64,
         #[serde(default)]
+        resolution_ns: u32,
+        #[serde(default)]
         metrics_ns: HashMap<String, u64>,
     }
     let reduced: Reduced = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
@@ -161,6 +166,7 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         (name, _) => return Err(LineError::unknown("standing", name)),
     };
     let mut metrics = Metrics::default();
+    metrics.resolution_ns = reduced.resolution_ns;
     for (name, ns) in reduced.metrics_ns {
         if let Some(metric) = Metric::named(&name) {
             metrics.set_ns(metric, ns);

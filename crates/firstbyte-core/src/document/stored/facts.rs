@@ -8,9 +8,33 @@ use super::MissingFact;
 use crate::document::interned::{Fact, FactTable, Interner, Shared};
 use crate::document::{DatagramRecord, EarlyDataRecord};
 use crate::timeline::{
-    Certificate, EarlyData, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism, TcpFacts,
-    TlsFacts,
+    Certificate, ClientFacts, EarlyData, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism,
+    TcpFacts, TlsFacts,
 };
+
+/// The program that made the connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredClient {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_library: Option<String>,
+}
+
+impl StoredClient {
+    pub(in crate::document) fn of(client: &ClientFacts) -> Self {
+        let ClientFacts { name, version, tls_library } = client.clone();
+        Self { name, version, tls_library }
+    }
+
+    pub(super) fn facts(self) -> ClientFacts {
+        let Self { name, version, tls_library } = self;
+        ClientFacts { name, version, tls_library }
+    }
+}
 
 /// What the kernel said about the TCP connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

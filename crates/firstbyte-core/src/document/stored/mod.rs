@@ -12,14 +12,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use facts::{StoredCertificate, StoredHttp, StoredQuic, StoredTcp, StoredTls};
+pub use facts::{StoredCertificate, StoredClient, StoredHttp, StoredQuic, StoredTcp, StoredTls};
 pub use stamps::{StoredClock, StoredMarks};
 
 use super::FailureRecord;
 use super::interned::{Fact, FactTable, Interner, Shared};
 use crate::timeline::{
-    Attempt, AttemptOutcome, Cause, Chunk, Connection, Direction, Facts, Failure, Fault, Flight,
-    Lookup, Offset, PhaseName, RecordType, Sample, Stamp,
+    Attempt, AttemptOutcome, Chunk, Connection, Direction, Facts, Flight, Lookup, Offset, OpenEnd,
+    PhaseName, RecordType, Sample, Stamp, TlsFacts,
 };
 
 /// A sample, without what stands before it in its line.
@@ -52,6 +52,8 @@ pub struct StoredConnection {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flights: Vec<StoredFlight>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<Shared<StoredClient>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<SocketAddr>,
@@ -67,6 +69,17 @@ pub struct StoredConnection {
     pub http: Option<StoredHttp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_end: Option<StoredOpenEnd>,
+}
+
+/// Where what is known of a connection ends before it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredOpenEnd {
+    pub phase: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<i64>,
 }
 
 /// One DNS question.
@@ -180,8 +193,17 @@ impl StoredSample {
 
 impl StoredConnection {
     fn of(connection: &Connection, requested_url: &str, interner: &mut Interner) -> Self {
-        let Connection { url, started_unix_ns, marks, lookups, attempts, flights, facts, failure } =
-            connection;
+        let Connection {
+            url,
+            started_unix_ns,
+            marks,
+            lookups,
+            attempts,
+            flights,
+            facts,
+            failure,
+            open_end,
+        } = connection;
         Self {
             url: (url != requested_url).then(|| url.clone()),
             started_unix_ns: *started_unix_ns,
@@ -189,29 +211,32 @@ impl StoredConnection {
             lookups: lookups.iter().map(StoredLookup::of).collect(),
             attempts: attempts.iter().map(StoredAttempt::of).collect(),
             flights: flights.iter().map(|flight| StoredFlight::of(flight, interner)).collect(),
+            client: facts.client.as_ref().map(|client| {
+                let fact = Fact::Client(StoredClient::of(client));
+                match (interner.number(&fact), fact) {
+                    (None, Fact::Client(client)) => Shared::Here(client),
+                    (number, _) => Shared::Number(number.unwrap_or_default()),
+                }
+            }),
             remote: facts.remote,
             local: facts.local,
             reused: facts.reused,
             tcp: facts.tcp.as_ref().map(StoredTcp::of),
             quic: facts.quic.as_ref().map(StoredQuic::of),
-            tls: facts.tls.as_ref().map(|tls| {
-                let fact = Fact::Tls(StoredTls::of(tls, interner));
-                match (interner.number(&fact), fact) {
-                    (None, Fact::Tls(tls)) => Shared::Here(tls),
-                    (number, _) => Shared::Number(number.unwrap_or_default()),
-                }
-            }),
+            tls: facts.tls.as_ref().map(|tls| shared_tls(tls, interner)),
             http: facts.http.as_ref().map(|http| StoredHttp::of(http, interner)),
             failure: failure.as_ref().map(FailureRecord::of),
+            open_end: open_end.map(StoredOpenEnd::of),
         }
     }
 
     fn connection(self, requested_url: &str, facts: &FactTable) -> Result<Connection, MissingFact> {
-        let tls = match self.tls {
+        let tls = self.tls.map(|tls| tls_of(tls, facts)).transpose()?;
+        let client = match self.client {
             None => None,
-            Some(Shared::Here(tls)) => Some(tls.facts(facts)?),
+            Some(Shared::Here(client)) => Some(client.facts()),
             Some(Shared::Number(number)) => match facts.get(number) {
-                Some(Fact::Tls(tls)) => Some(tls.clone().facts(facts)?),
+                Some(Fact::Client(client)) => Some(client.clone().facts()),
                 _ => return Err(MissingFact(number)),
             },
         };
@@ -224,6 +249,7 @@ impl StoredConnection {
             attempts: self.attempts.into_iter().map(StoredAttempt::attempt).collect(),
             flights: flights?,
             facts: Facts {
+                client,
                 remote: self.remote,
                 local: self.local,
                 reused: self.reused,
@@ -232,23 +258,40 @@ impl StoredConnection {
                 tls,
                 http: self.http.map(|http| http.facts(facts)).transpose()?,
             },
-            failure: self.failure.map(recorded),
+            failure: self.failure.map(FailureRecord::failure),
+            open_end: self.open_end.and_then(StoredOpenEnd::open_end),
         })
     }
 }
 
-/// The failure that a record tells of: the same text, without the values it was made of.
-fn recorded(record: FailureRecord) -> Failure {
-    Failure {
-        // A phase of a later version: the connection did not come to its end, wherever.
-        phase: PhaseName::named(&record.phase).unwrap_or(PhaseName::Receive),
-        cause: Cause::Recorded {
-            name: record.cause,
-            fault: Fault::named(&record.fault).unwrap_or(Fault::Peer),
-            message: record.message,
-            hint: record.hint,
+/// What a TLS handshake settled, or its number.
+pub(super) fn shared_tls(tls: &TlsFacts, interner: &mut Interner) -> Shared<StoredTls> {
+    let fact = Fact::Tls(StoredTls::of(tls, interner));
+    match (interner.number(&fact), fact) {
+        (None, Fact::Tls(tls)) => Shared::Here(tls),
+        (number, _) => Shared::Number(number.unwrap_or_default()),
+    }
+}
+
+/// The facts behind [`shared_tls`].
+pub(super) fn tls_of(tls: Shared<StoredTls>, facts: &FactTable) -> Result<TlsFacts, MissingFact> {
+    match tls {
+        Shared::Here(tls) => tls.facts(facts),
+        Shared::Number(number) => match facts.get(number) {
+            Some(Fact::Tls(tls)) => tls.clone().facts(facts),
+            _ => Err(MissingFact(number)),
         },
-        at: record.at_ns.map(Offset::from_nanos),
+    }
+}
+
+impl StoredOpenEnd {
+    fn of(end: OpenEnd) -> Self {
+        Self { phase: end.phase.name().into(), at_ns: end.at.map(Offset::as_nanos) }
+    }
+
+    fn open_end(self) -> Option<OpenEnd> {
+        let phase = PhaseName::named(&self.phase)?;
+        Some(OpenEnd { phase, at: self.at_ns.map(Offset::from_nanos) })
     }
 }
 

@@ -9,18 +9,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::timeline::{Clock, Mark, Marks, Offset, Stamp};
 
 /// A clock as one letter: `k` kernel, `d` derived from the kernel's measurements, `u` user,
-/// `s` simulated.
+/// `s` simulated; `r` and its resolution in nanoseconds is one that another program reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredClock(pub Clock);
 
 impl Serialize for StoredClock {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self.0 {
+        let letter = match self.0 {
             Clock::Kernel => "k",
             Clock::KernelDerived => "d",
             Clock::User => "u",
             Clock::Simulated => "s",
-        })
+            Clock::Reported { resolution_ns } => {
+                return serializer.collect_str(&format_args!("r{resolution_ns}"));
+            }
+        };
+        serializer.serialize_str(letter)
     }
 }
 
@@ -33,12 +37,19 @@ impl<'de> Deserialize<'de> for StoredClock {
                 f.write_str("the letter of a clock")
             }
             fn visit_str<E: de::Error>(self, letter: &str) -> Result<StoredClock, E> {
-                Ok(StoredClock(match letter {
-                    "k" => Clock::Kernel,
-                    "d" => Clock::KernelDerived,
-                    "s" => Clock::Simulated,
-                    // The one that promises least stands for those of later versions.
-                    _ => Clock::User,
+                let reported = letter.strip_prefix('r').and_then(|steps| steps.parse().ok());
+                Ok(StoredClock(match (letter, reported) {
+                    ("k", _) => Clock::Kernel,
+                    ("d", _) => Clock::KernelDerived,
+                    ("u", _) => Clock::User,
+                    ("s", _) => Clock::Simulated,
+                    (_, Some(resolution_ns)) => Clock::Reported { resolution_ns },
+                    // What a time is worth is its clock's to say: none stands for another.
+                    _ => {
+                        return Err(E::custom(format_args!(
+                            "unknown clock {letter:?}: written by a later firstbyte?"
+                        )));
+                    }
                 }))
             }
         }
@@ -51,7 +62,7 @@ impl<'de> Deserialize<'de> for StoredClock {
 pub struct StoredMarks(pub Marks);
 
 impl StoredMarks {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::document) fn is_empty(&self) -> bool {
         self.0.iter().next().is_none()
     }
 }

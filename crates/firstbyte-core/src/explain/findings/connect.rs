@@ -42,6 +42,7 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         advice: "look for what drops SYNs on the way: a full accept queue (ListenOverflows in \
                  nstat), a firewall, SYN flood protection, a lossy link"
             .into(),
+        avoided_by: None,
         concerns: (lost.len() < seen.count()).then_some("some connections"),
         change: None,
         saving: Saving { predicted: Some(cost), measured: None },
@@ -65,10 +66,10 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         AttemptOutcome::Failed { .. } => ("fails", "failed, and cost"),
         _ => ("does not answer", "was tried for"),
     };
-    let (of, own, way, flag) = if first.is_ipv6() {
-        ("IPv6", WayKind::Ipv6, WayKind::Ipv4, "--ipv4")
+    let (of, own, way) = if first.is_ipv6() {
+        ("IPv6", WayKind::Ipv6, WayKind::Ipv4)
     } else {
-        ("IPv4", WayKind::Ipv4, WayKind::Ipv6, "--ipv6")
+        ("IPv4", WayKind::Ipv4, WayKind::Ipv6)
     };
     let alone = match seen.evidence.way(own) {
         Some(way) if way.proven.is_empty() && way.asked() > 0 => {
@@ -86,9 +87,8 @@ fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ms(cost),
             winner.ip()
         ),
-        advice: format!(
-            "mend {of} to this address, or take the address out of DNS; until then {flag} avoids it"
-        ),
+        advice: format!("mend {of} to this address, or take the address out of DNS"),
+        avoided_by: Some(way),
         concerns: None,
         change: None,
         saving: Saving {
@@ -128,6 +128,7 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         ),
         advice: "see why the paths differ (peering, tunnels, where the edge announces the address)"
             .into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(gain * trips), measured: way.saves_against(seen.subject) },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Seen, ms};
-use crate::explain::{Finding, FindingKind, Saving};
+use crate::explain::{Finding, FindingKind, Saving, WayKind};
 use crate::split::Split;
 use crate::timeline::{Connection, Mark, PhaseName, RecordType};
 
@@ -25,9 +25,10 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 seen.count(),
                 ms(late)
             ),
-            advice: "see why the name's servers answer AAAA slowly; a client can use --ipv4, or \
-                     connect after the Resolution Delay of RFC 8305 (50 ms)"
+            advice: "see why the name's servers answer AAAA slowly; a client can use IPv4 alone, \
+                     or connect after the Resolution Delay of RFC 8305 (50 ms)"
                 .into(),
+            avoided_by: Some(WayKind::Ipv4),
             concerns: None,
             change: None,
             saving: Saving { predicted: Some(late), measured: None },
@@ -47,10 +48,9 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 ms(slow),
                 seen.count()
             ),
-            advice:
-                "a resolver that is nearer or caches (--resolver ADDRESS to try one); a longer TTL \
-                     of the name's records"
-                    .into(),
+            advice: "a resolver that is nearer or caches; a longer TTL of the name's records"
+                .into(),
+            avoided_by: None,
             concerns: None,
             change: None,
             saving: Saving { predicted: Some(slow), measured: None },

@@ -51,6 +51,7 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         cost,
         evidence: each.join(", then "),
         advice: format!("link to where it ends, or redirect there at once{hsts}"),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(cost), measured: None },
@@ -83,6 +84,7 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             "look at the application and what it waits for (databases, other services), or cache \
                  the response; Server-Timing headers would say which"
                 .into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(time), measured: None },
@@ -119,6 +121,7 @@ fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         ),
         advice: "see what the server does once it has begun to answer; lost segments look the same"
             .into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(time), measured: None },
@@ -139,6 +142,7 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             seen.count()
         ),
         advice: "send less (compress, split, a shorter chain), or find the slowest link of the way".into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(time), measured: None },
@@ -163,6 +167,7 @@ fn slow_client(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             seen.count()
         ),
         advice: "measure from a machine that is less busy; users' devices may be as slow".into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving::default(),

@@ -41,6 +41,7 @@ fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ms(rtt)
         ),
         advice: "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)".into(),
+        avoided_by: None,
         concerns: None,
         change: Some(Change::Tls13),
         saving: Saving {
@@ -73,6 +74,7 @@ fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
                  (nginx: ssl_ecdh_curve)"
                 .into(),
+        avoided_by: None,
         concerns: None,
         change: Some(Change::FirstShare),
         saving: Saving {
@@ -108,6 +110,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 ms(cost)
             ),
             advice: "look for loss on the way; large ClientHellos are dropped by some middleboxes".into(),
+            avoided_by: None,
             concerns: (lost < seen.count()).then_some("some connections"),
             change: None,
             saving: Saving { predicted: Some(cost), measured: None },
@@ -131,6 +134,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 "look at what the server does before its ServerHello: OCSP responses fetched on \
                      demand, keys on another machine, a full queue, large RSA keys"
                     .into(),
+            avoided_by: None,
             concerns: None,
             change: None,
             saving: Saving { predicted: Some(time), measured: None },
@@ -152,6 +156,7 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 ms(time)
             ),
             advice: "ask for client certificates only where they are needed; keep keys near".into(),
+            avoided_by: None,
             concerns: None,
             change: None,
             saving: Saving::default(),

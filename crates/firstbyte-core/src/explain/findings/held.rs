@@ -65,6 +65,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ms(time)
         ),
         advice: NODELAY.into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(time), measured: None },
@@ -105,6 +106,7 @@ fn small_window(seen: &Seen<'_>, window: u32, cost: Duration) -> Finding {
             ms(cost)
         ),
         advice: "begin with ten segments, as is usual (RFC 6928; ip route … initcwnd 10)".into(),
+        avoided_by: None,
         concerns: None,
         change: None,
         saving: Saving { predicted: Some(cost), measured: None },
@@ -133,6 +135,7 @@ fn large_chain(middle: &Connection, cost: Duration) -> Finding {
             "send a shorter chain (no root, ECDSA instead of RSA), or begin with a larger window: \
                  ten segments are usual (RFC 6928; ip route … initcwnd 10)"
                 .into(),
+        avoided_by: None,
         concerns: None,
         change: Some(Change::SmallChain),
         saving: Saving::default(),
@@ -178,6 +181,7 @@ fn slow_start(middle: &Connection, cost: Duration) -> Finding {
             "send less before it is needed (compress, split), keep connections open so that the \
                  window has grown, or begin with a larger one"
                 .into(),
+        avoided_by: None,
         concerns: None,
         change: Some(Change::LargeWindow),
         saving: Saving::default(),

@@ -72,9 +72,13 @@ impl Seen<'_> {
         self.how_many(are) * 2 > self.count()
     }
 
-    /// What a finding has to cost at least: a millisecond, and three hundredths of the total.
+    /// What a finding has to cost at least: a millisecond, three hundredths of the total, and more than the steps of
+    /// the clocks can make.
     fn least(&self) -> Duration {
-        LEAST.max(self.median(|c| Split::of(c).total()) * 3 / 100)
+        let steps = self.connections().filter_map(|c| c.marks.resolution()).max();
+        LEAST
+            .max(self.median(|c| Split::of(c).total()) * 3 / 100)
+            .max(steps.unwrap_or_default() * 2)
     }
 
     /// What a fault costs, where removing it alone would save as much as a finding has to cost.
@@ -85,7 +89,12 @@ impl Seen<'_> {
 
     /// How far the server's time for one answer may be off, in the median: round trips differ by so much.
     fn uncertain(&self) -> Duration {
-        self.subject.median(|c| Split::of(c).rtt_spread).unwrap_or_default()
+        self.subject
+            .median(|c| {
+                let split = Split::of(c);
+                split.rtt_spread.map(|spread| spread + split.resolution * 2)
+            })
+            .unwrap_or_default()
     }
 
     /// What the server took in a phase, and the way took above the shortest, less what the SYN took above it: on

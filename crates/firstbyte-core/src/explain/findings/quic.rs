@@ -31,6 +31,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 "ask for it only under attack; give clients address tokens (NEW_TOKEN, RFC 9000 \
                      §8.1.3)"
                     .into(),
+            avoided_by: None,
             concerns,
             change: Some(Change::NoRetry),
             saving: Saving { predicted: Some(rtt), measured: None },
@@ -58,6 +59,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             advice:
                 "send a chain below about 3,000 bytes (no root, ECDSA, certificate compression)"
                     .into(),
+            avoided_by: None,
             concerns,
             change: Some(Change::SmallChain),
             saving: Saving { predicted: Some(cost), measured: None },

@@ -51,6 +51,7 @@ fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
         advice: "turn session tickets on, with one key for all servers behind the name (nginx: \
                  ssl_session_tickets, ssl_session_ticket_key)"
             .into(),
+        avoided_by: None,
         concerns: Some(REPEATED),
         change: Some(Change::Resumption),
         saving: Saving::default(),
@@ -95,6 +96,7 @@ fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             "take early data for requests that may be repeated (nginx: ssl_early_data on, with \
                  425 from the application where it matters, RFC 8470)"
                 .into(),
+        avoided_by: None,
         concerns: Some(REPEATED),
         change: Some(Change::EarlyData),
         saving: Saving::default(),
@@ -131,6 +133,7 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
             ms(cost)
         ),
         advice: "keep connections open (nginx: keepalive_timeout; HTTP/1.1 or 2 towards clients)".into(),
+        avoided_by: None,
         concerns: Some("further requests"),
         change: Some(Change::Reuse),
         saving: Saving { predicted: Some(cost), measured: None },

@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng, to frames.
+//! Capture files: pcap and pcapng, to frames; and frames to pcapng ([`CaptureWriter`]).
 //!
 //! In: the bytes of a file from its beginning, in a slice that may hold all of it or a piece. Out: one
 //! frame at a time, borrowed from the slice. Nothing is copied; what is not understood is skipped where
@@ -6,10 +6,12 @@
 
 mod classic;
 mod ng;
+mod write;
 
 use std::fmt;
 
 use super::Time;
+pub use write::{CaptureWriter, Direction, InterfaceNumber};
 
 /// How a frame begins (<https://www.tcpdump.org/linktypes.html>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

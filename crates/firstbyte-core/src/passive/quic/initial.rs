@@ -8,7 +8,8 @@ use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Keys, Version};
 
-use super::packet::{self, Cid, Long, Reader};
+use super::packet::{self, Cid, Long};
+use crate::wire::cursor::ByteCursor;
 
 /// Keys of both directions' Initial packets.
 pub(super) struct InitialKeys {
@@ -67,7 +68,7 @@ impl InitialKeys {
         let sample = sampled.get(..keys.header.sample_len())?;
         keys.header.decrypt_in_place(sample, first, number).ok()?;
         let length = usize::from(*first & 3) + 1;
-        let truncated = Reader::new(&number[..length]).number(length)?;
+        let truncated = ByteCursor::new(&number[..length]).number(length)?;
         let number = whole_number(expected, truncated, length as u32 * 8);
         let (header, payload) = scratch.split_at_mut_checked(packet.number_at + length)?;
         let frames = keys.packet.decrypt_in_place(number, header, payload).ok()?;
@@ -108,7 +109,7 @@ pub(super) enum Frame<'a> {
 
 /// Frames in order; what is no frame of an Initial ends them with `None`.
 pub(super) fn frames(bytes: &[u8]) -> impl Iterator<Item = Option<Frame<'_>>> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteCursor::new(bytes);
     let mut over = false;
     std::iter::from_fn(move || {
         if over || reader.rest().is_empty() {
@@ -120,9 +121,9 @@ pub(super) fn frames(bytes: &[u8]) -> impl Iterator<Item = Option<Frame<'_>>> {
     })
 }
 
-fn frame<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
+fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
     const MORE_RANGES: u64 = 1 << 12;
-    match reader.variable()? {
+    match reader.quic_number()? {
         0 => {
             let zeros = reader.rest().iter().take_while(|byte| **byte == 0).count();
             reader.take(zeros)?;
@@ -130,24 +131,24 @@ fn frame<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
         }
         1 => Some(Frame::Ping),
         kind @ (2 | 3) => {
-            let largest = reader.variable()?;
-            reader.variable()?;
-            let ranges = reader.variable().filter(|ranges| *ranges < MORE_RANGES)?;
+            let largest = reader.quic_number()?;
+            reader.quic_number()?;
+            let ranges = reader.quic_number().filter(|ranges| *ranges < MORE_RANGES)?;
             let ecn = if kind == 3 { 3 } else { 0 };
             for _ in 0..1 + 2 * ranges + ecn {
-                reader.variable()?;
+                reader.quic_number()?;
             }
             Some(Frame::Ack { largest })
         }
         6 => {
-            let offset = reader.variable()?;
-            let length = usize::try_from(reader.variable()?).ok()?;
+            let offset = reader.quic_number()?;
+            let length = usize::try_from(reader.quic_number()?).ok()?;
             Some(Frame::Crypto { offset, data: reader.take(length)? })
         }
         0x1c => {
-            let code = reader.variable()?;
-            reader.variable()?;
-            let reason = usize::try_from(reader.variable()?).ok()?;
+            let code = reader.quic_number()?;
+            reader.quic_number()?;
+            let reason = usize::try_from(reader.quic_number()?).ok()?;
             reader.take(reason)?;
             Some(Frame::Close(code))
         }

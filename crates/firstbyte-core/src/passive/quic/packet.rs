@@ -4,6 +4,7 @@
 //! list, never panic. Nothing is decrypted here.
 
 use super::super::layers::Payload;
+use crate::wire::cursor::ByteCursor;
 
 pub(super) const V1: u32 = 1;
 pub(super) const V2: u32 = 0x6b33_43cf;
@@ -190,12 +191,12 @@ pub(super) fn packets(payload: Payload<'_>) -> impl Iterator<Item = Packet<'_>> 
 /// The packet with a long header that `bytes` begin with, of `left` on the wire.
 fn long(bytes: &[u8], left: u32) -> Option<Long<'_>> {
     let first = *bytes.first()?;
-    let mut reader = Reader::new(bytes.get(1..)?);
-    let version = u32::try_from(reader.number(4)?).ok()?;
-    let destination = reader.cid()?;
-    let source = reader.cid()?;
+    let mut reader = ByteCursor::new(bytes.get(1..)?);
+    let version = reader.u32()?;
+    let destination = cid(&mut reader)?;
+    let source = cid(&mut reader)?;
     let kind = kind(first, version);
-    let at = |reader: &Reader<'_>| bytes.len() - reader.rest().len();
+    let at = |reader: &ByteCursor<'_>| bytes.len() - reader.rest().len();
     let whole = |number_at| Long {
         kind,
         version,
@@ -212,10 +213,10 @@ fn long(bytes: &[u8], left: u32) -> Option<Long<'_>> {
     }
     let mut token = 0;
     if kind == Kind::Initial {
-        token = reader.variable()?;
+        token = reader.quic_number()?;
         reader.take(usize::try_from(token).ok()?)?;
     }
-    let length = u32::try_from(reader.variable()?).ok()?;
+    let length = u32::try_from(reader.quic_number()?).ok()?;
     let number_at = at(&reader);
     let wire_bytes = (number_at as u32).checked_add(length).filter(|bytes| *bytes <= left)?;
     let captured = bytes.len().min(wire_bytes as usize);
@@ -241,38 +242,6 @@ const fn kind(first: u8, version: u32) -> Kind {
     if version == V2 { KINDS[(number + 3) % 4] } else { KINDS[number] }
 }
 
-/// Takes numbers from the front.
-pub(super) struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
-    pub(super) const fn rest(&self) -> &'a [u8] {
-        self.0
-    }
-
-    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    /// A number of so many bytes.
-    pub(super) fn number(&mut self, bytes: usize) -> Option<u64> {
-        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-    }
-
-    /// A number whose first two bits say how long it is (RFC 9000 §16).
-    pub(super) fn variable(&mut self) -> Option<u64> {
-        let length = 1 << (self.0.first()? >> 6);
-        let number = self.number(length)?;
-        Some(number & (u64::MAX >> (64 - 8 * length + 2)))
-    }
-
-    fn cid(&mut self) -> Option<Cid> {
-        let length = self.number(1)?;
-        Cid::new(self.take(usize::try_from(length).ok()?)?)
-    }
+fn cid(cursor: &mut ByteCursor<'_>) -> Option<Cid> {
+    Cid::new(cursor.block8()?)
 }

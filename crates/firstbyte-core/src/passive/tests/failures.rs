@@ -7,6 +7,7 @@ use crate::passive::model::connection;
 use crate::passive::{Analyzer, Ending, Failed, Limits, Time};
 use crate::sequence::Sequence;
 use crate::split::Split;
+use crate::timeline::FailureType;
 
 fn hello() -> Talk {
     let mut talk = Talk::new(40_000, 7);
@@ -16,7 +17,15 @@ fn hello() -> Talk {
 
 /// What a diagram ends with.
 fn told(packets: &[Made]) -> String {
-    connection(&only(packets)).failure.map(|failure| failure.ending()).unwrap_or_default()
+    connection(&only(packets)).broken_off().map(|stop| stop.message).unwrap_or_default()
+}
+
+/// What the failure is called, in the model as in the capture.
+fn called(packets: &[Made]) -> Option<&'static str> {
+    let observed = only(packets);
+    let failure_type = Failed::of(&observed).map(|failed| failed.failure_type(&observed));
+    assert_eq!(connection(&observed).failure.map(|failure| failure.failure_type()), failure_type);
+    failure_type.map(FailureType::as_str)
 }
 
 #[test]
@@ -32,6 +41,7 @@ fn an_alert_in_the_clear_has_its_name() {
         told(&talk.packets),
         "failed in tls: the server sent the TLS alert protocol_version"
     );
+    assert_eq!(called(&talk.packets), Some("tls.version_or_cipher_mismatch"));
 }
 
 #[test]
@@ -46,6 +56,7 @@ fn a_record_too_short_for_a_finished_is_an_alert() {
     assert_eq!(observed.handshake_time, None);
     assert_eq!(Failed::of(&observed), Some(Failed::Alert));
     assert_eq!(told(&talk.packets), "failed in tls: the client sent an encrypted TLS alert");
+    assert_eq!(called(&talk.packets), Some("tls.failed"));
 }
 
 #[test]
@@ -120,6 +131,7 @@ fn who_closed_in_the_middle_is_said() {
     assert_eq!(drawn.flights.len(), 1);
     let expected = "failed in tls: the server closed the connection in the middle of the handshake";
     assert_eq!(told(&talk.packets), expected);
+    assert_eq!(called(&talk.packets), Some("tcp.closed"));
     assert_eq!(Split::of(&drawn).parts.transfer, ms(0));
     let mut talk = hello();
     talk.after(1_200 * MS).send(0, FIN | ACK, &[]).after(MS).send(1, FIN | ACK, &[]);
@@ -127,6 +139,7 @@ fn who_closed_in_the_middle_is_said() {
     assert_eq!(Failed::of(&observed), Some(Failed::Closed));
     let expected = "failed in tls: the client closed the connection: no ServerHello within 1.200 s";
     assert_eq!(told(&talk.packets), expected);
+    assert_eq!(called(&talk.packets), Some("abandoned"));
 }
 
 #[test]
@@ -148,6 +161,7 @@ fn what_the_capture_does_not_show_is_no_failure() {
     // It ends in the middle of the handshake.
     assert_eq!(Failed::of(&only(&hello().packets)), None);
     assert_eq!(told(&hello().packets), "tls: its end was not seen");
+    assert_eq!(called(&hello().packets), None);
     // One direction is missing: the handshake may well have come to its end.
     let mut talk = hello();
     talk.after(5 * MS).send(1, ACK, &flight13(false)).after(2 * MS).send(0, FIN | ACK, &[]);

@@ -105,7 +105,7 @@ fn a_certificate_refused_behind_the_finished_is_a_failure() {
         let observed = only(&talk.packets);
         assert!(facts(&observed).complete);
         assert_eq!(Failed::of(&observed), Some(Failed::Alert), "{request}");
-        let told = crate::passive::model::connection(&observed).failure.unwrap().ending();
+        let told = crate::passive::model::connection(&observed).broken_off().unwrap().message;
         assert_eq!(told, "failed in tls: the server sent an encrypted TLS alert");
         // Some leave without a word.
         let mut talk = refused(request);

@@ -5,6 +5,7 @@
 
 use crate::passive::SessionId;
 use crate::passive::observed::TlsSeen;
+use crate::wire::cursor::ByteCursor;
 
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
@@ -77,7 +78,7 @@ pub(crate) fn client_hello(body: &[u8], seen: &mut TlsSeen) -> ClientOffer {
 }
 
 fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Option<()> {
-    let mut reader = Reader(body);
+    let mut reader = ByteCursor::new(body);
     let version = reader.u16()?;
     seen.version_offered = Some(version);
     reader.take(32)?;
@@ -85,13 +86,13 @@ fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Op
     offer.session_id = SessionId::of(session_id).map(|id| (id, session_id.len() as u32));
     reader.block16()?;
     reader.block8()?;
-    if reader.0.is_empty() {
+    if reader.is_empty() {
         return Some(());
     }
     let length = usize::from(reader.u16()?);
-    let whole = reader.0.len() >= length;
-    let mut extensions = Reader(&reader.0[..length.min(reader.0.len())]);
-    while !extensions.0.is_empty() {
+    let whole = reader.rest().len() >= length;
+    let mut extensions = ByteCursor::new(&reader.rest()[..length.min(reader.rest().len())]);
+    while !extensions.is_empty() {
         let kind = extensions.u16()?;
         let (value, cut) = extensions.block16_or_rest()?;
         match kind {
@@ -135,13 +136,13 @@ pub(crate) fn server_hello(body: &[u8], seen: &mut TlsSeen, may_be_13: bool) -> 
 
 /// A HelloRetryRequest with a type of its own, as drafts up to 21 had it.
 pub(crate) fn old_retry(body: &[u8], seen: &mut TlsSeen) {
-    if let Some(version) = Reader(body).u16() {
+    if let Some(version) = ByteCursor::new(body).u16() {
         seen.version = Some(version);
     }
 }
 
 fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> Option<()> {
-    let mut reader = Reader(body);
+    let mut reader = ByteCursor::new(body);
     let version = reader.u16()?;
     let random = reader.take(32)?;
     answer.retry = random == RETRY_RANDOM;
@@ -159,16 +160,16 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
     if !old_draft {
         reader.take(1)?;
     }
-    if reader.0.is_empty() {
+    if reader.is_empty() {
         return Some(());
     }
     let length = usize::from(reader.u16()?);
-    let whole = reader.0.len() >= length;
-    let mut extensions = Reader(&reader.0[..length.min(reader.0.len())]);
-    while !extensions.0.is_empty() {
+    let whole = reader.rest().len() >= length;
+    let mut extensions = ByteCursor::new(&reader.rest()[..length.min(reader.rest().len())]);
+    while !extensions.is_empty() {
         let kind = extensions.u16()?;
         let (value, cut) = extensions.block16_or_rest()?;
-        let mut value = Reader(value);
+        let mut value = ByteCursor::new(value);
         match kind {
             SUPPORTED_VERSIONS => {
                 let version = value.u16()?;
@@ -181,7 +182,7 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
                 // A retry names the group and nothing else.
                 seen.server_key_exchange_bytes = value.u16().map(u32::from);
             }
-            ALPN if !cut => seen.alpn = protocols(value.0),
+            ALPN if !cut => seen.alpn = protocols(value.rest()),
             _ => {}
         }
         if cut {
@@ -229,7 +230,7 @@ const LONGEST_PROTOCOLS: usize = 512;
 
 fn server_name(value: &[u8]) -> Option<Box<str>> {
     const HOST_NAME: u8 = 0;
-    let mut list = Reader(Reader(value).block16()?);
+    let mut list = ByteCursor::new(ByteCursor::new(value).block16()?);
     (list.take(1)? == [HOST_NAME]).then_some(())?;
     let name = list.block16()?;
     Some(match name.get(..LONGEST_NAME) {
@@ -239,7 +240,7 @@ fn server_name(value: &[u8]) -> Option<Box<str>> {
 }
 
 fn protocols(value: &[u8]) -> Option<Box<str>> {
-    let mut reader = Reader(value);
+    let mut reader = ByteCursor::new(value);
     reader.u16()?;
     let mut names = String::new();
     while let Some(name) = reader.block8() {
@@ -268,7 +269,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn highest_version(value: &[u8]) -> Option<u16> {
-    let mut reader = Reader(value);
+    let mut reader = ByteCursor::new(value);
     reader.take(1)?;
     // Drafts have higher numbers, and come before the final one.
     let rank = |version: u16| if version == 0x0304 { u16::MAX } else { version };
@@ -283,7 +284,7 @@ fn highest_version(value: &[u8]) -> Option<u16> {
 
 /// Lengths of the client's key shares, added up; GREASE left out.
 fn client_shares(value: &[u8]) -> u32 {
-    let mut reader = Reader(value);
+    let mut reader = ByteCursor::new(value);
     let _ = reader.u16();
     let mut bytes = 0;
     while let (Some(group), Some(share)) = (reader.u16(), reader.block16()) {
@@ -295,42 +296,10 @@ fn client_shares(value: &[u8]) -> u32 {
 }
 
 fn identities(value: &[u8]) -> u32 {
-    let mut list = Reader(Reader(value).block16().unwrap_or_default());
+    let mut list = ByteCursor::new(ByteCursor::new(value).block16().unwrap_or_default());
     let mut count = 0;
     while list.block16().is_some() && list.take(4).is_some() {
         count += 1;
     }
     count
-}
-
-/// Takes bytes from the front.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take(2)?.first_chunk().map(|two| u16::from_be_bytes(*two))
-    }
-
-    fn block8(&mut self) -> Option<&'a [u8]> {
-        let length = *self.take(1)?.first()?;
-        self.take(usize::from(length))
-    }
-
-    fn block16(&mut self) -> Option<&'a [u8]> {
-        let length = self.u16()?;
-        self.take(usize::from(length))
-    }
-
-    /// A block, and whether it was cut by the end of what there is.
-    fn block16_or_rest(&mut self) -> Option<(&'a [u8], bool)> {
-        let length = usize::from(self.u16()?);
-        let cut = self.0.len() < length;
-        Some((self.take(length.min(self.0.len()))?, cut))
-    }
 }

@@ -1,24 +1,23 @@
-//! A packet socket whose frames are in a ring of blocks shared with the kernel (TPACKET_V3, Linux,
-//! `Documentation/networking/packet_mmap.rst`). The only unsafe module here.
+//! A ring of blocks with captured frames (TPACKET_V3, Linux, `Documentation/networking/packet_mmap.rst`). The only
+//! unsafe module here.
 //!
 //! In: an interface, a program that says what passes. Out: frames with the kernel's times, as a capture file
 //! would have them: the VLAN tag that the kernel took out is put back, and without an Ethernet header a frame
 //! begins with LINKTYPE_LINUX_SLL2's.
-#![allow(unsafe_code, reason = "a ring shared with the kernel, socket options")]
+#![allow(unsafe_code, reason = "a ring shared with the kernel")]
 
-use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use firstbyte_core::passive::Time;
 use firstbyte_core::passive::filter::{Begin, Filter};
 use firstbyte_core::passive::pcap::{Frame, LinkType};
+use firstbyte_rings::{PacketSocket, RingMemory, hardware_type};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::SocketError;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, getsockopt, socket};
 
 /// A block; the kernel hands over whole ones. Holds the longest frame there is.
 pub(super) const BLOCK_BYTES: usize = 512 * 1024;
@@ -33,10 +32,6 @@ const TAG_AT: usize = 12;
 const COOKED_BYTES: usize = 20;
 const ETHERNET: LinkType = LinkType(1);
 const LINUX_SLL2: LinkType = LinkType(276);
-/// `PACKET_IGNORE_OUTGOING` of `linux/if_packet.h`, Linux 4.20.
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-/// `TPACKET_V3` of `enum tpacket_versions` there.
-const TPACKET_V3: libc::c_int = 2;
 
 /// What a ring is to be like.
 pub(super) struct Wanted<'a> {
@@ -62,68 +57,35 @@ fn refused(step: &'static str) -> impl Fn(Errno) -> Refused {
 /// A packet socket with its ring.
 #[derive(Debug)]
 pub(super) struct Ring {
-    socket: OwnedFd,
-    memory: NonNull<libc::c_void>,
-    length: NonZeroUsize,
+    ring: RingMemory,
     blocks: usize,
     next: usize,
     hardware: u16,
     cooked: bool,
 }
 
-// SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
-unsafe impl Send for Ring {}
-
 impl Ring {
     pub(super) fn open(wanted: &Wanted<'_>) -> Result<Self, Refused> {
-        let hardware = wanted.interface.map(hardware_type).transpose()?.unwrap_or(0);
+        let asked = wanted.interface.map(hardware_type).transpose();
+        let hardware = asked.map_err(refused("ask what kind of interface it is"))?.unwrap_or(0);
         let cooked = !matches!(hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
-        let kind = if cooked { SockType::Datagram } else { SockType::Raw };
-        // Without a protocol nothing is received, until `bind` names one.
-        let socket = packet_socket(kind)?;
-        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
-            .map_err(refused("ask for the kernel's times"))?;
+        let socket = PacketSocket::open(!cooked).map_err(refused("open a packet socket"))?;
+        socket.ask_for_times().map_err(refused("ask for the kernel's times"))?;
         if hardware == libc::ARPHRD_LOOPBACK {
-            set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
-                .map_err(refused("leave out outgoing packets"))?;
+            socket.ignore_outgoing().map_err(refused("leave out outgoing packets"))?;
         }
-        attach(&socket, wanted, cooked).map_err(refused("attach the filter"))?;
-        let set_ring = |option, value: &libc::c_uint| set(&socket, libc::SOL_PACKET, option, value);
-        set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V3)
-            .and_then(|()| set_ring(libc::PACKET_RESERVE, &RESERVE))
-            .map_err(refused("choose TPACKET_V3"))?;
-        let blocks = (wanted.buffer_bytes / BLOCK_BYTES).max(2);
-        let ring = Self::map(socket, blocks, hardware, cooked)?;
+        socket.attach(&mut program(wanted, cooked)).map_err(refused("attach the filter"))?;
+        socket.choose_blocks(RESERVE).map_err(refused("choose TPACKET_V3"))?;
         if let (Some(interface), true) = (wanted.interface, wanted.promiscuous) {
-            ring.be_promiscuous(interface).map_err(refused("switch on promiscuous mode"))?;
+            socket.be_promiscuous(interface).map_err(refused("switch on promiscuous mode"))?;
         }
+        let blocks = (wanted.buffer_bytes / BLOCK_BYTES).max(2);
+        let ring = socket.map_blocks(BLOCK_BYTES, blocks, RETIRE_MS);
+        let ring = ring.map_err(refused("make the buffer"))?;
         // Bound last: nothing is received before the filter and the ring are there.
-        bind(&ring.socket, wanted.interface.unwrap_or(0), libc::ETH_P_ALL as u16)
+        ring.receive_from(wanted.interface.unwrap_or(0))
             .map_err(refused("bind to the interface"))?;
-        Ok(ring)
-    }
-
-    fn map(socket: OwnedFd, blocks: usize, hardware: u16, cooked: bool) -> Result<Self, Refused> {
-        const FRAME_BYTES: usize = 2048;
-        let bytes = blocks * BLOCK_BYTES;
-        let request = libc::tpacket_req3 {
-            tp_block_size: BLOCK_BYTES as u32,
-            tp_block_nr: blocks as u32,
-            tp_frame_size: FRAME_BYTES as u32,
-            tp_frame_nr: (bytes / FRAME_BYTES) as u32,
-            tp_retire_blk_tov: RETIRE_MS,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
-        };
-        let step = refused("make the buffer");
-        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(&step)?;
-        let length = NonZeroUsize::new(bytes).ok_or_else(|| step(Errno::EINVAL))?;
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new shared mapping at an address of the kernel's choosing aliases nothing; its
-        // length is the one that the ring was just given.
-        let memory = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &socket, 0) };
-        let memory = memory.map_err(step)?;
-        Ok(Self { socket, memory, length, blocks, next: 0, hardware, cooked })
+        Ok(Self { ring, blocks, next: 0, hardware, cooked })
     }
 
     pub(super) const fn is_loopback(&self) -> bool {
@@ -140,7 +102,7 @@ impl Ring {
         let offset = self.next * BLOCK_BYTES;
         // SAFETY: `next` is below `blocks`, so that the block lies within the mapping, which lives as long
         // as `self` and is page aligned.
-        let start = unsafe { self.memory.cast::<u8>().add(offset) };
+        let start = unsafe { self.ring.start().add(offset) };
         let described = start.cast::<libc::tpacket_block_desc>().as_ptr();
         // SAFETY: a block begins with its description, in which the status is an aligned u32 that the kernel
         // and we access atomically.
@@ -180,7 +142,7 @@ impl Ring {
         // SAFETY: this function's contract.
         let head = unsafe { header.cast::<libc::tpacket3_hdr>().as_ref() };
         let next = head.tp_next_offset as usize;
-        let begin = header.as_ptr() as usize - self.memory.as_ptr() as usize;
+        let begin = header.as_ptr() as usize - self.ring.start().as_ptr() as usize;
         let (mac, kept) = (usize::from(head.tp_mac), head.tp_snaplen as usize);
         let room = BLOCK_BYTES - begin % BLOCK_BYTES;
         if mac < RESERVE as usize || mac + kept > room {
@@ -228,13 +190,13 @@ impl Ring {
 
     /// Waits until there is a block.
     pub(super) fn wait(&self, at_most_ms: u16) -> Result<(), Errno> {
-        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [PollFd::new(self.ring.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::from(at_most_ms)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
         }
         if fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
-            let error = getsockopt(&self.socket, SocketError)?;
+            let error = getsockopt(&self.ring, SocketError)?;
             if error != 0 {
                 return Err(Errno::from_raw(error));
             }
@@ -244,97 +206,17 @@ impl Ring {
 
     /// Frames that passed the filter and found the ring full, since this was last asked.
     pub(super) fn take_drops(&self) -> Result<u64, Errno> {
-        let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: PACKET_STATISTICS of a TPACKET_V3 socket writes a `tpacket_stats_v3`; the length given
-        // is its size.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut counts).cast(),
-                &raw mut length,
-            )
-        };
-        Errno::result(result)?;
-        Ok(counts.tp_drops.into())
-    }
-
-    fn be_promiscuous(&self, interface: u32) -> Result<(), Errno> {
-        let membership = libc::packet_mreq {
-            mr_ifindex: interface as libc::c_int,
-            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set(&self.socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+        self.ring.take_drops()
     }
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `map`; frames borrow `self` and are gone.
-        let _ = unsafe { munmap(self.memory, self.length.get()) };
-    }
-}
-
-fn packet_socket(kind: SockType) -> Result<OwnedFd, Refused> {
-    socket(AddressFamily::Packet, kind, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(refused("open a packet socket"))
-}
-
-/// What kind of device an interface is (`ARPHRD_…` of `linux/if_arp.h`).
-fn hardware_type(interface: u32) -> Result<u16, Refused> {
-    let step = refused("ask what kind of interface it is");
-    let socket = packet_socket(SockType::Raw)?;
-    bind(&socket, interface, 0).map_err(&step)?;
-    let mut address = link_address(0, 0);
-    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the address of a packet socket is a `sockaddr_ll`, whose size is the length given.
-    let result = unsafe {
-        libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
-    };
-    Errno::result(result).map_err(step)?;
-    Ok(address.sll_hatype)
-}
-
-const fn link_address(interface: u32, protocol: u16) -> libc::sockaddr_ll {
-    libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as libc::c_ushort,
-        sll_protocol: protocol.to_be(),
-        sll_ifindex: interface as libc::c_int,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    }
-}
-
-fn bind(socket: &OwnedFd, interface: u32, protocol: u16) -> Result<(), Errno> {
-    let address = link_address(interface, protocol);
-    // SAFETY: the address and its length belong together and outlive the call.
-    let result = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    };
-    Errno::result(result).map(drop)
-}
-
-/// Attaches the filter's program, which also cuts to the snap length.
-fn attach(socket: &OwnedFd, wanted: &Wanted<'_>, cooked: bool) -> Result<(), Errno> {
+/// The filter's program, which also cuts to the snap length.
+fn program(wanted: &Wanted<'_>, cooked: bool) -> Vec<libc::sock_filter> {
     let begin = if cooked { Begin::Cooked } else { Begin::Ethernet };
-    let program = wanted.filter.program(begin, wanted.snaplen);
-    let mut program: Vec<libc::sock_filter> = program
-        .into_iter()
+    let program = wanted.filter.program(begin, wanted.snaplen).into_iter();
+    program
         .map(|one| libc::sock_filter { code: one.code, jt: one.jt, jf: one.jf, k: one.k })
-        .collect();
-    let length = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::EINVAL)?;
-    let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        .collect()
 }
 
 /// LINKTYPE_LINUX_SLL2: protocol, interface, kind of device, direction, sender's address.
@@ -348,24 +230,4 @@ fn cooked_header(address: &libc::sockaddr_ll) -> [u8; COOKED_BYTES] {
     header[11] = address.sll_halen;
     header[12..].copy_from_slice(&address.sll_addr);
     header
-}
-
-fn set<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> Result<(), Errno> {
-    // SAFETY: pointer and length describe `value`, which outlives the call; the callers above pass
-    // the type that each option is defined with.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    Errno::result(result).map(drop)
 }

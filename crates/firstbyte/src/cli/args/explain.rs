@@ -1,10 +1,14 @@
 //! What can be typed after `firstbyte explain`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use firstbyte_core::units::{BareTime, parse_time_within};
 
 use super::{ColorChoice, VisitArgs, at_least_one};
+use crate::cli::plan::quantities::told;
+use crate::cli::typed::UrlText;
 
 const EXAMPLES: &str = "\
 Connects in several ways (TLS 1.2 and 1.3, resumed, with early data, on an open
@@ -26,7 +30,7 @@ Examples:
 pub(in crate::cli) struct ExplainArgs {
     /// What to explain; https:// unless it says otherwise
     #[arg(value_name = "URL", required_unless_present = "from")]
-    pub url: Option<String>,
+    pub url: Option<UrlText>,
 
     /// Rounds; each connects in every way once. From 20 on, figures have intervals
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Experiment",
@@ -39,10 +43,10 @@ pub(in crate::cli) struct ExplainArgs {
     #[arg(long, value_name = "FILE", help_heading = "Experiment", conflicts_with_all = ["url", "run"])]
     pub from: Option<PathBuf>,
 
-    /// What the server's own log says the request took, milliseconds
+    /// What the server's own log says the request took, milliseconds where no unit is given
     #[arg(long, value_name = "MS", help_heading = "Other witnesses", value_parser = milliseconds,
           allow_negative_numbers = true)]
-    pub server_log_ms: Option<f64>,
+    pub server_log_ms: Option<Duration>,
 
     /// A capture (pcap, pcapng) of these connections, taken at either end while they were made
     #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
@@ -74,9 +78,7 @@ pub(in crate::cli) struct ExplainArgs {
     pub visit: VisitArgs,
 }
 
-fn milliseconds(text: &str) -> Result<f64, &'static str> {
-    let ms: f64 = text.parse().map_err(|_| "not a number of milliseconds, such as 8 or 7.5")?;
-    (ms.is_finite() && (0.0..=3_600_000.0).contains(&ms))
-        .then_some(ms)
-        .ok_or("not a time between 0 and an hour")
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let allowed = Duration::ZERO..=Duration::from_secs(3_600);
+    parse_time_within(text, BareTime::Milliseconds, allowed).map_err(|error| told(&error))
 }

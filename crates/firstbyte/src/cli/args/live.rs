@@ -4,6 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
+use firstbyte_core::units::{BareSize, BareTime, parse_size_within, parse_time_within};
+
+use crate::cli::plan::quantities::told;
 
 /// Which packets count, of files and of live captures.
 #[derive(Args, Clone, Debug, Default)]
@@ -25,35 +28,40 @@ pub(in crate::cli) struct LiveArgs {
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// Bytes kept of each packet
-    #[arg(long, value_name = "BYTES", default_value_t = 262_144, requires = "interface",
-          value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    #[arg(long, value_name = "BYTES", default_value = "262144", requires = "interface",
+          value_parser = snaplen)]
     pub snaplen: u32,
-    /// Buffer of the kernel, MiB
-    #[arg(long, value_name = "MIB", default_value_t = 32, requires = "interface",
-          value_parser = clap::value_parser!(u32).range(1..=2_048))]
-    pub buffer: u32,
+    /// Buffer of the kernel, MiB where no unit is given
+    #[arg(long, value_name = "SIZE", default_value = "32", requires = "interface",
+          value_parser = buffer)]
+    pub buffer: u64,
     /// Only what is from or to this host
     #[arg(short = 'p', long, requires = "interface")]
     pub no_promiscuous_mode: bool,
 }
 
 /// A length of time to capture for: `60s`, `5min`, `500ms`.
-pub(in crate::cli) fn window(text: &str) -> Result<Duration, &'static str> {
-    const BAD: &str = "not a length of time up to 30 days, such as 60s, 5min or 2h";
-    const MOST_SECONDS: f64 = 30.0 * 86_400.0;
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(BAD)?;
-    let number: f64 = text[..end].parse().map_err(|_| BAD)?;
-    let factor = match text[end..].trim_start() {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return Err(BAD),
-    };
-    let seconds = number * factor;
-    let allowed = seconds > 0.0 && seconds <= MOST_SECONDS;
-    allowed.then(|| Duration::from_secs_f64(seconds)).ok_or(BAD)
+pub(in crate::cli) fn window(text: &str) -> Result<Duration, String> {
+    const MOST: Duration = Duration::from_secs(30 * 86_400);
+    parse_time_within(text, BareTime::Refused, Duration::from_nanos(1)..=MOST)
+        .map_err(|error| told(&error))
+}
+
+/// Bytes of a packet.
+fn snaplen(text: &str) -> Result<u32, String> {
+    let bytes = parse_size_within(text, BareSize::Bytes, 64..=262_144);
+    bytes.map(|bytes| bytes as u32).map_err(|error| told(&error))
+}
+
+/// A buffer's bytes, MiB where no unit is given.
+fn buffer(text: &str) -> Result<u64, String> {
+    parse_size_within(text, BareSize::Mebibytes, 1 << 20..=2_048 << 20)
+        .map_err(|error| told(&error))
+}
+
+/// Room on the disk, MiB where no unit is given.
+pub(in crate::cli) fn spool(text: &str) -> Result<u64, String> {
+    parse_size_within(text, BareSize::Mebibytes, 16 << 20..=1 << 40).map_err(|error| told(&error))
 }
 
 /// Where metrics are served: an address and a port, or a port on loopback.
@@ -76,6 +84,8 @@ mod tests {
         for bad in ["", "60", "0s", "s", "-1s", "31d", "1 week", "1.2.3s"] {
             assert!(window(bad).is_err(), "{bad}");
         }
+        assert_eq!((buffer("32"), spool("1GiB")), (Ok(32 << 20), Ok(1 << 30)));
+        assert!(snaplen("63").is_err() && snaplen("0.25KiB").is_ok() && buffer("3GiB").is_err());
     }
 
     #[test]

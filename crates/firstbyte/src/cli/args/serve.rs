@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use firstbyte_core::units::{BareSize, BareTime, parse_size_within, parse_time_within};
+
+use crate::cli::plan::quantities::told;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,8 +83,8 @@ pub(in crate::cli) struct ServeArgs {
     pub retry: bool,
 
     /// Size of the page at /
-    #[arg(long, value_name = "BYTES", help_heading = "Content", default_value_t = 2_000,
-          value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    #[arg(long, value_name = "BYTES", help_heading = "Content", default_value = "2000",
+          value_parser = body_bytes)]
     pub page_bytes: u32,
     /// Time between a request and its response, such as 8ms [default: none]
     #[arg(long, value_name = "TIME", help_heading = "Content", value_parser = duration)]
@@ -124,9 +127,24 @@ fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "not an address and a port, such as 127.0.0.1:8443 or [::1]:8443")
 }
 
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    firstbyte_lab::scenario::duration(text)
-        .ok_or("not a duration up to 60s, such as 8ms, 500us or 1.5s")
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_time_within(text, BareTime::Refused, Duration::ZERO..=Duration::from_secs(60))
+        .map_err(|error| told(&error))
+}
+
+/// Bytes of an answer of the built-in server.
+fn body_bytes(text: &str) -> Result<u32, String> {
+    answer_bytes(text, 100_000_000)
+}
+
+/// Bytes of a page, which is text.
+fn page_bytes(text: &str) -> Result<u32, String> {
+    answer_bytes(text, 10_000_000)
+}
+
+fn answer_bytes(text: &str, most: u32) -> Result<u32, String> {
+    let bytes = parse_size_within(text, BareSize::Bytes, 0..=most.into());
+    bytes.map(|bytes| bytes as u32).map_err(|error| told(&error))
 }
 
 /// Write a docker-compose project that does on a host of one's own what the lab's servers do
@@ -142,12 +160,12 @@ pub(in crate::cli) struct ExportArgs {
     #[arg(long, value_enum, default_value = "on")]
     pub early_data: OnOff,
     /// Size of the page
-    #[arg(long, value_name = "BYTES", default_value_t = 4_000,
-          value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    #[arg(long, value_name = "BYTES", default_value = "4000",
+          value_parser = page_bytes)]
     pub page_bytes: u32,
     /// Size of the image
-    #[arg(long, value_name = "BYTES", default_value_t = 1_000_000,
-          value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    #[arg(long, value_name = "BYTES", default_value = "1000000",
+          value_parser = body_bytes)]
     pub image_bytes: u32,
     /// Write into DIR although there is something in it; files of the same name are replaced
     #[arg(long)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::ColorChoice;
-use super::live::{FilterArgs, LiveArgs, metrics_address, window};
+use super::live::{FilterArgs, LiveArgs, metrics_address, spool, window};
 
 /// Read TLS handshakes, resumption and where time went out of captured traffic
 ///
@@ -80,12 +80,11 @@ pub(in crate::cli) struct WireArgs {
     /// as they come, or, with --server or --session, when their connection is over
     #[arg(short = 'w', long, value_name = "FILE", help_heading = "Output")]
     pub pcap_out: Option<PathBuf>,
-    /// Room on the disk for live packets whose connection is not over yet, MiB. A connection that does
+    /// Room on the disk for live packets whose connection is not over yet, MiB where no unit is given. A connection that does
     /// not end within as many is left out of --pcap-out, and counted
-    #[arg(long, value_name = "MIB", default_value_t = 1_024, requires = "interface",
-          value_parser = clap::value_parser!(u32).range(16..=1_048_576),
-          help_heading = "Live capture (Linux)")]
-    pub spool: u32,
+    #[arg(long, value_name = "SIZE", default_value = "1024", requires = "interface",
+          value_parser = spool, help_heading = "Live capture (Linux)")]
+    pub spool: u64,
     /// Servers to show, those with most connections; findings are of all
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
     pub servers: usize,

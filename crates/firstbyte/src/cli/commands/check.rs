@@ -7,14 +7,16 @@ use std::path::Path;
 use firstbyte_core::run::Cell;
 use firstbyte_core::stats::{Estimate, fewest_for_quantile};
 
-use super::compare::{Study, measure};
+use super::compare::{Outputs, PlanFile, Study, measure};
 use crate::cli::args::CheckArgs;
 use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
-use crate::cli::terminal::note;
+use crate::cli::signals;
+use crate::cli::terminal;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
+use crate::warning::Warning;
 
 pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     let conditions = args.fail_if.iter().map(|text| Condition::read(text));
@@ -41,21 +43,20 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
         }
         None => {
             let study = study(args)?;
-            files.visits(&study.args.visit).open()?;
-            let cells: Vec<Cell> = study.matrix.variants.iter().map(|v| v.cell.clone()).collect();
+            files.reads(&study.reads).open()?;
+            let cells: Vec<Cell> =
+                study.experiment.matrix.variants.iter().map(|v| v.cell.clone()).collect();
             conditions.iter().try_for_each(|condition| check_about(condition, &cells))?;
-            let rounds = usize::try_from(study.design.rounds).unwrap_or(usize::MAX);
+            let rounds = usize::try_from(study.experiment.design.rounds).unwrap_or(usize::MAX);
             for condition in &conditions {
                 let needed = fewest_for_quantile(condition.q);
                 if rounds < needed {
-                    note(&format!(
-                        "warning: '{condition}' takes {needed} samples, and the plan has {rounds}: it \
-                         will not be decided"
-                    ));
+                    let condition = condition.to_string();
+                    terminal::warn(&Warning::TooFewRounds { condition, needed, rounds });
                 }
             }
             let measured = measure(&study)?;
-            let code = if measured.interrupted { exit::INTERRUPTED } else { measured.code() };
+            let code = if measured.interrupted { signals::exit_code() } else { measured.code() };
             (Run::read(&measured.path).map_err(run_problem)?, code)
         }
     };
@@ -97,19 +98,10 @@ fn check_about(condition: &Condition, cells: &[Cell]) -> Result<(), Problem> {
 }
 
 fn study(args: &CheckArgs) -> Result<Study, Problem> {
-    let mut words = vec!["firstbyte".to_owned(), "compare".to_owned()];
-    let mut flag = |name: &str, path: Option<&Path>| {
-        if let Some(path) = path {
-            words.extend([name.to_owned(), path.to_string_lossy().into_owned()]);
-        }
-    };
-    flag("--plan", args.plan.as_deref());
-    flag("--run", args.run.as_deref());
-    words.extend(args.silent.then(|| "--silent".to_owned()));
-    let study = Study::of_words(&words)?;
-    for (cell, why) in &study.matrix.left_out {
-        note(&format!("left out: {cell}: {why}"));
-    }
+    let file = args.plan.as_deref().unwrap_or(Path::new(""));
+    let mut study = PlanFile::read(file)?.study(&format!("--plan {}", file.display()))?;
+    study.outputs = Outputs { run: args.run.clone(), silent: args.silent, ..Outputs::default() };
+    study.note_left_out();
     Ok(study)
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_lab::{LabOptions, ServerChoice};
 
-use super::compare::{Study, measure};
+use super::compare::{NumberOrText, Outputs, PlanFile, measure};
 use super::lab::{self, study};
 use crate::cli::args::{DemoArgs, RenderArgs};
-use crate::cli::exit::{self, Problem};
+use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::terminal::note;
-use crate::cli::{render, run_problem};
+use crate::cli::{render, run_problem, signals};
 use crate::runs::Run;
 
 /// The ways to connect; each is compared with the first.
@@ -37,15 +37,16 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
     };
     let kept = file("firstbyte-demo.run");
     Files::default().keeps([&kept]).renders(&outputs).open()?;
-    let words = words(args, &kept);
+    let plan = plan(args);
     let server = if args.builtin { ServerChoice::Builtin } else { ServerChoice::Auto };
     let options = LabOptions { seed: Some(args.seed), server, ..LabOptions::default() };
     study::in_lab(&scenario, &options, |lab| {
-        let mut study = Study::of_words(&study::with_issuer(&words, lab))?;
-        study.overwrite = true;
+        let mut study = study::with_issuer(&plan, lab).study("the demo's plan")?;
+        let run = Some(kept.clone());
+        study.outputs = Outputs { run, overwrite: true, ..Outputs::default() };
         note(&format!(
             "{} ways to connect, in random order; rounds that count: {}, after one to warm up",
-            study.matrix.variants.len(),
+            study.experiment.matrix.variants.len(),
             args.rounds
         ));
         let measured = measure(&study)?;
@@ -54,28 +55,24 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
         tell(&outputs, &measured.path);
         if measured.interrupted {
             note("interrupted: what was complete is shown");
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         Ok(measured.code())
     })
 }
 
-fn words(args: &DemoArgs, run: &Path) -> Vec<String> {
-    let mut words = vec!["firstbyte".to_owned(), "compare".to_owned()];
-    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    for way in WAYS {
-        flag("--way", way.to_owned());
-    }
+fn plan(args: &DemoArgs) -> PlanFile {
     let edges = EDGES.map(|edge| format!("{edge}:https://{edge}.govuk.test/"));
-    flag("--vary", format!("site={}", edges.join(",")));
-    flag("--vary", "family=4,6".to_owned());
-    flag("--samples", args.rounds.to_string());
-    flag("--interval", "0".to_owned());
-    flag("--seed", args.seed.to_string());
-    flag("--run", run.to_string_lossy().into_owned());
-    words.push("--concurrent=site,family".to_owned());
-    words.push(format!("https://{}.govuk.test/", EDGES[0]));
-    words
+    PlanFile {
+        url: Some(format!("https://{}.govuk.test/", EDGES[0])),
+        way: WAYS.map(str::to_owned).to_vec(),
+        vary: vec![format!("site={}", edges.join(",")), "family=4,6".to_owned()],
+        samples: Some(args.rounds),
+        interval: Some(NumberOrText("0".to_owned())),
+        seed: Some(args.seed),
+        concurrent: Some("site,family".to_owned()),
+        ..PlanFile::default()
+    }
 }
 
 /// Says where everything is, and what to try next.

@@ -20,6 +20,7 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
 use crate::report::style::wrap;
+use crate::warning::Warning;
 
 pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
     match &args.command {
@@ -234,7 +235,7 @@ fn running(scenario: &str) -> Result<RunningLab, Problem> {
 pub(in crate::cli) fn introduce(lab: &Lab) {
     note(&format!("lab {}: {}", lab.scenario().name, servers(&lab.servers())));
     for warning in lab.warnings() {
-        note(&format!("warning: {warning}"));
+        terminal::warn(&Warning::Lab(*warning));
     }
     if let Some(directory) = lab.capture_dir() {
         note(&format!("captures are in {}", directory.display()));
@@ -249,21 +250,19 @@ fn take_leave(lab: &Lab) {
     let stats = lab.forwarder_stats();
     let unwanted = stats.ring_full + stats.send_failed;
     if unwanted > 0 {
-        note(&format!(
-            "warning: this machine was too busy for the lab: {unwanted} of {} frames lost",
-            stats.forwarded + unwanted
-        ));
+        let of = stats.forwarded + unwanted;
+        terminal::warn(&Warning::MachineTooBusy { lost: unwanted, of });
     }
     if let Err(error) = lab.save_logs() {
-        note(&format!("warning: {error}"));
+        terminal::warn(&Warning::LogsNotSaved { reason: error.to_string() });
     }
     for capture in lab.capture_stats() {
         if capture.dropped > 0 {
-            let file = capture.file.display();
-            note(&format!("warning: {file} lacks {} frames", capture.dropped));
+            let file = capture.file.clone();
+            terminal::warn(&Warning::CaptureLacksFrames { file, frames: capture.dropped });
         }
-        if let Some(failure) = capture.failure {
-            note(&format!("warning: {} is incomplete: {failure}", capture.file.display()));
+        if let Some(reason) = capture.failure {
+            terminal::warn(&Warning::CaptureIncomplete { file: capture.file, reason });
         }
     }
 }

@@ -13,6 +13,7 @@ use firstbyte_core::timeline::{Connection, Sample};
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
+use crate::cli::signals::{Attention, EndSignal};
 use crate::cli::terminal::{self, note};
 use crate::clock;
 use crate::prediction::audience::player;
@@ -34,8 +35,7 @@ pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
     let setup = setup::of(args)?;
     let ways = ways(&args.vary)?;
     if args.json || args.csv {
-        export(args, &setup, &ways)?;
-        return Ok(exit::OK);
+        return export(args, &setup, &ways);
     }
     let mut predicted = Vec::new();
     let mut refused = None;
@@ -165,7 +165,8 @@ fn sample(connection: Connection, sequence: u32) -> Sample {
 
 /// Every connection as a sample: one for each way, or as many as asked for where packets get lost. One that did
 /// not come about is a sample with its failure; a way that there is none of is left out.
-fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<(), Problem> {
+fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<u8, Problem> {
+    let attention = Attention::begin();
     let mut csv = match args.csv {
         true => {
             let writer = RunCsvWriter::new(io::stdout().lock(), &ways.axes);
@@ -178,6 +179,9 @@ fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<(), Problem>
     'ways: for (index, (cell, way)) in (0u16..).zip(&ways.ways) {
         let cell = Cell { url: setup.exchange.url.clone(), ..cell.clone() };
         for sequence in 0..samples {
+            if attention.asked().is_some() {
+                break 'ways;
+            }
             let mut setup = setup.clone();
             setup.path.seed = seed(args, way, sequence);
             let connection = match connection(&setup, way) {
@@ -206,7 +210,8 @@ fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<(), Problem>
     if let (0, Some(why)) = (exported, refused) {
         return Err(why);
     }
-    csv.map_or(Ok(()), RunCsvWriter::finish).map_err(|e| Problem::output(&e))
+    csv.map_or(Ok(()), RunCsvWriter::finish).map_err(|e| Problem::output(&e))?;
+    Ok(attention.asked().map_or(exit::OK, EndSignal::exit_code))
 }
 
 fn left_out(way: &Way, why: &Problem) {

@@ -12,19 +12,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cli::args::ProbeArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::measuring::Measuring;
 use crate::cli::plan::{Plan, View};
 use crate::cli::progress::Progress;
+use crate::cli::signals::{EndSignal, asked_to_end};
 use crate::cli::terminal;
 use crate::probe::options::Output;
-use crate::probe::{NetProber, Prober, SetupError, TlsSetupError};
+use crate::probe::{Prober, SetupError, TlsSetupError};
 use crate::report::Style;
 use shown::Shown;
 
 pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
     let plan = Plan::new(args)?;
-    let runtime = terminal::runtime()?;
-    let prober = runtime.block_on(async { NetProber::new(plan.options.clone()) });
-    let prober = prober.map_err(setup_problem)?;
+    let measuring = Measuring::new()?;
+    let prober = measuring.prober(&plan.options)?;
     // A body that is piped on is to be nothing but the body.
     let beside = matches!(plan.view, View::Terminal { .. })
         && matches!(plan.options.http.output, Some(Output::Stdout));
@@ -33,17 +34,7 @@ pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
     } else {
         (terminal::style(args.color), Box::new(io::stdout()))
     };
-    let local = tokio::task::LocalSet::new();
-    let taken = take(&plan, &prober, &style, &mut *out, interrupt());
-    local.block_on(&runtime, taken)
-}
-
-/// Comes when the user presses Ctrl-C.
-pub(in crate::cli) async fn interrupt() {
-    // Without a handler Ctrl-C ends the process: nothing better can be done here.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
+    measuring.wait_for(take(&plan, &prober, &style, &mut *out, asked_to_end()))
 }
 
 pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
@@ -68,28 +59,28 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The exit code is that of the last sample that failed.
 pub(in crate::cli) async fn take(
     plan: &Plan,
-    prober: &impl Prober,
+    prober: &dyn Prober,
     style: &Style,
     out: &mut dyn Write,
-    interrupted: impl Future<Output = ()>,
+    interrupted: impl Future<Output = EndSignal>,
 ) -> Result<u8, Problem> {
     let rounds = plan.rounds();
     let progress = Progress::new(u64::from(rounds) * plan.targets.len() as u64, plan.silent);
     let mut shown = Shown::new(plan, *style, out).map_err(|e| Problem::output(&e))?;
     let mut schedule = Schedule { interval: plan.interval, next: None };
     let mut interrupted = std::pin::pin!(interrupted);
-    let mut was_interrupted = false;
+    let mut ended_by = None;
     'rounds: for sequence in 0..rounds {
         for (index, target) in plan.targets.iter().enumerate() {
-            // The wait is part of what Ctrl-C may cut short, and so is the sample.
+            // The wait is part of what a signal may cut short, and so is the sample.
             let mut visit = std::pin::pin!(async {
                 schedule.wait().await;
                 prober.probe(target).await
             });
             let mut sample = tokio::select! {
                 biased;
-                () = &mut interrupted => {
-                    was_interrupted = true;
+                signal = &mut interrupted => {
+                    ended_by = Some(signal);
                     // Of many, an unfinished one is worth nothing; a single one is all there is.
                     if rounds > 1 {
                         break 'rounds;
@@ -106,16 +97,16 @@ pub(in crate::cli) async fn take(
             sample.warmup = sequence < plan.warmup;
             progress.took(&sample);
             shown.take(index, sample).map_err(|e| Problem::output(&e))?;
-            if was_interrupted {
+            if ended_by.is_some() {
                 break 'rounds;
             }
         }
     }
     progress.finish();
     let code = shown.end().map_err(|e| Problem::output(&e))?;
-    if was_interrupted {
+    if let Some(signal) = ended_by {
         terminal::note("interrupted: what was complete is shown");
-        return Ok(exit::INTERRUPTED);
+        return Ok(signal.exit_code());
     }
     Ok(code)
 }

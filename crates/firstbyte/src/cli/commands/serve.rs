@@ -11,10 +11,10 @@ use firstbyte_lab::builtin_server::{
 };
 use firstbyte_lab::ca::{Ca, ServerCertificate};
 
-use super::probe::interrupt;
 use crate::cli::args::{EarlyDataChoice, ResumptionChoice, ServeArgs, Version};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::{Files, cannot_write};
+use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::{self, note};
 use crate::probe::describe_io;
 
@@ -38,7 +38,7 @@ pub(in crate::cli) fn run(args: &ServeArgs) -> Result<u8, Problem> {
         }
     })?;
     introduce(args, &server);
-    runtime.block_on(asked_to_stop());
+    runtime.block_on(asked_to_end());
     drop(server);
     note("stopped");
     Ok(exit::OK)
@@ -159,19 +159,4 @@ fn introduce(args: &ServeArgs, server: &Handle) {
         note(&format!("measure it: firstbyte --cacert {file}{resolve} https://{host}:{port}/"));
     }
     note("stop it with Ctrl-C");
-}
-
-/// Ctrl-C, or SIGTERM where there are signals.
-async fn asked_to_stop() {
-    #[cfg(unix)]
-    if let Ok(mut terminated) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    {
-        tokio::select! {
-            () = interrupt() => {}
-            _ = terminated.recv() => {}
-        }
-        return;
-    }
-    interrupt().await;
 }

@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use crate::cli::args::VisitArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::typed::BodyText;
+use crate::probe::Secret;
 use crate::report::write_out::Format;
 
 /// The format for `--write-out`: itself, or what is in the file after `@`.
@@ -18,9 +20,9 @@ pub(super) fn write_out(format: &str) -> Result<Format, Problem> {
 }
 
 /// The request's body: every `-d`, `--data-raw` and `--data-binary`, joined by `&` as curl does.
-pub(super) fn body(args: &VisitArgs) -> Result<Option<Bytes>, Problem> {
+pub(super) fn body(args: &VisitArgs) -> Result<Option<Secret<Bytes>>, Problem> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
-    for text in &args.data {
+    for BodyText(text) in &args.data {
         parts.push(match text.strip_prefix('@') {
             // curl drops carriage returns, newlines and NULs from files given with -d.
             Some(path) => {
@@ -29,14 +31,14 @@ pub(super) fn body(args: &VisitArgs) -> Result<Option<Bytes>, Problem> {
             None => text.clone().into_bytes(),
         });
     }
-    parts.extend(args.data_raw.iter().map(|text| text.clone().into_bytes()));
-    for text in &args.data_binary {
+    parts.extend(args.data_raw.iter().map(|text| text.0.clone().into_bytes()));
+    for BodyText(text) in &args.data_binary {
         parts.push(match text.strip_prefix('@') {
             Some(path) => read("--data-binary", path)?,
             None => text.clone().into_bytes(),
         });
     }
-    Ok((!parts.is_empty()).then(|| Bytes::from(parts.join(&b'&'))))
+    Ok((!parts.is_empty()).then(|| Secret::new(Bytes::from(parts.join(&b'&')))))
 }
 
 fn read(flag: &str, path: &str) -> Result<Vec<u8>, Problem> {

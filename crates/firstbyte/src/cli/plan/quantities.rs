@@ -1,78 +1,63 @@
-//! Quantities with units, as users write them: `80ms`, `20kB`, `50mbit`, `0.1%`.
+//! Quantities that flags are given, in the grammar of [`firstbyte_core::units`], with errors that name the flag.
 
 use std::time::Duration;
+
+use firstbyte_core::units::{
+    BareShare, BareSize, BareTime, UnitError, parse_rate, parse_share, parse_size_within,
+    parse_time, parse_time_within,
+};
 
 use super::usage;
 use crate::cli::exit::Problem;
 
-/// A number and the unit behind it.
-fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    Some((number, text[end..].trim()))
+const MOST_TIME: Duration = Duration::from_secs(3_600);
+/// As long as anybody waits, and short enough to be added to any point in time.
+const MOST_LIMIT: Duration = Duration::from_secs(1_000_000_000);
+
+/// A limit of time, in seconds where no unit is given; zero is "no limit", as with curl.
+pub(in crate::cli) fn limit(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    let time = parse_time_within(text, BareTime::Seconds, Duration::ZERO..=MOST_LIMIT);
+    let time = time.map_err(|error| refused(flag, text, &error))?;
+    Ok((!time.is_zero()).then_some(time))
 }
 
-/// A time, in milliseconds where no unit is given.
+/// A time up to an hour, in milliseconds where no unit is given.
 pub(in crate::cli) fn time(flag: &str, text: &str) -> Result<Duration, Problem> {
-    let seconds = split(text).and_then(|(number, unit)| {
-        let factor = match unit {
-            "us" | "µs" => 1e-6,
-            "ms" | "" => 1e-3,
-            "s" => 1.0,
-            _ => return None,
-        };
-        Some(number * factor).filter(|seconds| (0.0..=3_600.0).contains(seconds))
-    });
-    let bad = || usage(format!("{flag} {text:?}: not a time")).hint("write 80ms, 0.2s or 500us");
-    seconds.map(Duration::from_secs_f64).ok_or_else(bad)
+    parse_time_within(text, BareTime::Milliseconds, Duration::ZERO..=MOST_TIME)
+        .map_err(|error| refused(flag, text, &error))
 }
 
-/// Bytes: `4000`, `20kB`, `1.5MB`, `64KiB`.
+/// Bytes, `most` of them at most.
 pub(in crate::cli) fn bytes(flag: &str, text: &str, most: u64) -> Result<u64, Problem> {
-    let bytes = split(text).and_then(|(number, unit)| {
-        let factor = match unit.to_ascii_lowercase().as_str() {
-            "" | "b" => 1.0,
-            "k" | "kb" => 1e3,
-            "m" | "mb" => 1e6,
-            "kib" => 1024.0,
-            "mib" => 1024.0 * 1024.0,
-            _ => return None,
-        };
-        Some((number * factor).round() as u64)
-    });
-    let bad = || {
-        usage(format!("{flag} {text:?}: not a number of bytes up to {most}"))
-            .hint("write 4000, 20kB or 1.5MB")
-    };
-    bytes.filter(|bytes| *bytes <= most).ok_or_else(bad)
+    parse_size_within(text, BareSize::Bytes, 0..=most).map_err(|error| refused(flag, text, &error))
 }
 
-/// Bits per second: `512kbit`, `20mbit`, `1gbit`.
+/// Bits per second.
 pub(in crate::cli) fn rate(flag: &str, text: &str) -> Result<u64, Problem> {
-    let rate = split(text).and_then(|(number, unit)| {
-        let factor = match unit.to_ascii_lowercase().trim_end_matches("/s") {
-            "bit" => 1.0,
-            "kbit" => 1e3,
-            "mbit" => 1e6,
-            "gbit" => 1e9,
-            _ => return None,
-        };
-        Some((number * factor).round() as u64)
-    });
-    let bad = || usage(format!("{flag} {text:?}: not a rate")).hint("write 512kbit or 20mbit");
-    rate.filter(|rate| *rate > 0).ok_or_else(bad)
+    parse_rate(text).map_err(|error| refused(flag, text, &error))
 }
 
-/// A share: `0.1%` or `0.001`.
+/// A share below one: `0.1%` or `0.001`.
 pub(in crate::cli) fn share(flag: &str, text: &str) -> Result<f64, Problem> {
-    let share = split(text).and_then(|(number, unit)| match unit {
-        "%" => Some(number / 100.0),
-        "" => Some(number),
-        _ => None,
-    });
+    let share = parse_share(text, BareShare::OfOne);
+    let share = share.map_err(|error| refused(flag, text, &error))?;
     let bad = || usage(format!("{flag} {text:?}: not a share below 100 %")).hint("write 0.1%");
-    share.filter(|share| (0.0..1.0).contains(share)).ok_or_else(bad)
+    Some(share).filter(|share| *share < 1.0).ok_or_else(bad)
+}
+
+/// Nanoseconds of a time in a condition: with a unit always.
+pub(in crate::cli) fn nanoseconds(text: &str) -> Result<f64, UnitError> {
+    parse_time(text, BareTime::Refused).map(|time| time.as_nanos() as f64)
+}
+
+/// What clap says of a value that is refused.
+pub(in crate::cli) fn told(error: &UnitError) -> String {
+    format!("{error}; {}", error.advice())
+}
+
+fn refused(flag: &str, text: &str, error: &UnitError) -> Problem {
+    usage(format!("{flag} {text:?}: {error}")).hint(error.advice())
 }
 
 #[cfg(test)]
@@ -80,19 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_read() {
+    fn a_number_alone_means_what_it_does_at_its_flag() {
         assert_eq!(time("--rtt", "80ms").unwrap(), Duration::from_millis(80));
-        assert_eq!(time("--rtt", "0.2 s").unwrap(), Duration::from_millis(200));
         assert_eq!(time("--rtt", "12.5").unwrap(), Duration::from_micros(12_500));
-        assert_eq!(bytes("--chain", "20kB", u64::MAX).unwrap(), 20_000);
-        assert_eq!(bytes("--chain", "64KiB", u64::MAX).unwrap(), 65_536);
-        assert_eq!(rate("--rate", "20mbit").unwrap(), 20_000_000);
+        assert_eq!(limit("-m", Some("0.5")).unwrap(), Some(Duration::from_millis(500)));
+        assert_eq!(limit("-m", Some("500ms")).unwrap(), Some(Duration::from_millis(500)));
+        assert_eq!(limit("-m", Some("0")).unwrap(), None);
         assert_eq!(share("--loss", "0.1%").unwrap(), 0.001);
-        for bad in ["", "ms", "-1ms", "80 miles", "1e9s", "NaN"] {
-            assert!(time("--rtt", bad).is_err(), "{bad}");
-        }
         assert!(share("--loss", "100%").is_err());
-        assert!(rate("--rate", "20").is_err());
-        assert!(bytes("--chain", "2kB", 1_000).is_err());
+        assert!(bytes("--chain", "2kB", 1_000).is_err() && time("--rtt", "2h").is_err());
     }
 }

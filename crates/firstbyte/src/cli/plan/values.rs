@@ -1,22 +1,10 @@
 //! Values of single flags, each with an error that says what it should have been.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use super::usage;
 use crate::cli::exit::Problem;
 use crate::probe::options::{ConnectTo, ResolveOverride, ResolverChoice};
-
-/// Seconds, with decimals; zero is "no limit", as with curl.
-pub(super) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
-    let Some(text) = text else { return Ok(None) };
-    let seconds = text
-        .parse::<f64>()
-        .ok()
-        .filter(|s| (0.0..=1e9).contains(s))
-        .ok_or_else(|| usage(format!("{flag} {text:?}: not a number of seconds")))?;
-    Ok((seconds > 0.0).then(|| Duration::from_secs_f64(seconds)))
-}
 
 pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     ResolverChoice::read(text).map_err(|why| {
@@ -124,13 +112,5 @@ mod tests {
         assert_eq!(parsed.from_host, None);
         assert_eq!(parsed.to_host.as_deref(), Some("2001:db8::1"));
         assert_eq!(parsed.to_port, Some(8443));
-    }
-
-    #[test]
-    fn zero_seconds_is_no_limit() {
-        assert_eq!(seconds("--max-time", Some("0")).unwrap(), None);
-        assert_eq!(seconds("--max-time", Some("0.5")).unwrap(), Some(Duration::from_millis(500)));
-        assert!(seconds("--max-time", Some("-1")).is_err());
-        assert!(seconds("--max-time", Some("NaN")).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! All samples, in the forms that were asked for: read once, written to every one of them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -10,21 +11,9 @@ use crate::cli::args::RenderArgs;
 use crate::cli::exit::Problem;
 use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
-use crate::parallel::side_by_side;
-use crate::report::csv::RunCsvWriter;
-use crate::report::har::HarWriter;
-use crate::report::ndjson;
-use crate::report::parquet::ParquetWriter;
+use crate::parallel::in_turn;
+use crate::report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 use crate::runs::Dataset;
-
-/// The forms that hold samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Json,
-    Csv,
-    Parquet,
-    Har,
-}
 
 /// The files that were asked for.
 fn files(args: &RenderArgs) -> impl Iterator<Item = (Form, &Path)> {
@@ -55,82 +44,50 @@ pub(in crate::cli) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
 
 type Sink = Box<dyn Write + Send>;
 
-/// One form on its way.
-enum Writer {
-    Json(Sink),
-    Csv(Box<RunCsvWriter<Sink>>),
-    Parquet(Box<ParquetWriter<Sink>>),
-    Har(HarWriter<Sink>),
+fn sink(path: &Path) -> io::Result<Sink> {
+    Ok(if is_stdout(path) {
+        Box::new(BufWriter::new(io::stdout()))
+    } else {
+        Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?))
+    })
 }
-
-impl Writer {
-    fn new(form: Form, path: &Path, axes: &[String]) -> io::Result<Self> {
-        let out: Sink = if is_stdout(path) {
-            Box::new(BufWriter::new(io::stdout()))
-        } else {
-            Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?))
-        };
-        Ok(match form {
-            Form::Json => Self::Json(out),
-            Form::Csv => Self::Csv(Box::new(RunCsvWriter::new(out, axes)?)),
-            Form::Parquet => Self::Parquet(Box::new(ParquetWriter::new(out, axes)?)),
-            Form::Har => Self::Har(HarWriter::new(out)?),
-        })
-    }
-
-    fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
-        match self {
-            Self::Json(out) => ndjson::taken(cell, taken, out),
-            Self::Csv(out) => out.taken(cell, taken),
-            Self::Parquet(out) => out.taken(cell, taken),
-            Self::Har(out) => out.taken(cell, taken),
-        }
-    }
-
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Json(mut out) => out.flush(),
-            Self::Csv(out) => out.finish(),
-            Self::Parquet(out) => out.finish(),
-            Self::Har(out) => out.finish(),
-        }
-    }
-}
-
-/// Samples read by one thread at a time, and how often that is done before they are written.
-const BLOCK: usize = 256;
-/// See [`BLOCK`].
-const SIDE_BY_SIDE: usize = 16;
 
 /// Writes all samples to the files that were asked for.
 pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
+    // All are opened before anything is read. Those with as large parts are read once for all.
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
-    let mut writers = Vec::new();
+    let mut by_size: BTreeMap<usize, Opened<'_>> = BTreeMap::new();
     for (form, path) in files(args) {
-        let writer = Writer::new(form, path, &axes).map_err(|error| cannot_write(path, &error))?;
+        let begun = sink(path).and_then(|out| export::begin(form, out, &axes));
+        let (writer, maker) = begun.map_err(|error| cannot_write(path, &error))?;
+        let (writers, makers) = by_size.entry(form.samples_at_once()).or_default();
         writers.push((path, writer));
+        makers.push(maker);
     }
-    if writers.is_empty() {
-        return Ok(());
-    }
+    by_size.into_iter().try_for_each(|(size, opened)| all_parts(data, size, opened))
+}
+
+type Opened<'a> = (Vec<(&'a Path, SampleWriter<Sink>)>, Vec<PartMaker>);
+
+/// Reads all samples, makes parts of `size` samples of them, and writes these.
+fn all_parts(
+    data: &Dataset,
+    size: usize,
+    (mut writers, makers): Opened<'_>,
+) -> Result<(), Problem> {
     let nowhere = Cell::default();
-    // Reading a sample whole takes longer than writing it.
-    let blocks = data.rows.len().div_ceil(BLOCK);
-    for first in (0..blocks).step_by(SIDE_BY_SIDE) {
-        let read = side_by_side(SIDE_BY_SIDE.min(blocks - first), |n| {
-            let from = (first + n) * BLOCK;
-            let to = (from + BLOCK).min(data.rows.len());
-            (from..to).map(|index| data.taken(index)).collect::<Result<Vec<_>, _>>()
-        });
-        for block in read {
-            for taken in block.map_err(run_problem)? {
-                let cell = data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
-                for (path, writer) in &mut writers {
-                    writer.taken(cell, &taken).map_err(|error| cannot_write(path, &error))?;
-                }
-            }
-        }
-    }
+    let cell = |taken: &Taken| data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
+    let make = |n: usize| {
+        let rows = n * size..((n + 1) * size).min(data.rows.len());
+        let samples = data.taken_in(rows).map(|taken| taken.map_err(run_problem));
+        export::parts(&makers, samples, cell, |error| Problem::output(&error))
+    };
+    in_turn(data.rows.len().div_ceil(size), make, |made: Result<Vec<FilePart>, Problem>| {
+        let mut parts = made?.into_iter().zip(&mut writers);
+        parts.try_for_each(|(part, (path, writer))| {
+            writer.append(part).map_err(|error| cannot_write(path, &error))
+        })
+    })?;
     writers
         .into_iter()
         .try_for_each(|(path, writer)| writer.finish().map_err(|error| cannot_write(path, &error)))

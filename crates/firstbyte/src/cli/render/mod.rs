@@ -12,6 +12,7 @@ use super::{run_problem, terminal};
 use crate::report::chart::Figure;
 use crate::report::{chart, html, study_table};
 use crate::runs::{Dataset, Run};
+use crate::warning::Warning;
 use study::Material;
 
 pub(super) use export::whole;
@@ -25,25 +26,29 @@ pub(super) fn run(run: &Run, args: &RenderArgs) -> Result<(), Problem> {
 pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
     let varied = data.axes.iter().filter(|axis| axis.values.len() > 1);
     check_by(args, &varied.map(|axis| axis.name.as_str()).collect::<Vec<_>>())?;
-    few(&data.warnings).iter().for_each(|warning| terminal::note(warning));
+    warn(&data.warnings);
     export::samples(data, args)?;
     let on_terminal = !export::uses_stdout(args);
     if !on_terminal && args.html.is_none() && args.svg.is_none() && args.png.is_none() {
         return Ok(());
     }
     Material::of(data, args.by.as_deref())?.show(data, |study| {
-        // First of all: what cannot be written after it takes nothing away.
-        if on_terminal {
-            let text = study_table::table(study, &terminal::style(args.color));
-            io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
-        }
+        // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
+        // terminal is gone.
+        let shown = match on_terminal {
+            true => {
+                let text = study_table::table(study, &terminal::style(args.color));
+                io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+            }
+            false => Ok(()),
+        };
         if let Some(path) = &args.html {
             export::whole(path, html::page(study).as_bytes())?;
         }
         if args.svg.is_some() || args.png.is_some() {
             pictures(&chart::figures(study), args.svg.as_deref(), args.png.as_deref())?;
         }
-        Ok(())
+        shown
     })
 }
 
@@ -85,13 +90,11 @@ pub(super) fn pictures(
     Ok(())
 }
 
-/// The first few of what may be many.
-fn few(warnings: &[String]) -> Vec<String> {
+/// Tells the first few of what may be many.
+fn warn(warnings: &[Warning]) {
     const SHOWN: usize = 10;
-    let mut shown: Vec<String> =
-        warnings.iter().take(SHOWN).map(|w| format!("warning: {w}")).collect();
+    warnings.iter().take(SHOWN).for_each(terminal::warn);
     if let Some(more) = warnings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        shown.push(format!("warning: and {more} more like these"));
+        terminal::note(&format!("warning: and {more} more like these"));
     }
-    shown
 }

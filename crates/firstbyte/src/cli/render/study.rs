@@ -10,9 +10,9 @@ use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
 use crate::cli::exit::Problem;
-use crate::cli::hidden::secrets;
 use crate::cli::run_problem;
 use crate::parallel::side_by_side;
+use crate::probe::shown_url::shown_url;
 use crate::report::study::{FailureView, Study};
 use crate::report::{dates, shell};
 use crate::runs::Dataset;
@@ -43,7 +43,7 @@ impl Material {
             ..Settings::default()
         };
         let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
-        let commands = headers.iter().map(|header| shell::line(&secrets(&header.command)));
+        let commands = headers.iter().map(|header| shell::line(&header.command));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
         Ok(Self {
             title: title(data, &axes),
@@ -159,7 +159,7 @@ fn title(data: &Dataset, axes: &[Axis]) -> String {
     if url.is_empty() || data.cells.iter().any(|cell| cell.url != url) {
         return compared;
     }
-    format!("{compared}: {url}")
+    format!("{compared}: {}", shown_url(url))
 }
 
 /// The environment as names and values.

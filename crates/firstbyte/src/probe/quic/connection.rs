@@ -21,9 +21,8 @@ use tokio::time::Sleep;
 use super::ledger::Ledger;
 use super::refused;
 use crate::clock;
-use crate::net::{Arrival, ConnectError, Recorder, SendId, UdpSocket};
+use crate::net::{Arrival, Recorder, SendId, UdpSocket};
 use crate::probe::observation::{Shared, When};
-use crate::probe::options::Options;
 use crate::probe::tls::QuicTls;
 
 /// A connection as its streams and the exchange share it.
@@ -107,20 +106,13 @@ pub(super) struct Wire {
 }
 
 impl Connection {
-    /// Begins a connection; nothing has been sent yet.
+    /// Begins a connection over `socket`; nothing has been sent yet.
     pub(super) fn new(
         seen: &Shared,
-        options: &Options,
+        socket: UdpSocket,
         remote: SocketAddr,
         tls: &QuicTls,
     ) -> Result<Self, Cause> {
-        let timebase = seen.borrow().timebase;
-        let socket = UdpSocket::connect(remote, &options.bind, timebase).map_err(|e| match e {
-            ConnectError::Setup(error) => {
-                Cause::SocketSetup { detail: super::connect::describe(&error) }
-            }
-            ConnectError::Failed(error) => refused(remote, &error),
-        })?;
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let mut config = ClientConfig::new(Arc::clone(&tls.config) as Arc<_>);
         config.transport_config(Arc::new(transport()));
@@ -342,7 +334,11 @@ impl Connection {
                 Event::Connected => {
                     self.connected = true;
                     if let Some(early) = &mut self.early {
-                        early.accepted = Some(self.quic.accepted_0rtt());
+                        let accepted = self.quic.accepted_0rtt();
+                        early.accepted = Some(accepted);
+                        if !accepted {
+                            self.ledger.rejected();
+                        }
                     }
                 }
                 Event::ConnectionLost { reason } => {

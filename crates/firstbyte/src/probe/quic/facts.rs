@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    Cause, Direction, EarlyData, Flight, Handshake, QuicFacts, SessionMechanism, TlsFacts,
+    Cause, Direction, EarlyData, FailureType, Flight, Handshake, QuicFacts, SessionMechanism,
+    TlsFacts,
 };
 use firstbyte_core::wire::quic::SMALLEST_INITIAL;
 use quinn_proto::crypto::rustls::HandshakeData;
@@ -111,21 +112,35 @@ impl Connection {
             }
             ConnectionError::TimedOut => Cause::Quic {
                 detail: "the server sent nothing for as long as it lets a connection idle".into(),
+                failure_type: FailureType::QuicTimedOut,
             },
-            ConnectionError::TransportError(error) => self
-                .tls
-                .certificate_cause()
-                .filter(|_| !self.connected)
-                .unwrap_or_else(|| Cause::Quic { detail: error.to_string() }),
+            ConnectionError::TransportError(error) => {
+                self.tls.certificate_cause().filter(|_| !self.connected).unwrap_or_else(|| {
+                    Cause::Quic {
+                        detail: error.to_string(),
+                        failure_type: FailureType::QuicProtocolError,
+                    }
+                })
+            }
             ConnectionError::ConnectionClosed(close) if !self.connected => {
                 match alert(close.error_code) {
                     Some(alert) => self.tls.alert_cause(alert),
-                    None => Cause::Quic { detail: error.to_string() },
+                    None => ended(error, FailureType::QuicClosed),
                 }
             }
-            error => Cause::Quic { detail: error.to_string() },
+            ConnectionError::ConnectionClosed(_) | ConnectionError::ApplicationClosed(_) => {
+                ended(error, FailureType::QuicClosed)
+            }
+            ConnectionError::Reset => ended(error, FailureType::QuicReset),
+            ConnectionError::VersionMismatch
+            | ConnectionError::LocallyClosed
+            | ConnectionError::CidsExhausted => ended(error, FailureType::QuicFailed),
         }
     }
+}
+
+fn ended(error: &ConnectionError, failure_type: FailureType) -> Cause {
+    Cause::Quic { detail: error.to_string(), failure_type }
 }
 
 /// The TLS alert that a transport error stands for (RFC 9001 §4.8).

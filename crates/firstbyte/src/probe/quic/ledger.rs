@@ -127,6 +127,11 @@ impl Ledger {
         });
     }
 
+    /// The server did not take the early data: what was in it leaves for the first time again.
+    pub(super) fn rejected(&mut self) {
+        self.sent.retain(|(space, _), _| space.is_some());
+    }
+
     /// Bytes leave: none within where there is nothing of them, since when they have left where it is again.
     #[expect(
         clippy::option_option,

@@ -23,6 +23,8 @@ use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::Resolved;
 use super::tls::QuicTls;
+use crate::clock::Timebase;
+use crate::net::{ConnectError, UdpSocket};
 
 pub(super) use connection::{Connection, SharedConnection};
 pub(super) use streams::Streams;
@@ -41,6 +43,19 @@ pub(super) async fn open(
     tls: &QuicTls,
     early: bool,
 ) -> Result<SharedConnection, Cause> {
+    let dial = |remote, timebase| UdpSocket::connect(remote, &options.bind, timebase);
+    open_over(seen, resolved, port, tls, early, dial).await
+}
+
+/// The same over sockets that `dial` gives.
+pub(super) async fn open_over(
+    seen: &Shared,
+    resolved: Resolved<'_>,
+    port: u16,
+    tls: &QuicTls,
+    early: bool,
+    dial: impl Fn(SocketAddr, Timebase) -> Result<UdpSocket, ConnectError>,
+) -> Result<SharedConnection, Cause> {
     seen.borrow_mut().phase = PhaseName::Quic;
     let Resolved { addresses, mut late } = resolved;
     let mut waiting: std::collections::VecDeque<_> = addresses.into();
@@ -58,7 +73,7 @@ pub(super) async fn open(
         };
         let remote = SocketAddr::new(address, port);
         let index = begin(seen, remote);
-        let mut attempt = pin!(attempt(seen, options, remote, tls, early));
+        let mut attempt = pin!(attempt(seen, &dial, remote, tls, early));
         let mut limit = pin!(tokio::time::sleep(ATTEMPT_LIMIT));
         let result = loop {
             let others = late.is_some() || !waiting.is_empty();
@@ -113,12 +128,17 @@ fn begin(seen: &Shared, remote: SocketAddr) -> usize {
 
 async fn attempt(
     seen: &Shared,
-    options: &Options,
+    dial: impl Fn(SocketAddr, Timebase) -> Result<UdpSocket, ConnectError>,
     remote: SocketAddr,
     tls: &QuicTls,
     early: bool,
 ) -> Result<SharedConnection, Cause> {
-    let mut connection = Connection::new(seen, options, remote, tls)?;
+    let timebase = seen.borrow().timebase;
+    let socket = dial(remote, timebase).map_err(|e| match e {
+        ConnectError::Setup(error) => Cause::SocketSetup { detail: connect::describe(&error) },
+        ConnectError::Failed(error) => refused(remote, &error),
+    })?;
+    let mut connection = Connection::new(seen, socket, remote, tls)?;
     let departed = connection.send_first()?;
     {
         let mut seen = seen.borrow_mut();

@@ -12,7 +12,9 @@ mod quic_keys;
 mod session;
 mod verifier;
 
-use std::path::Path;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,7 +25,9 @@ use rustls::crypto::aws_lc_rs as provider;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
+use rustls::{
+    ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore, SupportedProtocolVersion,
+};
 
 pub(super) use quic::QuicTls;
 pub(super) use quic_keys::{Opened, Piece};
@@ -64,29 +68,63 @@ pub(super) struct Offered {
     pub client_certificate: bool,
 }
 
-impl Tls {
-    /// # Errors
-    /// What could not be set up as asked, in words.
-    pub(super) fn new(options: &TlsOptions, http: HttpVersion) -> Result<Self, TlsSetupError> {
-        let mut crypto = provider::default_provider();
-        crypto.kx_groups = groups(&options.groups)?;
-        let crypto = Arc::new(crypto);
-        let (versions, versions_offered): (&[_], _) = match (options.min, options.max) {
-            (TlsVersion::V1_2, TlsVersion::V1_2) => (&[&rustls::version::TLS12], "TLS 1.2"),
-            (TlsVersion::V1_3, _) => (&[&rustls::version::TLS13], "TLS 1.3"),
-            (TlsVersion::V1_2, TlsVersion::V1_3) => {
-                (&[&rustls::version::TLS13, &rustls::version::TLS12], "TLS 1.2 and 1.3")
-            }
+/// What all TLS configurations share: who is trusted, the crypto provider, client certificates, the key log. Each is
+/// loaded when it is first asked for.
+#[derive(Default)]
+pub(super) struct TlsStock {
+    trusts: RefCell<HashMap<Trusted, Arc<Trust>>>,
+    bases: RefCell<HashMap<TlsBase, (ClientConfig, Arc<Trust>)>>,
+    key_log: OnceCell<Arc<dyn rustls::KeyLog>>,
+}
+
+/// Who is trusted: those in a file, or the system's; and whether it matters.
+type Trusted = (Option<PathBuf>, bool);
+
+/// What of the options all handshakes of a configuration have in common, sessions apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct TlsBase {
+    min: TlsVersion,
+    max: TlsVersion,
+    groups: Vec<String>,
+    trusted: Trusted,
+    client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+}
+
+impl TlsStock {
+    fn trust(&self, trusted: &Trusted) -> Result<Arc<Trust>, TlsSetupError> {
+        if let Some(known) = self.trusts.borrow().get(trusted) {
+            return Ok(Arc::clone(known));
+        }
+        let (ca_file, insecure) = trusted;
+        let crypto = Arc::new(provider::default_provider());
+        let loaded = Arc::new(trust(ca_file.as_deref(), *insecure, &crypto)?);
+        self.trusts.borrow_mut().insert(trusted.clone(), Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    fn base(&self, options: &TlsOptions) -> Result<(ClientConfig, Arc<Trust>), TlsSetupError> {
+        let base = TlsBase {
+            min: options.min,
+            max: options.max,
+            groups: options.groups.clone(),
+            trusted: (options.ca_file.clone(), options.insecure),
+            client_certificate: options.client_certificate.clone(),
         };
-        let trust = Arc::new(trust(options.ca_file.as_deref(), options.insecure, &crypto)?);
-        let verifier =
+        if let Some((config, trust)) = self.bases.borrow().get(&base) {
+            return Ok((config.clone(), Arc::clone(trust)));
+        }
+        let mut crypto = provider::default_provider();
+        crypto.kx_groups = groups(&base.groups)?;
+        let crypto = Arc::new(crypto);
+        let trust = self.trust(&base.trusted)?;
+        let nobody =
             Arc::new(Verifier::new(Arc::clone(&trust), Arc::clone(&crypto), options.insecure));
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&crypto))
-            .with_protocol_versions(versions)
+        let builder = ClientConfig::builder_with_provider(crypto)
+            .with_protocol_versions(versions(options).0)
             .map_err(|e| TlsSetupError::Other(e.to_string()))?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
-        let mut config = match &options.client_certificate {
+            .with_custom_certificate_verifier(nobody);
+        let mut config = match &base.client_certificate {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let (chain, key) = client_certificate(certificate, key.as_deref())?;
@@ -102,13 +140,41 @@ impl Tls {
                 })?
             }
         };
+        // As curl and browsers do: where SSLKEYLOGFILE names a file, captures can be read with it.
+        config.key_log = Arc::clone(self.key_log.get_or_init(key_log));
+        self.bases.borrow_mut().insert(base, (config.clone(), Arc::clone(&trust)));
+        Ok((config, trust))
+    }
+}
+
+/// The versions that are offered, and in words.
+fn versions(options: &TlsOptions) -> (&'static [&'static SupportedProtocolVersion], &'static str) {
+    static BOTH: [&SupportedProtocolVersion; 2] =
+        [&rustls::version::TLS13, &rustls::version::TLS12];
+    match (options.min, options.max) {
+        (TlsVersion::V1_2, TlsVersion::V1_2) => (&BOTH[1..], "TLS 1.2"),
+        (TlsVersion::V1_3, _) => (&BOTH[..1], "TLS 1.3"),
+        (TlsVersion::V1_2, TlsVersion::V1_3) => (&BOTH, "TLS 1.2 and 1.3"),
+    }
+}
+
+impl Tls {
+    /// # Errors
+    /// What could not be set up as asked, in words.
+    pub(super) fn new(
+        options: &TlsOptions,
+        http: HttpVersion,
+        stock: &TlsStock,
+    ) -> Result<Self, TlsSetupError> {
+        let (mut config, trust) = stock.base(options)?;
+        let crypto = Arc::clone(config.crypto_provider());
+        let verifier = Arc::new(Verifier::new(Arc::clone(&trust), crypto, options.insecure));
+        config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
         let client_auth = Arc::new(ClientAuth::new(Arc::clone(&config.client_auth_cert_resolver)));
         config.client_auth_cert_resolver = Arc::clone(&client_auth) as Arc<_>;
         let sessions = Arc::new(SessionStore::default());
         let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
-        // As curl and browsers do: where SSLKEYLOGFILE names a file, captures can be read with it.
-        config.key_log = key_log();
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
             HttpVersion::Negotiate => &["h2", "http/1.1"],
@@ -118,7 +184,7 @@ impl Tls {
         };
         config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
         let offered = Offered {
-            versions: versions_offered,
+            versions: versions(options).1,
             alpn: alpn.join(", "),
             client_certificate: options.client_certificate.is_some(),
         };

@@ -1,12 +1,13 @@
 //! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
 
-use firstbyte_core::document::ConnectionRecord;
 use firstbyte_core::explain::reconcile::{Reconciled, Witness};
 use firstbyte_core::explain::{Equation, Finding, Term};
 use firstbyte_core::stats::{Estimate, Interval};
 use serde_json::{Value, json};
 
+use super::super::ndjson::shown_connection;
 use super::Explanation;
+use crate::advice;
 
 /// Value of the field `format`.
 const FORMAT: &str = "firstbyte/explanation";
@@ -24,7 +25,7 @@ pub fn json(explanation: &Explanation) -> String {
                 "asked": way.asked,
                 "proven": way.proven,
                 "equation": equation(&way.equation),
-                "connection": ConnectionRecord::of(&way.middle),
+                "connection": shown_connection(&way.middle),
             })
         })
         .collect();
@@ -34,7 +35,7 @@ pub fn json(explanation: &Explanation) -> String {
         .map(|(kind, why)| json!({ "way": kind.name(), "why": why }))
         .collect();
     let redirects: Vec<Value> =
-        explanation.redirects.iter().map(|c| json!(ConnectionRecord::of(c))).collect();
+        explanation.redirects.iter().map(|c| json!(shown_connection(c))).collect();
     let value = json!({
         "format": FORMAT,
         "version": VERSION,
@@ -47,6 +48,7 @@ pub fn json(explanation: &Explanation) -> String {
         "redirects": redirects,
         "ways": ways,
         "left_out": left_out,
+        "warnings": explanation.warnings,
     });
     format!("{value}\n")
 }
@@ -106,7 +108,7 @@ fn finding(finding: &Finding) -> Value {
         "cost_ns": ns(finding.cost),
         "concerns": finding.concerns,
         "evidence": finding.evidence,
-        "advice": finding.advice,
+        "advice": advice::for_finding(finding),
         "saving_predicted_ns": finding.saving.predicted.map(ns),
         "saving_measured": measured,
     })

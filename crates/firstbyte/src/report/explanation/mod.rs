@@ -14,6 +14,8 @@ use firstbyte_core::explain::reconcile::Reconciled;
 use firstbyte_core::explain::{Equation, Finding, WayKind};
 use firstbyte_core::timeline::Connection;
 
+use crate::warning::Warning;
+
 pub use json::json;
 pub use page::{figures, page};
 pub use text::text;
@@ -41,6 +43,8 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
     /// The server's time by other witnesses.
     pub reconciled: Vec<Reconciled>,
+    /// What one has to know about it.
+    pub warnings: Vec<Warning>,
 }
 
 /// One way to connect.

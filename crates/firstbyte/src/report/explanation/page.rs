@@ -9,6 +9,7 @@ use firstbyte_core::stats::Interval;
 
 use super::Explanation;
 use super::text::{self, Row};
+use crate::advice;
 use crate::report::chart::{self, Figure};
 use crate::report::html;
 use crate::report::shell;
@@ -128,7 +129,7 @@ fn one(html: &mut String, finding: &Finding) {
         escape(&finding.title),
         milliseconds(finding.cost),
         escape(&finding.evidence),
-        escape(&finding.advice),
+        escape(&advice::for_finding(finding)),
     );
     let saves = text::saves(finding, &Style::default());
     if !saves.is_empty() {

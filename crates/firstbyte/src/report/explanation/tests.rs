@@ -55,6 +55,7 @@ fn explanation() -> Explanation {
             reconcile(Witness::ServerTiming(vec!["app".into()]), ms(8), ms(8), None, None),
             reconcile(Witness::Capture, ms(9), ms(2), None, None),
         ],
+        warnings: vec![crate::warning::Warning::NoIntervals { rounds: 1, needed: 20 }],
     }
 }
 

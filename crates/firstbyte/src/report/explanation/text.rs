@@ -9,6 +9,7 @@ use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
 use super::{Explanation, WayView, whiteboard};
+use crate::advice;
 use crate::report::equation::apportion;
 use crate::report::sequence;
 use crate::report::style::{Ink, Style, wrap};
@@ -427,7 +428,7 @@ fn one(number: usize, finding: &Finding, style: &Style) -> Vec<String> {
         lines.extend(wrap(&format!("   {name:<7} "), &words, style.columns()));
     };
     add("seen", style.safe(&finding.evidence));
-    add("change", style.safe(&finding.advice));
+    add("change", style.safe(&advice::for_finding(finding)));
     let saves = saves(finding, style);
     if !saves.is_empty() {
         add("saves", saves);

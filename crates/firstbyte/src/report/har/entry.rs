@@ -9,7 +9,10 @@ use firstbyte_core::timeline::{Connection, HttpFacts, PhaseName};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::super::{csv, dates};
+use crate::advice;
+use crate::probe::shown_url::{shown_url, shown_urls_within};
+use crate::report::columns::sample::standing;
+use crate::report::dates;
 
 /// What HAR says where a size or a time is not known, or does not apply.
 const UNKNOWN: i64 = -1;
@@ -24,8 +27,9 @@ pub(super) fn entries(cell: &Cell, taken: &Taken) -> impl Iterator<Item = Value>
 
 /// What an entry's sample is within the run.
 fn of_the_run(cell: &Cell, taken: &Taken) -> Map<String, Value> {
-    let (standing, shortfall) = csv::standing(taken.standing);
-    let factors = cell.factors.iter().map(|f| (f.axis.clone(), Value::from(f.value.as_str())));
+    let (standing, shortfall) = standing(taken.standing);
+    let factors =
+        cell.factors.iter().map(|f| (f.axis.clone(), Value::from(shown_urls_within(&f.value))));
     let members = [
         ("cell", json!(taken.cell)),
         ("cell_name", json!(cell.name())),
@@ -66,7 +70,8 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
 /// What HAR has no place for.
 fn proof(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let mut members = of_the_run.clone();
-    let record = serde_json::to_value(ConnectionRecord::of(connection)).unwrap_or_default();
+    let record = serde_json::to_value(ConnectionRecord::of(&advice::on_connection(connection)))
+        .unwrap_or_default();
     if let Value::Object(mut record) = record {
         for name in ["marks", "split", "reused", "tcp", "quic", "tls", "failure"] {
             members.insert(name.into(), record.remove(name).unwrap_or_default());
@@ -96,15 +101,14 @@ fn request(connection: &Connection) -> Value {
         .filter(|_| is_http1(http))
         .and_then(|http| http.request_bytes?.checked_sub(http.upload_bytes.unwrap_or(0)));
     let method = http.map_or("", |http| http.method.as_str());
-    let query: Vec<Value> = Url::parse(&connection.url).map_or_else(
+    let url = shown_url(&connection.url);
+    let query: Vec<Value> = Url::parse(&url).map_or_else(
         |_| Vec::new(),
         |url| {
             let pairs = url.query_pairs();
             pairs.map(|(name, value)| json!({ "name": name, "value": value })).collect()
         },
     );
-    // A fragment is not sent.
-    let url = connection.url.split('#').next().unwrap_or_default();
     json!({
         "method": if method.is_empty() { "GET" } else { method },
         "url": url,

@@ -16,7 +16,7 @@ use serde_json::json;
 /// Writes entries to a sink, as they come.
 pub struct HarWriter<W: Write> {
     out: W,
-    entries: u64,
+    begun: bool,
 }
 
 impl<W: Write> HarWriter<W> {
@@ -27,20 +27,19 @@ impl<W: Write> HarWriter<W> {
     pub fn new(mut out: W) -> io::Result<Self> {
         let creator = json!({ "name": "firstbyte", "version": env!("CARGO_PKG_VERSION") });
         write!(out, r#"{{"log":{{"version":"1.2","creator":{creator},"entries":["#)?;
-        Ok(Self { out, entries: 0 })
+        Ok(Self { out, begun: false })
     }
 
-    /// Adds the entries of `taken`, a visit to `cell`.
+    /// Adds entries that [`entries`] made.
     ///
     /// # Errors
     /// Those of the sink.
-    pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
-        for entry in entry::entries(cell, taken) {
-            self.out.write_all(if self.entries == 0 { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut self.out, &entry)?;
-            self.entries += 1;
-        }
-        Ok(())
+    pub(super) fn append(&mut self, entries: &[u8]) -> io::Result<()> {
+        // Nothing is before the first.
+        let entries =
+            if self.begun { entries } else { entries.strip_prefix(b",").unwrap_or(entries) };
+        self.begun |= !entries.is_empty();
+        self.out.write_all(entries)
     }
 
     /// Writes the end.
@@ -51,4 +50,16 @@ impl<W: Write> HarWriter<W> {
         self.out.write_all(b"\n]}}\n")?;
         self.out.flush()
     }
+}
+
+/// Appends the entries of `taken`, a visit to `cell`, to `out`: each behind a comma and on a line of its own.
+///
+/// # Errors
+/// None that can occur.
+pub(super) fn entries(cell: &Cell, taken: &Taken, out: &mut Vec<u8>) -> io::Result<()> {
+    for entry in entry::entries(cell, taken) {
+        out.extend_from_slice(b",\n");
+        serde_json::to_writer(&mut *out, &entry)?;
+    }
+    Ok(())
 }

@@ -1,24 +1,24 @@
 //! `--parquet`: all samples of a run as columns, for data frames and databases.
 //!
 //! One row a sample; nanoseconds as 64-bit integers, absent values as nulls, texts as UTF-8. Written
-//! a group of rows at a time, so that the memory needed does not depend on the length of the run.
+//! a group of rows at a time, so that the memory needed does not depend on the length of the run; groups are
+//! made by whichever thread.
 
-mod columns;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use firstbyte_core::run::{Cell, Taken};
-
-use columns::{Column, Get, Seen};
-use table::{Field, Kind, TableWriter, Value};
+use super::columns::sample::{SampleField, SampleRow, parquet_fields};
+pub(super) use table::{EncodedGroup, GROUP, GroupRows};
+use table::{Field, Layout, TableWriter};
 
 /// Writes the samples of a run.
 pub struct ParquetWriter<W: Write + Send> {
     table: TableWriter<W>,
-    columns: Vec<Column>,
+    fields: Vec<SampleField>,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
@@ -27,21 +27,26 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// # Errors
     /// Those of `out`.
     pub fn new(out: W, axes: &[String]) -> io::Result<Self> {
-        let columns = columns::all(axes);
-        let fields = columns.iter().map(field).collect();
-        Ok(Self { table: TableWriter::new(out, "sample", fields)?, columns })
+        let fields = parquet_fields(axes);
+        let headings = fields.iter().map(SampleField::heading);
+        let columns: Vec<Field> = headings.map(|(name, holds)| Field::new(&name, holds)).collect();
+        Ok(Self { table: TableWriter::new(out, "sample", &columns)?, fields })
     }
 
-    /// Adds `taken`, a visit to `cell`.
+    /// Who makes groups of rows for it.
+    pub(super) fn grouper(&self) -> SampleGrouper {
+        SampleGrouper { fields: self.fields.clone(), layout: self.table.layout() }
+    }
+
+    /// Adds a group.
     ///
     /// # Errors
     /// Those of the sink.
-    pub fn taken(&mut self, cell: &Cell, taken: &Taken) -> io::Result<()> {
-        let seen = Seen::of(cell, taken);
-        self.table.row(self.columns.iter().map(|column| value(column, &seen)))
+    pub(super) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
+        self.table.append(group)
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes the end of the file.
     ///
     /// # Errors
     /// Those of the sink.
@@ -50,34 +55,24 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 }
 
-/// The names of the columns.
-#[cfg(test)]
-pub(super) fn column_names(axes: &[String]) -> Vec<String> {
-    columns::all(axes).into_iter().map(|column| column.name).collect()
+/// Makes groups of the samples of a run, on any thread.
+pub(super) struct SampleGrouper {
+    fields: Vec<SampleField>,
+    layout: Arc<Layout>,
 }
 
-fn field(column: &Column) -> Field {
-    let kind = match column.get {
-        Get::Int(_) | Get::Duration(_) => Kind::Int,
-        Get::Time(_) => Kind::Time,
-        Get::Text(_) | Get::Factor(_) => Kind::Text,
-        Get::Bool(_) => Kind::Bool,
-    };
-    Field { name: column.name.clone(), kind }
-}
+impl SampleGrouper {
+    pub(super) fn begin(&self) -> GroupRows {
+        GroupRows::new(&self.layout)
+    }
 
-fn value(column: &Column, seen: &Seen<'_>) -> Option<Value> {
-    match &column.get {
-        Get::Int(get) | Get::Time(get) => get(seen).map(Value::Int),
-        Get::Duration(get) => {
-            let ns = get(seen)?.as_nanos();
-            Some(Value::Int(i64::try_from(ns).unwrap_or(i64::MAX)))
-        }
-        Get::Text(get) => get(seen).map(Value::Text),
-        Get::Factor(axis) => {
-            let factor = seen.cell.factors.iter().find(|factor| factor.axis == *axis);
-            factor.map(|factor| Value::Text(factor.value.clone()))
-        }
-        Get::Bool(get) => get(seen).map(Value::Bool),
+    pub(super) fn add(&self, group: &mut GroupRows, row: &SampleRow<'_>) {
+        group.push(self.fields.iter().map(|field| field.value(row)));
+    }
+
+    /// # Errors
+    /// None that can occur.
+    pub(super) fn end(&self, group: GroupRows) -> io::Result<EncodedGroup> {
+        group.encoded(&self.layout)
     }
 }

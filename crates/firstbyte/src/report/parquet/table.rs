@@ -5,53 +5,45 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::{
     Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType, ZstdLevel,
 };
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::Type;
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+use crate::report::columns::{ColumnType, ColumnValue, nanoseconds};
 
 /// Rows of a group: some tens of megabytes while it is gathered.
-pub(super) const GROUP: usize = 16_384;
+pub(in crate::report) const GROUP: usize = 16_384;
 /// Costs little time, and leaves little for higher levels to gain.
 const ZSTD_LEVEL: i32 = 3;
-
-/// What the values of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Int,
-    /// Nanoseconds since the Unix epoch.
-    Time,
-    Number,
-    Text,
-    Bool,
-}
 
 /// A column.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    pub name: String,
-    pub kind: Kind,
+    name: String,
+    holds: ColumnType,
 }
 
-/// A value of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
-    Int(i64),
-    Number(f64),
-    Text(String),
-    Bool(bool),
+impl Field {
+    /// The column called `name`, its unit not yet in it.
+    pub(in crate::report) fn new(name: &str, holds: ColumnType) -> Self {
+        Self { name: holds.parquet_heading(name), holds }
+    }
 }
 
 /// The values of one column in the rows gathered: those that are not null, and which those are.
 enum Values {
-    Int(Vec<i64>),
-    Number(Vec<f64>),
-    Text(Vec<ByteArray>),
-    Bool(Vec<bool>),
+    Integers(Vec<i64>),
+    Numbers(Vec<f64>),
+    /// One behind the other, and where each ends.
+    Texts(Vec<u8>, Vec<usize>),
+    Booleans(Vec<bool>),
 }
 
 struct Gathered {
@@ -61,58 +53,138 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn of(field: &Field) -> Self {
-        let values = match field.kind {
-            Kind::Int | Kind::Time => Values::Int(Vec::new()),
-            Kind::Number => Values::Number(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
-            Kind::Bool => Values::Bool(Vec::new()),
+    const fn new(holds: ColumnType) -> Self {
+        let values = match holds {
+            ColumnType::Integer | ColumnType::Time | ColumnType::Timestamp => {
+                Values::Integers(Vec::new())
+            }
+            ColumnType::Number => Values::Numbers(Vec::new()),
+            ColumnType::Text => Values::Texts(Vec::new(), Vec::new()),
+            ColumnType::Boolean => Values::Booleans(Vec::new()),
         };
         Self { values, definitions: Vec::new() }
     }
 
-    fn push(&mut self, value: Option<Value>) {
-        let there = match (value, &mut self.values) {
-            (Some(Value::Int(value)), Values::Int(values)) => {
-                values.push(value);
-                true
+    fn push(&mut self, value: Option<ColumnValue<'_>>) {
+        let Some(value) = value else { return self.definitions.push(0) };
+        match (value, &mut self.values) {
+            (ColumnValue::Integer(value), Values::Integers(values))
+            | (ColumnValue::Timestamp(value), Values::Integers(values)) => values.push(value),
+            (ColumnValue::Time(ns), Values::Integers(values)) => values.push(nanoseconds(ns)),
+            (ColumnValue::Number(value), Values::Numbers(values)) => values.push(value),
+            (ColumnValue::Text(value), Values::Texts(bytes, ends)) => {
+                bytes.extend_from_slice(value.as_bytes());
+                ends.push(bytes.len());
             }
-            (Some(Value::Number(value)), Values::Number(values)) => {
-                values.push(value);
-                true
-            }
-            (Some(Value::Text(value)), Values::Text(values)) => {
-                values.push(ByteArray::from(value.into_bytes()));
-                true
-            }
-            (Some(Value::Bool(value)), Values::Bool(values)) => {
-                values.push(value);
-                true
-            }
+            (ColumnValue::Boolean(value), Values::Booleans(values)) => values.push(value),
             (value, _) => {
-                debug_assert!(value.is_none(), "{value:?} in a column of another kind");
-                false
+                debug_assert!(false, "{value:?} in a column of another type");
+                return self.definitions.push(0);
             }
-        };
-        self.definitions.push(i16::from(there));
+        }
+        self.definitions.push(1);
     }
 
-    fn clear(&mut self) {
-        self.definitions.clear();
-        match &mut self.values {
-            Values::Int(values) => values.clear(),
-            Values::Number(values) => values.clear(),
-            Values::Text(values) => values.clear(),
-            Values::Bool(values) => values.clear(),
+    /// The column as it stands in a file.
+    fn encoded(self, layout: &Layout, place: usize) -> Result<EncodedColumn, ParquetError> {
+        let mut sink = TrackedWrite::new(Vec::new());
+        let pages = Box::new(SerializedPageWriter::new(&mut sink));
+        let description = layout.schema.column(place);
+        let mut writer = get_column_writer(description, Arc::clone(&layout.properties), pages);
+        let present = Some(self.definitions.as_slice());
+        let closed = match (self.values, &mut writer) {
+            (Values::Integers(values), ColumnWriter::Int64ColumnWriter(writer)) => {
+                writer.write_batch(&values, present, None)
+            }
+            (Values::Numbers(values), ColumnWriter::DoubleColumnWriter(writer)) => {
+                writer.write_batch(&values, present, None)
+            }
+            (Values::Texts(bytes, ends), ColumnWriter::ByteArrayColumnWriter(writer)) => {
+                let bytes = Bytes::from(bytes);
+                let begins = std::iter::once(0).chain(ends.iter().copied());
+                let texts = begins.zip(&ends).map(|(begin, end)| bytes.slice(begin..*end).into());
+                writer.write_batch(&texts.collect::<Vec<ByteArray>>(), present, None)
+            }
+            (Values::Booleans(values), ColumnWriter::BoolColumnWriter(writer)) => {
+                writer.write_batch(&values, present, None)
+            }
+            _ => Err(ParquetError::General("a column of another type".into())),
         }
+        .and_then(|_| writer.close())?;
+        Ok((sink.into_inner()?.into(), closed))
     }
 }
+
+type EncodedColumn = (Bytes, ColumnCloseResult);
+
+/// What a table looks like: shared by all who make groups of its rows.
+pub(in crate::report) struct Layout {
+    columns: Vec<ColumnType>,
+    schema: SchemaDescriptor,
+    properties: Arc<WriterProperties>,
+}
+
+impl Layout {
+    /// Of a table whose rows are called `name`.
+    ///
+    /// # Errors
+    /// None that can occur: any fields make a table.
+    fn new(name: &str, fields: &[Field]) -> Result<Self, ParquetError> {
+        let types = fields.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
+        let schema = Type::group_type_builder(name).with_fields(types).build()?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+            .set_created_by(format!("firstbyte version {}", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self {
+            columns: fields.iter().map(|field| field.holds).collect(),
+            schema: SchemaDescriptor::new(Arc::new(schema)),
+            properties: Arc::new(properties),
+        })
+    }
+}
+
+/// Rows on their way to be a group: by whichever thread.
+pub(in crate::report) struct GroupRows {
+    columns: Vec<Gathered>,
+    rows: usize,
+}
+
+impl GroupRows {
+    pub(in crate::report) fn new(layout: &Layout) -> Self {
+        Self { columns: layout.columns.iter().copied().map(Gathered::new).collect(), rows: 0 }
+    }
+
+    /// Adds a row: a value for each column, in their order.
+    pub(in crate::report) fn push<'a>(
+        &mut self,
+        values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
+    ) {
+        for (gathered, value) in self.columns.iter_mut().zip(values) {
+            gathered.push(value);
+        }
+        self.rows += 1;
+    }
+
+    /// The group as it stands in a file.
+    ///
+    /// # Errors
+    /// None that can occur: nothing is written but to memory.
+    pub(in crate::report) fn encoded(self, layout: &Layout) -> io::Result<EncodedGroup> {
+        let columns = self.columns.into_iter().enumerate();
+        let columns = columns.map(|(place, gathered)| gathered.encoded(layout, place));
+        columns.collect::<Result<_, _>>().map(EncodedGroup).map_err(failed)
+    }
+}
+
+/// A group of rows, encoded and compressed.
+pub(in crate::report) struct EncodedGroup(Vec<EncodedColumn>);
 
 /// Writes a table.
 pub(crate) struct TableWriter<W: Write + Send> {
     out: SerializedFileWriter<W>,
-    gathered: Vec<Gathered>,
-    rows: usize,
+    layout: Arc<Layout>,
+    gathered: GroupRows,
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -120,34 +192,30 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub(crate) fn new(out: W, name: &str, fields: Vec<Field>) -> io::Result<Self> {
-        let types: Result<Vec<_>, _> = fields.iter().map(type_of).collect();
-        let schema = types.and_then(|types| {
-            Type::group_type_builder(name).with_fields(types).build().map(Arc::new)
-        });
-        let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(failed)?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(level))
-            .set_created_by(format!("firstbyte version {}", env!("CARGO_PKG_VERSION")))
-            .build();
-        let out = SerializedFileWriter::new(out, schema.map_err(failed)?, Arc::new(properties));
-        let gathered = fields.iter().map(Gathered::of).collect();
-        Ok(Self { out: out.map_err(failed)?, gathered, rows: 0 })
+    pub(crate) fn new(out: W, name: &str, fields: &[Field]) -> io::Result<Self> {
+        let layout = Layout::new(name, fields).map_err(failed)?;
+        let (schema, properties) =
+            (layout.schema.root_schema_ptr(), Arc::clone(&layout.properties));
+        let out = SerializedFileWriter::new(out, schema, properties).map_err(failed)?;
+        let gathered = GroupRows::new(&layout);
+        Ok(Self { out, layout: Arc::new(layout), gathered })
+    }
+
+    /// What its groups have to look like.
+    pub(in crate::report) fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.layout)
     }
 
     /// Adds a row: a value for each column, in their order.
     ///
     /// # Errors
     /// Those of the sink.
-    pub(crate) fn row(
+    pub(in crate::report) fn row<'a>(
         &mut self,
-        values: impl IntoIterator<Item = Option<Value>>,
+        values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
     ) -> io::Result<()> {
-        for (gathered, value) in self.gathered.iter_mut().zip(values) {
-            gathered.push(value);
-        }
-        self.rows += 1;
-        if self.rows == GROUP { self.group() } else { Ok(()) }
+        self.gathered.push(values);
+        if self.gathered.rows == GROUP { self.end_group() } else { Ok(()) }
     }
 
     /// Writes what is left, and the end of the file.
@@ -155,49 +223,39 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// Those of the sink.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        if self.rows > 0 {
-            self.group()?;
+        if self.gathered.rows > 0 {
+            self.end_group()?;
         }
         self.out.finish().map(|_| ()).map_err(failed)
     }
 
-    /// Writes the rows gathered as a group.
-    fn group(&mut self) -> io::Result<()> {
-        let mut group = self.out.next_row_group().map_err(failed)?;
-        for gathered in &mut self.gathered {
-            let Some(mut writer) = group.next_column().map_err(failed)? else { break };
-            let present = Some(gathered.definitions.as_slice());
-            match &gathered.values {
-                Values::Int(values) => {
-                    writer.typed::<Int64Type>().write_batch(values, present, None)
-                }
-                Values::Number(values) => {
-                    writer.typed::<DoubleType>().write_batch(values, present, None)
-                }
-                Values::Text(values) => {
-                    writer.typed::<ByteArrayType>().write_batch(values, present, None)
-                }
-                Values::Bool(values) => {
-                    writer.typed::<BoolType>().write_batch(values, present, None)
-                }
-            }
-            .map_err(failed)?;
-            writer.close().map_err(failed)?;
-            gathered.clear();
+    fn end_group(&mut self) -> io::Result<()> {
+        let gathered = std::mem::replace(&mut self.gathered, GroupRows::new(&self.layout));
+        self.append(gathered.encoded(&self.layout)?)
+    }
+
+    /// Adds the rows of `group`, behind those that were written before.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub(in crate::report) fn append(&mut self, group: EncodedGroup) -> io::Result<()> {
+        let mut writer = self.out.next_row_group().map_err(failed)?;
+        for (bytes, closed) in group.0 {
+            writer.append_column(&bytes, closed).map_err(failed)?;
         }
-        group.close().map_err(failed)?;
-        self.rows = 0;
-        Ok(())
+        writer.close().map(|_| ()).map_err(failed)
     }
 }
 
 fn type_of(field: &Field) -> Result<Arc<Type>, ParquetError> {
-    let (physical, logical) = match field.kind {
-        Kind::Int => (PhysicalType::INT64, None),
-        Kind::Time => (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
-        Kind::Number => (PhysicalType::DOUBLE, None),
-        Kind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        Kind::Bool => (PhysicalType::BOOLEAN, None),
+    let (physical, logical) = match field.holds {
+        ColumnType::Integer | ColumnType::Time => (PhysicalType::INT64, None),
+        ColumnType::Timestamp => {
+            (PhysicalType::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS)))
+        }
+        ColumnType::Number => (PhysicalType::DOUBLE, None),
+        ColumnType::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Boolean => (PhysicalType::BOOLEAN, None),
     };
     Type::primitive_type_builder(&field.name, physical)
         .with_logical_type(logical)

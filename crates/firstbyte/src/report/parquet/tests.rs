@@ -7,7 +7,6 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
 use super::super::fixtures;
-use super::table::GROUP;
 use super::*;
 
 fn cell() -> Cell {
@@ -31,11 +30,26 @@ fn written(samples: impl Iterator<Item = Sample>) -> Vec<u8> {
     let mut out = Vec::new();
     let axes = ["tls", "family"].map(String::from);
     let mut writer = ParquetWriter::new(&mut out, &axes).unwrap();
-    for sample in samples {
-        writer.taken(&cell(), &taken(sample)).unwrap();
-    }
+    write(&mut writer, samples).unwrap();
     writer.finish().unwrap();
     out
+}
+
+/// As groups of [`GROUP`] rows.
+fn write<W: Write + Send>(
+    writer: &mut ParquetWriter<W>,
+    samples: impl Iterator<Item = Sample>,
+) -> io::Result<()> {
+    let grouper = writer.grouper();
+    let mut samples = samples.peekable();
+    while samples.peek().is_some() {
+        let mut group = grouper.begin();
+        for sample in samples.by_ref().take(GROUP) {
+            grouper.add(&mut group, &SampleRow::of_run(&cell(), &taken(sample)));
+        }
+        writer.append(grouper.end(group)?)?;
+    }
+    Ok(())
 }
 
 fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
@@ -82,6 +96,28 @@ fn what_is_written_is_read_by_the_format_s_own_reader() {
 }
 
 #[test]
+fn every_fixture_with_its_values() {
+    let file =
+        bytes::Bytes::from(written(fixtures::all().into_iter().chain([fixtures::every_fact()])));
+    let reader = SerializedFileReader::new(file).unwrap();
+    let mut text = String::new();
+    for field in reader.metadata().file_metadata().schema().get_fields() {
+        let (physical, logical) = (field.get_physical_type(), field.get_basic_info());
+        text += &format!("{} {physical} {:?}\n", field.name(), logical.logical_type_ref());
+    }
+    for row in reader.get_row_iter(None).unwrap().map(Result::unwrap) {
+        text.push('\n');
+        let mut values: Vec<_> =
+            row.get_column_iter().filter(|(_, value)| **value != Field::Null).collect();
+        values.sort_by_key(|(name, _)| *name);
+        for (name, value) in values {
+            text += &format!("{name}: {value}\n");
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn groups_bound_what_is_gathered() {
     let file = bytes::Bytes::from(written((0..GROUP + 5).map(|n| {
         let mut sample = fixtures::plain_http();
@@ -117,7 +153,7 @@ fn a_sink_that_is_full_says_so() {
         }
     }
     let error = ParquetWriter::new(Full, &[]).and_then(|mut writer| {
-        writer.taken(&cell(), &taken(fixtures::plain_http()))?;
+        write(&mut writer, std::iter::once(fixtures::plain_http()))?;
         writer.finish()
     });
     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::StorageFull);

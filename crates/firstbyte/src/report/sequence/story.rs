@@ -75,12 +75,12 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
     }
     // What came when all was over is nobody's time.
     let end = Offset::ZERO + sequence.total;
-    legs.retain(|(at, _)| sequence.failure.is_some() || *at <= end);
+    legs.retain(|(at, _)| sequence.broken_off.is_some() || *at <= end);
     legs.sort_by_key(|(at, _)| *at);
     let mut spans = sequence.spans.iter().copied().peekable();
     let mut steps = Vec::new();
     let wait = |span: &Span| {
-        let failed = sequence.failure.as_ref().is_some_and(|f| f.phase == span.phase);
+        let failed = sequence.broken_off.as_ref().is_some_and(|f| f.phase == span.phase);
         Wait { in_vain: failed && span.part == Part::Unexplained, ..Wait::of(span) }
     };
     for (at, leg) in legs {

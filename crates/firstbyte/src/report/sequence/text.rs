@@ -256,11 +256,11 @@ impl<'a> Page<'a> {
     fn end(&self, rows: &mut Vec<Row>) {
         let mut row = self.blank();
         let total = self.scale.time(self.sequence.total, &self.style);
-        let (glyph, label, ink) = match &self.sequence.failure {
-            Some(failure) => (self.style.glyph('✗', 'X'), failure.ending(), Ink::Loss),
+        let (glyph, label, ink) = match &self.sequence.broken_off {
+            Some(stop) => (self.style.glyph('✗', 'X'), stop.message.clone(), Ink::Loss),
             None => (self.style.glyph('┴', '+'), format!("total {total}"), Ink::Strong),
         };
-        let at = match self.sequence.failure.as_ref().and_then(|f| f.at) {
+        let at = match self.sequence.broken_off.as_ref().and_then(|f| f.at) {
             Some(at) => at,
             None => Offset::ZERO + self.sequence.total,
         };

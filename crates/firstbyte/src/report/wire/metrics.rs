@@ -8,34 +8,33 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use firstbyte_core::passive::{Failed, Hygiene, Observed, Roles};
+use firstbyte_core::stats::ExponentialHistogram;
+use firstbyte_core::timeline::FailureType;
 use firstbyte_core::timeline::Handshake;
 
 /// Servers with labels of their own; those that come later are counted together.
 pub const MOST_SERVERS: usize = 100;
-/// Upper bounds of the histograms' buckets, nanoseconds and as they are written, seconds.
-const BUCKETS: [(u64, &str); 16] = [
-    (100_000, "0.0001"),
-    (250_000, "0.00025"),
-    (500_000, "0.0005"),
-    (1_000_000, "0.001"),
-    (2_500_000, "0.0025"),
-    (5_000_000, "0.005"),
-    (10_000_000, "0.01"),
-    (25_000_000, "0.025"),
-    (50_000_000, "0.05"),
-    (100_000_000, "0.1"),
-    (250_000_000, "0.25"),
-    (500_000_000, "0.5"),
-    (1_000_000_000, "1"),
-    (2_500_000_000, "2.5"),
-    (5_000_000_000, "5"),
-    (10_000_000_000, "10"),
+/// Upper bounds of the buckets in text, microseconds and as they are written, seconds: round ones, as people ask for
+/// the share below 100 ms. Counts are those of the histogram's own bucket that a bound lies in: up to 0.54 % above it.
+const BOUNDS: [(u64, &str); 16] = [
+    (100, "0.0001"),
+    (250, "0.00025"),
+    (500, "0.0005"),
+    (1_000, "0.001"),
+    (2_500, "0.0025"),
+    (5_000, "0.005"),
+    (10_000, "0.01"),
+    (25_000, "0.025"),
+    (50_000, "0.05"),
+    (100_000, "0.1"),
+    (250_000, "0.25"),
+    (500_000, "0.5"),
+    (1_000_000, "1"),
+    (2_500_000, "2.5"),
+    (5_000_000, "5"),
+    (10_000_000, "10"),
 ];
 const SESSIONS: [&str; 3] = ["full", "full-hello-retry-request", "resumed"];
-const ERRORS: [&str; 5] = {
-    let [a, b, c, d, e] = Failed::ALL;
-    [a.name(), b.name(), c.name(), d.name(), e.name()]
-};
 const SIDES: [&str; 2] = ["client", "server"];
 
 /// Counts and histograms since the capture began.
@@ -59,33 +58,15 @@ struct Server {
     declined: u64,
     early_data: u64,
     early_data_accepted: u64,
-    errors: [u64; 5],
+    /// As in [`Failed::TYPES`].
+    failures: [u64; Failed::TYPES.len()],
     retransmitted: [u64; 2],
     bytes: [u64; 2],
     exchanges: u64,
-    handshake: [Histogram; 3],
-    server_time: [Histogram; 3],
-    round_trip: [Histogram; 2],
-    exchange: Histogram,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Histogram {
-    buckets: [u64; BUCKETS.len()],
-    count: u64,
-    sum_ns: u128,
-}
-
-impl Histogram {
-    fn add(&mut self, duration: Duration) {
-        let ns = duration.as_nanos();
-        self.count += 1;
-        self.sum_ns += ns;
-        let place = BUCKETS.partition_point(|(bound, _)| u128::from(*bound) < ns);
-        if let Some(bucket) = self.buckets.get_mut(place) {
-            *bucket += 1;
-        }
-    }
+    handshake: [ExponentialHistogram; 3],
+    server_time: [ExponentialHistogram; 3],
+    round_trip: [ExponentialHistogram; 2],
+    exchange: ExponentialHistogram,
 }
 
 impl Metrics {
@@ -182,7 +163,9 @@ impl Metrics {
             }
         };
         parted("handshakes", "Handshakes by session.", "session", &SESSIONS, |s| &s.handshakes);
-        parted("errors", "Connections that ended badly.", "error", &ERRORS, |s| &s.errors);
+        let types = Failed::TYPES.map(FailureType::as_str);
+        let failures = "Connections that failed, by type of Network Error Logging.";
+        parted("errors", failures, "error", &types, |s| &s.failures);
         let retransmitted = "Segments sent again, by who sent them.";
         parted("retransmitted_segments", retransmitted, "by", &SIDES, |s| &s.retransmitted);
         parted("payload_bytes", "Bytes of payload, by who sent them.", "by", &SIDES, |s| &s.bytes);
@@ -219,7 +202,7 @@ impl Metrics {
 }
 
 type Parted = fn(&Server) -> &[u64];
-type BySession = fn(&Server) -> &[Histogram; 3];
+type BySession = fn(&Server) -> &[ExponentialHistogram; 3];
 
 impl Server {
     fn add(&mut self, observed: &Observed) {
@@ -231,7 +214,10 @@ impl Server {
             self.bytes[side] += traffic.bytes;
         }
         if let Some(failed) = Failed::of(observed) {
-            self.errors[failed as usize] += 1;
+            let failure_type = failed.failure_type(observed);
+            if let Some(place) = Failed::TYPES.iter().position(|known| *known == failure_type) {
+                self.failures[place] += 1;
+            }
         }
         let sides = [observed.round_trips.client_min, observed.round_trips.server_min];
         for (histogram, time) in self.round_trip.iter_mut().zip(sides) {
@@ -305,20 +291,20 @@ impl Text {
         };
     }
 
-    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram) {
-        if histogram.count == 0 {
+    fn histogram(&mut self, name: &str, labels: &str, histogram: &ExponentialHistogram) {
+        if histogram.count() == 0 {
             return;
         }
-        let mut below = 0;
-        for ((_, bound), number) in BUCKETS.iter().zip(histogram.buckets) {
-            below += number;
-            let bucket = format!("{labels},le=\"{bound}\"");
-            self.value(&format!("{name}_bucket"), &bucket, below);
+        for (bound, written) in BOUNDS {
+            let bucket = format!("{labels},le=\"{written}\"");
+            let number = histogram.count_up_to(Duration::from_micros(bound));
+            self.value(&format!("{name}_bucket"), &bucket, number);
         }
-        self.value(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), histogram.count);
-        let (whole, part) = (histogram.sum_ns / 1_000_000_000, histogram.sum_ns % 1_000_000_000);
+        let (all, sum) = (histogram.count(), histogram.sum_ns());
+        self.value(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), all);
+        let (whole, part) = (sum / 1_000_000_000, sum % 1_000_000_000);
         let _ = writeln!(self.0, "firstbyte_wire_{name}_sum{{{labels}}} {whole}.{part:09}");
-        self.value(&format!("{name}_count"), labels, histogram.count);
+        self.value(&format!("{name}_count"), labels, all);
     }
 }
 

@@ -9,12 +9,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::warning::Warning;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use firstbyte_core::run::{Row, Standing, Taken};
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, Fault, Mark, Offset, PhaseName, Sample, Stamp,
+    Cause, Connection, Failure, FailureType, Fault, Mark, Offset, PhaseName, Sample, Stamp,
 };
 
 use super::RunError;
@@ -63,7 +64,7 @@ pub struct CurlTable {
     /// Which line under the header each is, from 0, those left out counted: tables are compared line by line.
     lines: Vec<u32>,
     /// Lines that were left out, and why.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     has_tls: bool,
 }
 
@@ -119,13 +120,18 @@ impl CurlTable {
                     table.lines.push(place);
                 }
                 Err(detail) => {
-                    table.warnings.push(format!("{}, line {line}: {detail}", path.display()));
+                    table.warnings.push(Warning::UnreadLine {
+                        file: path.to_owned(),
+                        line,
+                        detail,
+                    });
                 }
             }
             place = place.saturating_add(1);
         }
         if table.visits.is_empty() {
-            let first = table.warnings.first().map_or("no lines after it", String::as_str);
+            let first = table.warnings.first();
+            let first = first.map_or("no lines after it".into(), ToString::to_string);
             return Err(refused(line, format!("no visit under this header can be used: {first}")));
         }
         Ok(table)
@@ -208,9 +214,10 @@ impl CurlTable {
             phase,
             cause: Cause::Recorded {
                 name: "unknown".into(),
+                failure_type: FailureType::Unknown,
                 fault: Fault::Network,
                 message: "curl got no response; why is not in the table".into(),
-                hint: None,
+                advice: None,
             },
             at: end.map(Offset::from_nanos),
         }

@@ -107,7 +107,7 @@ fn what_is_wrong_is_told_by_file_line_and_column() {
     let warning = |row: &str| {
         let table = parse(format!("{HEADER}{ROW}{row}\n{ROW}")).unwrap();
         assert_eq!((table.len(), table.warnings.len()), (2, 1), "{row}");
-        table.warnings[0].clone()
+        table.warnings[0].to_string()
     };
     for (row, expected) in [
         ("0.004,0.030", "a.csv, line 3: 2 columns instead of 6"),

@@ -8,6 +8,7 @@ use super::Study;
 use crate::cli::exit::{self, Problem};
 use crate::experiment::{Lanes, Visit};
 use crate::probe::options::{HttpVersion, SessionUse, TlsVersion};
+use crate::probe::shown_url::shown_url;
 
 /// Round-trip times that the duration is given for.
 const ROUND_TRIPS: [Duration; 3] =
@@ -22,19 +23,19 @@ pub(super) fn print(study: &Study) -> Result<u8, Problem> {
 
 fn describe(study: &Study) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
-    let variants = &study.matrix.variants;
+    let variants = &study.experiment.matrix.variants;
     writeln!(text, "cells: {}", variants.len())?;
     for variant in variants {
-        writeln!(text, "  {}  ({})", variant.cell.name(), variant.cell.url)?;
+        writeln!(text, "  {}  ({})", variant.cell.name(), shown_url(&variant.cell.url))?;
     }
-    if !study.matrix.left_out.is_empty() {
-        writeln!(text, "left out: {}", study.matrix.left_out.len())?;
+    if !study.experiment.matrix.left_out.is_empty() {
+        writeln!(text, "left out: {}", study.experiment.matrix.left_out.len())?;
     }
-    for (cell, why) in &study.matrix.left_out {
+    for (cell, why) in &study.experiment.matrix.left_out {
         writeln!(text, "  {cell}: {why}")?;
     }
-    let design = &study.design;
-    match &study.until {
+    let design = &study.experiment.design;
+    match &study.experiment.until {
         Some(until) => writeln!(
             text,
             "rounds: until {}, at most {}, after {} to warm up",
@@ -73,8 +74,8 @@ fn describe(study: &Study) -> Result<String, std::fmt::Error> {
 
 /// The most that the cells of a lane add up to.
 fn longest_lane(study: &Study, of_cell: impl Fn(usize) -> u32) -> u32 {
-    let cells = 0..study.matrix.variants.len();
-    match &study.design.lanes {
+    let cells = 0..study.experiment.matrix.variants.len();
+    match &study.experiment.design.lanes {
         Lanes::One => cells.map(of_cell).sum(),
         Lanes::Abreast => cells.map(of_cell).max().unwrap_or(0),
         Lanes::Several(lanes) => {

@@ -1,26 +1,23 @@
 //! Takes the samples of a study, each of them into the run file before the next one is begun.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
-use firstbyte_core::document::run::{
-    AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader,
-};
-use firstbyte_core::run::{Row, Standing, Taken};
-use firstbyte_core::timeline::{Failure, Sample};
+use firstbyte_core::document::run::RunHeader;
+use firstbyte_core::run::{Row, Taken};
+use firstbyte_core::timeline::Failure;
 
 use super::Study;
 use crate::cli::args::RenderArgs;
-use crate::cli::commands::probe::{interrupt, setup_problem};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
+use crate::cli::measuring::Measuring;
 use crate::cli::progress::Progress;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
-use crate::experiment::{Lanes, Visited, Visitor};
-use crate::probe::NetProber;
-use crate::runs::{Creation, Done, Run, RunError, RunWriter, environment};
+use crate::experiment::{Before, Control, RunPlan};
+use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
+use crate::warning::Warning;
 
 /// What came of a study.
 pub(in crate::cli) struct Measured {
@@ -41,7 +38,7 @@ impl Measured {
                 "interrupted: what was complete is shown; go on with: firstbyte compare --continue {}",
                 self.path.display()
             ));
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         Ok(self.code())
     }
@@ -54,109 +51,73 @@ impl Measured {
 
 /// Measures.
 pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
-    let header = header(study);
-    let runtime = terminal::runtime()?;
-    let variants = &study.matrix.variants;
-    let visitors: Vec<Visitor<NetProber>> = runtime.block_on(async {
-        let visitor = |variant: &crate::experiment::Variant| {
-            let prober = variant.prober().map_err(setup_problem)?;
-            Ok(Rc::new((prober, variant.visit.target.clone())))
-        };
-        variants.iter().map(visitor).collect::<Result<_, Problem>>()
-    })?;
+    let campaign = study.experiment.campaign();
+    let plan = stored(&RunPlan::Compare(Box::new(study.plan.clone())))?;
+    let header = run_header(&campaign, &study.experiment.axes, &study.command, plan);
+    let measuring = Measuring::new()?;
+    let visitors = measuring.visitors(&campaign)?;
     // What can be told before is told before anything is written.
     Files::default()
-        .reads(&study.plan)
-        .visits(&study.args.visit)
-        .keeps(study.args.resume.as_ref().or(study.args.run.as_ref()))
-        .renders(&study.args.render)
+        .reads(&study.reads)
+        .keeps(&study.outputs.run)
+        .renders(&study.outputs.render)
         .open()?;
-    let (writer, done, mut rows) = open(study, &header)?;
+    let (mut writer, done, rows) = open(study, &header)?;
     let path = writer.path().to_owned();
     note(&format!("run file: {}", path.display()));
 
-    let samples = study.design.samples(variants.len());
-    let progress = Progress::new(samples, study.args.silent);
+    let samples = campaign.design.samples(campaign.cells.len());
+    let progress = Progress::new(samples, study.outputs.silent);
     progress.skip(done.len() as u64);
-    let mut last_failure = None;
-    let mut unprepared: Vec<Option<Failure>> = vec![None; variants.len()];
-    let mut reached = false;
-    let rows_so_far = RefCell::new(std::mem::take(&mut rows));
-    let writer = RefCell::new(writer);
-    let goes_on = |round: u32| {
-        let Some(until) = &study.until else { return true };
-        if round > study.design.warmup {
-            reached = until.is_reached(&rows_so_far.borrow(), variants.len());
-        }
-        !reached
+    let control = Control::default();
+    let is_done = |round: u32, cell: usize| done.contains(round, cell);
+    let before = Before { done: Some(&is_done), samples: done.len() as u64, rows };
+    let mut sink = |taken: Taken| {
+        progress.took_as(control.taken(), &taken.sample);
+        writer.append(&taken).map_err(|error| full(&path, &error))
     };
-    let took = |visited: Visited| {
-        let Visited { cell, sample, lateness, unprepared: failure } = visited;
-        progress.took(&sample);
-        if let Some(failure) = failure {
-            unprepared[cell].get_or_insert(failure);
-        }
-        if !sample.warmup {
-            last_failure = sample.failure().cloned().or(last_failure.take());
-        }
-        let standing = standing(study, cell, &sample);
-        let cell = u16::try_from(cell).unwrap_or(u16::MAX);
-        let taken = Taken { cell, standing, lateness, sample };
-        rows_so_far.borrow_mut().push(taken.row());
-        writer.borrow_mut().append(&taken).map_err(|error| full(&path, &error))
-    };
-    let finished =
-        study.design.run(&visitors, |round, cell| done.contains(round, cell), goes_on, took);
-    let interrupted = tokio::task::LocalSet::new().block_on(&runtime, async {
-        tokio::select! {
-            biased;
-            () = interrupt() => Ok(true),
-            result = finished => result.map(|()| false),
-        }
-    });
+    let ended = measuring.conduct(&campaign, &visitors, before, &control, &mut sink);
     progress.finish();
-    let interrupted = interrupted?;
-    for (variant, failure) in variants.iter().zip(unprepared) {
+    let ended = ended?;
+    for (variant, failure) in campaign.cells.iter().zip(&ended.unprepared) {
         if let Some(failure) = failure {
-            let name = variant.cell.name();
-            note(&format!("{name}: what samples take for granted failed: {}", failure.cause));
+            let (cell, cause) = (variant.cell.name(), failure.cause.to_string());
+            terminal::warn(&Warning::Unprepared { cell, cause });
         }
     }
-    if let Some(until) = &study.until
-        && !interrupted
+    if let (Some(until), Some(narrow), false) =
+        (&study.experiment.until, ended.narrow_enough, ended.stopped)
     {
-        let counted = rounds(&rows_so_far.borrow());
-        if !reached && !until.is_reached(&rows_so_far.borrow(), variants.len()) {
-            note(&format!("not reached after {counted} rounds: {}", until.describe()));
-        } else {
-            note(&format!("reached after {counted} rounds: {}", until.describe()));
-        }
+        let reached = if narrow { "reached" } else { "not reached" };
+        note(&format!("{reached} after {} rounds: {}", ended.rounds, until.describe()));
     }
-    Ok(Measured { path, interrupted, failure: last_failure })
+    Ok(Measured { path, interrupted: ended.stopped, failure: ended.failure })
 }
 
-fn rounds(rows: &[Row]) -> usize {
-    let mut rounds: Vec<u32> = rows.iter().filter(|r| !r.warmup).map(|r| r.round).collect();
-    rounds.sort_unstable();
-    rounds.dedup();
-    rounds.len()
-}
-
-fn standing(study: &Study, cell: usize, sample: &Sample) -> Standing {
-    study.matrix.variants[cell].standing(&sample.connection)
+/// A plan as a run file keeps it.
+pub(in crate::cli) fn stored(plan: &RunPlan) -> Result<serde_json::Value, Problem> {
+    // Only the name of a file can be no text.
+    serde_json::to_value(plan).map_err(|_| {
+        Problem::new(exit::USAGE, "a file's name is not UTF-8, and a run file keeps it as text")
+            .hint("give the file another name")
+    })
 }
 
 /// Begins the run file, or goes on with one.
 fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>), Problem> {
-    let Some(path) = &study.args.resume else {
-        let writer = match &study.args.run {
-            Some(path) => {
-                let creation = if study.overwrite { Creation::Overwrite } else { Creation::New };
-                RunWriter::create(path, header, creation)
-            }
-            None => create_anywhere(Path::new(""), &crate::clock::file_stamp(), header),
-        };
-        return Ok((writer.map_err(run_problem)?, Done::default(), Vec::new()));
+    let outputs = &study.outputs;
+    let path = match &outputs.run {
+        Some(path) if outputs.continues => path,
+        Some(path) => {
+            let creation = if outputs.overwrite { Creation::Overwrite } else { Creation::New };
+            let writer = RunWriter::create(path, header, creation).map_err(run_problem)?;
+            return Ok((writer, Done::default(), Vec::new()));
+        }
+        None => {
+            let stamp = crate::clock::file_stamp();
+            let writer = create_anywhere(Path::new(""), &stamp, header).map_err(run_problem)?;
+            return Ok((writer, Done::default(), Vec::new()));
+        }
     };
     let (writer, resumed) = RunWriter::resume(path, Some(header)).map_err(run_problem)?;
     if resumed.torn_bytes > 0 {
@@ -187,37 +148,6 @@ fn create_anywhere(
         }
     }
     unreachable!("a thousand names are tried, and the last one's result is given")
-}
-
-fn header(study: &Study) -> RunHeader {
-    let design = &study.design;
-    let axes = study.axes.iter().map(|axis| AxisRecord {
-        name: axis.name.to_owned(),
-        values: axis.values.iter().map(|value| value.written.clone()).collect(),
-    });
-    RunHeader {
-        format: RUN_FORMAT.into(),
-        version: RUN_VERSION,
-        created_unix_ns: crate::clock::Realtime::now().unix_nanos(),
-        firstbyte_version: env!("CARGO_PKG_VERSION").into(),
-        command: study.command.clone(),
-        plan: serde_json::Value::Null,
-        design: DesignRecord {
-            warmup: design.warmup,
-            rounds: study.until.is_none().then_some(design.rounds),
-            until: study.args.until.clone(),
-            seed: design.seed,
-            concurrent: match &design.lanes {
-                Lanes::One => 1,
-                Lanes::Abreast => study.matrix.variants.len() as u32,
-                Lanes::Several(lanes) => lanes.len() as u32,
-            },
-            interval_ns: design.interval.map(|i| u64::try_from(i.as_nanos()).unwrap_or(u64::MAX)),
-        },
-        axes: axes.collect(),
-        cells: study.matrix.variants.iter().map(|v| CellRecord::of(&v.cell)).collect(),
-        environment: environment::gather(),
-    }
 }
 
 fn full(path: &Path, error: &std::io::Error) -> Problem {

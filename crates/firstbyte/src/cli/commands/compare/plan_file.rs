@@ -2,15 +2,21 @@
 //!
 //! It says what the flags of `compare` say; what is typed beside it counts more.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 
+use super::Study;
+use crate::cli::args::CompareArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::typed::Typed;
 use crate::probe::describe_io;
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct PlanFile {
     pub url: Option<String>,
@@ -22,7 +28,7 @@ pub(in crate::cli) struct PlanFile {
     pub until: Option<String>,
     pub max_samples: Option<u32>,
     pub warmup: Option<u32>,
-    pub interval: Option<f64>,
+    pub interval: Option<NumberOrText>,
     pub seed: Option<u64>,
     pub concurrent: Option<String>,
     #[serde(default)]
@@ -33,6 +39,39 @@ pub(in crate::cli) struct PlanFile {
     /// What has to come out, for `lab study`.
     #[serde(default)]
     pub expect: Vec<toml::Table>,
+}
+
+/// A quantity in TOML: `5`, `0.5` or `"250ms"`.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct NumberOrText(pub String);
+
+impl fmt::Display for NumberOrText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for NumberOrText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = NumberOrText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or a text such as \"250ms\"")
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<NumberOrText, E> {
+                Ok(NumberOrText(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<NumberOrText, E> {
+                Ok(NumberOrText(number.to_string()))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<NumberOrText, E> {
+                Ok(NumberOrText(text.to_owned()))
+            }
+        }
+        from.deserialize_any(Either)
+    }
 }
 
 impl PlanFile {
@@ -60,75 +99,81 @@ impl PlanFile {
         })
     }
 
-    /// The flags it stands for.
-    pub(in crate::cli) fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
+    /// The study it asks for; `whence` it comes.
+    pub(in crate::cli) fn study(&self, whence: &str) -> Result<Study, Problem> {
+        Study::of_words(self.words(true), whence)
+    }
+
+    /// The same with what was typed beside it, which counts more.
+    pub(super) fn study_beside(
+        &self,
+        args: &CompareArgs,
+        typed: &Typed,
+        whence: &str,
+    ) -> Result<Study, Problem> {
+        let mut words = self.words(args.url.is_none());
+        words.extend(typed.words_but(&["plan"]));
+        Study::of_words(words, whence)
+    }
+
+    /// The arguments of `compare` that it stands for.
+    fn words(&self, with_url: bool) -> Vec<OsString> {
+        let mut words: Vec<String> = Vec::new();
         let mut flag = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                words.extend([name.to_owned(), value]);
-            }
+            words.extend(value.map(|value| format!("--{name}={value}")));
         };
         for axis in &self.vary {
-            flag("--vary", Some(axis.clone()));
+            flag("vary", Some(axis.clone()));
         }
         for way in &self.way {
-            flag("--way", Some(way.clone()));
+            flag("way", Some(way.clone()));
         }
-        flag("--samples", self.samples.map(|n| n.to_string()));
-        flag("--until", self.until.clone());
-        flag("--max-samples", self.max_samples.map(|n| n.to_string()));
-        flag("--warmup", self.warmup.map(|n| n.to_string()));
-        flag("--interval", self.interval.map(|seconds| seconds.to_string()));
-        flag("--seed", self.seed.map(|n| n.to_string()));
-        words.extend(self.concurrent.iter().map(|axes| format!("--concurrent={axes}")));
+        flag("samples", self.samples.map(|n| n.to_string()));
+        flag("until", self.until.clone());
+        flag("max-samples", self.max_samples.map(|n| n.to_string()));
+        flag("warmup", self.warmup.map(|n| n.to_string()));
+        flag("interval", self.interval.as_ref().map(ToString::to_string));
+        flag("seed", self.seed.map(|n| n.to_string()));
+        flag("concurrent", self.concurrent.clone());
         words.extend(self.aa.then(|| "--aa".to_owned()));
         words.extend(self.flags.iter().cloned());
-        words
+        words.extend(self.url.clone().filter(|_| with_url));
+        words.into_iter().map(OsString::from).collect()
     }
-}
-
-/// The command line that `typed`, with a plan in it, stands for.
-pub(super) fn command(
-    path: &Path,
-    url: Option<&str>,
-    typed: &[String],
-) -> Result<Vec<String>, Problem> {
-    let plan = PlanFile::read(path)?;
-    let split = typed.iter().position(|word| word == "compare").map_or(typed.len(), |at| at + 1);
-    let (before, after) = typed.split_at(split);
-    let mut words = before.to_vec();
-    if let (None, Some(url)) = (url, &plan.url) {
-        words.push(url.clone());
-    }
-    words.extend(plan.words());
-    let mut after = after.iter();
-    while let Some(word) = after.next() {
-        if word == "--plan" {
-            after.next();
-        } else if !word.starts_with("--plan=") {
-            words.push(word.clone());
-        }
-    }
-    Ok(words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn beside(plan: &str, typed: &[&str]) -> Study {
+        let words = ["firstbyte", "compare", "--plan", "p"].iter().chain(typed);
+        let (cli, typed) = Typed::read(words.map(OsString::from)).unwrap();
+        let Some(crate::cli::args::Command::Compare(args)) = cli.command else { panic!() };
+        PlanFile::parse(plan).unwrap().study_beside(&args, &typed, "a plan").unwrap()
+    }
+
     #[test]
     fn what_is_typed_counts_more_than_the_plan() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("plan.toml");
-        let text = "url = 'https://a.test/'\nvary = ['tls=1.2,1.3']\nsamples = 5\nflags = ['-k']\n";
-        std::fs::write(&path, text).unwrap();
-        let plan = path.to_str().unwrap();
-        let typed = ["firstbyte", "compare", "--plan", plan, "--samples", "9"].map(String::from);
-        let words = command(&path, None, &typed).unwrap();
-        let args = super::super::reparse(&words, "a plan").unwrap();
-        assert_eq!((args.url.as_deref(), args.samples), (Some("https://a.test/"), 9));
-        assert!(args.visit.insecure && args.plan.is_none());
-        assert_eq!(args.vary, ["tls=1.2,1.3"]);
+        let plan = "url = 'https://a.test/'\nvary = ['tls=1.2,1.3']\nsamples = 5\nflags = ['-k']\nconcurrent = ''\n";
+        let study = beside(plan, &["--samples", "9"]);
+        assert_eq!((study.plan.url.reveal().as_str(), study.plan.rounds), ("https://a.test/", 9));
+        assert!(study.plan.options.tls.insecure && study.plan.concurrent == Some(Vec::new()));
+        assert_eq!(study.plan.vary[0].reveal(), "tls=1.2,1.3");
+        assert_eq!(beside(plan, &["b.test", "-n9"]).plan.url.reveal(), "b.test");
+        assert_eq!(
+            study.command.join(" "),
+            "firstbyte compare --vary tls=1.2,1.3 --concurrent --insecure https://a.test/ --samples 9"
+        );
+    }
+
+    #[test]
+    fn an_interval_is_a_number_of_seconds_or_has_a_unit() {
+        let words = |text: &str| PlanFile::parse(text).unwrap().words(false);
+        assert_eq!(words("interval = 0.5"), ["--interval=0.5"]);
+        assert_eq!(words("interval = 2"), ["--interval=2"]);
+        assert_eq!(words("interval = '250ms'"), ["--interval=250ms"]);
+        assert!(PlanFile::parse("interval = true").unwrap_err().contains("250ms"));
     }
 
     #[test]

@@ -12,16 +12,21 @@ use std::time::Duration;
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
 use firstbyte_core::explain::{Equation, Evidence, Kind, Span, Way, WayKind, findings};
 use firstbyte_core::split::Split;
+use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
 
 use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::render;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
+use crate::cli::typed::Typed;
+use crate::probe::shown_url::shown_url;
 use crate::report::explanation::{self, Explanation};
+use crate::warning::Warning;
 
-pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
+pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
     let outputs = RenderArgs {
         html: args.html.clone(),
         svg: args.svg.clone(),
@@ -36,7 +41,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
         .open()?;
     let measured = match &args.from {
         Some(path) => stored::read(path)?,
-        None => measure::measure(args)?,
+        None => measure::measure(args, typed)?,
     };
     let Some(explanation) = explain(args, &measured)? else {
         return Err(nothing(&measured));
@@ -56,7 +61,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs) -> Result<u8, Problem> {
     io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
     if measured.interrupted {
         note("interrupted: what was complete is explained");
-        return Ok(exit::INTERRUPTED);
+        return Ok(signals::exit_code());
     }
     Ok(exit::OK)
 }
@@ -97,8 +102,11 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
     let mut found = findings(&measured.evidence);
     savings::fill_in(&mut found, &measured.evidence);
     let reconciled = witnesses(args, subject, &equation)?;
+    let few = equation.interval.is_none();
+    let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
+    let interrupted = measured.interrupted.then_some(Warning::Interrupted);
     Ok(Some(Explanation {
-        url: measured.url.clone(),
+        url: shown_url(&measured.url),
         date: measured.date.clone(),
         command: measured.command.clone(),
         findings: found,
@@ -108,6 +116,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
         equation,
         ways,
         reconciled,
+        warnings: few.then_some(too_few).into_iter().chain(interrupted).collect(),
     }))
 }
 
@@ -123,8 +132,7 @@ fn witnesses(
     let interval = term.and_then(|term| term.interval);
     let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
     let mut reconciled = Vec::new();
-    if let Some(ms) = args.server_log_ms {
-        let said = Duration::from_secs_f64(ms / 1e3);
+    if let Some(said) = args.server_log_ms {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
     }
     if let Some(path) = &args.capture {
@@ -142,8 +150,8 @@ fn witnesses(
 
 /// A failure leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure) -> Problem {
-    let message = format!("{url}: {}: {}", failure.phase, failure.cause);
-    let hint = failure.cause.hint();
+    let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
+    let hint = crate::advice::for_failure(&failure.cause);
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
 }

@@ -9,7 +9,6 @@ use firstbyte_core::run::{Standing, Taken};
 use super::Measured;
 use super::measure::WARMUP;
 use crate::cli::exit::{self, Problem};
-use crate::cli::hidden::secrets;
 use crate::cli::run_problem;
 use crate::report::dates;
 use crate::runs::Run;
@@ -71,7 +70,7 @@ impl Measured {
         Self {
             url: cells.first().map(|cell| cell.url.clone()).unwrap_or_default(),
             date: dates::minute(header.created_unix_ns).unwrap_or_default(),
-            command: secrets(&header.command),
+            command: header.command,
             evidence,
             left_out,
             interrupted,

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use firstbyte_core::compare::Table;
 use firstbyte_core::run::{Cell, Metric};
 use firstbyte_core::stats::{Estimate, median_estimate, paired_effect};
+use firstbyte_core::units::{BareShare, parse_share};
 use serde::Deserialize;
 
-use crate::cli::condition::nanoseconds;
+use crate::cli::plan::quantities::nanoseconds;
 
 /// An expectation, as written in a plan. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,15 +56,13 @@ enum Bound {
 
 impl Bound {
     fn read(text: &str) -> Result<Self, String> {
-        if let Some(percent) = text.trim().strip_suffix('%') {
-            let share = percent.trim().parse::<f64>();
-            return share.map(|p| Self::Share(p / 100.0)).map_err(|_| not_a_bound(text));
-        }
         let (sign, rest) = match text.trim().strip_prefix('-') {
             Some(rest) => (-1.0, rest),
             None => (1.0, text.trim().trim_start_matches('+')),
         };
-        nanoseconds(rest).map(|ns| Self::Nanoseconds(sign * ns)).ok_or_else(|| not_a_bound(text))
+        let share = parse_share(rest, BareShare::Refused).map(|share| Self::Share(sign * share));
+        let time = || nanoseconds(rest).map(|ns| Self::Nanoseconds(sign * ns));
+        share.or_else(|_| time()).map_err(|_| not_a_bound(text))
     }
 }
 

@@ -8,9 +8,10 @@ use firstbyte_lab::{Lab, LabOptions, run as run_lab};
 use super::expect::{Expectation, Outcome};
 use super::traffic;
 use crate::cli::args::StudyArgs;
-use crate::cli::commands::compare::{PlanFile, Study, measure};
+use crate::cli::commands::compare::{Outputs, PlanFile, measure};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
+use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
@@ -43,15 +44,17 @@ pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
     files.open()?;
-    let words = words(args, &plan);
+    let plan = PlanFile { samples: args.samples.or(plan.samples), ..plan };
     in_lab(&scenario, &options, |lab| {
-        let study = Study::of_words(&with_issuer(&words, lab))?;
+        let mut study = with_issuer(&plan, lab).study(&whence)?;
+        study.outputs =
+            Outputs { run: args.run.clone(), silent: args.silent, ..Outputs::default() };
         let measured = measure(&study)?;
         let run = Run::read(&measured.path).map_err(run_problem)?;
         render::run(&run, &args.render)?;
         if measured.interrupted {
             note("interrupted: what was complete is shown");
-            return Ok(exit::INTERRUPTED);
+            return Ok(signals::exit_code());
         }
         let outcomes = hold(&expectations, &run);
         let text = text(&scenario.name, &outcomes, terminal::style(args.render.color).unicode);
@@ -79,14 +82,14 @@ pub(in crate::cli) fn in_lab(
     code.map(super::exit_code).map_err(super::problem)
 }
 
-/// Trusts the lab's own issuer.
-pub(in crate::cli) fn with_issuer(words: &[String], lab: &Lab) -> Vec<String> {
-    let mut words = words.to_vec();
+/// The plan, with trust in the lab's own issuer.
+pub(in crate::cli) fn with_issuer(plan: &PlanFile, lab: &Lab) -> PlanFile {
+    let mut plan = plan.clone();
     let issuer = lab.environment().iter().find(|(name, _)| name == "SSL_CERT_FILE");
     if let Some((_, path)) = issuer {
-        words.extend(["--cacert".to_owned(), path.clone()]);
+        plan.flags.extend(["--cacert".to_owned(), path.clone()]);
     }
-    words
+    plan
 }
 
 /// Where the plan is from, and its text.
@@ -101,20 +104,6 @@ fn text_of_plan(args: &StudyArgs, scenario: &str) -> Result<(String, String), Pr
             .hint(format!("there is one of {}; or give --plan FILE", names.join(", ")))
     })?;
     Ok((format!("the plan of {scenario}"), (*text).to_owned()))
-}
-
-fn words(args: &StudyArgs, plan: &PlanFile) -> Vec<String> {
-    let mut words = vec!["firstbyte".to_owned(), "compare".to_owned()];
-    words.extend(plan.url.clone());
-    words.extend(plan.words());
-    if let Some(samples) = args.samples {
-        words.extend(["--samples".to_owned(), samples.to_string()]);
-    }
-    if let Some(path) = &args.run {
-        words.extend(["--run".to_owned(), path.to_string_lossy().into_owned()]);
-    }
-    words.extend(args.silent.then(|| "--silent".to_owned()));
-    words
 }
 
 fn hold(expectations: &[Expectation], run: &Run) -> Vec<Outcome> {

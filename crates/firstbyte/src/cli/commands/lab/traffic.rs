@@ -4,21 +4,28 @@
 //! expected came out. The fields are in `docs/plans.md`.
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::Path;
+use std::time::Duration;
 
 use firstbyte_core::passive::diff::{Change, Changes, FullAndShort, Pair, changes};
+use firstbyte_core::run::Taken;
+use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, LabOptions, Scenario};
 use serde::Deserialize;
 
 use super::study::{in_lab, with_issuer};
 use crate::cli::args::{FilterArgs, StudyArgs};
-use crate::cli::commands::compare::Study;
-use crate::cli::commands::probe::setup_problem;
+use crate::cli::commands::compare::PlanFile;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
+use crate::cli::measuring::Measuring;
+use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
-use crate::probe::{NetProber, Prober, Target};
+use crate::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
+use crate::probe::shown_url::shown_url;
 use crate::report::wire;
+use crate::warning::Warning;
 
 /// A plan, as written.
 #[derive(Debug, Deserialize)]
@@ -37,7 +44,7 @@ struct Traffic {
     /// Connections to each.
     connections: u32,
     /// Requests on each connection.
-    exchanges: u32,
+    exchanges: NonZeroU32,
     /// Further flags, as for `compare`.
     #[serde(default)]
     flags: Vec<String>,
@@ -91,8 +98,8 @@ fn trimmed(error: &toml::de::Error) -> String {
 
 fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
     let share = |text: &String| {
-        let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-        percent.map(|p| p / 100.0).ok_or_else(|| format!("`{text}`: is no share, as \"95 %\" is"))
+        parse_share(text, BareShare::Refused)
+            .map_err(|error| format!("`{text}`: {error}; {}", error.advice()))
     };
     Ok([share(&bounds[0])?, share(&bounds[1])?])
 }
@@ -124,14 +131,19 @@ pub(super) fn run(
     };
     options.capture = Some(directory.clone());
     let connections = args.samples.unwrap_or(plan.traffic.connections);
-    let code = in_lab(scenario, &options, |lab| {
-        drive(&plan.traffic, connections, lab)?;
-        Ok(exit::OK)
-    })?;
-    if code != exit::OK {
+    let code = in_lab(scenario, &options, |lab| drive(&plan.traffic, connections, lab))?;
+    let interrupted = EndSignal::of_exit_code(code);
+    if code != exit::OK && interrupted.is_none() {
         return Ok(code);
     }
-    judge(args, plan, &scenario.name, &directory.join("client.pcapng"))
+    let judged = judge(args, plan, &scenario.name, &directory.join("client.pcapng"))?;
+    match interrupted {
+        Some(signal) => {
+            note("interrupted before all traffic was made: what passed is shown");
+            Ok(signal.exit_code())
+        }
+        None => Ok(judged),
+    }
 }
 
 /// A directory that goes when it is dropped.
@@ -154,44 +166,50 @@ impl Drop for Directory {
     }
 }
 
-/// Connections to every URL in turn, in random order, with sessions offered wherever one was left.
-fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<(), Problem> {
-    let runtime = terminal::runtime()?;
-    tokio::task::LocalSet::new().block_on(&runtime, async {
-        let probers: Vec<(NetProber, Target)> =
-            traffic.urls.iter().map(|url| prober(url, traffic, lab)).collect::<Result<_, _>>()?;
-        let mut order: Vec<usize> = (0..probers.len()).collect();
-        let mut random = fastrand::Rng::with_seed(lab.scenario().seed);
-        let mut failed = 0_u32;
-        for _ in 0..connections {
-            random.shuffle(&mut order);
-            for index in &order {
-                let (prober, target) = &probers[*index];
-                for _ in 0..traffic.exchanges {
-                    failed += u32::from(prober.probe(target).await.failure().is_some());
-                }
-                prober.close();
-            }
-        }
-        if failed > 0 {
-            note(&format!("warning: {failed} exchanges failed"));
-        }
+/// Connections to every URL, in rounds of random order, with sessions offered wherever one was left.
+/// The exit code is a signal's where one ended it before.
+fn drive(traffic: &Traffic, connections: u32, lab: &Lab) -> Result<u8, Problem> {
+    let cells: Vec<Variant> =
+        traffic.urls.iter().map(|url| way(url, traffic, lab)).collect::<Result<_, _>>()?;
+    let design = Design {
+        warmup: 0,
+        rounds: connections,
+        seed: lab.scenario().seed,
+        interval: Some(Duration::ZERO),
+        each_visit: EachVisit::Connection(traffic.exchanges),
+        ..Design::default()
+    };
+    let campaign = Campaign { cells: &cells, design: &design, until: None };
+    let measuring = Measuring::new()?;
+    let visitors = measuring.visitors(&campaign)?;
+    let mut failed = 0_u32;
+    let mut count = |taken: Taken| {
+        failed += u32::from(taken.sample.failure().is_some());
         Ok(())
-    })
+    };
+    let (before, control) = (Before::default(), Control::default());
+    let ended = measuring.conduct(&campaign, &visitors, before, &control, &mut count)?;
+    if failed > 0 {
+        terminal::warn(&Warning::ExchangesFailed { failed });
+    }
+    Ok(if ended.stopped { signals::exit_code() } else { exit::OK })
 }
 
-/// What connects to `url`, with exchanges that share connections.
-fn prober(url: &str, traffic: &Traffic, lab: &Lab) -> Result<(NetProber, Target), Problem> {
-    let mut words = ["firstbyte", "compare", url].map(str::to_owned).to_vec();
-    words.extend(traffic.flags.iter().cloned());
-    words.extend(["--vary", "session=resumed"].map(str::to_owned));
-    let study = Study::of_words(&with_issuer(&words, lab))?;
-    let variant = study.matrix.variants.first().ok_or_else(|| {
+/// How `url` is connected to, with exchanges that share connections.
+fn way(url: &str, traffic: &Traffic, lab: &Lab) -> Result<Variant, Problem> {
+    let plan = PlanFile {
+        url: Some(url.to_owned()),
+        vary: vec!["session=resumed".to_owned()],
+        flags: traffic.flags.clone(),
+        ..PlanFile::default()
+    };
+    let study = with_issuer(&plan, lab).study(&format!("the traffic to {}", shown_url(url)))?;
+    let mut variant = study.experiment.matrix.variants.into_iter().next().ok_or_else(|| {
+        let url = shown_url(url);
         Problem::new(exit::USAGE, format!("{url}: cannot be visited with the plan's flags"))
     })?;
-    let mut options = variant.visit.options.clone();
-    options.reuse = true;
-    Ok((NetProber::new(options).map_err(setup_problem)?, variant.visit.target.clone()))
+    variant.visit.options.reuse = true;
+    Ok(variant)
 }
 
 /// Says what the capture shows, and whether it is what is expected.

@@ -10,12 +10,14 @@ use super::{problem, setup, threads, ways};
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::render;
+use crate::cli::signals::Attention;
 use crate::cli::terminal;
 use crate::clock;
 use crate::prediction::audience::{Audience, Played, player};
 use crate::prediction::ways::Ways;
 use crate::report::chart;
 use crate::report::{audience, units};
+use crate::warning::Warning;
 
 /// Up to this loss what is said over QUIC was held against the state machines.
 const HELD: f64 = 0.06;
@@ -30,27 +32,43 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
     };
     let text = fs::read(file).map_err(|e| unreadable(crate::probe::describe_io(&e)))?;
     let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
+    let mut warnings = Vec::new();
     let quic = [before, after].iter().any(|way| way.http == Http::V3);
     if quic && crowd.most_loss() > HELD {
-        terminal::note(&format!(
-            "warning: some visitors lose more than {} %: what is said of them over QUIC was checked up \
-             to that",
-            HELD * 100.0
-        ));
+        warnings.push(Warning::BeyondChecked { loss: HELD });
+        warnings.iter().for_each(terminal::warn);
     }
     let begun = clock::timer_now();
     let player = |way| player(&setup, way, &crowd.range()).map_err(problem);
     let (one, other) = (player(&before)?, player(&after)?);
     let prepared = begun.elapsed();
-    let played = crowd.play([&one, &other], args.connections, args.seed, threads());
+    let attention = Attention::begin();
+    let goes_on = || attention.asked().is_none();
+    let played = crowd.play([&one, &other], args.connections, args.seed, threads(), &goes_on);
+    let ended_by = attention.asked();
+    drop(attention);
     terminal::note(&format!(
         "{} connections in {:.1} s, {:.1} s of them to prepare",
-        units::grouped(u64::from(args.connections) * 2),
+        units::grouped(played.visitors * 2),
         begun.elapsed().as_secs_f64(),
         prepared.as_secs_f64(),
     ));
-    show(args, &played, [&before.label(), &after.label()])?;
-    Ok(exit::OK)
+    let Some(signal) = ended_by else {
+        show(args, &played, [&before.label(), &after.label()], &warnings)?;
+        return Ok(exit::OK);
+    };
+    if played.visitors == 0 {
+        let text = "interrupted before there was a part of the audience to show";
+        return Err(Problem::new(signal.exit_code(), text));
+    }
+    warnings.push(Warning::Interrupted);
+    show(args, &played, [&before.label(), &after.label()], &warnings)?;
+    terminal::note(&format!(
+        "interrupted: shown are {} of {} visitors, spread over the whole audience",
+        units::grouped(played.visitors),
+        units::grouped(args.connections.into())
+    ));
+    Ok(signal.exit_code())
 }
 
 /// The two ways that are held against each other.
@@ -71,14 +89,19 @@ fn change(args: &PredictArgs) -> Result<[Way; 2], Problem> {
     }
 }
 
-fn show(args: &PredictArgs, played: &Played, labels: [&str; 2]) -> Result<(), Problem> {
+fn show(
+    args: &PredictArgs,
+    played: &Played,
+    labels: [&str; 2],
+    warnings: &[Warning],
+) -> Result<(), Problem> {
     let figure = chart::audience(played, labels);
     render::pictures(&[figure], args.svg.as_deref(), args.png.as_deref())?;
     if let Some(path) = &args.html {
         render::whole(path, audience::page(played, labels).as_bytes())?;
     }
     let text = if args.json {
-        let json = audience::json(played, labels);
+        let json = audience::json(played, labels, warnings);
         json.map_err(|e| Problem::output(&io::Error::other(e)))? + "\n"
     } else {
         audience::table(played, labels, &terminal::style(args.color))

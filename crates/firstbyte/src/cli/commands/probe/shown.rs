@@ -6,14 +6,15 @@
 use std::io::{self, Write};
 
 use firstbyte_core::split;
-use firstbyte_core::timeline::{Failure, Sample};
+use firstbyte_core::timeline::{Connection, Failure, Sample};
 
 use crate::cli::exit;
 use crate::cli::plan::{Plan, View};
 use crate::cli::terminal;
 use crate::report::flights::flights;
 use crate::report::sequence::sequence;
-use crate::report::table::table;
+use crate::report::table::{Middle, Tables};
+use crate::report::units::count;
 use crate::report::waterfall::waterfall;
 use crate::report::write_out::{Format, Transfer, deliver};
 use crate::report::{Style, csv, error, ndjson};
@@ -26,13 +27,8 @@ pub(super) struct Shown<'a> {
 }
 
 enum Sink<'a> {
-    /// Samples kept until the end.
-    Terminal {
-        out: &'a mut dyn Write,
-        kept: Vec<Sample>,
-        sequence: bool,
-        verbose: bool,
-    },
+    /// What waits for the end.
+    Terminal(&'a mut dyn Write, Box<Kept>),
     Ndjson(&'a mut dyn Write),
     Csv(Box<csv::CsvWriter<&'a mut dyn Write>>),
     WriteOut(&'a mut dyn Write, &'a Format),
@@ -42,7 +38,8 @@ impl<'a> Shown<'a> {
     pub(super) fn new(plan: &'a Plan, style: Style, out: &'a mut dyn Write) -> io::Result<Self> {
         let sink = match &plan.view {
             View::Terminal { sequence, verbose } => {
-                Sink::Terminal { out, kept: Vec::new(), sequence: *sequence, verbose: *verbose }
+                let single = plan.rounds() == 1;
+                Sink::Terminal(out, Box::new(Kept::new(plan, single, *sequence, *verbose)))
             }
             View::Ndjson => Sink::Ndjson(out),
             View::Csv => Sink::Csv(Box::new(csv::CsvWriter::new(out)?)),
@@ -57,7 +54,7 @@ impl<'a> Shown<'a> {
             self.code = exit::code(&failure.cause);
         }
         match &mut self.sink {
-            Sink::Terminal { kept, .. } => kept.push(sample),
+            Sink::Terminal(_, kept) => kept.take(sample),
             Sink::Ndjson(out) => {
                 ndjson::sample(&sample, *out)?;
                 out.flush()?;
@@ -87,50 +84,116 @@ impl<'a> Shown<'a> {
 
     /// Shows what waited for the end; gives the exit code.
     pub(super) fn end(self) -> io::Result<u8> {
-        let Sink::Terminal { out, kept, sequence: drawn, verbose } = self.sink else {
-            return Ok(self.code);
-        };
-        // One sample a URL is worth a waterfall; more are worth a table.
-        let single = self.plan.rounds() == 1;
-        let mut each: Vec<String> = Vec::new();
-        if !single {
-            each.push(table(&kept, &self.style));
-        } else if !drawn {
-            each.extend(kept.iter().map(|s| waterfall(s, &self.style)));
+        let Sink::Terminal(out, kept) = self.sink else { return Ok(self.code) };
+        out.write_all(kept.text(&self.style).as_bytes())?;
+        for connection in kept.connections() {
+            writeln!(out)?;
+            out.write_all(flights(connection, &self.style).as_bytes())?;
         }
-        if drawn {
-            each.extend(middles(&kept).into_iter().map(|s| sequence(s, &self.style)));
-        }
-        let text = each.join("\n");
-        out.write_all(text.as_bytes())?;
-        if verbose {
-            for connection in kept.iter().flat_map(|s| s.redirects.iter().chain([&s.connection])) {
-                writeln!(out)?;
-                out.write_all(flights(connection, &self.style).as_bytes())?;
-            }
+        if kept.left_out > 0 {
+            writeln!(out, "\nand {} more", count(kept.left_out, "sample"))?;
         }
         out.flush()?;
         Ok(self.code)
     }
 }
 
-/// For each URL, in the order asked, the sample in the middle by total time; where all failed, the
-/// last of them.
-fn middles(samples: &[Sample]) -> Vec<&Sample> {
-    let mut urls: Vec<&str> = Vec::new();
-    for sample in samples {
-        if !urls.contains(&sample.requested_url.as_str()) {
-            urls.push(&sample.requested_url);
+/// What people are shown at the end, kept in bounded memory.
+struct Kept {
+    tables: Option<Tables>,
+    /// For each URL, in the order asked, what is to be drawn.
+    drawn: Option<Vec<Drawn>>,
+    /// Samples that are shown one by one.
+    whole: Vec<Sample>,
+    /// Those beyond what is kept of them.
+    left_out: u64,
+    keeps_whole: bool,
+    /// What is kept is shown as waterfalls; as flights besides where that was asked for.
+    waterfalls: bool,
+    verbose: bool,
+}
+
+/// So many samples are shown one by one.
+const WHOLE: usize = 1_000;
+/// So many samples around the middle are kept until it is known which is there.
+const AROUND_MIDDLE: usize = 1_024;
+
+/// The sample of a URL that is drawn: the one in the middle by total time, or where all failed the last of them.
+struct Drawn {
+    url: String,
+    good: Middle<Sample>,
+    last: Option<Sample>,
+}
+
+impl Kept {
+    fn new(plan: &Plan, single: bool, sequence: bool, verbose: bool) -> Self {
+        // One sample a URL is worth a waterfall; more are worth a table.
+        let waterfalls = single && !sequence;
+        Self {
+            tables: (!single).then(|| Tables::new(plan.targets.len())),
+            drawn: sequence.then(Vec::new),
+            whole: Vec::new(),
+            left_out: 0,
+            keeps_whole: waterfalls || verbose,
+            waterfalls,
+            verbose,
         }
     }
-    let of = |url: &&str| {
-        let all = || samples.iter().filter(|s| s.requested_url == *url);
-        let mut good: Vec<&Sample> = all().filter(|s| !s.warmup && s.failure().is_none()).collect();
-        good.sort_by_key(|s| split::total(&s.connection));
-        let middle = good.len().saturating_sub(1) / 2;
-        good.get(middle).copied().or_else(|| all().next_back())
-    };
-    urls.iter().filter_map(of).collect()
+
+    fn take(&mut self, sample: Sample) {
+        if let Some(tables) = &mut self.tables {
+            tables.take(&sample);
+        }
+        if let Some(drawn) = &mut self.drawn {
+            draw(drawn, &sample);
+        }
+        if !self.keeps_whole {
+            return;
+        }
+        if self.whole.len() < WHOLE {
+            self.whole.push(sample);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn text(&self, style: &Style) -> String {
+        let mut each: Vec<String> = Vec::new();
+        each.extend(self.tables.as_ref().map(|tables| tables.render(style)));
+        if self.waterfalls {
+            each.extend(self.whole.iter().map(|sample| waterfall(sample, style)));
+        }
+        let drawn = self.drawn.iter().flatten();
+        let drawn = drawn.filter_map(|d| match d.good.middle() {
+            Some((_, _, sample, _)) => Some(sample),
+            None => d.last.as_ref(),
+        });
+        each.extend(drawn.map(|sample| sequence(sample, style)));
+        each.join("\n")
+    }
+
+    /// Those whose flights are shown.
+    fn connections(&self) -> impl Iterator<Item = &Connection> {
+        let whole = self.whole.iter().filter(|_| self.verbose);
+        whole.flat_map(|sample| sample.redirects.iter().chain([&sample.connection]))
+    }
+}
+
+fn draw(drawn: &mut Vec<Drawn>, sample: &Sample) {
+    let known = drawn.iter().position(|d| d.url == sample.requested_url);
+    let at = known.unwrap_or_else(|| {
+        let url = sample.requested_url.clone();
+        drawn.push(Drawn { url, good: Middle::new(AROUND_MIDDLE), last: None });
+        drawn.len() - 1
+    });
+    let of_url = &mut drawn[at];
+    if !sample.warmup && sample.failure().is_none() {
+        let total = split::total(&sample.connection);
+        of_url.good.take(total, sample.sequence, || sample.clone());
+        of_url.last = None;
+    } else if of_url.good.middle().is_none() {
+        of_url.last = Some(sample.clone());
+    }
 }
 
 fn filename(plan: &Plan) -> Option<String> {

@@ -13,8 +13,9 @@ use super::take;
 use crate::cli::args::Cli;
 use crate::cli::exit::Problem;
 use crate::cli::plan::Plan;
+use crate::cli::signals::EndSignal;
 use crate::clock::timer_now;
-use crate::probe::{Prober, Target};
+use crate::probe::{Prober, Target, Visiting};
 use crate::report::{Style, fixtures};
 
 /// Gives out prepared samples in turn, and remembers who was visited when.
@@ -40,14 +41,16 @@ impl FakeProber {
 }
 
 impl Prober for FakeProber {
-    async fn probe(&self, target: &Target) -> Sample {
-        let number = self.visits.borrow().len();
-        let visit = (timer_now() - self.begun, target.url.to_string());
-        self.visits.borrow_mut().push(visit);
-        sleep(self.takes).await;
-        let mut sample = self.samples[number % self.samples.len()].clone();
-        sample.requested_url = target.url.to_string();
-        sample
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
+        Box::pin(async {
+            let number = self.visits.borrow().len();
+            let visit = (timer_now() - self.begun, target.url.to_string());
+            self.visits.borrow_mut().push(visit);
+            sleep(self.takes).await;
+            let mut sample = self.samples[number % self.samples.len()].clone();
+            sample.requested_url = target.url.to_string();
+            sample
+        })
     }
 }
 
@@ -138,7 +141,10 @@ async fn ctrl_c_keeps_what_was_measured() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
     // In the middle of the fourth visit.
-    let interrupted = sleep(Duration::from_millis(1_000));
+    let interrupted = async {
+        sleep(Duration::from_millis(1_000)).await;
+        EndSignal::Interrupt
+    };
     let plan = plan(&["--json", "-n", "100", "a.test"]);
     let code = take(&plan, &prober, &PLAIN, &mut out, interrupted).await.unwrap();
     assert_eq!(code, 130);
@@ -152,9 +158,12 @@ async fn ctrl_c_shows_the_table_of_what_was_measured() {
     let mut out = Vec::new();
     let plan = plan(&["-n", "100", "--interval", "60", "a.test"]);
     // While it waits for the third visit.
-    let interrupted = sleep(Duration::from_secs(70));
+    let interrupted = async {
+        sleep(Duration::from_secs(70)).await;
+        EndSignal::Terminate
+    };
     let code = take(&plan, &prober, &PLAIN, &mut out, interrupted).await.unwrap();
-    assert_eq!(code, 130);
+    assert_eq!(code, 143);
     assert_eq!(timer_now() - prober.begun, Duration::from_secs(70), "it ends at once");
     insta::assert_snapshot!(String::from_utf8(out).unwrap());
 }
@@ -164,8 +173,8 @@ async fn ctrl_c_before_anything_was_measured_shows_nothing() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
     let plan = plan(&["-n", "100", "a.test"]);
-    let code = take(&plan, &prober, &PLAIN, &mut out, async {}).await.unwrap();
-    assert_eq!((code, String::from_utf8(out).unwrap().as_str()), (130, ""));
+    let code = take(&plan, &prober, &PLAIN, &mut out, async { EndSignal::Hangup }).await.unwrap();
+    assert_eq!((code, String::from_utf8(out).unwrap().as_str()), (129, ""));
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +290,10 @@ async fn a_number_of_samples_may_be_as_large_as_it_gets() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
     let plan = plan(&["-n", "4294967295", "--json", "a.test"]);
-    let interrupted = sleep(Duration::from_secs(1));
+    let interrupted = async {
+        sleep(Duration::from_secs(1)).await;
+        EndSignal::Interrupt
+    };
     take(&plan, &prober, &PLAIN, &mut out, interrupted).await.unwrap();
     assert_eq!(field(&String::from_utf8(out).unwrap(), "warmup"), ["true", "false", "false"]);
 }

@@ -14,6 +14,7 @@ use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::render;
+use crate::cli::signals;
 use crate::cli::terminal;
 use crate::report::units::grouped;
 use crate::report::wire;
@@ -150,7 +151,7 @@ fn sides(
             let before = next(code, read)?;
             if control.is_asked() {
                 let text = "interrupted before there was anything to compare with";
-                return Err(Problem::new(exit::INTERRUPTED, text));
+                return Err(Problem::new(signals::exit_code(), text));
             }
             Ok((before, Some(next(code, read)?)))
         }

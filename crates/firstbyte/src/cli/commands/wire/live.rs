@@ -1,16 +1,14 @@
 //! Captures on an interface: when they end, what is told and written meanwhile.
 //!
-//! In: what the user asked for. Out: connections, as they are over, and what is made of them. Ctrl-C ends a capture, so that results are
-//! shown; a second one ends the process. It must not hold up the reading of packets.
+//! In: what the user asked for. Out: connections, as they are over, and what is made of them. A signal ends a capture, so that results are
+//! shown (`cli::signals`). It must not hold up the reading of packets.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use firstbyte_core::passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
 use firstbyte_core::passive::pcap::Frame;
 use firstbyte_core::passive::{Analyzer, Observed};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::kept::Kept;
 use super::metrics::Endpoint;
@@ -20,13 +18,13 @@ use crate::capture::live::{Follower, Live, LiveError, Options};
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::progress::Watching;
+use crate::cli::signals::{self, Attention};
 use crate::cli::terminal::{self, note};
 use crate::clock::Monotonic;
 use crate::report::wire::{self, metrics::Metrics};
 
 /// How often the line on the terminal changes.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
-const MEBIBYTE: usize = 1 << 20;
 
 /// The packets that are asked for.
 pub(super) fn filter(args: &FilterArgs) -> Result<Filter, Problem> {
@@ -43,7 +41,7 @@ pub(super) fn options(args: &LiveArgs, filter: &FilterArgs) -> Result<Option<Opt
         interface,
         filter: self::filter(filter)?,
         snaplen: args.snaplen,
-        buffer_bytes: args.buffer as usize * MEBIBYTE,
+        buffer_bytes: args.buffer as usize,
         promiscuous: !args.no_promiscuous_mode,
     }))
 }
@@ -63,61 +61,24 @@ pub(super) fn problem(error: &LiveError, code: u8) -> Problem {
     }
 }
 
-/// Whether the user wants an end; signals are looked after by a thread, and so is who asks for metrics.
-pub(super) struct Control {
-    asked: Arc<AtomicBool>,
-}
+/// Whether the user wants an end. Who asks for metrics is looked after by a thread of its own.
+pub(super) struct Control(Attention);
 
 impl Control {
     pub(super) fn start(metrics: Option<Endpoint>) -> Result<Self, Problem> {
-        let asked = Arc::new(AtomicBool::new(false));
-        let shared = Arc::clone(&asked);
-        let (ready, is_ready) = mpsc::channel();
-        let run = move || {
-            let runtime = match terminal::runtime() {
-                Ok(runtime) => runtime,
-                Err(problem) => return drop(ready.send(Err(problem))),
-            };
-            runtime.block_on(async {
-                let signals = signal(SignalKind::interrupt())
-                    .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
-                let (interrupt, terminate) = match signals {
-                    Ok(signals) => signals,
-                    Err(error) => {
-                        let text = format!("could not watch for Ctrl-C: {error}");
-                        return drop(ready.send(Err(Problem::new(exit::USAGE, text))));
-                    }
-                };
-                if let Some(metrics) = metrics {
-                    tokio::spawn(metrics.serve());
-                }
-                let _ = ready.send(Ok(()));
-                watch(interrupt, terminate, &shared).await;
-            });
-        };
-        let failed = |e: &dyn std::fmt::Display| {
-            Problem::new(exit::USAGE, format!("could not start a thread: {e}"))
-        };
-        std::thread::Builder::new().name("control".into()).spawn(run).map_err(|e| failed(&e))?;
-        is_ready.recv().map_err(|e| failed(&e))??;
-        Ok(Self { asked })
+        if let Some(metrics) = metrics {
+            let runtime = terminal::runtime()?;
+            let run = move || runtime.block_on(metrics.serve());
+            let thread = std::thread::Builder::new().name("metrics".into()).spawn(run);
+            thread.map_err(|error| {
+                Problem::new(exit::USAGE, format!("could not start a thread: {error}"))
+            })?;
+        }
+        Ok(Self(Attention::begin()))
     }
 
     pub(super) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
-    }
-}
-
-/// The first signal asks for an end, the second is one.
-async fn watch(mut interrupt: Signal, mut terminate: Signal, asked: &AtomicBool) {
-    for _ in 0..2 {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if asked.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(exit::INTERRUPTED));
-        }
+        self.0.asked().is_some()
     }
 }
 
@@ -143,6 +104,8 @@ pub(super) fn run(args: &WireArgs, interface: &str) -> Result<u8, Problem> {
     };
     let window = Window { length: args.window, control: &control };
     let code = follow(&mut live, &mut analyzer, &window, &mut taken);
+    // From here on a signal ends the process at once.
+    drop(control);
     // All that can be written is, whatever fails.
     let Taken { rows, mut kept, packets, .. } = taken;
     kept.sort();
@@ -244,7 +207,7 @@ pub(super) fn follow(
     // What was seen before it broke off is shown as well.
     result.map_err(|error| problem(&error, exit::READ))?;
     let interrupted = window.length.is_some() && window.control.is_asked();
-    Ok(if interrupted { exit::INTERRUPTED } else { exit::OK })
+    Ok(if interrupted { signals::exit_code() } else { exit::OK })
 }
 
 /// Follows a capture for a command.

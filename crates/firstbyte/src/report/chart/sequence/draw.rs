@@ -125,7 +125,7 @@ impl<'a> Drawing<'a> {
         let end = self
             .column
             .sequence
-            .failure
+            .broken_off
             .as_ref()
             .and_then(|f| f.at)
             .map_or(end, |at| end.max(at.as_nanos()));
@@ -332,8 +332,8 @@ impl<'a> Drawing<'a> {
     /// What it ended with; returns where the panel ends.
     fn end(&mut self, total: &str) -> f64 {
         let mut y = self.bottom() + 24.0;
-        if let Some(failure) = &self.column.sequence.failure {
-            let said = format!("✕ {}", failure.ending());
+        if let Some(stop) = &self.column.sequence.broken_off {
+            let said = format!("✕ {}", stop.message);
             for line in wrap(&said, SMALL, WIDTH - CLIENT, 3) {
                 self.canvas.text(CLIENT - HALF, y, Anchor::Start, "fx", &line);
                 y += LINE;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_core::passive::Observed;
 use firstbyte_core::passive::pcap::Frame;
+use firstbyte_core::units::print_size;
 
 use super::queue::{Event, Queue};
 use super::spool::Spool;
@@ -39,8 +40,7 @@ impl<'a> LivePackets<'a> {
     pub(in super::super) fn open(args: &'a WireArgs) -> Result<Option<Self>, Problem> {
         let Some(path) = args.pcap_out.as_deref() else { return Ok(None) };
         let end_decides = !args.server.is_empty() || !args.session.is_empty();
-        let bytes = u64::from(args.spool) << 20;
-        let spool = end_decides.then(|| Spool::new(directory(path), bytes));
+        let spool = end_decides.then(|| Spool::new(directory(path), args.spool));
         let out = super::create(path).map_err(|error| cannot_write(path, &error))?;
         let sink = Sink { out, spool, written: 0, connections: 0 };
         Ok(Some(Self { args, path, queue: Queue::default(), sink, failed: None }))
@@ -100,10 +100,10 @@ impl<'a> LivePackets<'a> {
         );
         if left_out > 0 {
             told.push_str(&format!(
-                "; {} more were under way for longer than --spool holds packets ({} MiB): none of theirs \
+                "; {} more were under way for longer than --spool holds packets ({}): none of theirs \
                  are in it. A larger --spool, --host and --port help",
                 grouped(left_out),
-                self.args.spool
+                print_size(self.args.spool)
             ));
         }
         Ok(told)

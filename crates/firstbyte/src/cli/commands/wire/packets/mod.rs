@@ -16,7 +16,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use crate::capture::write::CaptureWriter;
+use firstbyte_core::passive::pcap::CaptureWriter;
+
 use queue::Owned;
 
 type Out = CaptureWriter<Box<dyn Write>>;
@@ -27,9 +28,10 @@ fn create(path: &Path) -> io::Result<Out> {
         true => Box::new(BufWriter::new(io::stdout())),
         false => Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?)),
     };
-    CaptureWriter::new(out)
+    CaptureWriter::new(out, concat!("firstbyte ", env!("CARGO_PKG_VERSION")))
 }
 
 fn put(out: &mut Out, frame: &Owned<'_>) -> io::Result<()> {
-    out.frame(frame.at, frame.link, frame.captured, frame.wire_bytes)
+    let interface = out.nameless(frame.link)?;
+    out.frame(interface, frame.at, frame.captured, frame.wire_bytes, None)
 }

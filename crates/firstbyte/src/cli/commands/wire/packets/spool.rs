@@ -214,7 +214,8 @@ impl Segment {
             if is_chosen(u64::from_le_bytes(number)) {
                 let at = Time::from_unix_ns(i64::from_le_bytes(at));
                 let link = LinkType(u16::from_le_bytes(link));
-                out.frame(at, link, &captured, u32::from_le_bytes(wire_bytes))?;
+                let interface = out.nameless(link)?;
+                out.frame(interface, at, &captured, u32::from_le_bytes(wire_bytes), None)?;
                 written += 1;
             }
         }

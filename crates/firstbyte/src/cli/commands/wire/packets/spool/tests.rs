@@ -1,10 +1,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use firstbyte_core::passive::pcap::{Read as Next, Reader};
+use firstbyte_core::passive::pcap::{CaptureWriter, Read as Next, Reader};
 
 use super::*;
-use crate::capture::write::CaptureWriter;
 
 #[derive(Clone, Default)]
 struct Shared(Rc<RefCell<Vec<u8>>>);
@@ -32,7 +31,7 @@ struct Scene {
 impl Scene {
     fn new(most_bytes: u64) -> Self {
         let file = Shared::default();
-        let out = CaptureWriter::new(Box::new(file.clone()) as Box<dyn Write>).unwrap();
+        let out = CaptureWriter::new(Box::new(file.clone()) as Box<dyn Write>, "").unwrap();
         Self { spool: Spool::new(std::env::temp_dir(), most_bytes), out, file, at: 0, written: 0 }
     }
 

@@ -1,0 +1,54 @@
+//! A decimal number without a sign or an exponent, kept exactly.
+
+/// `digits` over a power of ten.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decimal<'a> {
+    text: &'a str,
+    digits: u128,
+    /// How many of the digits are decimals.
+    decimals: u32,
+}
+
+/// More digits than any quantity needs; 10^24 times the longest unit still fits in 128 bits.
+const MOST_DIGITS: usize = 20;
+
+impl<'a> Decimal<'a> {
+    /// The number that `text` begins with, and what follows it, spaces apart. `None` where there is no
+    /// number or one of too many digits to be meant.
+    pub(super) fn read(text: &'a str) -> Option<(Self, &'a str)> {
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        // Zeros at either end say nothing.
+        let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+        let any_digit = number.bytes().any(|b| b.is_ascii_digit());
+        if !any_digit || fraction.contains('.') || whole.len() + fraction.len() > MOST_DIGITS {
+            return None;
+        }
+        let digit = |sum: u128, byte: u8| sum * 10 + u128::from(byte - b'0');
+        let digits = whole.bytes().chain(fraction.bytes()).fold(0, digit);
+        let decimals = u32::try_from(fraction.len()).ok()?;
+        Some((Self { text: number, digits, decimals }, unit.trim_start()))
+    }
+
+    /// So many times `unit`, to the nearest whole number, halves up; `None` above 2^64 - 1.
+    pub(super) fn times_rounded(self, unit: u64) -> Option<u64> {
+        let scale = 10_u128.pow(self.decimals);
+        let product = self.digits.checked_mul(u128::from(unit))?;
+        u64::try_from(product.checked_add(scale / 2)? / scale).ok()
+    }
+
+    /// So many times `unit`: `Some(None)` where that is no whole number, `None` above 2^64 - 1.
+    pub(super) fn times_exact(self, unit: u64) -> Option<Option<u64>> {
+        let scale = 10_u128.pow(self.decimals);
+        let product = self.digits.checked_mul(u128::from(unit))?;
+        let whole = u64::try_from(product / scale).ok()?;
+        Some(product.is_multiple_of(scale).then_some(whole))
+    }
+
+    /// The nearest binary fraction.
+    pub(super) fn as_f64(self) -> f64 {
+        self.text.parse().unwrap_or(f64::INFINITY)
+    }
+}

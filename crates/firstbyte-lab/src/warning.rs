@@ -1,0 +1,75 @@
+//! What a lab is not, although it should be: things that the machine does not let it have.
+
+use std::fmt;
+
+/// A warning about a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabWarning {
+    /// Programs cannot be told which DNS server to ask.
+    NoResolvConf,
+    /// TCP's congestion control is the machine's own.
+    NoCubic,
+    /// TCP may keep what it learns of one connection for the next.
+    LearnsFromConnections,
+    /// Receivers' windows cannot be made as large as they should be.
+    SmallReceiveMemory,
+    /// Servers that are not root cannot have the ports they should.
+    PrivilegedPorts,
+}
+
+impl LabWarning {
+    /// All there are.
+    pub const ALL: [Self; 5] = [
+        Self::NoResolvConf,
+        Self::NoCubic,
+        Self::LearnsFromConnections,
+        Self::SmallReceiveMemory,
+        Self::PrivilegedPorts,
+    ];
+
+    /// What programs know it by: never changed.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NoResolvConf => "lab-no-resolv-conf",
+            Self::NoCubic => "lab-no-cubic",
+            Self::LearnsFromConnections => "lab-learns-from-connections",
+            Self::SmallReceiveMemory => "lab-small-receive-memory",
+            Self::PrivilegedPorts => "lab-privileged-ports",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::NoResolvConf => Some("make an empty /etc/resolv.conf"),
+            Self::NoCubic => Some("load it: modprobe tcp_cubic"),
+            Self::PrivilegedPorts => Some("run the lab as root"),
+            Self::LearnsFromConnections | Self::SmallReceiveMemory => None,
+        }
+    }
+}
+
+impl fmt::Display for LabWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoResolvConf => {
+                "/etc/resolv.conf does not exist: programs cannot resolve the lab's names"
+            }
+            Self::NoCubic => {
+                "the kernel has no CUBIC: TCP uses the kernel's own default congestion control"
+            }
+            Self::LearnsFromConnections => {
+                "/proc/sys/net/ipv4/tcp_no_metrics_save cannot be set: TCP connections may learn from \
+                 earlier ones"
+            }
+            Self::SmallReceiveMemory => {
+                "/proc/sys/net/ipv4/tcp_rmem cannot be set: large responses may wait for the client's \
+                 window"
+            }
+            Self::PrivilegedPorts => {
+                "/proc/sys/net/ipv4/ip_unprivileged_port_start cannot be set: servers that are not root \
+                 cannot listen at port 443"
+            }
+        })
+    }
+}

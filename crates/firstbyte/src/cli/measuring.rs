@@ -1,0 +1,61 @@
+//! What measuring commands share: the runtime that everything is measured on, what probers have in common, and the
+//! way a campaign ends that the user interrupts.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use super::commands::probe::setup_problem;
+use super::exit::Problem;
+use super::signals::asked_to_end;
+use super::terminal;
+use crate::experiment::{Before, Campaign, Control, Ended, SampleSink, Visitor};
+use crate::probe::options::Options;
+use crate::probe::{Equipment, NetProber};
+
+/// Where a command measures.
+pub(super) struct Measuring {
+    runtime: tokio::runtime::Runtime,
+    local: tokio::task::LocalSet,
+    equipment: Equipment,
+}
+
+impl Measuring {
+    pub(super) fn new() -> Result<Self, Problem> {
+        let (local, equipment) = (tokio::task::LocalSet::new(), Equipment::default());
+        Ok(Self { runtime: terminal::runtime()?, local, equipment })
+    }
+
+    pub(super) fn prober(&self, options: &Options) -> Result<NetProber, Problem> {
+        let made = async { NetProber::new(options.clone(), &self.equipment) };
+        self.runtime.block_on(made).map_err(setup_problem)
+    }
+
+    pub(super) fn visitors(&self, campaign: &Campaign<'_>) -> Result<Vec<Rc<Visitor>>, Problem> {
+        let made = async { campaign.visitors(&self.equipment) };
+        self.runtime.block_on(made).map_err(setup_problem)
+    }
+
+    /// Carries `campaign` out, until its end or a signal that asks for it.
+    pub(super) fn conduct<S: SampleSink<Error = Problem>>(
+        &self,
+        campaign: &Campaign<'_>,
+        visitors: &[Rc<Visitor>],
+        before: Before<'_>,
+        control: &Control,
+        sink: &mut S,
+    ) -> Result<Ended, Problem> {
+        self.wait_for(async {
+            let mut campaign = std::pin::pin!(campaign.run(visitors, before, control, sink));
+            tokio::select! {
+                biased;
+                ended = &mut campaign => return ended,
+                _ = asked_to_end() => control.stop(),
+            }
+            campaign.await
+        })
+    }
+
+    pub(super) fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
+        self.local.block_on(&self.runtime, work)
+    }
+}

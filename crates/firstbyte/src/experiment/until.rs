@@ -1,0 +1,87 @@
+//! When enough has been measured: `median±1%`.
+//!
+//! It looks at how wide intervals are, never at whether something differs: stopping at the first
+//! significant difference finds one in a fifth of all experiments in which there is none. Below the fewest rounds
+//! that give an interval (`stats::FEWEST_ROUNDS`) it goes on.
+
+use std::collections::HashMap;
+
+use firstbyte_core::run::{Metric, Row};
+use firstbyte_core::stats;
+use firstbyte_core::units::{BareShare, parse_share};
+
+/// The width to be reached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Until {
+    written: String,
+    metric: Metric,
+    /// Half the interval's width, relative to the median.
+    half_width: f64,
+}
+
+impl Until {
+    /// Reads `[METRIC.]median±WIDTH%`.
+    ///
+    /// # Errors
+    /// What it should have been.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let bad = || format!("{text:?}: not like median±1% or ttfb.median±0.5% (+- will do for ±)");
+        let (what, width) =
+            text.split_once('±').or_else(|| text.split_once("+-")).ok_or_else(bad)?;
+        let metric = match what.trim().rsplit_once('.') {
+            None if what.trim() == "median" => Metric::Total,
+            Some((name, "median")) => Metric::named(name).ok_or_else(|| {
+                let names: Vec<&str> = Metric::ALL.iter().map(|m| m.name()).collect();
+                format!("{text:?}: no metric is called {name:?}: {}", names.join(", "))
+            })?,
+            _ => return Err(bad()),
+        };
+        let half_width = parse_share(width, BareShare::Refused).map_err(|_| bad())?;
+        if !(half_width > 0.0 && half_width < 1.0) {
+            return Err(bad());
+        }
+        Ok(Self { written: text.to_owned(), metric, half_width })
+    }
+
+    /// Whether `rows` are enough for each of `cells` cells.
+    pub fn is_reached(&self, rows: &[Row], cells: usize) -> bool {
+        let mut values: HashMap<u16, Vec<f64>> = HashMap::new();
+        for row in rows.iter().filter(|row| row.counts()) {
+            if let Some(ns) = row.metric(self.metric) {
+                values.entry(row.cell).or_default().push(ns as f64);
+            }
+        }
+        values.len() == cells && values.values().all(|values| self.suffices(values))
+    }
+
+    fn suffices(&self, values: &[f64]) -> bool {
+        let Some(median) = stats::median_estimate(values) else { return false };
+        median.interval.is_some_and(|i| i.half_width() <= self.half_width * median.value)
+    }
+
+    /// As it was read.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// What it is called.
+    pub fn describe(&self) -> String {
+        format!("{} within ±{} % at the median", self.metric.name(), self.half_width * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_are_read_as_they_are_written() {
+        let read = |text| Until::read(text).map(|until| (until.metric, until.half_width));
+        assert_eq!(read("median±1%"), Ok((Metric::Total, 0.01)));
+        assert_eq!(read("median+-1 %"), Ok((Metric::Total, 0.01)));
+        assert_eq!(read("ttfb.median±0.5%"), Ok((Metric::Ttfb, 0.005)));
+        for bad in ["1%", "mean±1%", "median±1", "median±0%", "latency.median±1%"] {
+            assert!(Until::read(bad).is_err(), "{bad}");
+        }
+    }
+}

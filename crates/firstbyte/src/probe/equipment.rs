@@ -1,0 +1,43 @@
+//! What all probers share: root certificates, crypto providers, client certificates, resolvers.
+//!
+//! Each is loaded when it is first asked for, and once: the system's roots are a hundred and fifty certificates to
+//! parse, and ten thousand targets need them no oftener than one. What is a target's own (sessions, an open
+//! connection) is its prober's. Files that change are read again by who makes a new equipment.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::options::{HttpVersion, ResolverChoice, TlsOptions};
+use super::resolve::Resolver;
+use super::tls::{Tls, TlsSetupError, TlsStock};
+
+/// What all probers of a runtime share. Clones share it too.
+#[derive(Clone, Default)]
+pub struct Equipment(Rc<Stock>);
+
+#[derive(Default)]
+struct Stock {
+    tls: TlsStock,
+    resolvers: RefCell<HashMap<ResolverChoice, Rc<Resolver>>>,
+}
+
+impl Equipment {
+    /// Has to be called within the runtime that the resolver is asked in.
+    pub(super) fn resolver(&self, choice: &ResolverChoice) -> Result<Rc<Resolver>, String> {
+        if let Some(known) = self.0.resolvers.borrow().get(choice) {
+            return Ok(Rc::clone(known));
+        }
+        let made = Rc::new(Resolver::new(choice)?);
+        self.0.resolvers.borrow_mut().insert(choice.clone(), Rc::clone(&made));
+        Ok(made)
+    }
+
+    pub(super) fn tls(
+        &self,
+        options: &TlsOptions,
+        http: HttpVersion,
+    ) -> Result<Tls, TlsSetupError> {
+        Tls::new(options, http, &self.0.tls)
+    }
+}

@@ -1,0 +1,388 @@
+//! The byte stream HTTP is spoken over: TCP, or TLS over TCP, watched from both sides.
+//!
+//! What is written is held back until it is released with [`Stream::release`]: the client's
+//! Finished, the HTTP/2 preface, SETTINGS and the request's HEADERS leave together, in one send.
+//! Sent apart, the small first one would wait for a delayed acknowledgement somewhere.
+//!
+//! Here is what is written; `reading` is what is read, `records` is TLS in between.
+
+mod reading;
+mod records;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BufMut, BytesMut};
+use firstbyte_core::timeline::{Cause, Direction, EarlyData, Mark, PhaseName, TlsFacts};
+use firstbyte_core::wire::client_hello::ClientHello;
+use firstbyte_core::wire::tls::{ContentType, Event};
+
+use self::reading::BULK;
+use self::records::{Early, TlsLayer, offered};
+use super::connect::describe;
+use super::observation::{Shared, When};
+use super::tls::Session;
+use super::watch::HttpWatch;
+use crate::net::{Arrival, Connected, SendId, TcpStream};
+
+/// What a small exchange needs; what fills it grows it, up to `BULK`.
+const FIRST_BUFFER: usize = 8 * 1024;
+/// The record, whole (RFC 8446 §D.4).
+const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
+/// Hold back at most this much.
+const HELD_BACK: usize = 256 * 1024;
+
+pub(super) struct Stream {
+    tcp: TcpStream,
+    tls: Option<Box<TlsLayer>>,
+    seen: Shared,
+    /// Until released, nothing leaves.
+    held: bool,
+    /// Ready to be sent.
+    outgoing: BytesMut,
+    /// What is in `outgoing`, by name.
+    outgoing_names: Vec<String>,
+    buffer: Vec<u8>,
+    /// The last read filled `buffer`.
+    grow: bool,
+    /// The part of `buffer` that was received and that TLS does not have yet.
+    undigested: Range<usize>,
+    /// One segment: reads that are timed take no more, so that each has a stamp of its own.
+    segment_bytes: usize,
+    /// Read of the segment that the last read ended in, if segments are full ones: the next read ends with it.
+    in_segment: usize,
+    /// Received since the response began, as it came over TCP.
+    response_bytes: usize,
+    ended: bool,
+    /// It ended without close_notify.
+    ended_abruptly: bool,
+    watch: HttpWatch,
+    handshake_complete_marked: bool,
+    request_start_marked: bool,
+    request_end_marked: bool,
+    /// How many bytes of `outgoing` are before the request's first, once that is written.
+    request_at: Option<usize>,
+    /// The send that took the last bytes of the request so far.
+    request_sent: Option<SendId>,
+    /// What the handshake settled stands in the observation, or is about to.
+    facts_noted: Cell<bool>,
+    /// What went wrong on this stream, if anything did.
+    pub fault: Option<Cause>,
+}
+
+impl Stream {
+    pub(super) fn new(connected: Connected, seen: &Shared) -> Self {
+        Self {
+            segment_bytes: connected.segment_bytes.unwrap_or(1_200).clamp(512, BULK),
+            tcp: connected.stream,
+            tls: None,
+            seen: Shared::clone(seen),
+            held: false,
+            outgoing: BytesMut::new(),
+            outgoing_names: Vec::new(),
+            buffer: vec![0; FIRST_BUFFER],
+            grow: false,
+            undigested: 0..0,
+            in_segment: 0,
+            response_bytes: 0,
+            ended: false,
+            ended_abruptly: false,
+            watch: HttpWatch::new(false, 0),
+            handshake_complete_marked: false,
+            request_start_marked: false,
+            request_end_marked: false,
+            request_at: None,
+            request_sent: None,
+            facts_noted: Cell::new(false),
+            fault: None,
+        }
+    }
+
+    fn begin_tls(&mut self, session: Session, early: Option<Early>) {
+        self.tls = Some(Box::new(TlsLayer::new(session, early)));
+    }
+
+    /// Begins the TLS handshake with the request to come as early data: both leave together, and
+    /// the handshake goes on while the response is read.
+    pub(super) fn begin_early(&mut self, mut session: Session) -> io::Result<()> {
+        session.connection.set_buffer_limit(None);
+        self.begin_tls(session, Some(Early::default()));
+        self.held = true;
+        self.encrypt()
+    }
+
+    /// Does the TLS handshake. Its last flight is held back, to leave with the request.
+    pub(super) async fn handshake(&mut self, session: Session) -> Result<(), Cause> {
+        self.begin_tls(session, None);
+        let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
+        result.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "handshake")))
+    }
+
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.is_handshaking() {
+            self.encrypt()?;
+            // A ChangeCipherSpec alone, as in TLS 1.3 when the server's flight is not whole yet, has
+            // time until what it goes before.
+            if self.outgoing[..] != *CHANGE_CIPHER_SPEC {
+                ready!(self.poll_send_all(cx))?;
+            }
+            ready!(self.poll_fill(cx))?;
+            if self.ended && self.is_handshaking() {
+                self.fault.get_or_insert(Cause::ClosedInHandshake);
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        self.held = true;
+        let Some(tls) = &self.tls else { return Poll::Ready(Ok(())) };
+        tls.session.remember_protocol();
+        if !tls.session.connection.wants_write() {
+            // The server had the last word: a full TLS 1.2 handshake ends with its Finished.
+            let recorder = self.tcp.recorder();
+            let end = recorder.borrow().received_bytes() - self.undigested.len() as u64;
+            self.tcp.part_merged(end);
+            if let Some(arrival) = recorder.borrow().arrival_of(end.saturating_sub(1)) {
+                self.seen.borrow_mut().mark(Mark::HandshakeComplete, When::Arrival(arrival));
+                self.handshake_complete_marked = true;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.session.connection.is_handshaking())
+    }
+
+    pub(super) fn alpn_is_http2(&self) -> bool {
+        self.tls.as_ref().and_then(|tls| tls.session.connection.alpn_protocol()) == Some(b"h2")
+    }
+
+    /// From here on HTTP is spoken, and watched: a request with a body of `body_bytes`.
+    pub(super) fn speak_http(&mut self, http2: bool, body_bytes: u64) {
+        self.held = true;
+        self.watch = HttpWatch::new(http2, body_bytes);
+        self.response_bytes = 0;
+    }
+
+    /// Another exchange on the open connection, under another observation.
+    pub(super) fn speak_again(&mut self, seen: &Shared, body_bytes: u64) {
+        self.held = true;
+        self.watch.next_exchange(body_bytes);
+        self.seen = Shared::clone(seen);
+        let recorder = self.tcp.recorder();
+        recorder.borrow_mut().restart(seen.borrow().timebase);
+        seen.borrow_mut().record_with(recorder);
+        (self.request_start_marked, self.request_end_marked) = (false, false);
+        (self.request_at, self.request_sent, self.fault) = (None, None, None);
+    }
+
+    /// Lets everything written so far leave, and all that comes.
+    pub(super) fn release(&mut self) {
+        self.held = false;
+    }
+
+    pub(super) const fn watch(&self) -> &HttpWatch {
+        &self.watch
+    }
+
+    /// Whether the server ended it without saying so (RFC 8446 §6.1).
+    pub(super) const fn ended_without_close_notify(&self) -> bool {
+        self.ended_abruptly
+    }
+
+    /// What the handshake has settled by now.
+    pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
+        let tls = self.tls.as_ref()?;
+        self.facts_noted.set(true);
+        let before = self.tcp.recorder().borrow().sent_before_first_arrival();
+        let hello = tls.hello.unwrap_or_default();
+        Some(TlsFacts {
+            session_offered: offered(&hello, &tls.session),
+            early_data: tls.early.as_ref().map(|early| EarlyData {
+                bytes_before_server_hello: before.saturating_sub(hello.record_bytes as u64),
+                accepted: early.accepted,
+            }),
+            ..tls.session.facts()
+        })
+    }
+
+    /// Takes plaintext to be sent.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.outgoing.len() >= HELD_BACK {
+            // There is enough to leave together: the first byte of a large upload does not wait
+            // until the last one is encrypted.
+            self.held = false;
+            ready!(self.poll_send_all(cx))?;
+        }
+        if self.request_at.is_none() {
+            self.request_at = Some(self.outgoing.len());
+        }
+        let taken = match &mut self.tls {
+            Some(tls) => tls.write(bytes)?,
+            None => {
+                let taken = bytes.len().min(HELD_BACK);
+                self.outgoing.extend_from_slice(&bytes[..taken]);
+                taken
+            }
+        };
+        let names = self.watch.sent(&bytes[..taken]);
+        if let Some(early) = self.tls.as_mut().and_then(|tls| tls.early.as_mut())
+            && early.accepted.is_none()
+        {
+            early.names.extend(names.iter().cloned());
+        }
+        self.outgoing_names.extend(names);
+        self.encrypt()?;
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Moves what TLS has ready into `outgoing`.
+    fn encrypt(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            while tls.session.connection.wants_write() {
+                tls.session.connection.write_tls(&mut (&mut self.outgoing).writer())?;
+            }
+            if tls.hello.is_none() {
+                tls.hello = ClientHello::at_start_of(&self.outgoing);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.held { Poll::Ready(Ok(())) } else { self.poll_send_all(cx) }
+    }
+
+    fn poll_send_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.encrypt()?;
+        while !self.outgoing.is_empty() {
+            let limit = self.send_limit().min(self.outgoing.len());
+            let sent = ready!(self.tcp.poll_send(cx, &self.outgoing[..limit]));
+            let (bytes, id) = sent.map_err(|e| self.note_io(e, "send"))?;
+            self.note_sent(bytes, id);
+            self.outgoing.advance(bytes);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// A send is stamped when its last byte leaves. The one in which the request begins is a segment
+    /// at most: of a larger one, the last byte may have to wait for acknowledgements.
+    fn send_limit(&self) -> usize {
+        let begins = self.request_at.is_some() && !self.request_start_marked;
+        if begins { self.segment_bytes } else { usize::MAX }
+    }
+
+    /// Names what has just left, and sets the marks that are its departure.
+    fn note_sent(&mut self, bytes: usize, id: SendId) {
+        let recorder = self.tcp.recorder();
+        let mut recorder = recorder.borrow_mut();
+        let mut seen = self.seen.borrow_mut();
+        if let Some(tls) = &mut self.tls {
+            let handshaking = tls.session.connection.is_handshaking();
+            // What comes before application data once the handshake is complete.
+            let mut last_flight: VecDeque<&str> = VecDeque::new();
+            if !self.handshake_complete_marked && !handshaking {
+                last_flight.extend(tls.took_early_data().then_some("(EndOfEarlyData)"));
+                last_flight.push_back("{Finished}");
+            }
+            let _ = tls.sent.feed(&self.outgoing[..bytes], |event| match event {
+                Event::Handshake { name, .. } => recorder.name_message(Direction::Sent, name),
+                Event::Record { content_type, .. } => match content_type {
+                    ContentType::ChangeCipherSpec => {
+                        recorder.name_message(Direction::Sent, "ChangeCipherSpec");
+                    }
+                    ContentType::Handshake => recorder.name_message(Direction::Sent, "{Finished}"),
+                    ContentType::Alert => recorder.name_message(Direction::Sent, "Alert"),
+                    ContentType::ApplicationData => {
+                        if let Some(name) = last_flight.pop_front() {
+                            recorder.name_message(Direction::Sent, name);
+                        }
+                    }
+                },
+            });
+            if !self.handshake_complete_marked && !handshaking {
+                seen.mark(Mark::HandshakeComplete, When::Departure(id));
+                self.handshake_complete_marked = true;
+            }
+        }
+        for name in self.outgoing_names.drain(..) {
+            recorder.name_message(Direction::Sent, name);
+        }
+        let begun = match &mut self.request_at {
+            Some(at) if *at >= bytes => {
+                *at -= bytes;
+                false
+            }
+            Some(at) => {
+                *at = 0;
+                true
+            }
+            None => false,
+        };
+        if begun && !self.request_end_marked {
+            if !std::mem::replace(&mut self.request_start_marked, true) {
+                seen.mark(Mark::RequestStart, When::Departure(id));
+            }
+            self.request_sent = Some(id);
+            let rest = self.tls.as_ref().is_some_and(|tls| tls.holds_a_rest());
+            if self.watch.request_complete && bytes == self.outgoing.len() && !rest {
+                seen.mark(Mark::RequestEnd, When::Departure(id));
+                self.request_end_marked = true;
+                seen.phase = PhaseName::Wait;
+            }
+        }
+    }
+
+    /// Takes over what the kernel knows by now.
+    pub(super) fn note_kernel(&self) {
+        self.tcp.note_kernel();
+    }
+
+    /// When the last bytes arrived.
+    pub(super) fn last_arrival(&self) -> Option<Arrival> {
+        self.tcp.recorder().borrow().last_arrival()
+    }
+
+    fn note_io(&mut self, error: io::Error, operation: &'static str) -> io::Error {
+        let cause =
+            match error.kind() {
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                    if self.is_handshaking() { Cause::ResetInHandshake } else { Cause::Reset }
+                }
+                _ => io_cause(&error, operation),
+            };
+        self.fault.get_or_insert(cause);
+        error
+    }
+
+    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting.
+    pub(super) fn close(&mut self, cx: &mut Context<'_>) {
+        if let Some(tls) = &mut self.tls {
+            tls.session.connection.send_close_notify();
+            self.outgoing_names.push("close_notify".into());
+            let _ = self.poll_send_all(cx);
+        }
+    }
+}
+
+impl Drop for Stream {
+    /// A connection that is given up before its exchange leaves what its handshake has settled so far.
+    fn drop(&mut self) {
+        if self.facts_noted.get() {
+            return;
+        }
+        if let Some(facts) = self.tls_facts() {
+            self.seen.borrow_mut().connection.facts.tls = Some(facts);
+        }
+    }
+}
+
+fn io_cause(error: &io::Error, operation: &'static str) -> Cause {
+    Cause::Io { operation, detail: describe(error) }
+}

@@ -1,0 +1,200 @@
+//! Reading: how much at a time, what is in it, and which marks it is.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
+
+use super::Stream;
+use super::records::process_record;
+use crate::probe::observation::When;
+
+/// Read at most this much at once, when there is nothing left to time.
+pub(super) const BULK: usize = 64 * 1024;
+/// So much of a response is read a segment at a time: the first rounds of a congestion window show what held it.
+const TIMED: usize = 128 * 1024;
+
+impl Stream {
+    /// Receives until the server has left a session for another connection.
+    pub(in crate::probe) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut discarded = [0; 4 * 1024];
+        loop {
+            if self.tls.as_ref().is_none_or(|tls| tls.session.left_a_session()) {
+                return Poll::Ready(Ok(()));
+            }
+            if ready!(self.poll_read(cx, &mut discarded))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// Gives plaintext; 0 bytes is the end.
+    pub(in crate::probe) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(tls) = &mut self.tls {
+                match io::Read::read(&mut tls.session.connection.reader(), into) {
+                    Ok(bytes) => {
+                        self.note_plaintext(&into[..bytes]);
+                        return Poll::Ready(Ok(bytes));
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
+                    // Closed without close_notify: HTTP knows whether the response was complete.
+                    Err(_) => {
+                        self.ended_abruptly = true;
+                        return Poll::Ready(Ok(0));
+                    }
+                }
+                ready!(self.poll_fill(cx))?;
+            } else {
+                let limit = self.read_limit();
+                let received = ready!(self.tcp.poll_receive(cx, into, limit));
+                let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
+                self.note_read(bytes, limit);
+                self.note_plaintext(&into[..bytes]);
+                return Poll::Ready(Ok(bytes));
+            }
+        }
+    }
+
+    /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
+    /// is therefore read a segment at a time, and with TLS not beyond the record: a record begins and
+    /// ends with a stamp of its own, however small it is and however late the process.
+    fn read_limit(&self) -> usize {
+        match &self.tls {
+            _ if self.response_bytes >= TIMED => BULK,
+            Some(tls) => tls.received.sure_of_record().min(self.segment_bytes - self.in_segment),
+            None => self.segment_bytes - self.in_segment,
+        }
+    }
+
+    /// Receives ciphertext and lets TLS have it, as far as the next plaintext: what is in it has to
+    /// be read before TLS takes more. And no further than the end of the handshake.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.undigested.is_empty() {
+            if std::mem::take(&mut self.grow) {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+            let limit = self.read_limit();
+            let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer, limit));
+            let received = received.map_err(|e| self.note_io(e, "receive"))?;
+            self.undigested = 0..received;
+            self.note_read(received, limit);
+            self.grow = received == self.buffer.len() && received < BULK;
+        }
+        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
+        if self.undigested.is_empty() {
+            self.ended = true;
+            tls.session.connection.read_tls(&mut io::empty())?;
+            if tls.early.is_some() && self.is_handshaking() {
+                self.fault.get_or_insert(Cause::ClosedInHandshake);
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let undecided = tls.early.as_ref().is_some_and(|early| early.accepted.is_none());
+        let decrypted = tls.decrypted;
+        let handshaking = tls.session.connection.is_handshaking();
+        while !self.undigested.is_empty()
+            && tls.decrypted == decrypted
+            && tls.session.connection.is_handshaking() == handshaking
+        {
+            let bytes = &self.buffer[self.undigested.clone()];
+            match process_record(tls, bytes, &self.tcp.recorder()) {
+                Ok(taken) => self.undigested.start += taken,
+                Err(cause) => {
+                    self.fault.get_or_insert(cause);
+                    // The alert that tells the server why; the error itself is what counts.
+                    let _ = self.poll_send_all(cx);
+                    return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+                }
+            }
+        }
+        if undecided && !self.is_handshaking() {
+            self.settle_early_data()?;
+            // What does not leave now does so with the next flush.
+            if let Poll::Ready(Err(error)) = self.poll_send_all(cx) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The handshake is complete: what the server did not take of the request is sent again, or for
+    /// the first time.
+    fn settle_early_data(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let spoken = tls.session.spoken_before.take().and_then(|spoken| spoken.alpn);
+        tls.session.remember_protocol();
+        let connection = &mut tls.session.connection;
+        let Some(early) = &mut tls.early else { return Ok(()) };
+        let accepted = connection.is_early_data_accepted();
+        early.accepted = Some(accepted);
+        if accepted {
+            let rest = std::mem::take(&mut early.rest);
+            io::Write::write_all(&mut connection.writer(), &rest)?;
+        } else {
+            if connection.alpn_protocol().map(<[u8]>::to_vec) != spoken {
+                self.fault.get_or_insert(Cause::AlpnMismatch {
+                    offered: tls.session.offered.alpn.clone(),
+                });
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let mut again = std::mem::take(&mut early.sent);
+            again.append(&mut early.rest);
+            self.outgoing_names.append(&mut early.names);
+            self.encrypt()?;
+            self.request_at = Some(self.outgoing.len());
+            (self.request_start_marked, self.request_end_marked) = (false, false);
+            self.seen.borrow_mut().phase = PhaseName::Send;
+            if let Some(tls) = &mut self.tls {
+                io::Write::write_all(&mut tls.session.connection.writer(), &again)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A read of less or more than its limit ended with a segment: it took all there was, or the rest of one.
+    fn note_read(&mut self, bytes: usize, limit: usize) {
+        let ended = bytes != limit;
+        self.in_segment = if ended { 0 } else { (self.in_segment + bytes) % self.segment_bytes };
+        if self.watch.response_started {
+            self.response_bytes += bytes;
+        }
+    }
+
+    fn note_plaintext(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let begun = self.watch.response_started;
+        let names = self.watch.received(bytes);
+        let recorder = self.tcp.recorder();
+        let mut recorder = recorder.borrow_mut();
+        for name in names {
+            recorder.name_message(Direction::Received, name);
+        }
+        if !begun && self.watch.response_started {
+            self.seen.borrow_mut().phase = PhaseName::Receive;
+            // An answer that comes early ends the request where it stands.
+            if let Some(id) = self.request_sent.filter(|_| !self.request_end_marked) {
+                self.seen.borrow_mut().mark(Mark::RequestEnd, When::Departure(id));
+                self.request_end_marked = true;
+            }
+            let offset = self.watch.response_offset;
+            let offset = match &mut self.tls {
+                Some(tls) => tls.stream_offset(offset),
+                None => Some(offset),
+            };
+            if let Some(arrival) = offset.and_then(|offset| recorder.arrival_of(offset)) {
+                self.seen.borrow_mut().mark(Mark::ResponseStart, When::Arrival(arrival));
+            }
+        }
+        if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
+            tls.records.clear();
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What holds of every visit, whatever the peer does and when: without sockets, without waiting.
+//!
+//! Peers are in memory (`peers`): state machines of rustls, h2 and quinn, or scripts. `visit` drives the steps of the
+//! probe against them over a simulated path, on the runtime's paused clock; times are therefore exact.
+
+mod close;
+mod dialling;
+mod early;
+mod flights;
+mod kept;
+mod peers;
+mod quic;
+mod segments;
+mod visit;

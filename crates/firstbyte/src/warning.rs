@@ -1,0 +1,253 @@
+//! Warnings: what one has to know about a result, or about what was asked for, and what to do about it.
+//!
+//! Each has a code that does not change, a sentence and, where there is any, advice. On a terminal they are two lines on
+//! standard error, in JSON objects (`docs/formats.md`, "Warnings"). What kept a command from being carried out is no
+//! warning but a problem, what a measurement ran into is a cause in its sample.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use firstbyte_lab::LabWarning;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+/// A warning.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Warning {
+    /// A line of a file could not be read, and is left out.
+    UnreadLine {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Files are compared that were measured one after the other.
+    NotInTurn,
+    /// `--write-out` names a variable that there is none of.
+    UnknownWriteOut {
+        /// The name.
+        name: String,
+    },
+    /// A condition takes more samples than there will be.
+    TooFewRounds {
+        /// The condition, as written.
+        condition: String,
+        /// Samples that it takes.
+        needed: usize,
+        /// Samples that the plan has.
+        rounds: usize,
+    },
+    /// There are too few rounds for intervals.
+    NoIntervals {
+        /// Rounds there are.
+        rounds: usize,
+        /// Rounds that it takes.
+        needed: usize,
+    },
+    /// Part of what a prediction is about lies beyond what was checked.
+    BeyondChecked {
+        /// The largest loss that was checked, a share.
+        loss: f64,
+    },
+    /// Exchanges of a study's traffic failed.
+    ExchangesFailed {
+        /// How many.
+        failed: u32,
+    },
+    /// What samples take for granted (a session, an open connection) could not be had.
+    Unprepared {
+        /// The way to connect.
+        cell: String,
+        /// Why not.
+        cause: String,
+    },
+    /// It was ended before its time: what was complete is shown.
+    Interrupted,
+    /// The machine did not keep up with the lab's frames.
+    MachineTooBusy {
+        /// Frames lost.
+        lost: u64,
+        /// Frames that there were.
+        of: u64,
+    },
+    /// Frames are missing in a capture.
+    CaptureLacksFrames {
+        /// The capture file.
+        file: PathBuf,
+        /// How many.
+        frames: u64,
+    },
+    /// A capture broke off.
+    CaptureIncomplete {
+        /// The capture file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The servers' logs could not be copied.
+    LogsNotSaved {
+        /// Why.
+        reason: String,
+    },
+    /// The lab is not quite what it should be.
+    Lab(LabWarning),
+}
+
+impl Warning {
+    /// What programs know it by: never changed.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::UnreadLine { .. } => "unread-line",
+            Self::NotInTurn => "not-in-turn",
+            Self::UnknownWriteOut { .. } => "unknown-write-out",
+            Self::TooFewRounds { .. } => "too-few-rounds",
+            Self::NoIntervals { .. } => "no-intervals",
+            Self::BeyondChecked { .. } => "beyond-checked",
+            Self::ExchangesFailed { .. } => "exchanges-failed",
+            Self::Unprepared { .. } => "unprepared",
+            Self::Interrupted => "interrupted",
+            Self::MachineTooBusy { .. } => "machine-too-busy",
+            Self::CaptureLacksFrames { .. } => "capture-lacks-frames",
+            Self::CaptureIncomplete { .. } => "capture-incomplete",
+            Self::LogsNotSaved { .. } => "logs-not-saved",
+            Self::Lab(warning) => warning.code(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::NotInTurn => {
+                "measure in turn what is to be compared: firstbyte compare --vary".to_owned()
+            }
+            Self::TooFewRounds { needed, .. } => format!("give the plan samples = {needed}"),
+            Self::NoIntervals { needed, .. } => format!("-n {needed} gives intervals"),
+            Self::BeyondChecked { .. } => {
+                "docs/prediction.md says how far predictions were from labs".to_owned()
+            }
+            Self::ExchangesFailed { .. } => {
+                "what servers say of it: firstbyte lab study --logs DIR".to_owned()
+            }
+            Self::MachineTooBusy { .. } | Self::CaptureLacksFrames { .. } => {
+                "times of this lab are not to be relied on: repeat it while the machine has less to do"
+                    .to_owned()
+            }
+            Self::Lab(warning) => warning.advice()?.to_owned(),
+            Self::UnreadLine { .. }
+            | Self::UnknownWriteOut { .. }
+            | Self::Unprepared { .. }
+            | Self::Interrupted
+            | Self::CaptureIncomplete { .. }
+            | Self::LogsNotSaved { .. } => return None,
+        })
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnreadLine { file, line, detail } => {
+                write!(f, "{}, line {line}: {detail}", file.display())
+            }
+            Self::NotInTurn => f.write_str(
+                "the files were not measured in turn: what changed between them counts as their \
+                 difference",
+            ),
+            Self::UnknownWriteOut { name } => {
+                write!(f, "unknown --write-out variable: '{name}'")
+            }
+            Self::TooFewRounds { condition, needed, rounds } => write!(
+                f,
+                "'{condition}' takes {needed} samples, and the plan has {rounds}: it will not be \
+                 decided"
+            ),
+            Self::NoIntervals { rounds, needed } => {
+                write!(f, "{rounds} rounds are too few for intervals, which take {needed}")
+            }
+            Self::BeyondChecked { loss } => write!(
+                f,
+                "some visitors lose more than {} %: what is said of them over QUIC was checked up \
+                 to that",
+                loss * 100.0
+            ),
+            Self::ExchangesFailed { failed } => write!(f, "{failed} exchanges failed"),
+            Self::Unprepared { cell, cause } => {
+                write!(f, "{cell}: what samples take for granted failed: {cause}")
+            }
+            Self::Interrupted => f.write_str("interrupted: what was complete is shown"),
+            Self::MachineTooBusy { lost, of } => {
+                write!(f, "this machine was too busy for the lab: {lost} of {of} frames lost")
+            }
+            Self::CaptureLacksFrames { file, frames } => {
+                write!(f, "{} lacks {frames} frames", file.display())
+            }
+            Self::CaptureIncomplete { file, reason } => {
+                write!(f, "{} is incomplete: {reason}", file.display())
+            }
+            Self::LogsNotSaved { reason } => f.write_str(reason),
+            Self::Lab(warning) => warning.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Warning {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("Warning", 3)?;
+        fields.serialize_field("code", self.code())?;
+        fields.serialize_field("text", &self.to_string())?;
+        fields.serialize_field("advice", &self.advice())?;
+        fields.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_of_each() -> Vec<Warning> {
+        let (file, reason) = (PathBuf::from("a.pcapng"), "the disk is full".to_owned());
+        let mut all = vec![
+            Warning::UnreadLine { file: "a.run".into(), line: 3, detail: "cut off".into() },
+            Warning::NotInTurn,
+            Warning::UnknownWriteOut { name: "tim".into() },
+            Warning::TooFewRounds { condition: "ttfb.p99 > 1s".into(), needed: 1000, rounds: 30 },
+            Warning::NoIntervals { rounds: 7, needed: 20 },
+            Warning::BeyondChecked { loss: 0.06 },
+            Warning::ExchangesFailed { failed: 2 },
+            Warning::Unprepared { cell: "resumed".into(), cause: "no ticket".into() },
+            Warning::Interrupted,
+            Warning::MachineTooBusy { lost: 3, of: 4_000 },
+            Warning::CaptureLacksFrames { file: file.clone(), frames: 3 },
+            Warning::CaptureIncomplete { file, reason: reason.clone() },
+            Warning::LogsNotSaved { reason },
+        ];
+        all.extend(LabWarning::ALL.map(Warning::Lab));
+        all
+    }
+
+    #[test]
+    fn every_code_is_one_warnings_and_documented() {
+        let documents = include_str!("../../../docs/formats.md");
+        let all = one_of_each();
+        let mut codes: Vec<&str> = all.iter().map(Warning::code).collect();
+        for code in &codes {
+            assert!(
+                documents.contains(&format!("\n| `{code}` | ")),
+                "{code} is not in docs/formats.md"
+            );
+        }
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), all.len());
+    }
+
+    #[test]
+    fn in_json_they_have_code_text_and_advice() {
+        let json = serde_json::to_value(Warning::NoIntervals { rounds: 7, needed: 20 }).unwrap();
+        let text = "7 rounds are too few for intervals, which take 20";
+        let expected = serde_json::json!({ "code": "no-intervals", "text": text, "advice": "-n 20 gives intervals" });
+        assert_eq!(json, expected);
+        assert!(serde_json::to_value(Warning::Interrupted).unwrap()["advice"].is_null());
+    }
+}
