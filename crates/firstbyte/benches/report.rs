@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     ];
     for (flag, name) in [("--parquet", "all.parquet"), ("--csv", "all.csv")] {
         // Every sample read whole: of interest, without a limit.
-        report(flag, &path, &[flag, &file(name)]);
+        report(flag, &path, &[&format!("{flag}={}", file(name))]);
     }
     let limits = format!("{} s and {} MB", WALL.as_secs(), MEMORY_BYTES >> 20);
     let held = good == [true, true];
