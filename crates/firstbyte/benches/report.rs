@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let good = [
         report("terminal", &path, &[], WALL),
         report("terminal and HTML", &path, &["--html", &file("report.html")], WALL),
-        report("--csv", &path, &["--csv", &file("all.csv")], CSV_WALL),
+        report("--csv", &path, &[&format!("--csv={}", file("all.csv"))], CSV_WALL),
         report("--parquet", &path, &["--parquet", &file("all.parquet")], PARQUET_WALL),
     ];
     let [terminal, csv, parquet] = [WALL, CSV_WALL, PARQUET_WALL].map(|limit| limit.as_secs());

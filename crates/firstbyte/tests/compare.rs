@@ -298,7 +298,7 @@ fn a_run_is_continued_as_the_experiment_it_was() {
 #[test]
 fn no_output_takes_the_place_of_the_run() {
     let bench = Bench::new(|_| ());
-    let outcome = bench.compare(&["--vary", "tls=1.2,1.3", "--csv", "./a.run"]);
+    let outcome = bench.compare(&["--vary", "tls=1.2,1.3", "--csv=./a.run"]);
     assert_eq!(outcome.code, 2, "{}", outcome.stdout);
     assert!(outcome.stderr.contains("./a.run is the run file"), "{}", outcome.stderr);
     assert!(!bench.file("a.run").exists());
@@ -308,8 +308,8 @@ fn no_output_takes_the_place_of_the_run() {
     std::os::unix::fs::symlink("a.run", link).unwrap();
     for words in [
         &["compare", "--continue", "a.run", "--html", "a.run"] as &[&str],
-        &["compare", "--continue", "a.run", "--json", "link"],
-        &["check", "--candidate", "a.run", "--fail-if", "ttfb.median > 1s", "--summary", "link"],
+        &["compare", "--continue", "a.run", "--json=link"],
+        &["check", "--from", "a.run", "--fail-if", "ttfb.median > 1s", "--summary", "link"],
         &[
             "check",
             "--plan",
@@ -404,7 +404,7 @@ fn secrets_stay_in_the_run_file_which_is_its_owners() {
         format!("-HCookie: {}", secrets[1]),
         format!("--header=Proxy-Authorization: {}", secrets[3]),
     ];
-    let outputs = ["--html", "a.html", "--svg", "svg", "--har", "a.har", "--json", "a.json"];
+    let outputs = ["--html", "a.html", "--svg", "svg", "--har", "a.har", "--json=a.json"];
     let words = ["--vary", "tls=1.2,1.3", "-H", &headers[0], &headers[1], &headers[2]];
     let words: Vec<&str> = words.into_iter().chain(["-d", secrets[2]]).chain(outputs).collect();
     let outcome = bench.compare(&words);
@@ -505,13 +505,13 @@ fn a_check_fails_when_the_interval_says_so() {
         "url = 'https://127.0.0.1:1/'\nvary = ['tls=1.2,1.3']\nsamples = 2\ninterval = 0\n";
     std::fs::write(bench.file("closed.toml"), closed).unwrap();
     let run = ["--plan", "closed.toml", "--run", "closed.run", "--silent"];
-    let again = ["--candidate", "closed.run", "--silent"];
-    let other = ["--candidate", "b.run", "--baseline", "closed.run", "--silent"];
+    let again = ["--from", "closed.run", "--silent"];
+    let other = ["--from", "b.run", "--baseline", "closed.run", "--silent"];
     for (flags, condition, code, says) in [
         (&run[..], "ttfb > 1ms", 7, "no sample succeeded"),
         (&again, "ttfb > 1ms", 101, "no sample succeeded"),
         (&other, "ttfb +5%", 101, "no sample in the baseline"),
-        (&["--candidate", "b.run", "--silent"], "ttfb.p99 > 5s", 102, "30 samples of the 1000 it"),
+        (&["--from", "b.run", "--silent"], "ttfb.p99 > 5s", 102, "30 samples of the 1000 it"),
     ] {
         let words = [&["check", "--fail-if", condition][..], flags].concat();
         let outcome = firstbyte(bench.directory.path(), &words);
@@ -520,6 +520,16 @@ fn a_check_fails_when_the_interval_says_so() {
         let passed = outcome.stdout.contains("check: passed");
         assert_eq!(passed, code == 0, "{flags:?} {}", outcome.stdout);
     }
+    // As many rounds as were typed, where rounds are counted.
+    let fewer =
+        ["check", "--plan", "plan.toml", "-n", "3", "--run", "d.run", "--fail-if", "ttfb > 5s"];
+    let outcome = firstbyte(bench.directory.path(), &fewer);
+    assert!(outcome.stdout.contains("3 samples of the"), "{}", outcome.stdout);
+    std::fs::write(bench.file("until.toml"), format!("{closed}until = 'median±1%'\n")).unwrap();
+    let until = ["check", "--plan", "until.toml", "-n", "3", "--fail-if", "ttfb > 5s"];
+    let outcome = firstbyte(bench.directory.path(), &until);
+    assert_eq!(outcome.code, 2, "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("-n: the plan goes on until"), "{}", outcome.stderr);
     let words = ["check", "--plan", "plan.toml", "--run", "c.run", "--fail-if", "ttfb.p50 > 5s"];
     let words: Vec<&str> = words.into_iter().chain(["--summary", "none/summary.md"]).collect();
     let summary = firstbyte(bench.directory.path(), &words);
@@ -527,7 +537,7 @@ fn a_check_fails_when_the_interval_says_so() {
     assert!(!bench.file("c.run").exists());
     let missing = firstbyte(
         bench.directory.path(),
-        &["check", "--candidate", "a.run", "--fail-if", "tls.median +5%"],
+        &["check", "--from", "a.run", "--fail-if", "tls.median +5%"],
     );
     assert_eq!(missing.code, 2);
     assert!(missing.stderr.contains("needs a --baseline RUN"), "{}", missing.stderr);

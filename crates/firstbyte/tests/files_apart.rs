@@ -34,32 +34,36 @@ const ROWS: &[Row] = &[
     (&["--cert", "in", "-o", "out", "a.test"], "client-all.pem", "is read"),
     (&["--cert", "client.pem", "--key", "in", "-o", "out", "a.test"], "client.key", "is read"),
     (&["-o", "in", "-w", "%output{out}", "a.test"], "body", "two outputs"),
+    (&["-d", "@in", "--json=out", "a.test"], "body", "is read"),
+    (&["-o", "in", "--csv=out", "a.test"], "body", "two outputs"),
+    (&["predict", "--from", "in", "--json=out"], "a.run", "is read"),
+    (&["explain", "--from", "in", "--json=out"], "a.run", "is read"),
     (&["compare", "a.test", "--aa", "--run", "in", "--html", "out"], "empty", "is the run file"),
     (
         &["compare", "a.test", "--aa", "--run", "b.run", "--cacert", "in", "--har", "out"],
         "ca.pem",
         "is read",
     ),
-    (&["compare", "a.test", "--aa", "-d", "@in", "--csv", "out"], "body", "is read"),
+    (&["compare", "a.test", "--aa", "-d", "@in", "--csv=out"], "body", "is read"),
     (&["compare", "a.test", "--aa", "-d", "@in", "--run", "out"], "body", "is read"),
-    (&["compare", "--plan", "in", "--run", "b.run", "--json", "out"], "plan.toml", "is read"),
+    (&["compare", "--plan", "in", "--run", "b.run", "--json=out"], "plan.toml", "is read"),
     (&["compare", "--continue", "in", "--html", "out"], "compared.run", "is the run file"),
     (&["compare", "--continue", "in", "--svg", "."], "compared.run", "is the run file"),
-    (&["compare", "a.test", "--aa", "--csv", "in", "--parquet", "out"], "body", "two outputs"),
+    (&["compare", "a.test", "--aa", "--csv=in", "--parquet", "out"], "body", "two outputs"),
     (
         &["check", "--plan", "in", "--fail-if", "ttfb.p50 > 1s", "--summary", "out"],
         "plan.toml",
         "is read",
     ),
     (
-        &["check", "--candidate", "in", "--fail-if", "ttfb.p50 > 1s", "--summary", "out"],
+        &["check", "--from", "in", "--fail-if", "ttfb.p50 > 1s", "--summary", "out"],
         "a.run",
         "is read",
     ),
     (
         &[
             "check",
-            "--candidate",
+            "--from",
             "b.run",
             "--baseline",
             "in",
@@ -93,8 +97,8 @@ const ROWS: &[Row] = &[
     (&["explain", "--from", "in", "--html", "out"], "a.run", "is read"),
     (&["explain", "--from", "in", "--svg", "."], "a.run", "is read"),
     (&["report", "in", "--html", "out"], "a.run", "is read"),
-    (&["report", "b.run", "in", "--csv", "out"], "a.run", "is read"),
-    (&["report", "in", "--json", "out"], "a.run", "is read"),
+    (&["report", "b.run", "in", "--csv=out"], "a.run", "is read"),
+    (&["report", "in", "--json=out"], "a.run", "is read"),
     (&["report", "in", "--parquet", "out"], "a.run", "is read"),
     (&["report", "in", "--har", "out"], "a.run", "is read"),
     (&["report", "in", "--svg", "."], "a.run", "is read"),
@@ -127,8 +131,8 @@ const ROWS: &[Row] = &[
     ),
     (&["lab", "study", "pq", "--plan", "in", "--html", "out"], "plan.toml", "is read"),
     (&["lab", "study", "nam", "--plan", "in", "--capture", "."], "plan.toml", "is read"),
-    (&["lab", "study", "pq", "--run", "in", "--csv", "out"], "empty", "is the run file"),
-    (&["lab", "study", "./in", "--plan", "plan.toml", "--csv", "out"], "lab.toml", "is read"),
+    (&["lab", "study", "pq", "--run", "in", "--csv=out"], "empty", "is the run file"),
+    (&["lab", "study", "./in", "--plan", "plan.toml", "--csv=out"], "lab.toml", "is read"),
     (&["lab", "run", "./in", "--capture", ".", "--", "true"], "lab.toml", "is read"),
     (&["lab", "run", "./in", "--logs", ".", "--", "true"], "lab.toml", "is read"),
     (
@@ -146,18 +150,20 @@ const ROWS: &[Row] = &[
         "ca.pem",
         "two outputs",
     ),
-    (&["wire", "in", "--csv", "out"], "capture", "is read"),
+    (&["wire", "in", "--csv=out"], "capture", "is read"),
     (&["wire", "in", "--parquet", "out"], "capture", "is read"),
     (&["wire", "in", "--zeek", "out"], "capture", "is read"),
     (&["wire", "in", "--html", "out"], "capture", "is read"),
-    (&["wire", "in", "--flow", "1", "--svg", "out"], "capture", "is read"),
+    (&["wire", "in", "--flow", "1", "--svg", "."], "capture", "is read"),
+    (&["wire", "in", "--json=out"], "capture", "is read"),
     (&["wire", "in", "-w", "out"], "capture", "is read"),
     (&["wire", "other", "in", "--pcap-out", "out"], "capture", "is read"),
-    (&["wire", "other", "--csv", "in", "--zeek", "out"], "body", "two outputs"),
-    (&["wire", "-i", "lo", "--csv", "in", "-w", "out"], "body", "two outputs"),
+    (&["wire", "other", "--csv=in", "--zeek", "out"], "body", "two outputs"),
+    (&["wire", "-i", "lo", "--csv=in", "-w", "out"], "body", "two outputs"),
     (&["wire", "diff", "in", "other", "--html", "out"], "capture", "is read"),
-    (&["wire", "diff", "other", "in", "--csv", "out"], "capture", "is read"),
-    (&["wire", "diff", "other", "other", "--csv", "in", "--html", "out"], "body", "two outputs"),
+    (&["wire", "diff", "other", "in", "--csv=out"], "capture", "is read"),
+    (&["wire", "diff", "other", "in", "--json=out"], "capture", "is read"),
+    (&["wire", "diff", "other", "other", "--csv=in", "--html", "out"], "body", "two outputs"),
 ];
 
 /// With everything that rows name.
@@ -235,6 +241,9 @@ fn named(words: &[&str], input: &str, output: &str) -> Vec<String> {
         "./in" => format!("./{input}"),
         "@in" => format!("@{input}"),
         "out" => output.to_owned(),
+        "--csv=in" => format!("--csv={input}"),
+        "--csv=out" => format!("--csv={output}"),
+        "--json=out" => format!("--json={output}"),
         word => word
             .replace("%output{out}", &format!("%output{{{output}}}"))
             .replace("%output{>>out}", &format!("%output{{>>{output}}}")),
@@ -297,8 +306,8 @@ fn links_that_lead_nowhere_are_followed() {
     symlink("later", directory.path().join("link")).unwrap();
     let rows: &[(&[&str], &str)] = &[
         (&["compare", "a.test", "--aa", "--run", "later", "--html", "link"], "is the run file"),
-        (&["report", "a.run", "--csv", "later", "--json", "link"], "two outputs"),
-        (&["wire", "capture", "--csv", "link", "--zeek", "later"], "two outputs"),
+        (&["report", "a.run", "--csv=later", "--json=link"], "two outputs"),
+        (&["wire", "capture", "--csv=link", "--zeek", "later"], "two outputs"),
         (&["-o", "later", "-w", "%output{link}", "a.test"], "two outputs"),
     ];
     for (words, why) in rows {
@@ -325,7 +334,7 @@ fn standard_streams_that_are_files_are_told_apart_as_well() {
     let before = contents(directory.path());
     for (words, stdin, stdout, said) in [
         (
-            &["report", "a.run", "--csv", "-"] as &[&str],
+            &["report", "a.run", "--csv"] as &[&str],
             Stdio::null(),
             behind("a.run"),
             "standard output is the same file as a.run, which is read",
@@ -338,7 +347,7 @@ fn standard_streams_that_are_files_are_told_apart_as_well() {
             "two outputs to one file: body and standard output",
         ),
         (
-            &["wire", "-", "--csv", "capture"],
+            &["wire", "-", "--csv=capture"],
             of("capture"),
             Stdio::null(),
             "capture is the same file as standard input, which is read",
@@ -367,10 +376,10 @@ fn what_does_no_harm_is_allowed() {
     null.unwrap();
     for words in [
         &["report", "a.run", "a.run"] as &[&str],
-        &["report", "a.run", "--csv", "/dev/null", "--html", "null"],
-        &["report", "a.run", "--svg", "pictures", "--png", "pictures", "--csv", "body"],
-        &["wire", "diff", "capture", "capture", "--csv", "/dev/null", "--html", "null"],
-        &["wire", "capture", "--csv", "/dev/stdout"],
+        &["report", "a.run", "--csv=/dev/null", "--html", "null"],
+        &["report", "a.run", "--svg", "pictures", "--png", "pictures", "--csv=body"],
+        &["wire", "diff", "capture", "capture", "--csv=/dev/null", "--html", "null"],
+        &["wire", "capture", "--csv=/dev/stdout"],
     ] {
         let outcome = firstbyte(directory.path(), words);
         assert_eq!(outcome.code, 0, "{words:?}: {}", outcome.stderr);
@@ -384,7 +393,7 @@ fn what_does_no_harm_is_allowed() {
 fn what_is_refused_leaves_nothing_behind() {
     let directory = directory();
     let before = contents(directory.path());
-    let words = ["report", "a.run", "--csv", "new.csv", "--html", "none/new.html"];
+    let words = ["report", "a.run", "--csv=new.csv", "--html", "none/new.html"];
     let outcome = firstbyte(directory.path(), &words);
     assert_eq!(outcome.code, 23, "{}", outcome.stderr);
     assert_eq!(contents(directory.path()), before);

@@ -5,6 +5,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 
 use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
 use firstbyte_lab::ca::ServerCertificate;
@@ -528,6 +529,35 @@ fn several_urls_are_measured_in_turn() {
     assert_eq!(outcome.stdout.lines().count(), 7, "a header, a warm-up and two samples of each");
     let asked: Vec<String> = echo.requests().iter().map(|r| r.path().to_owned()).collect();
     assert_eq!(asked, ["/a", "/b", "/a", "/b", "/a", "/b"]);
+}
+
+#[test]
+fn rows_go_to_files_beside_what_is_shown() {
+    let directory = Directory::new();
+    let echo = Echo::start(|_| response("200 OK", "Set-Cookie: a=b\r\n", b""));
+    let url = format!("http://{}/", echo.peer.address);
+    let rows = ["--json=a.json", "--csv=a.csv", "-n", "2", &url];
+    for (more, shows) in [
+        (&[] as &[&str], "first byte"),
+        (&["--sequence"], "client"),
+        (&["-w", "seen %{http_code}\\n"], "seen 200"),
+    ] {
+        let outcome = firstbyte(directory.path(), &[&rows[..], more].concat());
+        ok(&outcome);
+        assert!(outcome.stdout.to_lowercase().contains(shows), "{more:?} {}", outcome.stdout);
+        assert_eq!(directory.read("a.json").iter().filter(|b| **b == b'\n').count(), 3);
+        assert_eq!(directory.read("a.csv").iter().filter(|b| **b == b'\n').count(), 4);
+    }
+    // What responses hold is for who asked.
+    let mode = std::fs::metadata(directory.path().join("a.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // One to standard output, the other to a file.
+    let outcome = firstbyte(directory.path(), &["--json", "--csv=b.csv", &url]);
+    ok(&outcome);
+    assert!(outcome.stdout.starts_with("{\"format\":\"firstbyte/sample\""), "{}", outcome.stdout);
+    assert_eq!(directory.read("b.csv").iter().filter(|b| **b == b'\n').count(), 2);
+    let refused = firstbyte(directory.path(), &["--json=no/where", &url]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (23, ""), "{}", refused.stderr);
 }
 
 /// SIGINT in the middle of a run, to the program itself.

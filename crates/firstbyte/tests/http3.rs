@@ -59,7 +59,7 @@ impl Bench {
         let url = self.url("/");
         let way = format!("it: {way}");
         let words = ["compare", &url, "-4", "--cacert", "ca.pem", "--way", &way, "-n", "4"];
-        let more = ["--interval", "0", "--silent", "--run", "a.run", "--json", "a.json"];
+        let more = ["--interval", "0", "--silent", "--run", "a.run", "--json=a.json"];
         let words: Vec<&str> = words.iter().chain(&more).copied().collect();
         let outcome = firstbyte(self.directory.path(), &words);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);

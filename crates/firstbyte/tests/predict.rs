@@ -63,6 +63,21 @@ fn csv_has_a_row_for_each_connection_that_loses_packets() {
     assert_eq!(text.lines().count(), again.lines().count());
 }
 
+#[test]
+fn rows_go_to_files_beside_the_table() {
+    let directory = Directory::new();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let words = ["--vary", "tls=1.2,1.3"];
+    let files = [format!("--json={}", path("a.json")), format!("--csv={}", path("a.csv"))];
+    let table = succeeded(&[&words[..], &[&files[0], &files[1]]].concat());
+    assert_eq!(table, succeeded(&words));
+    for (name, flag) in [("a.json", "--json"), ("a.csv", "--csv")] {
+        let lines = |text: &str| text.lines().count();
+        let written = String::from_utf8(directory.read(name)).unwrap();
+        assert_eq!(lines(&written), lines(&succeeded(&[&words[..], &[flag]].concat())));
+    }
+}
+
 /// One that does not come about is a row with its failure, over TCP as over QUIC, and the others follow.
 #[test]
 fn a_connection_that_does_not_come_about_is_a_row() {

@@ -40,7 +40,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     write_run(&directory.path().join("a.run"), 2, 400);
     for form in ["--csv", "--json", "--har", "--parquet", "--html"] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
-            .args(["report", "a.run", form, "-"])
+            .args(["report", "a.run", &format!("{form}=-")])
             .current_dir(directory.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -57,7 +57,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn tables_of_timers_are_variants_called_by_their_files() {
     let directory = tables();
     let outcome =
-        report(&directory, &["before.csv", "after.csv", "--csv", "all.csv", "--json", "all.json"]);
+        report(&directory, &["before.csv", "after.csv", "--csv=all.csv", "--json=all.json"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("before") && outcome.stdout.contains("after"));
     assert_eq!(
@@ -160,13 +160,9 @@ fn verdicts_are_about_what_can_be_decided_whatever_was_typed_first() {
 fn a_run_is_shown_again_and_written_in_every_form() {
     let directory = Directory::new();
     write_run(&directory.path().join("a.run"), 2, 10);
-    let files =
-        [("--csv", "a.csv"), ("--json", "a.json"), ("--parquet", "a.parquet"), ("--har", "a.har")];
-    let pages = [("--html", "a.html"), ("--svg", "svg"), ("--png", "png")];
-    let arguments: Vec<&str> = ["a.run"]
-        .into_iter()
-        .chain(files.iter().chain(&pages).flat_map(|(flag, name)| [*flag, *name]))
-        .collect();
+    let files = ["--csv=a.csv", "--json=a.json", "--parquet=a.parquet", "--har=a.har"];
+    let pages = ["--html=a.html", "--svg=svg", "--png=png"];
+    let arguments = [&["a.run"], &files[..], &pages].concat();
     let outcome = report(&directory, &arguments);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     assert_eq!(directory.read("a.csv").iter().filter(|b| **b == b'\n').count(), 21);
@@ -184,7 +180,7 @@ fn a_run_is_shown_again_and_written_in_every_form() {
 fn runs_and_tables_together() {
     let directory = tables();
     write_run(&directory.path().join("a.run"), 1, 3);
-    let outcome = report(&directory, &["a.run", "before.csv", "--json", "-"]);
+    let outcome = report(&directory, &["a.run", "before.csv", "--json"]);
     let of = |name: &str| {
         let name = format!("\"file\":\"{name}\"");
         outcome.stdout.lines().filter(|line| line.contains(&name)).count()
@@ -199,11 +195,11 @@ fn what_is_being_written_or_damaged_is_shown_as_far_as_it_is_whole() {
     write_run(&path, 1, 4);
     let text = String::from_utf8(directory.read("a.run")).unwrap();
     directory.write("torn.run", &text[..text.len() - 9]);
-    let torn = report(&directory, &["torn.run", "--csv", "-"]);
+    let torn = report(&directory, &["torn.run", "--csv"]);
     assert_eq!((torn.stdout.lines().count(), torn.stderr.as_str()), (4, ""));
     directory
         .write("bad.run", text.replace("{\"cell\":0,\"round\":2", "{\"cell\":0,\"round\":two"));
-    let bad = report(&directory, &["bad.run", "--csv", "-"]);
+    let bad = report(&directory, &["bad.run", "--csv"]);
     assert_eq!((bad.code, bad.stdout.lines().count()), (0, 4));
     assert!(bad.stderr.starts_with("warning: bad.run, line "), "{}", bad.stderr);
 }
@@ -245,12 +241,12 @@ fn what_cannot_be_done_says_what_to_do() {
             "error: numbers.csv, line 1: the first line has to name the columns: DNS,Connect,SSL,Wait,TTFB,Total Time\n",
         ),
         (
-            &["a.run", "--csv", "a.run"],
+            &["a.run", "--csv=a.run"],
             2,
             "error: a.run is read and cannot be written as well\nhint: give the output another name\n",
         ),
         (
-            &["a.run", "--csv", "-", "--json", "-"],
+            &["a.run", "--csv", "--json"],
             2,
             "error: two outputs to standard output\nhint: give each a file of its own\n",
         ),

@@ -193,10 +193,8 @@ const RENDERED: &[&str] = &[
     "svg",
     "--png",
     "png",
-    "--csv",
-    "x.csv",
-    "--json",
-    "x.json",
+    "--csv=x.csv",
+    "--json=x.json",
     "--parquet",
     "x.parquet",
     "--har",
@@ -215,6 +213,7 @@ fn probe() {
         &["--http3-only", "--verbose"],
         &["--json"],
         &["--csv"],
+        &["--json=rows.json", "--csv=rows.csv"],
         &["-w", "%{certs} %{remote_ip} %{http_code}"],
         &["-o", "page", "-w", "%output{written}%{certs}"],
     ] {
@@ -266,7 +265,7 @@ fn compare_report_predict_and_check() {
     let again = [&["report", "a.run"], RENDERED].concat();
     assert_hidden("report", &bench.texts(&bench.later(&again), &["a.run"]));
     for form in ["--csv", "--json", "--har", "--html"] {
-        let outcome = bench.later(&["report", "a.run", form, "-"]);
+        let outcome = bench.later(&["report", "a.run", &format!("{form}=-")]);
         assert_hidden(form, &bench.texts(&outcome, &["a.run"]));
     }
     let longer = bench.later(&["compare", "--continue", "a.run", "-n", "3", "--html", "y.html"]);
@@ -291,8 +290,8 @@ fn compare_report_predict_and_check() {
     let outcome = bench.later(&[&measured[..], &condition].concat());
     bench.assert_kept("b.run");
     assert_hidden("check", &bench.texts(&outcome, &["a.run", "b.run"]));
-    let outcome = bench.later(&[&["check", "--candidate", "b.run"], &condition[..]].concat());
-    assert_hidden("check --candidate", &bench.texts(&outcome, &["a.run", "b.run"]));
+    let outcome = bench.later(&[&["check", "--from", "b.run"], &condition[..]].concat());
+    assert_hidden("check --from", &bench.texts(&outcome, &["a.run", "b.run"]));
 }
 
 #[test]
@@ -311,7 +310,7 @@ fn explain() {
     let outcome = bench.run(&["explain", "-n", "2", "--json"], &[]);
     assert!(outcome.stdout.contains("\"Authorization: <hidden>\""), "{}", outcome.stdout);
     assert_hidden("explain --json", &bench.texts(&outcome, &["a.run"]));
-    for form in [&[] as &[&str], &["--json"], &outputs] {
+    for form in [&[] as &[&str], &["--json"], &["--json=x.json"], &outputs] {
         let outcome = bench.later(&[&["explain", "--from", "a.run"], form].concat());
         assert_hidden("explain --from", &bench.texts(&outcome, &["a.run"]));
     }

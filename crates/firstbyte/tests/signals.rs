@@ -122,7 +122,7 @@ fn a_comparison_writes_what_it_was_asked_for() {
         let _ = std::fs::remove_file(&run);
         let arguments =
             ["compare", &url, "--vary", "connection=new,reused", "-n", MANY, "--interval", "0"];
-        let outputs = ["--run", "a.run", "--csv", "a.csv", "--html", "a.html"];
+        let outputs = ["--run", "a.run", "--csv=a.csv", "--html", "a.html"];
         let mut compare = UnderWay::start(directory.path(), &[&arguments[..], &outputs].concat());
         compare.until_written(&run, 50_000);
         compare.send(signal);

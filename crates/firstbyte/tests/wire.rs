@@ -49,9 +49,20 @@ fn a_connection_is_shown_in_full() {
 }
 
 #[test]
+fn pictures_go_into_a_directory_and_rows_to_a_file_beside_the_text() {
+    let directory = Directory::new();
+    let alone = wire(&directory, &["--flow", "1"]).stdout;
+    let json = wire(&directory, &["--flow", "1", "--json"]).stdout;
+    let more = wire(&directory, &["--flow", "1", "--svg", "pictures", "--json=a.json"]);
+    assert_eq!(more.stdout, alone);
+    assert_eq!(directory.read("a.json"), json.into_bytes());
+    assert!(directory.read("pictures/sequences.svg").starts_with(b"<svg"));
+}
+
+#[test]
 fn rows_are_the_same_in_every_form() {
     let directory = Directory::new();
-    let files = ["--csv", "rows.csv", "--parquet", "rows.parquet", "--zeek", "ssl.log"];
+    let files = ["--csv=rows.csv", "--parquet", "rows.parquet", "--zeek", "ssl.log"];
     wire(&directory, &files);
     let csv: Vec<Vec<String>> = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -200,15 +211,20 @@ fn differences_are_written_as_they_were_asked_for() {
         let all = [&["wire", "diff", "--by", "server", &file], more].concat();
         firstbyte(directory.path(), &all)
     };
-    let outcome = diff(&["--csv", "-", "--html", "changed.html"]);
+    let outcome = diff(&["--csv", "--html", "changed.html"]);
     assert_eq!((outcome.code, outcome.stdout.lines().count()), (0, 1), "{}", outcome.stdout);
     assert!(outcome.stdout.starts_with("server,against,what,"), "{}", outcome.stdout);
     let page = fs::read_to_string(directory.path().join("changed.html")).unwrap();
     assert!(page.contains("No verdict: there are too few connections to tell"), "{page}");
     assert!(page.contains("What differs within input.pcapng") && !page.contains(&file));
-    let outcome = diff(&["--csv", "-", "--json"]);
+    let outcome = diff(&["--csv", "--json"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
     assert!(outcome.stderr.contains("two outputs to standard output"), "{}", outcome.stderr);
+    let json = diff(&["--json"]).stdout;
+    assert!(json.starts_with("{\"format\":\"firstbyte/wire-diff\""), "{json}");
+    let outcome = diff(&["--json=changed.json"]);
+    assert_eq!((outcome.code, directory.read("changed.json")), (0, json.into_bytes()));
+    assert_eq!(outcome.stdout, diff(&[]).stdout);
     let outcome = diff(&["--html", &file]);
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("is read and cannot be written as well"), "{}", outcome.stderr);
@@ -224,10 +240,10 @@ fn what_cannot_be_done_is_said_before_anything_is_read() {
             2,
             "--pcap-out reads twice, and standard input",
         ),
-        (&["wire", "in.pcapng", "--csv", "in.pcapng"], 2, "is read and cannot be written as well"),
-        (&["wire", "in.pcapng", "--csv", "-", "--zeek", "-"], 2, "two outputs to standard output"),
+        (&["wire", "in.pcapng", "--csv=in.pcapng"], 2, "is read and cannot be written as well"),
+        (&["wire", "in.pcapng", "--csv", "--zeek", "-"], 2, "two outputs to standard output"),
         (&["wire", "in.pcapng", "--flow", "9"], 2, "--flow 9: there are 3 connections"),
-        (&["wire", "in.pcapng", "--csv", "no/where"], 23, "cannot write no/where"),
+        (&["wire", "in.pcapng", "--csv=no/where"], 23, "cannot write no/where"),
         (&["wire", "in.pcapng", "-i", "lo"], 2, "give files or -i, not both"),
         (&["wire", "in.pcapng", "--for", "5s"], 2, "--interface <IFACE>"),
         (&["wire", "missing", "in.pcapng"], 26, "hint: not read either: in.pcapng"),
@@ -308,7 +324,7 @@ fn letters_stand_for_signs_where_the_terminal_has_only_those() {
 fn outputs_are_the_same_on_any_threads() {
     let everything = |threads: &str| {
         let directory = Directory::new();
-        let files = ["--csv", "rows.csv", "--zeek", "ssl.log", "--html", "page.html"];
+        let files = ["--csv=rows.csv", "--zeek", "ssl.log", "--html", "page.html"];
         let arguments = [&["--threads", threads, "--pcap-out", "out.pcapng"][..], &files].concat();
         let table = wire(&directory, &arguments).stdout;
         let flow = wire(&directory, &["--threads", threads, "--flow", "2"]).stdout;

@@ -1,5 +1,6 @@
 //! What the user can type. No defaults that depend on each other, no conflicts: that is `plan`.
 
+mod check;
 mod explain;
 mod live;
 mod predict;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
+pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use predict::PredictArgs;
@@ -91,17 +93,19 @@ pub(super) struct ProbeArgs {
           allow_negative_numbers = true, value_parser = whole_number)]
     pub warmup: Option<u32>,
 
-    /// One JSON object per sample (NDJSON)
-    #[arg(long, help_heading = "Output", group = "view")]
-    pub json: bool,
-    /// One CSV row per sample, times in microseconds
-    #[arg(long, help_heading = "Output", group = "view")]
-    pub csv: bool,
+    /// One JSON object per sample (NDJSON), on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// One CSV row per sample, times in microseconds, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
     /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
-    #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output", group = "view")]
+    #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output")]
     pub write_out: Option<String>,
     /// Draw the connection as a sequence diagram; of several samples the one in the middle by total
-    #[arg(long, help_heading = "Output", conflicts_with_all = ["json", "csv", "write_out"])]
+    #[arg(long, help_heading = "Output")]
     pub sequence: bool,
     /// Show every flight
     #[arg(short, long, help_heading = "Output")]
@@ -345,7 +349,7 @@ Examples:
   firstbyte report monday.run tuesday.run   the runs, compared with each other
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
-  firstbyte report a.run --csv - | cut -d, -f2,10
+  firstbyte report a.run --csv | cut -d, -f2,10
 
 What is read and written is described in docs/formats.md.";
 
@@ -365,11 +369,13 @@ pub(super) struct RenderArgs {
     /// Every chart as PNG
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub png: Option<PathBuf>,
-    /// All samples as CSV; - is stdout
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// All samples as CSV, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
     pub csv: Option<PathBuf>,
-    /// All samples as NDJSON; - is stdout
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// All samples as NDJSON, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
     pub json: Option<PathBuf>,
     /// All samples as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -408,61 +414,14 @@ Examples:
   firstbyte compare --continue firstbyte-20260102-150405.run";
 
 #[derive(Args, Debug)]
-#[command(after_help = CHECK_HELP)]
-pub(super) struct CheckArgs {
-    /// What to measure: a plan, as for `compare`
-    #[arg(long, value_name = "FILE", required_unless_present = "candidate")]
-    pub plan: Option<PathBuf>,
-    /// Hold this run against the conditions instead of measuring
-    #[arg(long, value_name = "RUN", conflicts_with = "plan")]
-    pub candidate: Option<PathBuf>,
-    /// The run that growth is counted from
-    #[arg(long, value_name = "RUN")]
-    pub baseline: Option<PathBuf>,
-    /// Fail when any way to connect meets this, or one of those named before its colon
-    #[arg(long, value_name = "CONDITION", required = true)]
-    pub fail_if: Vec<String>,
-    /// Where the summary goes, in Markdown [default: stdout]
-    #[arg(long, value_name = "FILE")]
-    pub summary: Option<PathBuf>,
-    /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
-    #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
-    pub run: Option<PathBuf>,
-    /// No progress bar
-    #[arg(short, long)]
-    pub silent: bool,
-}
-
-const CHECK_HELP: &str = "\
-A condition is met when the whole 95 % interval lies beyond its limit; the exit
-code is then 101. When the interval holds the limit, or there are too few
-samples for one (p95 takes 200, p99 1,000), nothing is decided, and it is 102.
-
-Unless the plan says otherwise, connection and handshakes may take 300 s, and a
-sample 30 s.
-
-Conditions:
-  ttfb.p95 > 300ms                the value itself
-  tls.median +5%                  its growth since the baseline
-  family=6 tls=1.3: total +20ms   of some ways to connect only
-Values: resolve, connect, tls, quic, setup, send, wait, receive, ttfb, total;
-  of each: median (when none is named), p50, p75, p90, p95, p99
-
-Examples:
-  firstbyte compare --plan site.toml --run baseline.run
-  firstbyte check --plan site.toml --baseline baseline.run \\
-                  --fail-if 'tls.median +5%'
-  firstbyte check --plan site.toml --fail-if 'ttfb.p95 > 300ms' --summary out.md";
-
-#[derive(Args, Debug)]
 pub(super) struct DemoArgs {
     /// Rounds; each visits every variant once, in random order
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20,
+    #[arg(short = 'n', long, alias = "rounds", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
+    pub samples: u32,
     /// Directory for firstbyte-demo.html, .csv and .run
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
-    pub output: PathBuf,
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub output_dir: PathBuf,
     /// Seed of the order of variants and of the links' jitter
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

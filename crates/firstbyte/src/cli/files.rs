@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{RenderArgs, VisitArgs};
 use super::exit::{self, Problem};
+use super::plan::{RowFile, RowForm};
 use crate::report::write_out::Format;
 
 const STDIO: &str = "-";
@@ -88,6 +89,14 @@ impl Files {
     /// Files that are written, and are for their owner alone.
     fn writes_privately<'a>(self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         self.add(paths, Use::Written { private: true })
+    }
+
+    /// Files of rows. Those with the fields of responses, cookies among them, are for the owner alone.
+    pub(in crate::cli) fn writes_rows(self, rows: &[RowFile]) -> Self {
+        rows.iter().fold(self, |files, RowFile { path, form }| match form {
+            RowForm::Ndjson => files.writes_privately([path]),
+            RowForm::Csv => files.writes([path]),
+        })
     }
 
     /// A directory for pictures whose names end like this.

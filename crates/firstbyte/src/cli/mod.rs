@@ -8,6 +8,7 @@ mod exit;
 mod files;
 mod log;
 mod measuring;
+mod misplaced;
 mod plan;
 mod progress;
 mod render;
@@ -114,5 +115,52 @@ mod tests {
             named += 1;
         }
         assert!(named > 12, "{named} flags");
+    }
+
+    /// Every command with its names, and the commands in it.
+    fn all(command: &clap::Command, names: &str, then: &mut dyn FnMut(&str, &clap::Command)) {
+        then(names, command);
+        for own in command.get_subcommands() {
+            all(own, &format!("{names} {}", own.get_name()), then);
+        }
+    }
+
+    /// What `docs/flags.md` says.
+    #[test]
+    fn flags_mean_the_same_in_every_command() {
+        let mut seen = 0;
+        all(&Cli::command(), "", &mut |names, command| {
+            for argument in command.get_arguments() {
+                let long = argument.get_long().unwrap_or_default();
+                let place = format!("{names} --{long}");
+                let value = argument.get_value_names().and_then(<[_]>::first).map(|v| v.as_str());
+                let expected = match long {
+                    "json" | "csv" => {
+                        assert!(argument.is_require_equals_set(), "{place}");
+                        Some("FILE")
+                    }
+                    "html" | "parquet" | "har" | "run" => Some("FILE"),
+                    "svg" | "png" => Some("DIR"),
+                    "from" => Some("RUN"),
+                    "samples" => {
+                        assert_eq!(argument.get_short(), Some('n'), "{place}");
+                        Some("N")
+                    }
+                    _ => value,
+                };
+                assert_eq!(value, expected, "{place}");
+                let of_probe = matches!(names, "" | " probe");
+                match argument.get_short() {
+                    Some('n') => assert_eq!(long, "samples", "{place}"),
+                    Some('o') => assert!(of_probe && long == "output", "{place}"),
+                    // As with tcpdump: the one exception.
+                    Some('w') if names == " wire" => assert_eq!(long, "pcap-out"),
+                    Some('w') => assert!(of_probe && long == "write-out", "{place}"),
+                    _ => continue,
+                }
+                seen += 1;
+            }
+        });
+        assert!(seen > 10, "{seen} flags");
     }
 }

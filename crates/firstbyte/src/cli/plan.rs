@@ -34,7 +34,10 @@ pub(super) struct Plan {
     pub samples: u32,
     pub warmup: u32,
     pub interval: Option<Duration>,
+    /// What goes to standard output.
     pub view: View,
+    /// What goes to files, sample by sample.
+    pub rows: Vec<RowFile>,
     pub silent: bool,
 }
 
@@ -49,6 +52,20 @@ pub(super) enum View {
     Csv,
     /// curl's format language.
     WriteOut(write_out::Format),
+}
+
+/// A file with a row per sample.
+#[derive(Debug)]
+pub(super) struct RowFile {
+    pub path: PathBuf,
+    pub form: RowForm,
+}
+
+/// How the rows of a file are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowForm {
+    Ndjson,
+    Csv,
 }
 
 impl Plan {
@@ -69,7 +86,8 @@ impl Plan {
             return Err(Problem::new(exit::USAGE, message).hint("use https://"));
         }
         let view = view(args)?;
-        check_files(args, &view)?;
+        let rows = row_files(args);
+        check_files(args, &view, &rows)?;
         Ok(Self {
             targets,
             options,
@@ -77,16 +95,18 @@ impl Plan {
             warmup,
             interval: quantities::limit("--interval", args.interval.as_deref())?,
             view,
+            rows,
             silent: args.silent,
         })
     }
 }
 
 /// Whether what is written takes the place of what is read.
-fn check_files(args: &ProbeArgs, view: &View) -> Result<(), Problem> {
+fn check_files(args: &ProbeArgs, view: &View, rows: &[RowFile]) -> Result<(), Problem> {
     let format = args.write_out.iter().filter_map(|text| text.strip_prefix('@'));
     let format: Vec<PathBuf> = format.map(PathBuf::from).collect();
-    let files = Files::default().visits(&args.visit).reads(&format).writes(&args.output);
+    let files =
+        Files::default().visits(&args.visit).reads(&format).writes(&args.output).writes_rows(rows);
     match view {
         View::WriteOut(format) => files.formats(format).check(),
         _ => files.check(),
@@ -109,10 +129,20 @@ pub(super) fn target(url: &str) -> Result<Target, Problem> {
 }
 
 fn view(args: &ProbeArgs) -> Result<View, Problem> {
-    let to_stdout = args.output.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    if to_stdout && (args.json || args.csv) {
+    let [json, csv, body] = [&args.json, &args.csv, &args.output].map(is_stdout);
+    if body && (json || csv) {
         return Err(usage("the body cannot go to standard output beside --json or --csv")
             .hint("give -o a file"));
+    }
+    let views = [(json, "--json"), (csv, "--csv"), (args.write_out.is_some(), "-w")];
+    let views = views.into_iter().chain([(args.sequence, "--sequence")]);
+    let views: Vec<&str> = views.filter_map(|(is_asked, flag)| is_asked.then_some(flag)).collect();
+    if let [one, other, ..] = views[..] {
+        let problem = usage(format!("{one} and {other} cannot both go to standard output"));
+        return Err(match one {
+            "-w" => problem,
+            rows => problem.hint(format!("{rows}=FILE writes to a file")),
+        });
     }
     if let Some(format) = &args.write_out {
         let format = data::write_out(format)?;
@@ -121,11 +151,21 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
         }
         return Ok(View::WriteOut(format));
     }
-    Ok(match (args.json, args.csv) {
+    Ok(match (json, csv) {
         (true, _) => View::Ndjson,
         (_, true) => View::Csv,
         _ => View::Terminal { sequence: args.sequence, verbose: args.verbose },
     })
+}
+
+fn is_stdout(path: &Option<PathBuf>) -> bool {
+    path.as_ref().is_some_and(|path| path.as_os_str() == "-")
+}
+
+fn row_files(args: &ProbeArgs) -> Vec<RowFile> {
+    let asked = [(&args.json, RowForm::Ndjson), (&args.csv, RowForm::Csv)];
+    let asked = asked.into_iter().filter(|(path, _)| !is_stdout(path));
+    asked.filter_map(|(path, form)| Some(RowFile { path: path.clone()?, form })).collect()
 }
 
 /// Time until the handshakes are done, as with curl.

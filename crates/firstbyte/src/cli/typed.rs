@@ -9,6 +9,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::args::Cli;
+use super::misplaced;
 use crate::probe::shown_url::{HIDDEN, shown_url, shown_urls_within};
 
 /// A header field, as `-H` has it.
@@ -91,7 +92,11 @@ impl Typed {
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<(Cli, Self), clap::Error> {
         let mut definition = Cli::command();
-        let matches = definition.try_get_matches_from_mut(arguments)?;
+        let words: Vec<OsString> = arguments.into_iter().collect();
+        let matches = definition
+            .try_get_matches_from_mut(&words)
+            .map_err(|error| misplaced::explained(error, &words))?;
+        check_operands(&definition, &matches)?;
         let cli =
             Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
         let typed = match matches.subcommand() {
@@ -146,7 +151,10 @@ impl Typed {
         for flag in &self.flags {
             let long = flag.long.as_ref().map(|long| format!("--{long}"));
             match (long, &flag.shown) {
-                (Some(long), Some(value)) if flag.is_joined && value.is_empty() => words.push(long),
+                // What stands for no value: `--concurrent`, `--json`.
+                (Some(long), Some(value)) if flag.is_joined && matches!(&**value, "" | "-") => {
+                    words.push(long);
+                }
                 (Some(long), Some(value)) if flag.is_joined => {
                     words.push(format!("{long}={value}"));
                 }
@@ -158,6 +166,18 @@ impl Typed {
         }
         words
     }
+}
+
+/// Whether the operands of the command, or of one of its own commands, are such.
+fn check_operands(
+    mut command: &clap::Command,
+    mut matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    while let Some((name, own)) = matches.subcommand() {
+        let Some(found) = command.find_subcommand(name) else { return Ok(()) };
+        (command, matches) = (found, own);
+    }
+    misplaced::check(command, matches)
 }
 
 impl TypedFlag {

@@ -87,14 +87,35 @@ const FLAGS: &[Row] = &[
     (
         &["--json", "--csv", "a.test"],
         2,
-        "error: the argument '--json' cannot be used with '--csv'\n\n\
-         Usage: firstbyte --json <URL>...\n<see help>\n",
+        "error: --json and --csv cannot both go to standard output\n\
+         hint: --json=FILE writes to a file\n",
     ),
     (
         &["--json", "-w", "%{http_code}", "a.test"],
         2,
-        "error: the argument '--json' cannot be used with '--write-out <FORMAT>'\n\n\
-         Usage: firstbyte --json <URL>...\n<see help>\n",
+        "error: --json and -w cannot both go to standard output\n\
+         hint: --json=FILE writes to a file\n",
+    ),
+    (
+        &["--sequence", "--csv", "a.test"],
+        2,
+        "error: --csv and --sequence cannot both go to standard output\n\
+         hint: --csv=FILE writes to a file\n",
+    ),
+    (
+        &["compare", "a.test", "--aa", "--csv", "x.csv"],
+        2,
+        "error: unexpected argument 'x.csv' found\n\n  \
+         tip: --csv=x.csv writes to that file; --csv alone writes to standard output\n  \
+         tip: what is to be read or visited stands before --csv\n\n\
+         Usage: firstbyte compare [OPTIONS] [URL]\n<see help>\n",
+    ),
+    (
+        &["a.test", "--json", "-"],
+        2,
+        "error: unexpected argument '-' found\n\n  \
+         tip: --json alone writes to standard output\n  \
+         tip: what is to be read or visited stands before --json\n<see help>\n",
     ),
     (
         &["--json", "-o", "-", "a.test"],

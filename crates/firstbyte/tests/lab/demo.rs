@@ -46,7 +46,7 @@ fn measures_and_leaves_nothing() {
         .into_iter()
         .zip(&directories)
         .map(|(mut command, directory)| {
-            command.args(["demo", "-n", &ROUNDS.to_string(), "-o"]).arg(directory);
+            command.args(["demo", "-n", &ROUNDS.to_string(), "--output-dir"]).arg(directory);
             command.env("COLUMNS", "80").stdin(Stdio::null());
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })

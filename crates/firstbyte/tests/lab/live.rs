@@ -112,7 +112,7 @@ fn windows_all_interfaces_and_loopback() {
         any=$!
         "$FIRSTBYTE" wire -i lo --port 9464 --for 12s >lo 2>lo.notes &
         lo=$!
-        "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json --html diff.html --csv diff.csv \
+        "$FIRSTBYTE" wire diff -i eth0 --for 2s --for 2s --json --html diff.html --csv=diff.csv \
             >diff 2>diff.notes &
         diff=$!
         await any.notes capturing

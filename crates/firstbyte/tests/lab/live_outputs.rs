@@ -58,9 +58,9 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     let _alone = alone();
     let scene = Scene::with_servers(SERVER);
     let outputs = |name: &str| {
-        format!("--csv {name}.csv --parquet {name}.parquet --zeek {name}.log --html {name}.html")
+        format!("--csv={name}.csv --parquet {name}.parquet --zeek {name}.log --html {name}.html")
     };
-    let one = |name: &str| format!("--flow 3 --svg {name}.svg --csv {name}.csv");
+    let one = |name: &str| format!("--flow 3 --svg {name} --csv={name}.csv");
     let (options, short) = (outputs("live"), one("short"));
     let filter = "--host 198.51.100.1 --port 443";
     let script = format!(
@@ -70,7 +70,7 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
         "$FIRSTBYTE" wire -i eth0 {filter} --json -w all.pcapng >all.ndjson 2>all.notes &
         all=$!
         "$FIRSTBYTE" wire -i eth0 {filter} --session resumed --server 'server.*' \
-            --csv - -w resumed.pcapng >resumed.csv 2>resumed.notes &
+            --csv -w resumed.pcapng >resumed.csv 2>resumed.notes &
         resumed=$!
         "$FIRSTBYTE" wire -i eth0 {filter} --for 100s {short} >short.flow 2>short.notes &
         short=$!
@@ -118,7 +118,7 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     let rows = parquet_rows(&scene.path("live.parquet"));
     assert_eq!(rows, parquet_rows(&scene.path("file.parquet")));
     assert_eq!(rows.len() + 1, csv.lines().count());
-    let other = in_scene(&scene, &format!("wire tcpdump.pcap {filter} --csv -"));
+    let other = in_scene(&scene, &format!("wire tcpdump.pcap {filter} --csv"));
     assert_eq!(sorted(&csv), sorted(&other));
     assert!(csv.lines().any(|row| row.contains("quic")), "{csv}");
 
@@ -129,11 +129,11 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
     assert!(flow.contains("ClientHello"), "{flow}");
     assert_eq!(read(&scene, "short.csv"), read(&scene, "one.csv"));
     assert_eq!(read(&scene, "one.csv").lines().count(), 2);
-    assert_eq!(read(&scene, "short.svg"), read(&scene, "one.svg"));
+    assert_eq!(read(&scene, "short/sequences.svg"), read(&scene, "one/sequences.svg"));
 
     // Chosen at their end, packets are those that a second reading of the file gives.
     let chosen = "--session resumed --server server.*";
-    let from_file = format!("wire all.pcapng {chosen} --csv - --pcap-out again.pcapng");
+    let from_file = format!("wire all.pcapng {chosen} --csv --pcap-out again.pcapng");
     let from_file = in_scene(&scene, &from_file);
     assert_eq!(sorted(&read(&scene, "resumed.csv")), sorted(&from_file));
     assert!(from_file.lines().count() > 3, "{from_file}");
@@ -157,13 +157,13 @@ fn outputs_that_cannot_be_written_are_told_and_a_capture_that_fails_empties_noth
     fs::write(scene.path("kept.csv"), "kept\n").unwrap();
     let script = format!(
         r#"{AWAIT}
-        ! "$FIRSTBYTE" wire -i nowhere --csv kept.csv 2>nowhere
-        ! "$FIRSTBYTE" wire -i eth0 --for 1s --csv no/where 2>unwritable
-        ! "$FIRSTBYTE" wire -i eth0 --for 1s --csv a --html a 2>twice
-        "$FIRSTBYTE" wire -i eth0 --port 443 --for 60s --flow 999 --csv rows.csv -w one.pcapng \
+        ! "$FIRSTBYTE" wire -i nowhere --csv=kept.csv 2>nowhere
+        ! "$FIRSTBYTE" wire -i eth0 --for 1s --csv=no/where 2>unwritable
+        ! "$FIRSTBYTE" wire -i eth0 --for 1s --csv=a --html a 2>twice
+        "$FIRSTBYTE" wire -i eth0 --port 443 --for 60s --flow 999 --csv=rows.csv -w one.pcapng \
             >flow 2>flow.notes &
         flow=$!
-        "$FIRSTBYTE" wire -i eth0 --port 443 --csv - 2>pipe.notes | head -n 1 >pipe &
+        "$FIRSTBYTE" wire -i eth0 --port 443 --csv 2>pipe.notes | head -n 1 >pipe &
         await flow.notes capturing
         await pipe.notes capturing
         {VISITS}

@@ -21,7 +21,7 @@ fn a_study_shows_no_secret_of_its_plan() {
     let mut command = firstbyte(&["lab", "study"]);
     command.arg(scene.file()).current_dir(scene.path(""));
     command.args(["--server", "builtin", "--plan", "plan.toml", "--silent", "--run", "a.run"]);
-    command.args(["--html", "a.html", "--json", "a.json", "--har", "a.har", "--csv", "a.csv"]);
+    command.args(["--html", "a.html", "--json=a.json", "--har", "a.har", "--csv=a.csv"]);
     command.args(["--svg", "svg", "--logs", "logs"]);
     let output = run(&mut command);
     let (shown, notes) = (text(&output.stdout), text(&output.stderr));

@@ -129,7 +129,7 @@ fn studies_show_what_was_complete() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     let study = ["lab", "study", "pq", "-n", "10000", "--run", "a.run"];
-    let outputs = ["--html", "a.html", "--csv", "a.csv"];
+    let outputs = ["--html", "a.html", "--csv=a.csv"];
     let text = ended_when_written(place, &[&study[..], &outputs].concat(), "a.run", 300_000);
     assert!(text.contains("P-256"), "{text}");
     assert_is_whole(place, "a.html", "a.csv");

@@ -148,7 +148,7 @@ fn nam_names_the_system_that_does_not_resume() {
     assert!((sum - part("difference_seconds")).abs() < 1e-12, "{total:#?}");
 
     // The same as rows and as a page, live capture or not.
-    let mut command = firstbyte(&["wire", "diff", "--csv", "-", "--html"]);
+    let mut command = firstbyte(&["wire", "diff", "--csv", "--html"]);
     command.arg(scene.path("changed.html")).arg(captures.join("client.pcapng"));
     let output = run(command.args(groups.iter().flat_map(|group| ["--group", group])));
     let rows = text(&output.stdout);

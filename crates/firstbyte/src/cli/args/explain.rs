@@ -40,7 +40,7 @@ pub(in crate::cli) struct ExplainArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Experiment")]
     pub seed: u64,
     /// Explain what an earlier `explain --run FILE` has measured
-    #[arg(long, value_name = "FILE", help_heading = "Experiment", conflicts_with_all = ["url", "run"])]
+    #[arg(long, value_name = "RUN", help_heading = "Experiment", conflicts_with_all = ["url", "run"])]
     pub from: Option<PathBuf>,
 
     /// What the server's own log says the request took, milliseconds where no unit is given
@@ -52,9 +52,10 @@ pub(in crate::cli) struct ExplainArgs {
     #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
     pub capture: Option<PathBuf>,
 
-    /// One JSON object instead of text
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
+    /// One JSON object, on stdout instead of text, or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub json: Option<PathBuf>,
     /// The explanation as one page, which needs no network
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,

@@ -89,12 +89,15 @@ pub(crate) struct PredictArgs {
     /// Seed of losses
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Output")]
     pub seed: u64,
-    /// One JSON object per predicted connection (NDJSON); of an audience, one object
-    #[arg(long, help_heading = "Output", conflicts_with = "csv")]
-    pub json: bool,
-    /// One CSV row per predicted connection, times in microseconds
-    #[arg(long, help_heading = "Output", conflicts_with = "population")]
-    pub csv: bool,
+    /// One JSON object per predicted connection (NDJSON), on stdout or in FILE; of an audience, one object
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// One CSV row per predicted connection, times in microseconds, on stdout or in FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "population",
+          num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
     /// Draw every way, and show its flights
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,

@@ -58,11 +58,13 @@ pub(in crate::cli) struct WireArgs {
     #[arg(long, value_enum, value_name = "KIND", help_heading = "Which connections")]
     pub session: Vec<WireSession>,
 
-    /// One JSON object per connection (NDJSON)
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// One row per connection, as CSV
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// One JSON object per connection (NDJSON), on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// One row per connection, as CSV, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
     pub csv: Option<PathBuf>,
     /// One row per connection, as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -73,11 +75,11 @@ pub(in crate::cli) struct WireArgs {
     /// One page with findings, pictures, tables and diagrams, that loads nothing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// The diagrams of --flow as a picture
-    #[arg(long, value_name = "FILE", requires = "flow", help_heading = "Output")]
+    /// The diagrams of --flow as SVG, into this directory
+    #[arg(long, value_name = "DIR", requires = "flow", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// The packets of the connections chosen, as pcapng. Files are read twice; live packets are written
-    /// as they come, or, with --server or --session, when their connection is over
+    /// as they come, or, with --server or --session, when their connection is over. As with tcpdump -w
     #[arg(short = 'w', long, value_name = "FILE", help_heading = "Output")]
     pub pcap_out: Option<PathBuf>,
     /// Room on the disk for live packets whose connection is not over yet, MiB where no unit is given. A connection that does
@@ -128,7 +130,7 @@ Examples:
   firstbyte wire office.pcapng --html office.html
   firstbyte wire office.pcapng --session failed --pcap-out failed.pcapng
 
-An output's FILE is - for standard output. A file that is called diff is ./diff.
+A FILE to write is - for standard output. A file that is called diff is ./diff.
 Columns are explained in docs/wire.md, formats in docs/formats.md.";
 
 #[derive(Clone, Debug, Subcommand)]
@@ -170,11 +172,13 @@ pub(in crate::cli) struct WireDiffArgs {
     #[command(flatten)]
     pub filter: FilterArgs,
 
-    /// One JSON object
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// One row per change, as CSV
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// One JSON object, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// One row per change, as CSV, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "-", help_heading = "Output")]
     pub csv: Option<PathBuf>,
     /// One page with sentences, pictures before and after, and tables, that loads nothing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -198,7 +202,7 @@ Examples:
   firstbyte wire diff monday.pcapng -i eth0 --for 60s     now against then
   firstbyte wire diff -i eth0 --for 60s --for 60s         two minutes
   firstbyte wire diff office.pcap --group 'a=node1*' --group 'b=10.0.0.7'
-  firstbyte wire diff monday.pcapng tuesday.pcapng --html changed.html --csv -
+  firstbyte wire diff monday.pcapng tuesday.pcapng --html changed.html --csv
 
-An output's FILE is - for standard output. What is tested, from when on it matters and what costs are: docs/wire.md, \"What
+A FILE to write is - for standard output. What is tested, from when on it matters and what costs are: docs/wire.md, \"What
 changed\". JSON: docs/formats.md.";

@@ -32,11 +32,11 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     }
     // What can be told before is told before anything is measured.
     let files = Files::default()
-        .reads(args.plan.iter().chain(&args.baseline).chain(&args.candidate))
+        .reads(args.plan.iter().chain(&args.baseline).chain(&args.from))
         .keeps(&args.run)
         .writes(&args.summary);
     files.check()?;
-    let (candidate, measured) = match &args.candidate {
+    let (candidate, measured) = match &args.from {
         Some(path) => {
             files.open()?;
             (Run::read(path).map_err(run_problem)?, exit::OK)
@@ -99,7 +99,8 @@ fn check_about(condition: &Condition, cells: &[Cell]) -> Result<(), Problem> {
 
 fn study(args: &CheckArgs) -> Result<Study, Problem> {
     let file = args.plan.as_deref().unwrap_or(Path::new(""));
-    let mut study = PlanFile::read(file)?.study(&format!("--plan {}", file.display()))?;
+    let plan = PlanFile::read(file)?.with_samples(args.samples)?;
+    let mut study = plan.study(&format!("--plan {}", file.display()))?;
     study.outputs = Outputs { run: args.run.clone(), silent: args.silent, ..Outputs::default() };
     study.note_left_out();
     Ok(study)

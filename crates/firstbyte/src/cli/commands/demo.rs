@@ -28,8 +28,8 @@ const EDGES: [&str; 3] = ["london", "vancouver", "sydney"];
 
 pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
     let scenario = lab::load("govuk")?;
-    fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
-    let file = |name: &str| args.output.join(name);
+    fs::create_dir_all(&args.output_dir).map_err(|error| cannot_write(&args.output_dir, &error))?;
+    let file = |name: &str| args.output_dir.join(name);
     let outputs = RenderArgs {
         html: Some(file("firstbyte-demo.html")),
         csv: Some(file("firstbyte-demo.csv")),
@@ -47,7 +47,7 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
         note(&format!(
             "{} ways to connect, in random order; rounds that count: {}, after one to warm up",
             study.experiment.matrix.variants.len(),
-            args.rounds
+            args.samples
         ));
         let measured = measure(&study)?;
         let run = Run::read(&measured.path).map_err(run_problem)?;
@@ -67,7 +67,7 @@ fn plan(args: &DemoArgs) -> PlanFile {
         url: Some(format!("https://{}.govuk.test/", EDGES[0])),
         way: WAYS.map(str::to_owned).to_vec(),
         vary: vec![format!("site={}", edges.join(",")), "family=4,6".to_owned()],
-        samples: Some(args.rounds),
+        samples: Some(args.samples),
         interval: Some(NumberOrText("0".to_owned())),
         seed: Some(args.seed),
         concurrent: Some("site,family".to_owned()),

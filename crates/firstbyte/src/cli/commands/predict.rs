@@ -4,6 +4,7 @@ mod audience;
 mod setup;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
@@ -12,7 +13,8 @@ use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
-use crate::cli::files::Files;
+use crate::cli::files::{Files, cannot_write};
+use crate::cli::render;
 use crate::cli::signals::{Attention, EndSignal};
 use crate::cli::terminal::{self, note};
 use crate::clock;
@@ -25,7 +27,7 @@ use crate::report::{flights, ndjson, waterfall};
 pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
     Files::default()
         .reads(args.from.iter().chain(&args.population))
-        .writes(&args.html)
+        .writes(args.html.iter().chain(&args.json).chain(&args.csv))
         .draws(args.svg.as_ref(), "svg")
         .draws(args.png.as_ref(), "png")
         .open()?;
@@ -34,8 +36,11 @@ pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
     }
     let setup = setup::of(args)?;
     let ways = ways(&args.vary)?;
-    if args.json || args.csv {
-        return export(args, &setup, &ways);
+    if args.json.is_some() || args.csv.is_some() {
+        let code = export(args, &setup, &ways)?;
+        if code != exit::OK || uses_stdout(args) {
+            return Ok(code);
+        }
     }
     let mut predicted = Vec::new();
     let mut refused = None;
@@ -167,13 +172,8 @@ fn sample(connection: Connection, sequence: u32) -> Sample {
 /// not come about is a sample with its failure; a way that there is none of is left out.
 fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<u8, Problem> {
     let attention = Attention::begin();
-    let mut csv = match args.csv {
-        true => {
-            let writer = RunCsvWriter::new(io::stdout().lock(), &ways.axes);
-            Some(writer.map_err(|e| Problem::output(&e))?)
-        }
-        false => None,
-    };
+    let mut json = rows(args.json.as_deref(), Ok)?;
+    let mut csv = rows(args.csv.as_deref(), |out| RunCsvWriter::new(out, &ways.axes))?;
     let samples = if setup.path.up.loss > 0.0 { args.samples } else { 1 };
     let (mut refused, mut exported) = (None, 0);
     'ways: for (index, (cell, way)) in (0u16..).zip(&ways.ways) {
@@ -199,19 +199,43 @@ fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<u8, Problem>
                 lateness: Duration::ZERO,
                 sample: sample(connection, sequence),
             };
-            let written = match &mut csv {
-                Some(csv) => csv.taken(&cell, &taken),
-                None => ndjson::taken(&cell, &taken, &mut io::stdout().lock()),
-            };
-            written.map_err(|e| Problem::output(&e))?;
+            if let Some((path, out)) = &mut json {
+                let written = ndjson::taken(&cell, &taken, out);
+                written.map_err(|error| cannot_write(path, &error))?;
+            }
+            if let Some((path, writer)) = &mut csv {
+                let written = writer.taken(&cell, &taken);
+                written.map_err(|error| cannot_write(path, &error))?;
+            }
             exported += 1;
         }
     }
     if let (0, Some(why)) = (exported, refused) {
         return Err(why);
     }
-    csv.map_or(Ok(()), RunCsvWriter::finish).map_err(|e| Problem::output(&e))?;
+    if let Some((path, mut out)) = json {
+        out.flush().map_err(|error| cannot_write(path, &error))?;
+    }
+    if let Some((path, writer)) = csv {
+        writer.finish().map_err(|error| cannot_write(path, &error))?;
+    }
     Ok(attention.asked().map_or(exit::OK, EndSignal::exit_code))
+}
+
+/// Whether rows take the place of the table on standard output.
+fn uses_stdout(args: &PredictArgs) -> bool {
+    let outputs = [&args.json, &args.csv, &args.html];
+    outputs.into_iter().flatten().any(|path| path == Path::new("-"))
+}
+
+/// What writes rows to `path`, where that was asked for.
+fn rows<T>(
+    path: Option<&Path>,
+    begin: impl FnOnce(Box<dyn Write + Send>) -> io::Result<T>,
+) -> Result<Option<(&Path, T)>, Problem> {
+    let Some(path) = path else { return Ok(None) };
+    let begun = render::sink(path).and_then(begin);
+    begun.map(|begun| Some((path, begun))).map_err(|error| cannot_write(path, &error))
 }
 
 fn left_out(way: &Way, why: &Problem) {

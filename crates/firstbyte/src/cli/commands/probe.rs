@@ -66,7 +66,7 @@ pub(in crate::cli) async fn take(
 ) -> Result<u8, Problem> {
     let rounds = plan.rounds();
     let progress = Progress::new(u64::from(rounds) * plan.targets.len() as u64, plan.silent);
-    let mut shown = Shown::new(plan, *style, out).map_err(|e| Problem::output(&e))?;
+    let mut shown = Shown::new(plan, *style, out)?;
     let mut schedule = Schedule { interval: plan.interval, next: None };
     let mut interrupted = std::pin::pin!(interrupted);
     let mut ended_by = None;
@@ -96,7 +96,7 @@ pub(in crate::cli) async fn take(
             sample.sequence = sequence;
             sample.warmup = sequence < plan.warmup;
             progress.took(&sample);
-            shown.take(index, sample).map_err(|e| Problem::output(&e))?;
+            shown.take(index, sample)?;
             if ended_by.is_some() {
                 break 'rounds;
             }

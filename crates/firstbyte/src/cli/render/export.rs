@@ -31,7 +31,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// Whether standard output is taken by one of them.
-pub(super) fn uses_stdout(args: &RenderArgs) -> bool {
+pub(in crate::cli) fn uses_stdout(args: &RenderArgs) -> bool {
     files(args).map(|(_, path)| path).chain(args.html.as_deref()).any(is_stdout)
 }
 
@@ -44,7 +44,7 @@ pub(in crate::cli) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
 
 type Sink = Box<dyn Write + Send>;
 
-fn sink(path: &Path) -> io::Result<Sink> {
+pub(in crate::cli) fn sink(path: &Path) -> io::Result<Sink> {
     Ok(if is_stdout(path) {
         Box::new(BufWriter::new(io::stdout()))
     } else {

@@ -15,7 +15,7 @@ use crate::runs::{Dataset, Run};
 use crate::warning::Warning;
 use study::Material;
 
-pub(super) use export::whole;
+pub(super) use export::{sink, uses_stdout, whole};
 
 /// Shows a run.
 pub(super) fn run(run: &Run, args: &RenderArgs) -> Result<(), Problem> {
@@ -28,7 +28,7 @@ pub(super) fn show(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
     check_by(args, &varied.map(|axis| axis.name.as_str()).collect::<Vec<_>>())?;
     warn(&data.warnings);
     export::samples(data, args)?;
-    let on_terminal = !export::uses_stdout(args);
+    let on_terminal = !uses_stdout(args);
     if !on_terminal && args.html.is_none() && args.svg.is_none() && args.png.is_none() {
         return Ok(());
     }

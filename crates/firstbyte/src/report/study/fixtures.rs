@@ -29,7 +29,7 @@ impl Made {
             title: "TLS 1.2, TLS 1.3 and HTTP/3 on three paths",
             date: "20 November 2026, 14:05 UTC",
             command: "firstbyte compare --vary tls=1.2,1.3 --vary edge=london,vancouver,sydney \
-                      --rounds 500 --seed 7 --html report.html",
+                      --samples 500 --seed 7 --html report.html",
             environment: &self.environment,
             cells: &self.cells,
             rows: &self.rows,

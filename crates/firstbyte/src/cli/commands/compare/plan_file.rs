@@ -99,6 +99,19 @@ impl PlanFile {
         })
     }
 
+    /// The same with so many rounds, where that was asked for by `-n`.
+    pub(in crate::cli) fn with_samples(self, samples: Option<u32>) -> Result<Self, Problem> {
+        match (samples, &self.until) {
+            (None, _) => Ok(self),
+            (Some(_), None) => Ok(Self { samples, ..self }),
+            (Some(_), Some(until)) => {
+                let why = format!("-n: the plan goes on until {until}");
+                Err(Problem::new(exit::USAGE, why)
+                    .hint("the plan's max_samples says after how many rounds it gives up"))
+            }
+        }
+    }
+
     /// The study it asks for; `whence` it comes.
     pub(in crate::cli) fn study(&self, whence: &str) -> Result<Study, Problem> {
         Study::of_words(self.words(true), whence)

@@ -31,6 +31,7 @@ pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Probl
         html: args.html.clone(),
         svg: args.svg.clone(),
         png: args.png.clone(),
+        json: args.json.clone(),
         ..RenderArgs::default()
     };
     Files::default()
@@ -53,12 +54,13 @@ pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Probl
         let figures = explanation::figures(&explanation);
         render::pictures(&figures, args.svg.as_deref(), args.png.as_deref())?;
     }
-    let text = if args.json {
-        explanation::json(&explanation)
-    } else {
-        explanation::text(&explanation, &terminal::style(args.color))
-    };
-    io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
+    if let Some(path) = &args.json {
+        render::whole(path, explanation::json(&explanation).as_bytes())?;
+    }
+    if !render::uses_stdout(&outputs) {
+        let text = explanation::text(&explanation, &terminal::style(args.color));
+        io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
+    }
     if measured.interrupted {
         note("interrupted: what was complete is explained");
         return Ok(signals::exit_code());

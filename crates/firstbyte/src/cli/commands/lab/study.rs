@@ -39,12 +39,11 @@ pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
     if let Some(plan) = traffic::plan(&source).map_err(wrong)? {
         return traffic::run(args, &plan, &scenario, options);
     }
-    let plan = PlanFile::parse(&source).map_err(wrong)?;
+    let plan = PlanFile::parse(&source).map_err(wrong)?.with_samples(args.samples)?;
     let expectations = Expectation::read(&plan.expect).map_err(|why| {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
     files.open()?;
-    let plan = PlanFile { samples: args.samples.or(plan.samples), ..plan };
     in_lab(&scenario, &options, |lab| {
         let mut study = with_issuer(&plan, lab).study(&whence)?;
         study.outputs =

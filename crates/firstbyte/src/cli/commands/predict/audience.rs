@@ -6,9 +6,10 @@ use std::path::Path;
 
 use firstbyte_core::predict::{Http, Way};
 
-use super::{problem, setup, threads, ways};
+use super::{problem, setup, threads, uses_stdout, ways};
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::cannot_write;
 use crate::cli::render;
 use crate::cli::signals::Attention;
 use crate::cli::terminal;
@@ -100,11 +101,14 @@ fn show(
     if let Some(path) = &args.html {
         render::whole(path, audience::page(played, labels).as_bytes())?;
     }
-    let text = if args.json {
+    if let Some(path) = &args.json {
         let json = audience::json(played, labels, warnings);
-        json.map_err(|e| Problem::output(&io::Error::other(e)))? + "\n"
-    } else {
-        audience::table(played, labels, &terminal::style(args.color))
-    };
+        let json = json.map_err(|e| cannot_write(path, &io::Error::other(e)))? + "\n";
+        render::whole(path, json.as_bytes())?;
+    }
+    if uses_stdout(args) {
+        return Ok(());
+    }
+    let text = audience::table(played, labels, &terminal::style(args.color));
     io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
 }

@@ -3,13 +3,16 @@
 //! Views for machines are written sample by sample, so that an interrupted run is complete up to
 //! there; views for people wait for the end.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use firstbyte_core::split;
 use firstbyte_core::timeline::{Connection, Failure, Sample};
 
-use crate::cli::exit;
-use crate::cli::plan::{Plan, View};
+use crate::cli::exit::{self, Problem};
+use crate::cli::files::{Files, cannot_write};
+use crate::cli::plan::{Plan, RowFile, RowForm, View};
 use crate::cli::terminal;
 use crate::report::flights::flights;
 use crate::report::sequence::sequence;
@@ -23,6 +26,7 @@ pub(super) struct Shown<'a> {
     plan: &'a Plan,
     style: Style,
     sink: Sink<'a>,
+    files: Vec<(&'a Path, Rows)>,
     code: u8,
 }
 
@@ -34,22 +38,66 @@ enum Sink<'a> {
     WriteOut(&'a mut dyn Write, &'a Format),
 }
 
+/// A file that grows by a row with every sample.
+enum Rows {
+    Ndjson(BufWriter<File>),
+    Csv(Box<csv::CsvWriter<BufWriter<File>>>),
+}
+
+impl Rows {
+    fn create(RowFile { path, form }: &RowFile) -> io::Result<Self> {
+        let out = BufWriter::new(File::create(path)?);
+        Ok(match form {
+            RowForm::Ndjson => Self::Ndjson(out),
+            RowForm::Csv => Self::Csv(Box::new(csv::CsvWriter::new(out)?)),
+        })
+    }
+
+    fn sample(&mut self, sample: &Sample) -> io::Result<()> {
+        match self {
+            Self::Ndjson(out) => ndjson::sample(sample, out).and_then(|()| out.flush()),
+            Self::Csv(writer) => writer.sample(sample),
+        }
+    }
+}
+
 impl<'a> Shown<'a> {
-    pub(super) fn new(plan: &'a Plan, style: Style, out: &'a mut dyn Write) -> io::Result<Self> {
+    /// Makes the files of `plan`, and begins its view on `out`.
+    pub(super) fn new(
+        plan: &'a Plan,
+        style: Style,
+        out: &'a mut dyn Write,
+    ) -> Result<Self, Problem> {
+        Files::default().writes_rows(&plan.rows).open()?;
+        let create = |rows: &'a RowFile| match Rows::create(rows) {
+            Ok(created) => Ok((&*rows.path, created)),
+            Err(error) => Err(cannot_write(&rows.path, &error)),
+        };
+        let files = plan.rows.iter().map(create).collect::<Result<_, _>>()?;
         let sink = match &plan.view {
             View::Terminal { sequence, verbose } => {
                 let single = plan.rounds() == 1;
                 Sink::Terminal(out, Box::new(Kept::new(plan, single, *sequence, *verbose)))
             }
             View::Ndjson => Sink::Ndjson(out),
-            View::Csv => Sink::Csv(Box::new(csv::CsvWriter::new(out)?)),
+            View::Csv => {
+                let begun = csv::CsvWriter::new(out).map_err(|error| Problem::output(&error))?;
+                Sink::Csv(Box::new(begun))
+            }
             View::WriteOut(format) => Sink::WriteOut(out, format),
         };
-        Ok(Self { plan, style, sink, code: exit::OK })
+        Ok(Self { plan, style, sink, files, code: exit::OK })
     }
 
     /// Takes one sample of the target with number `index`.
-    pub(super) fn take(&mut self, index: usize, sample: Sample) -> io::Result<()> {
+    pub(super) fn take(&mut self, index: usize, sample: Sample) -> Result<(), Problem> {
+        for (path, rows) in &mut self.files {
+            rows.sample(&sample).map_err(|error| cannot_write(path, &error))?;
+        }
+        self.show(index, sample).map_err(|error| Problem::output(&error))
+    }
+
+    fn show(&mut self, index: usize, sample: Sample) -> io::Result<()> {
         if let Some(failure) = sample.failure() {
             self.code = exit::code(&failure.cause);
         }

@@ -65,8 +65,7 @@ pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
 
 /// Files that are written, in the order in which they are named.
 fn outputs(args: &WireDiffArgs) -> impl Iterator<Item = &Path> {
-    let json = args.json.then_some(Path::new(STDOUT));
-    json.into_iter().chain([&args.csv, &args.html].into_iter().filter_map(Option::as_deref))
+    [&args.json, &args.csv, &args.html].into_iter().filter_map(Option::as_deref)
 }
 
 /// Writes what was asked for; a table where standard output is free.
@@ -80,18 +79,16 @@ fn write(args: &WireDiffArgs, page: &report::Page<'_>) -> Result<(), Problem> {
     if let Some(path) = &args.html {
         render::whole(path, report::page(page).as_bytes())?;
     }
-    let mut out = io::stdout().lock();
-    let written = if args.json {
-        serde_json::to_writer(&mut out, &record())
-            .map_err(io::Error::from)
-            .and_then(|()| out.write_all(b"\n"))
-    } else if outputs(args).any(|path| path == Path::new(STDOUT)) {
-        Ok(())
-    } else {
-        let text = report::diff(found, pairs, only, &terminal::style(args.color));
-        out.write_all(text.as_bytes())
-    };
-    written.map_err(|e| Problem::output(&e))
+    if let Some(path) = &args.json {
+        let written = serde_json::to_vec(&record()).map_err(io::Error::from);
+        let json = written.map_err(|error| cannot_write(path, &error))?;
+        render::whole(path, &[&json[..], b"\n"].concat())?;
+    }
+    if outputs(args).any(|path| path == Path::new(STDOUT)) {
+        return Ok(());
+    }
+    let text = report::diff(found, pairs, only, &terminal::style(args.color));
+    io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
 }
 
 /// What is compared: captures, live or not; one only, where its servers are compared with each other.

@@ -158,10 +158,10 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Writes the picture, and the page of captures that are called so.
+    /// Writes the picture into its directory, and the page of captures that are called so.
     pub(super) fn draw(&self, analyzer: &Analyzer, names: &[String]) -> Result<(), Problem> {
-        if let Some(path) = &self.args.svg {
-            render::whole(path, wire::figure(&self.flows).svg().as_bytes())?;
+        if self.args.svg.is_some() {
+            render::pictures(&[wire::figure(&self.flows)], self.args.svg.as_deref(), None)?;
         }
         if let (Some(path), Some(gathered)) = (&self.args.html, &self.page) {
             let page = page::page(&page::Page {

@@ -15,9 +15,8 @@ const STDOUT: &str = "-";
 
 /// Files that are written, in the order in which they are named.
 fn files(args: &WireArgs) -> impl Iterator<Item = &Path> {
-    let json = args.json.then_some(Path::new(STDOUT));
-    let named = [&args.csv, &args.parquet, &args.zeek, &args.html, &args.svg, &args.pcap_out];
-    json.into_iter().chain(named.into_iter().filter_map(Option::as_deref))
+    let named = [&args.json, &args.csv, &args.parquet, &args.zeek, &args.html, &args.pcap_out];
+    named.into_iter().filter_map(Option::as_deref)
 }
 
 /// Whether standard output is taken by one of them: then there are no tables.
@@ -28,7 +27,7 @@ pub(super) fn use_stdout(args: &WireArgs) -> bool {
 /// Whether the files that were asked for can be written, and are no input: known before anything is read.
 pub(super) fn check(args: &WireArgs) -> Result<(), Problem> {
     let outputs: Vec<PathBuf> = files(args).map(Path::to_owned).collect();
-    Files::default().reads(&args.files).writes(&outputs).open()
+    Files::default().reads(&args.files).writes(&outputs).draws(args.svg.as_ref(), "svg").open()
 }
 
 pub(super) type Sink = Box<dyn Write + Send>;
@@ -50,7 +49,6 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Opens what was asked for, of a capture that began at `begin`.
     pub(super) fn open(args: &'a WireArgs, begin: &Begin) -> Result<Self, Problem> {
-        let stdout = args.json.then_some(Path::new(STDOUT));
         let mut forms = Vec::new();
         let mut add = |path: Option<&'a Path>, form: &dyn Fn(Sink) -> io::Result<Form>| {
             let Some(path) = path else { return Ok(()) };
@@ -58,7 +56,7 @@ impl<'a> Rows<'a> {
             forms.push((path, opened.map_err(|error| cannot_write(path, &error))?));
             Ok(())
         };
-        add(stdout, &|out| Ok(Form::Json(out)))?;
+        add(args.json.as_deref(), &|out| Ok(Form::Json(out)))?;
         add(args.csv.as_deref(), &|out| CsvWriter::new(out).map(|w| Form::Csv(Box::new(w))))?;
         add(args.parquet.as_deref(), &|out| {
             ParquetWriter::new(out).map(|w| Form::Parquet(Box::new(w)))

@@ -1,0 +1,165 @@
+//! `--json FILE`, which was meant to be `--json=FILE`: told before anything is read or measured.
+//!
+//! In: what the command line's grammar made of the words. Out: an error that says what to write. Without an equals sign
+//! the file's name is an operand, and would be visited, read or refused for a reason that does not help.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, Error};
+
+use crate::probe::shown_url::shown_url;
+
+/// Flags with a file behind an equals sign, or none.
+const FLAGS: [&str; 2] = ["json", "csv"];
+/// How names of what they write end.
+const ENDINGS: [&str; 4] = ["json", "ndjson", "jsonl", "csv"];
+/// What takes the place of operands.
+const INSTEAD: [&str; 4] = ["plan", "resume", "from", "interface"];
+
+/// Whether an operand of `matches` was meant as the file of the flag before it.
+pub(super) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error> {
+    let operands = operands(command, matches);
+    let flags = command.get_arguments().filter_map(Arg::get_long);
+    for flag in flags.filter(|flag| FLAGS.contains(flag)) {
+        let Some(at) = bare(flag, matches) else { continue };
+        let Some((_, operand)) = operands.iter().find(|(place, _)| *place == at + 1) else {
+            continue;
+        };
+        let goes_without = operands.len() > 1 || INSTEAD.iter().any(|id| is_typed(id, matches));
+        let is_behind_others = operands.iter().any(|(place, _)| *place < at);
+        let is_meant = is_output(operand) || is_behind_others && !is_operand(operand);
+        if goes_without && is_meant {
+            let mut error = Error::new(ErrorKind::UnknownArgument).with_cmd(command);
+            let word = shown_url(&operand.to_string_lossy());
+            error.insert(ContextKind::InvalidArg, ContextValue::String(word));
+            return Err(with_tip(error, flag, operand));
+        }
+    }
+    Ok(())
+}
+
+/// `error`, with what to write where it is of a file behind one of the flags among `words`.
+pub(super) fn explained(error: Error, words: &[OsString]) -> Error {
+    let is_meant = |word: &OsStr| match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => word == &**refused,
+        // It names the operand's place, "[URL]", and what that cannot stand beside.
+        (ErrorKind::ArgumentConflict, _) => is_output(word),
+        _ => false,
+    };
+    let found = words.windows(2).find_map(|pair| {
+        let flag = pair[0].to_str()?.strip_prefix("--")?;
+        (FLAGS.contains(&flag) && is_meant(&pair[1])).then_some((flag, &pair[1]))
+    });
+    match found {
+        Some((flag, word)) => with_tip(error, flag, word),
+        None => error,
+    }
+}
+
+fn with_tip(mut error: Error, flag: &str, word: &OsStr) -> Error {
+    let alone = format!("--{flag} alone writes to standard output");
+    // It may be a URL all the same.
+    let tip = match shown_url(&word.to_string_lossy()).as_str() {
+        "-" => alone,
+        word => format!("--{flag}={word} writes to that file; {alone}"),
+    };
+    let behind = format!("what is to be read or visited stands before --{flag}");
+    let tips = [tip, behind].map(StyledStr::from).to_vec();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    error
+}
+
+/// The operands with their places.
+fn operands<'a>(command: &Command, matches: &'a ArgMatches) -> Vec<(usize, &'a OsStr)> {
+    let ids = command.get_positionals().map(|operand| operand.get_id().as_str());
+    let typed = ids.filter(|id| is_typed(id, matches));
+    let values = typed.flat_map(|id| {
+        let places = matches.indices_of(id).into_iter().flatten();
+        places.zip(matches.get_raw(id).into_iter().flatten())
+    });
+    values.collect()
+}
+
+/// The place of `flag`, where it has no file.
+fn bare(flag: &str, matches: &ArgMatches) -> Option<usize> {
+    let is_bare = is_typed(flag, matches) && matches.get_raw(flag)?.all(|file| file == "-");
+    is_bare.then(|| matches.indices_of(flag)?.next_back()).flatten()
+}
+
+fn is_typed(id: &str, matches: &ArgMatches) -> bool {
+    let is_there = matches.try_contains_id(id).unwrap_or(false);
+    is_there && matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// Whether `word` looks like a file that is written.
+fn is_output(word: &OsStr) -> bool {
+    let ending = Path::new(word).extension().map(OsStr::to_ascii_lowercase);
+    let is_url = word.to_string_lossy().contains("://");
+    word == "-" || !is_url && ending.is_some_and(|end| ENDINGS.iter().any(|known| end == **known))
+}
+
+/// Whether `word` can only be what is visited or read.
+fn is_operand(word: &OsStr) -> bool {
+    word.to_string_lossy().contains("://") || Path::new(word).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use crate::cli::typed::Typed;
+
+    fn told(words: &str) -> Option<String> {
+        let words = ["firstbyte"].into_iter().chain(words.split(' ')).map(OsString::from);
+        Typed::read(words).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_without_its_equals_sign_is_told_what_to_write() {
+        for (words, flag) in [
+            ("compare a.test --csv x.csv", "--csv=x.csv"),
+            ("compare a.test --csv results", "--csv=results"),
+            ("compare --plan p.toml --csv x.csv", "--csv=x.csv"),
+            ("a.test --json x.ndjson", "--json=x.ndjson"),
+            ("a.test --json out", "--json=out"),
+            ("a.test --json b.test/?k=x", "--json=b.test/?k=<hidden>"),
+            ("probe --csv x.csv a.test", "--csv=x.csv"),
+            ("report a.run --csv x.CSV", "--csv=x.CSV"),
+            ("report a.run --json new", "--json=new"),
+            ("explain a.test --json x.json", "--json=x.json"),
+            ("explain --from a.run --json x.json", "--json=x.json"),
+            ("predict --csv x.csv", "--csv=x.csv"),
+            ("lab study pq --json x.json", "--json=x.json"),
+            ("wire a.pcap --json x", "--json=x"),
+            ("wire -i lo --csv x.csv", "--csv=x.csv"),
+            ("wire diff a.pcap b.pcap --csv x.csv", "--csv=x.csv"),
+            ("wire a.pcap --csv -", "--csv alone writes to standard output"),
+            ("a.test --json -", "--json alone writes to standard output"),
+        ] {
+            let text = told(words).unwrap_or_else(|| panic!("{words} is taken"));
+            assert!(text.contains(&format!("tip: {flag}")), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_can_only_be_an_operand_is_one() {
+        for words in [
+            "--json a.test",
+            "--json -n 20 a.test b.test",
+            "--json a.test b.test",
+            "a.test --csv https://b.test/x.csv",
+            "report --csv before.csv",
+            "report --csv a.run b.run",
+            "report a.run --csv=x.csv b.run",
+            "wire --json -",
+            "wire --json a.pcap b.pcap",
+            "compare --concurrent a.test --csv",
+        ] {
+            assert_eq!(told(words), None, "{words}");
+        }
+    }
+}
