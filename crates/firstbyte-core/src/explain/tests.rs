@@ -6,7 +6,7 @@ use super::fixtures::{Path, healthy, lacking, over_quic};
 use super::reconcile::{Witness, reconcile, server_timing};
 use super::*;
 use crate::run::Shortfall;
-use crate::timeline::AttemptOutcome;
+use crate::timeline::{AttemptOutcome, Clock, Connection, Offset, Stamp};
 
 fn kinds(evidence: &Evidence) -> Vec<&'static str> {
     findings(evidence).iter().map(|finding| finding.kind.name()).collect()
@@ -275,4 +275,40 @@ proptest! {
         let more: i128 = extras.iter().map(|extra| i128::from(extra.ns)).sum();
         prop_assert_eq!(more, total.as_nanos() as i128 - equation.total.as_nanos() as i128);
     }
+}
+
+/// As a browser's trace tells of them, in steps of 5 ms.
+fn as_reported(mut evidence: Evidence) -> Evidence {
+    const STEP_NS: u32 = 5_000_000;
+    let read = |stamp: Stamp| {
+        let at = stamp.at.as_nanos().div_euclid(STEP_NS.into()) * i64::from(STEP_NS);
+        let clock = Clock::Reported { resolution_ns: STEP_NS };
+        Stamp { at: Offset::from_nanos(at), clock }
+    };
+    for (_, connection) in evidence.ways.iter_mut().flat_map(|(_, way)| &mut way.proven) {
+        connection.flights.iter_mut().flat_map(|f| &mut f.chunks).for_each(|chunk| {
+            chunk.stamp = read(chunk.stamp);
+        });
+        for (mark, stamp) in connection.marks.iter().collect::<Vec<_>>() {
+            connection.marks.set(mark, read(stamp));
+        }
+    }
+    evidence
+}
+
+#[test]
+fn the_steps_of_a_clock_are_in_the_equation_and_no_finding() {
+    let evidence = as_reported(healthy(&Path::default()));
+    assert_eq!(kinds(&evidence), [""; 0]);
+    let connections: Vec<&Connection> = evidence.subject().unwrap().connections().collect();
+    let equation = Equation::of(connections, None).unwrap();
+    assert!(equation.interval.unwrap().half_width() >= 5e6, "{equation:?}");
+    for term in &equation.terms {
+        let least = 5e6 * f64::from(term.round_trips.max(1));
+        assert!(term.interval.unwrap().half_width() >= least, "{term:?}");
+    }
+    // 6 ms more than usual are within two steps; 120 ms are not.
+    let slow = |think| kinds(&as_reported(healthy(&Path { think, ..Path::default() })));
+    assert_eq!(slow(6_000), [""; 0]);
+    assert_eq!(slow(120_000), ["slow-server"]);
 }

@@ -224,3 +224,23 @@ fn a_kept_connection_has_an_uncertainty() {
     assert_eq!(split.server_uncertainty(), Some(Duration::from_micros(1_974)));
     assert_eq!(split.response_uncertainty(), split.server_uncertainty());
 }
+
+/// The end of the response was lost, and sent again 271 ms after what came before it was acknowledged, which the client had
+/// delayed by 40 ms. A pause of just that length looks the same.
+#[test]
+fn the_timer_of_what_was_lost_begins_when_what_came_before_is_acknowledged() {
+    let seen = |last| {
+        [
+            (S, 67_031, 518, None),
+            (R, 127_586, 1_377, Some(1)),
+            (S, 130_321, 199, None),
+            (R, 416_895, 138, Some(1)),
+            (R, last, 27, Some(1)),
+        ]
+    };
+    let split = |last| Split::of(&connection(66_151, 60_048, 416_895, &seen(last)));
+    let lost = split(787_510).server_uncertainty().unwrap_or_default();
+    assert!(ms(lost) > 300.0, "{lost:?}");
+    let paused = split(587_510).server_uncertainty().unwrap_or_default();
+    assert!(ms(paused) < 1.0, "{paused:?}");
+}

@@ -141,6 +141,8 @@ pub struct Split {
     pub held: Vec<Held>,
     /// Bits per second of the slowest link to the client, where the connection proves it.
     pub link_rate: Option<u64>,
+    /// It was open before: its handshake's round trips were not seen.
+    pub reused: bool,
 }
 
 impl Split {
@@ -191,6 +193,7 @@ impl Split {
             round_trips,
             held,
             link_rate,
+            reused: connection.facts.reused,
         };
         (split, Course { stretches: laid.list, resumed: laid.resumed })
     }
@@ -216,8 +219,8 @@ impl Split {
     fn round_trips_uncertainty(&self, round_trips: u32) -> Option<Duration> {
         let rtt = self.rtt?;
         let hosts = HOSTS.min(rtt);
-        let each = self.rtt_spread.unwrap_or(rtt / UNSEEN).max(hosts);
-        Some((each + self.resolution * 2) * round_trips)
+        let spread = self.rtt_spread.or(self.reused.then_some(rtt / UNSEEN))?;
+        Some((spread.max(hosts) + self.resolution * 2) * round_trips)
     }
 
     /// The same of the server's share of the wait for the response alone, which is one round trip.

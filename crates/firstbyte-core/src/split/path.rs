@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::bottleneck::Bottleneck;
 use super::exchange::{Exchange, Walk};
 use super::{judge, quic};
-use crate::timeline::{Clock, Connection, Direction, Offset};
+use crate::timeline::{Chunk, Clock, Connection, Direction, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.
 const NOISE: Duration = Duration::from_micros(400);
@@ -69,6 +69,15 @@ fn is_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
     let twice = beyond + shortest >= least * 3 && beyond <= most * 3;
     once || twice
 }
+
+/// The same where what was lost followed something: its sender's timer began anew when that was acknowledged, at once or
+/// after the client's delay.
+fn is_later_timeout(beyond: Duration, rtt: Duration, jitter: Duration) -> bool {
+    let later = [rtt, rtt + TCP_DELACK_MIN].map(|later| beyond.checked_sub(later));
+    later.into_iter().flatten().any(|beyond| is_timeout(beyond, rtt, jitter))
+}
+
+const TCP_DELACK_MIN: Duration = Duration::from_millis(40);
 
 /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
 const DELAYED_ACK: Duration = Duration::from_millis(35);
@@ -189,7 +198,9 @@ impl Path {
         let waits = walk.exchanges.iter().filter(|exchange| exchange.is_wait);
         let beyond = waits.map(|exchange| (exchange.first(), exchange.waited.saturating_sub(rtt)));
         let lost = beyond.filter(|(first, beyond)| {
-            is_timeout(*beyond, rtt, jitter) || self.is_hole(*first, *beyond)
+            is_timeout(*beyond, rtt, jitter)
+                || is_later_timeout(*beyond, rtt, jitter)
+                || self.is_hole(*first, *beyond)
         });
         let again: Duration = lost.map(|(_, beyond)| beyond).sum();
         let busy = walk.exchanges.iter().map(|exchange| {
@@ -222,7 +233,7 @@ impl Path {
         let mut run = 0;
         // Who has more to send fills a datagram: behind one that is not full nothing is paced.
         let mut was_full = true;
-        for chunk in chunks.filter(|c| c.stamp.at >= first && c.stamp.at <= last) {
+        for chunk in chunks.clone().filter(|c| c.stamp.at >= first && c.stamp.at <= last) {
             let paced = std::mem::replace(&mut was_full, chunk.bytes >= quic::FULL);
             let at = chunk.stamp.at;
             // One without bytes says when a run of them began; what came when until its end is not known.
@@ -265,7 +276,12 @@ impl Path {
             }
             let rtt = self.rtt.unwrap_or_default();
             let hole = !counts_holes && is_hole(chunk.bytes, mss, gap, rtt);
-            if is_pause && (hole || is_timeout(gap, rtt, jitter)) {
+            // What is sent again by a timer is one segment, and what follows it an acknowledgement of that.
+            let follows = |c: &Chunk| c.stamp.at > at && c.stamp.at < at + rtt * 9 / 10;
+            let late = chunk.bytes <= mss
+                && is_later_timeout(gap, rtt, jitter)
+                && !chunks.clone().any(follows);
+            if is_pause && (hole || late || is_timeout(gap, rtt, jitter)) {
                 self.doubts.push((at, gap));
             } else if is_pause {
                 self.doubts.push((at, jitter));

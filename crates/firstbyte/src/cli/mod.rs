@@ -6,6 +6,7 @@ mod commands;
 mod condition;
 mod exit;
 mod files;
+mod log;
 mod measuring;
 mod plan;
 mod progress;
@@ -35,6 +36,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
+    if let Err(problem) = log::begin() {
+        return report(&problem);
+    }
     // A lab is made by forking, for which there may be no other thread; it looks after signals itself.
     if !matches!(cli.command, Some(Command::Lab(_) | Command::Demo(_))) {
         signals::stand_in();

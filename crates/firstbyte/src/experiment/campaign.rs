@@ -10,6 +10,7 @@ use std::time::Duration;
 use firstbyte_core::run::{Row, Standing, Taken};
 use firstbyte_core::timeline::{Failure, Sample};
 use tokio::sync::Notify;
+use tracing::{debug, info};
 
 use super::cells::Variant;
 use super::schedule::{Design, Visited, Visitor};
@@ -127,6 +128,7 @@ impl Campaign<'_> {
     ) -> Result<Ended, S::Error> {
         control.0.expected.set(self.design.samples(self.cells.len()));
         control.0.taken.set(before.samples);
+        info!(cells = self.cells.len(), samples = control.expected(), "campaign begins");
         let rows = RefCell::new(before.rows);
         let given_up = RefCell::new(vec![false; self.cells.len()]);
         let enough = || self.until.is_some_and(|u| u.is_reached(&rows.borrow(), self.cells.len()));
@@ -153,6 +155,7 @@ impl Campaign<'_> {
                 ended.failure = sample.failure().cloned().or(ended.failure.take());
             }
             let taken = self.judge_sample(cell, lateness, sample);
+            debug!(cell, round = taken.sample.sequence, standing = ?taken.standing, ?lateness, "sample");
             let failed_at_once = taken.sample.warmup && taken.standing == Standing::Failed;
             if self.design.gives_up && cell > 0 && failed_at_once {
                 given_up.borrow_mut()[cell] = true;
@@ -168,6 +171,7 @@ impl Campaign<'_> {
             () = control.0.stop.notified() => true,
             result = finished => result.map(|()| false)?,
         };
+        info!(stopped, taken = control.taken(), "campaign ends");
         ended.stopped = stopped;
         ended.rounds = counted_rounds(&rows.borrow());
         ended.narrow_enough = self.until.map(|_| enough());

@@ -56,7 +56,10 @@ impl SynWatch {
             if let Some(open) = shared.upgrade() {
                 return Some(open);
             }
-            let socket = sys::open_syn_watch().ok()?;
+            let socket = sys::open_syn_watch().inspect_err(|error| {
+                tracing::debug!(%error, "no packet socket: SYNs are timed by brackets");
+            });
+            let socket = socket.ok()?;
             let opened = Rc::new(Self { socket, passed: RefCell::default() });
             *shared = Rc::downgrade(&opened);
             Some(opened)

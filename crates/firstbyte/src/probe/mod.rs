@@ -23,6 +23,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod told;
 mod watch;
 
 use std::cell::RefCell;
@@ -447,7 +448,11 @@ impl Prober for NetProber {
     }
 
     fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
-        Box::pin(self.take_sample(target))
+        Box::pin(async {
+            let sample = self.take_sample(target).await;
+            told::sample(&sample);
+            sample
+        })
     }
 }
 

@@ -90,6 +90,7 @@ impl RunWriter {
     /// When the file is there already (unless it is to be overwritten), is being written by another
     /// process, or cannot be written.
     pub fn create(path: &Path, header: &RunHeader, creation: Creation) -> Result<Self, RunError> {
+        tracing::info!(path = %path.display(), ?creation, "beginning a run");
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -131,6 +132,7 @@ impl RunWriter {
     /// When there is no such run, another process is writing it, or its samples and those to come
     /// cannot be told apart.
     pub fn resume(path: &Path, expected: Option<&RunHeader>) -> Result<(Self, Resumed), RunError> {
+        tracing::info!(path = %path.display(), "going on with a run");
         let file = OpenOptions::new()
             .read(true)
             .append(true)

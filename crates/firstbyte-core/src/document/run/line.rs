@@ -92,7 +92,9 @@ pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, L
         sample: StoredSample,
     }
     let row = row(line)?;
-    let mut whole: Whole = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
+    // Looked at once as a whole, not string by string.
+    let text = std::str::from_utf8(line).map_err(|error| LineError(error.to_string()))?;
+    let mut whole: Whole = serde_json::from_str(text).map_err(|e| LineError::of(&e))?;
     whole.sample.connection.started_unix_ns = whole.started_unix_ns;
     let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
     let sample = whole.sample.sample(url, row.round, row.warmup, facts);

@@ -152,6 +152,7 @@ mod linux {
         /// There is no such interface, or it cannot be captured on.
         pub fn open(options: &Options) -> Result<Self, LiveError> {
             let name = options.interface.clone();
+            tracing::debug!(interface = name, snaplen = options.snaplen, "opening a ring");
             let interface = match name.as_str() {
                 ANY => None,
                 _ => Some(if_nametoindex(name.as_str()).map_err(|_| no_interface(&name))?),

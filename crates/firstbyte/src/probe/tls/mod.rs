@@ -98,6 +98,9 @@ impl TlsStock {
         let (ca_file, insecure) = trusted;
         let crypto = Arc::new(provider::default_provider());
         let loaded = Arc::new(trust(ca_file.as_deref(), *insecure, &crypto)?);
+        let from =
+            ca_file.as_ref().map_or_else(|| "the system".into(), |path| path.display().to_string());
+        tracing::debug!(from, "loaded who is trusted");
         self.trusts.borrow_mut().insert(trusted.clone(), Arc::clone(&loaded));
         Ok(loaded)
     }

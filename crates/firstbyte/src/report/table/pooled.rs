@@ -80,63 +80,101 @@ impl Column {
 /// What is in the middle of all that came, by a key.
 ///
 /// A window of those nearest to the middle so far: the middle of n values in any order that does not drift moves by
-/// about the root of n, a window of thousands holds it for millions. Where it did move out, the nearest one is given.
+/// about the root of n, a window of thousands holds it for millions. Of those outside one is kept in each half per cent of
+/// the value: where the middle did move out, one that is as close to it is given.
 #[derive(Clone, Debug)]
 pub(crate) struct Middle<T> {
     /// By value, by number, and by when they came.
-    window: BTreeMap<(Duration, u32, usize), T>,
-    below: usize,
-    above: usize,
+    window: BTreeMap<Key, T>,
+    below: Outside<T>,
+    above: Outside<T>,
     limit: usize,
+}
+
+type Key = (Duration, u32, usize);
+
+/// Those on one side of the window.
+#[derive(Clone, Debug)]
+struct Outside<T> {
+    count: usize,
+    /// How many there are in each half per cent, and the last of them.
+    bins: BTreeMap<u32, (usize, Key, T)>,
+}
+
+/// Bins for each doubling of a value: 0.54 % wide.
+const BINS: f64 = 128.0;
+
+impl<T> Outside<T> {
+    const fn new() -> Self {
+        Self { count: 0, bins: BTreeMap::new() }
+    }
+
+    fn add(&mut self, key: Key, kept: T) {
+        self.count += 1;
+        let bin = ((key.0.as_nanos() as f64).max(1.0).log2() * BINS) as u32;
+        let before = self.bins.get(&bin).map_or(0, |(count, ..)| *count);
+        self.bins.insert(bin, (before + 1, key, kept));
+    }
+
+    /// One in the bin of that with this rank.
+    fn at(&self, rank: usize) -> Option<(&Key, &T)> {
+        let mut passed = 0;
+        let found = self.bins.values().find(|(count, ..)| {
+            passed += count;
+            passed > rank
+        });
+        found.map(|(_, key, kept)| (key, kept))
+    }
 }
 
 impl<T> Middle<T> {
     /// With a window of so many.
     pub(crate) const fn new(limit: usize) -> Self {
-        Self { window: BTreeMap::new(), below: 0, above: 0, limit }
+        Self { window: BTreeMap::new(), below: Outside::new(), above: Outside::new(), limit }
     }
 
-    /// Takes what `make` gives, unless it is far from the middle. Equal values are in order of `sequence`.
+    fn count(&self) -> usize {
+        self.below.count + self.window.len() + self.above.count
+    }
+
+    /// Takes what `make` gives. Equal values are in order of `sequence`.
     pub(crate) fn take(&mut self, value: Duration, sequence: u32, make: impl FnOnce() -> T) {
-        let key = (value, sequence, self.below + self.window.len() + self.above);
-        if self.below > 0 && self.window.keys().next().is_some_and(|first| key < *first) {
-            self.below += 1;
-            return;
+        let key = (value, sequence, self.count());
+        if self.below.count > 0 && self.window.keys().next().is_some_and(|first| key < *first) {
+            return self.below.add(key, make());
         }
-        if self.above > 0 && self.window.keys().next_back().is_some_and(|last| key > *last) {
-            self.above += 1;
-            return;
+        if self.above.count > 0 && self.window.keys().next_back().is_some_and(|last| key > *last) {
+            return self.above.add(key, make());
         }
         self.window.insert(key, make());
         if self.window.len() > self.limit {
-            let before = self.rank().saturating_sub(self.below);
+            let before = self.rank().saturating_sub(self.below.count);
             if before > self.window.len() / 2 {
-                self.window.pop_first();
-                self.below += 1;
-            } else {
-                self.window.pop_last();
-                self.above += 1;
+                if let Some((key, kept)) = self.window.pop_first() {
+                    self.below.add(key, kept);
+                }
+            } else if let Some((key, kept)) = self.window.pop_last() {
+                self.above.add(key, kept);
             }
         }
     }
 
     /// Which one is the middle: of an even number, the lower one.
     fn rank(&self) -> usize {
-        (self.below + self.window.len() + self.above).saturating_sub(1) / 2
+        self.count().saturating_sub(1) / 2
     }
 
-    /// The one in the middle with its key, and whether it is that or the nearest to it that is left.
+    /// The one in the middle with its value and number, and whether it is that or one within half a per cent of it.
     pub(crate) fn middle(&self) -> Option<(Duration, u32, &T, bool)> {
-        let within = self.rank().checked_sub(self.below);
-        let exact = within.and_then(|at| self.window.iter().nth(at));
-        let nearest = || match within {
-            None => self.window.first_key_value(),
-            Some(_) => self.window.last_key_value(),
+        let (rank, window) = (self.rank(), self.below.count..self.below.count + self.window.len());
+        let found = if rank < window.start {
+            self.below.at(rank)
+        } else if rank < window.end {
+            self.window.iter().nth(rank - window.start)
+        } else {
+            self.above.at(rank - window.end)
         };
-        let is_exact = exact.is_some();
-        exact
-            .or_else(nearest)
-            .map(|((value, sequence, _), kept)| (*value, *sequence, kept, is_exact))
+        found.map(|((value, sequence, _), kept)| (*value, *sequence, kept, window.contains(&rank)))
     }
 }
 
@@ -208,12 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn a_middle_that_drifts_out_of_its_window_says_so() {
-        let mut middle = Middle::new(10);
-        for value in 0..1_000 {
-            middle.take(Duration::from_nanos(value), 0, || ());
+    fn a_middle_that_drifts_out_of_its_window_is_known_to_half_a_per_cent() {
+        for falls in [false, true] {
+            let mut middle = Middle::new(10);
+            for n in 0..10_000 {
+                let value = if falls { 20_000 - n } else { 10_000 + n };
+                middle.take(Duration::from_nanos(value), 0, || value);
+            }
+            let (value, _, kept, exact) = middle.middle().unwrap();
+            assert!(!exact);
+            assert_eq!(value, Duration::from_nanos(*kept));
+            assert!(kept.abs_diff(15_000) < 90, "{kept}");
         }
-        let (value, _, (), exact) = middle.middle().unwrap();
-        assert!(!exact && value < Duration::from_nanos(499), "{value:?}");
     }
 }

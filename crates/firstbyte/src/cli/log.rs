@@ -1,0 +1,78 @@
+//! What a puzzled user sees with `FIRSTBYTE_LOG` set: what is done, as it is done, on standard error.
+//!
+//! Events are given where something has ended, never between two marks of a measurement; without the variable each
+//! costs a look at a number. They hold no secrets: URLs are shown as everywhere else, and other crates' events, which
+//! may have fields of requests in them, are left out.
+
+use std::io::{self, IsTerminal};
+
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
+
+use super::exit::{self, Problem};
+
+const VARIABLE: &str = "FIRSTBYTE_LOG";
+/// Modules that give events.
+const MODULES: [&str; 5] = ["capture", "experiment", "net", "probe", "runs"];
+
+/// Begins to log where the environment asks for it.
+pub(super) fn begin() -> Result<(), Problem> {
+    let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(());
+    };
+    let text = text.to_string_lossy();
+    let targets = targets(&text).map_err(|word| {
+        Problem::new(exit::USAGE, format!("{VARIABLE}={text}: {word:?} is no level")).hint(format!(
+            "write error, warn, info, debug or trace, or MODULE=LEVEL for one of {}; several \
+             separated by commas",
+            MODULES.join(", ")
+        ))
+    })?;
+    let layer = fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_timer(fmt::time::uptime());
+    // Who has set up another subscriber, as a test does, keeps it.
+    let _ = tracing_subscriber::registry().with(layer.with_filter(targets)).try_init();
+    Ok(())
+}
+
+/// What `debug`, `probe=trace` or `info,runs=debug` ask for; the word that asks for nothing, if there is one.
+fn targets(text: &str) -> Result<Targets, String> {
+    let mut targets = Targets::new();
+    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let (module, level) = match word.split_once('=') {
+            Some((module, level)) if MODULES.contains(&module) => (Some(module), level),
+            Some(_) => return Err(word.to_owned()),
+            None => (None, word),
+        };
+        let level: Level = level.parse().map_err(|_| word.to_owned())?;
+        let crate_name = env!("CARGO_CRATE_NAME");
+        let target = module
+            .map_or_else(|| crate_name.to_owned(), |module| format!("{crate_name}::{module}"));
+        targets = targets.with_target(target, level);
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_of_all_or_of_a_module_and_never_of_other_crates() {
+        let is_on = |text: &str, target: &str, level: Level| {
+            targets(text).unwrap().would_enable(target, &level)
+        };
+        assert!(is_on("debug", "firstbyte::probe", Level::DEBUG));
+        assert!(!is_on("debug", "firstbyte::probe", Level::TRACE));
+        assert!(!is_on("trace", "h2::codec", Level::ERROR));
+        assert!(is_on("info, probe=trace", "firstbyte::probe", Level::TRACE));
+        assert!(!is_on("info,probe=trace", "firstbyte::runs", Level::DEBUG));
+        for bad in ["loud", "h2=trace", "probe=", "debug,x"] {
+            assert!(targets(bad).is_err(), "{bad}");
+        }
+    }
+}
