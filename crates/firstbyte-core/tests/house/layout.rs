@@ -1,18 +1,14 @@
 //! The layout in `ARCHITECTURE.md`, held against the sources of all crates: a module imports from rows above its own,
 //! and every module has a row. Tests may import from anywhere.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::workspace;
+
 /// Rows of modules, from above, by crate.
 type Layout = BTreeMap<String, BTreeMap<String, usize>>;
-
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Names in backticks.
 fn quoted(cell: &str) -> Vec<String> {
