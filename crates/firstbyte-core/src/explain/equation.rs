@@ -361,11 +361,15 @@ fn settle(terms: &mut Vec<Term>, total: u64) {
     let over = Duration::from_nanos(sum.saturating_sub(total));
     if let Some(term) = terms.iter_mut().filter(|t| t.round_trips > 0).max_by_key(|t| t.time) {
         term.time -= over.min(term.time);
+        term.hold_time();
     }
     let left = Duration::from_nanos(total.saturating_sub(sum));
     let free = terms.iter_mut().filter(|term| term.round_trips == 0);
     match free.max_by_key(|term| term.time) {
-        Some(term) => term.time += left,
+        Some(term) => {
+            term.time += left;
+            term.hold_time();
+        }
         None if left.is_zero() => {}
         None => terms.push(Term {
             kind: Kind::Unexplained,
@@ -377,9 +381,20 @@ fn settle(terms: &mut Vec<Term>, total: u64) {
     }
 }
 
+impl Term {
+    /// Makes the interval hold the time.
+    fn hold_time(&mut self) {
+        let value = self.time.as_nanos() as f64;
+        self.interval = self.interval.map(|interval| holding(interval, value));
+    }
+}
+
+fn holding(interval: Interval, value: f64) -> Interval {
+    Interval { low: interval.low.min(value), high: interval.high.max(value) }
+}
+
 /// The interval of the median, of values that each may be off by `steps`, made to hold `value`.
 fn interval(series: &[f64], value: u64, steps: f64) -> Option<Interval> {
     let interval = in_steps(median_estimate(series)?, steps, series.len()).interval?;
-    let value = value as f64;
-    Some(Interval { low: interval.low.min(value), high: interval.high.max(value) })
+    Some(holding(interval, value as f64))
 }

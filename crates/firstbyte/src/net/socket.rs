@@ -34,7 +34,8 @@ pub(super) trait StampedStream: fmt::Debug {
     /// Receives; the stamp is that of the last segment from which bytes were taken. 0 bytes is the end.
     fn try_receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Realtime>)>;
 
-    /// All that had arrived when it became readable has been received: what comes later will say so.
+    /// All has been received that had arrived when [`Self::info`] was asked, after the last time that the runtime
+    /// looked: what comes later will say so.
     fn note_drained(&self);
 
     /// As [`Self::try_receive`], but what is received stays to be received.

@@ -267,7 +267,7 @@ impl TcpStream {
         loop {
             ready!(self.socket.poll_read_ready(cx))?;
             let taken = self.notes().received_bytes();
-            let arrived = self.arrived(taken);
+            let (arrived, is_new) = self.arrived(taken);
             let waits = arrived.info.map_or(0, |info| info.received_bytes.saturating_sub(taken));
             let waits = usize::try_from(waits).unwrap_or(usize::MAX);
             // What came in one segment is read in one piece, whatever the limit.
@@ -283,7 +283,8 @@ impl TcpStream {
                     if bytes == limit && bytes > SHORT && bytes != waits && !alone {
                         bytes += self.rest_of_segment(more, stamp);
                     }
-                    if bytes == waits && bytes > 0 {
+                    // Figures of an earlier call may be older than what the runtime has told of since.
+                    if is_new && bytes == waits && bytes > 0 {
                         self.socket.note_drained();
                     }
                     self.collect_sent_stamps();
@@ -296,18 +297,18 @@ impl TcpStream {
         }
     }
 
-    /// What had arrived, asked anew when all of it has been read: `taken` bytes.
-    fn arrived(&self, taken: u64) -> Arrived {
+    /// What had arrived, asked anew when all of it has been read: `taken` bytes. And whether it was asked now.
+    fn arrived(&self, taken: u64) -> (Arrived, bool) {
         let before = self.arrived.get().info;
         if before.is_some_and(|info| info.received_bytes > taken) {
-            return self.arrived.get();
+            return (self.arrived.get(), false);
         }
         let info = self.socket.info();
         let counted = before.map_or(0, |info| info.data_segments);
         let segments = info.map_or(0, |info| info.data_segments.wrapping_sub(counted));
         let arrived = Arrived { info, segments };
         self.arrived.set(arrived);
-        arrived
+        (arrived, true)
     }
 
     /// Notes a read. Bytes that may have waited behind a hole have no stamp that counts.
