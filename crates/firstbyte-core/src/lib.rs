@@ -1,8 +1,9 @@
 //! The pure half of firstbyte.
 //!
 //! Everything here is a function of its inputs: no sockets, files, clocks or threads. A *source*
-//! (the active probe, a packet capture) builds a [`timeline::Connection`]; everything else reads
-//! one. Phases and causes are derived ([`split`]), never stored as truth.
+//! (the active probe, a prediction) builds a [`timeline::Connection`]; everything else reads one.
+//! Captures make [`passive::Observed`]s, from which [`passive::model`] derives one. Phases and causes
+//! are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 
 pub mod compare;

@@ -22,6 +22,8 @@ mod forwarder;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(target_os = "linux")]
+mod life;
+#[cfg(target_os = "linux")]
 mod log_copies;
 #[cfg(target_os = "linux")]
 mod network;
@@ -45,5 +47,6 @@ pub use unsupported::{Lab, RunningLab, run, up};
 #[cfg(target_os = "linux")]
 pub use {
     lab::Lab,
-    process::{RunningLab, run, up},
+    life::{run, up},
+    process::RunningLab,
 };

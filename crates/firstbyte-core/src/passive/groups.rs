@@ -12,10 +12,10 @@ use std::time::Duration;
 use super::layers::Endpoint;
 use super::observed::{Carrier, Observed};
 use super::sampled::Sampled;
-use super::tls::hello::is_tls13;
 use super::{Failed, Roles, Time};
 use crate::stats::quantile;
 use crate::timeline::Handshake;
+use crate::wire::tls::is_tls13;
 
 /// Which connections belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -17,6 +17,7 @@ pub mod groups;
 mod intake;
 mod issued;
 pub mod layers;
+mod limits;
 mod losses;
 pub mod model;
 pub mod names;
@@ -34,11 +35,12 @@ mod time;
 mod timing;
 mod tls;
 
-pub use analyzer::{Analyzer, Ledger, Limits, Split};
+pub use analyzer::{Analyzer, Ledger, Split};
 pub use doubts::{Doubts, Hygiene};
 pub use failed::Failed;
 pub use intake::{Arrival, Begin, Intake};
 pub use issued::SessionId;
+pub use limits::Limits;
 pub use numbers::Happened;
 pub use observed::{
     AlertSeen, Carrier, CertificateKey, CertificatesSeen, Closing, EarlyDataSeen, Ending, Exchange,

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::layers::Endpoint;
-use super::tls::hello;
 use super::{Doubts, SessionId, Time};
 use crate::timeline::{Handshake, SessionMechanism};
+use crate::wire::tls::is_tls13;
 
 /// What carries the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -317,7 +317,7 @@ impl TlsSeen {
     /// Whether a session was offered is not known: the ClientHello was cut, or has a session ID that may be of a
     /// session of before the capture, or random.
     pub fn offer_is_unknown(&self) -> bool {
-        let old = self.version.is_some_and(|version| !hello::is_tls13(version));
+        let old = self.version.is_some_and(|version| !is_tls13(version));
         let sent = &self.resumption;
         sent.offered.is_none() && (!self.client_hello || sent.cut || old && sent.id_sent.is_some())
     }

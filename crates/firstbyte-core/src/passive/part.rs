@@ -3,9 +3,9 @@
 //! In: the packets of its flows, in order. Out: what happened to connections. What comes out follows from these
 //! packets alone, and so does not depend on which thread follows which part.
 
-use super::analyzer::Limits;
 use super::intake::Arrival;
 use super::layers::Transport;
+use super::limits::Limits;
 use super::numbers::{Happened, Output};
 use super::quic::{self, Datagram};
 use super::tcp;

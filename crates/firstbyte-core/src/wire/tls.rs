@@ -3,6 +3,12 @@
 //! Input: the bytes of one direction of a connection, in order, in pieces of any size. Output:
 //! one name per record or handshake message. Nothing is decrypted; what is encrypted is counted.
 
+/// Whether `version` is TLS 1.3 in any of its drafts and experiments, in which an echoed session ID
+/// means nothing.
+pub(crate) const fn is_tls13(version: u16) -> bool {
+    matches!(version, 0x0304 | 0x7f00..=0x7fff | 0x7e00..=0x7eff | 0xfb00..=0xfbff)
+}
+
 /// Content type of a record (RFC 8446 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentType {

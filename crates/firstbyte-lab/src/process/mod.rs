@@ -1,202 +1,36 @@
-//! A lab's life as processes.
+//! What a lab's processes need of the system: mounts and namespaces, signals passed on, a word to the caller, labs that
+//! run.
 //!
-//! Four of them, each the parent of the next: the *caller*; the *front*, which has the lab's
-//! namespaces but is not in its process namespace; *init*, process 1 of that, which collects
-//! orphans; the *lab* itself, which owns network, servers and captures. Each dies with the one
-//! before, and with init everything in the lab's namespaces does: whatever is killed, the kernel
-//! leaves nothing.
+//! Nothing here knows what a lab is made of.
 
 mod mounts;
 mod namespaces;
 mod relay;
 mod running;
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid, setsid};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::lab::Lab;
 use crate::options::LabOptions;
 use crate::scenario::Scenario;
-use crate::sys::{fork_with, start_with_signals};
+use crate::sys::start_with_signals;
 use crate::warning::LabWarning;
-use relay::{Collect, HeldSignals};
 
+pub(crate) use namespaces::enter_new as enter_new_namespaces;
+pub(crate) use relay::{Collect, HeldSignals};
 pub use running::RunningLab;
 pub(crate) use running::{Published, publish};
 
-/// Runs `main` in a new lab, with the client's network, and returns its exit code.
-///
-/// `main` runs in a process of its own, which has no threads but the lab's. The calling process must
-/// have only one thread, is left as it was, and may run another lab afterwards. A lab does not
-/// outlive it. SIGTERM and the like are passed on to `main`'s process.
-///
-/// What `main` owns exists in both processes after the fork; here it is dropped when the lab has
-/// ended.
-pub fn run(
-    scenario: &Scenario,
-    options: &LabOptions,
-    main: impl FnOnce(&Lab) -> i32,
-) -> Result<i32, LabError> {
-    let signals = HeldSignals::new().map_err(failed("hold signals"))?;
-    let mut main = Some(main);
-    let (front, report) = start(scenario, options, Tie::Caller, &signals, &mut main)?;
-    let outcome = read_report(report);
-    let code = signals.wait_for(front, Collect::One).map_err(failed("wait for the lab"))?;
-    match outcome {
-        Some(Report::Ready) => Ok(code),
-        Some(Report::Failed(error)) => Err(error),
-        None => Err(LabError::Ended { code }),
-    }
-}
-
-/// Starts a lab that stays until [`RunningLab::down`]; returns when it is ready.
-pub fn up(scenario: &Scenario, options: &LabOptions) -> Result<RunningLab, LabError> {
-    let signals = HeldSignals::new().map_err(failed("hold signals"))?;
-    let (front, report) = start(scenario, options, Tie::None, &signals, &mut Some(Lab::stay))?;
-    match read_report(report) {
-        Some(Report::Ready) => {
-            let name = &scenario.name;
-            RunningLab::started_by(front).ok_or_else(|| LabError::System {
-                step: format!("find the lab {name} that was just started"),
-                reason: "its process does not show itself in /proc".to_owned(),
-            })
-        }
-        Some(Report::Failed(error)) => Err(error),
-        None => {
-            let code = signals.wait_for(front, Collect::One).map_err(failed("wait for the lab"))?;
-            Err(LabError::Ended { code })
-        }
-    }
-}
-
-/// What a lab's life depends on, besides its own processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tie {
-    /// The calling process.
-    Caller,
-    /// Nothing.
-    None,
-}
-
 /// What the lab tells the caller, once.
 #[derive(Debug, Serialize, Deserialize)]
-enum Report {
+pub(crate) enum LabReport {
     Ready,
     Failed(LabError),
-}
-
-/// Forks the front. `main` is taken out by the lab's process and by no other: the copies that the
-/// processes on the way have of it are never run and never dropped.
-fn start<F: FnOnce(&Lab) -> i32>(
-    scenario: &Scenario,
-    options: &LabOptions,
-    tie: Tie,
-    signals: &HeldSignals,
-    main: &mut Option<F>,
-) -> Result<(Pid, PipeReader), LabError> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    if threads != 1 {
-        return Err(LabError::Threads { count: threads });
-    }
-    let (reader, writer) = std::io::pipe().map_err(|error| LabError::System {
-        step: "open a pipe".to_owned(),
-        reason: error.to_string(),
-    })?;
-    let caller = getpid();
-    let front = fork_with(|| {
-        front(Start { scenario, options, tie, signals, report: writer }, caller, main)
-    })
-    .map_err(failed("fork"))?;
-    Ok((front, reader))
-}
-
-/// What the processes on the way to the lab hand on.
-struct Start<'a> {
-    scenario: &'a Scenario,
-    options: &'a LabOptions,
-    tie: Tie,
-    signals: &'a HeldSignals,
-    report: PipeWriter,
-}
-
-fn front<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, caller: Pid, main: &mut Option<F>) -> i32 {
-    match start.tie {
-        Tie::Caller => {
-            die_with_parent();
-            if getppid() != caller {
-                return 1;
-            }
-        }
-        Tie::None => {
-            // A group leader cannot start a session; a child of one just forked is none.
-            let _ = setsid();
-        }
-    }
-    if let Err(error) = namespaces::enter_new() {
-        return fail(&mut start.report, error);
-    }
-    let Ok((alive, front_alive)) = std::io::pipe() else { return 1 };
-    let mut front_alive = Some(front_alive);
-    let (signals, tie) = (start.signals, start.tie);
-    let report_copy = start.report.try_clone();
-    let init = fork_with(|| {
-        front_alive.take();
-        init(start, &alive, main)
-    });
-    let init = match (init, report_copy) {
-        (Ok(init), _) => init,
-        (Err(errno), Ok(mut report)) => return fail(&mut report, failed("fork")(errno)),
-        (Err(_), Err(_)) => return 1,
-    };
-    if tie == Tie::None {
-        forget_terminal();
-    }
-    signals.wait_for(init, Collect::One).unwrap_or(1)
-}
-
-fn init<F: FnOnce(&Lab) -> i32>(
-    start: Start<'_>,
-    front_alive: &PipeReader,
-    main: &mut Option<F>,
-) -> i32 {
-    die_with_parent();
-    // Had the front died before that line, its end of the pipe would be closed.
-    let mut fds = [PollFd::new(front_alive.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut fds, PollTimeout::ZERO) != Ok(0) {
-        return 1;
-    }
-    let _ = prctl::set_name(c"lab-init");
-    let (signals, tie) = (start.signals, start.tie);
-    let Ok(lab) = fork_with(|| lab(start, main)) else { return 1 };
-    if tie == Tie::None {
-        forget_terminal();
-    }
-    signals.wait_for(lab, Collect::All).unwrap_or(1)
-}
-
-fn lab<F: FnOnce(&Lab) -> i32>(mut start: Start<'_>, main: &mut Option<F>) -> i32 {
-    let _ = prctl::set_name(c"firstbyte-lab");
-    let lab = match Lab::set_up(start.scenario, start.options) {
-        Ok(lab) => lab,
-        Err(error) => return fail(&mut start.report, error),
-    };
-    if start.tie == Tie::None {
-        forget_terminal();
-    }
-    tell(&mut start.report, &Report::Ready);
-    drop(start.report);
-    // Only here: threads of the lab keep signals held, so that they reach `main`'s thread.
-    let _ = start.signals.release();
-    main.take().map_or(1, |main| main(&lab))
 }
 
 /// The mounts that a lab needs: its scratch space, and warnings for people.
@@ -247,25 +81,7 @@ pub(crate) fn wait_for_end() {
     let _ = ending.wait();
 }
 
-fn die_with_parent() {
-    // Cannot fail with a valid signal.
-    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-}
-
-/// Lets go of the terminal, or of pipes whose other end waits for everyone to do so.
-fn forget_terminal() {
-    let Ok(null) = File::options().read(true).write(true).open("/dev/null") else { return };
-    let _ = dup2_stdin(&null);
-    let _ = dup2_stdout(&null);
-    let _ = dup2_stderr(&null);
-}
-
-fn fail(report: &mut PipeWriter, error: LabError) -> i32 {
-    tell(report, &Report::Failed(error));
-    1
-}
-
-fn tell(report: &mut PipeWriter, message: &Report) {
+pub(crate) fn tell(report: &mut PipeWriter, message: &LabReport) {
     if let Ok(text) = serde_json::to_string(message) {
         // A caller that is gone need not know.
         let _ = writeln!(report, "{text}");
@@ -273,12 +89,12 @@ fn tell(report: &mut PipeWriter, message: &Report) {
 }
 
 /// Waits for one line; `None` if all who could write it have ended.
-fn read_report(report: PipeReader) -> Option<Report> {
+pub(crate) fn read_report(report: PipeReader) -> Option<LabReport> {
     let mut line = String::new();
     BufReader::new(report).read_line(&mut line).ok()?;
     serde_json::from_str(&line).ok()
 }
 
-fn failed(step: &'static str) -> impl Fn(nix::errno::Errno) -> LabError {
+pub(crate) fn failed(step: &'static str) -> impl Fn(nix::errno::Errno) -> LabError {
     move |errno| LabError::System { step: step.to_owned(), reason: errno.desc().to_owned() }
 }

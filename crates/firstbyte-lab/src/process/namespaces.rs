@@ -13,7 +13,7 @@ use crate::error::LabError;
 ///
 /// As root (with CAP_SYS_ADMIN) in the user namespace that it is in, otherwise in a new one, in
 /// which the user is root.
-pub(super) fn enter_new() -> Result<(), LabError> {
+pub(crate) fn enter_new() -> Result<(), LabError> {
     let flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     match unshare(flags) {
         Ok(()) => return Ok(()),

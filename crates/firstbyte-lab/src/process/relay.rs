@@ -14,7 +14,7 @@ const PASSED_ON: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP,
 
 /// Which children to collect while waiting for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Collect {
+pub(crate) enum Collect {
     /// That one.
     One,
     /// All: this is the process that orphans are given to.
@@ -23,13 +23,13 @@ pub(super) enum Collect {
 
 /// Signals held back from this process and its later threads and forks, until this is dropped.
 #[derive(Debug)]
-pub(super) struct HeldSignals {
+pub(crate) struct HeldSignals {
     before: SigSet,
     signals: SignalFd,
 }
 
 impl HeldSignals {
-    pub(super) fn new() -> nix::Result<Self> {
+    pub(crate) fn new() -> nix::Result<Self> {
         let mut held: SigSet = PASSED_ON.into_iter().collect();
         held.add(Signal::SIGCHLD);
         let signals = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC)?;
@@ -38,17 +38,17 @@ impl HeldSignals {
     }
 
     /// The signals that were blocked before.
-    pub(super) fn before(&self) -> SigSet {
+    pub(crate) fn before(&self) -> SigSet {
         self.before
     }
 
     /// Lets signals through again as before, in the calling thread.
-    pub(super) fn release(&self) -> nix::Result<()> {
+    pub(crate) fn release(&self) -> nix::Result<()> {
         self.before.thread_set_mask()
     }
 
     /// The exit code of `child`: 128 and the signal's number if a signal ended it.
-    pub(super) fn wait_for(&self, child: Pid, collect: Collect) -> nix::Result<i32> {
+    pub(crate) fn wait_for(&self, child: Pid, collect: Collect) -> nix::Result<i32> {
         let whom = match collect {
             Collect::One => child,
             Collect::All => Pid::from_raw(-1),

@@ -20,7 +20,7 @@ use nix::unistd::{Pid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use super::relay::{Collect, HeldSignals};
-use super::{Report, failed, read_report, tell, wait_for_command};
+use super::{LabReport, failed, read_report, tell, wait_for_command};
 use crate::error::LabError;
 use crate::reports::ServerReport;
 use crate::sys::{fork_with, start_in_network};
@@ -117,7 +117,7 @@ impl RunningLab {
                 wait_for_command(command)
             });
             entered.unwrap_or_else(|error| {
-                tell(&mut writer, &Report::Failed(error));
+                tell(&mut writer, &LabReport::Failed(error));
                 1
             })
         })
@@ -126,7 +126,7 @@ impl RunningLab {
         // Signals are passed on from here; only then is there time to read why it failed, if it did.
         let code = signals.wait_for(child, Collect::One).map_err(failed("wait for the command"))?;
         match read_report(reader) {
-            Some(Report::Failed(error)) => Err(error),
+            Some(LabReport::Failed(error)) => Err(error),
             _ => Ok(code),
         }
     }
@@ -157,7 +157,7 @@ impl RunningLab {
     }
 
     /// The lab that this front process is the grandparent of.
-    pub(super) fn started_by(front: Pid) -> Option<Self> {
+    pub(crate) fn started_by(front: Pid) -> Option<Self> {
         Self::all().into_iter().find(|lab| parent(lab.pid).and_then(parent) == Some(front))
     }
 

@@ -4,6 +4,8 @@
 mod args;
 mod commands;
 mod condition;
+#[cfg(test)]
+mod examples;
 mod exit;
 mod files;
 mod log;

@@ -22,7 +22,7 @@ use crate::probe::shown_url::shown_url;
 
 /// A table for each URL that was asked for, in the order in which they first appear.
 ///
-/// Takes bounded memory, however many samples there are: above [`VALUES`] of them percentiles are of a random draw, and
+/// Takes bounded memory, however many samples there are: above `VALUES` of them percentiles are of a random draw, and
 /// the table says so.
 #[derive(Debug)]
 pub struct Tables {

@@ -1,10 +1,16 @@
 //! What firstbyte reads out of captures whose truth is known: `cargo test -p firstbyte --test conformance`.
 //!
 //! The captures are no part of the project: `FIRSTBYTE_CAPTURES` names their folder, or it is
-//! `../shared/captures` beside the checkout. Without them this suite says that it did not run.
+//! `../shared/captures` beside the checkout. Without them the suite fails and says what to set; so it runs only where
+//! it is named (`test = false` in the manifest), and `scripts/test` names it where there are captures.
 //! Disagreements are printed in tables; one that is not explained there fails.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test with a main of its own")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test with a main of its own"
+)]
 
 mod delay;
 mod mix;
@@ -13,17 +19,19 @@ mod quic;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use firstbyte::capture::{self, Ended};
 use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
 
-fn main() {
-    let named = std::env::var_os("FIRSTBYTE_CAPTURES").map(PathBuf::from);
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let beside = ["../shared/captures", "../../shared/captures"].map(|path| checkout.join(path));
-    let Some(root) = named.into_iter().chain(beside).find(|path| path.is_dir()) else {
-        println!("not run: no captures folder (set FIRSTBYTE_CAPTURES)");
-        return;
+fn main() -> ExitCode {
+    let root = match captures() {
+        Ok(root) => root,
+        Err(why) => {
+            eprintln!("conformance: not run: {why}");
+            eprintln!("  FIRSTBYTE_CAPTURES=DIR names the folder of captures (own/, public/)");
+            return ExitCode::FAILURE;
+        }
     };
     println!("captures: {}", root.display());
     mix::every_handshake_is_what_clients_and_server_logged(&root);
@@ -32,6 +40,19 @@ fn main() {
     quic::every_connection_is_what_its_client_logged(&root);
     quic::handshakes_are_those_that_tshark_finds(&root);
     println!("conformance: every disagreement is explained");
+    ExitCode::SUCCESS
+}
+
+/// The folder of captures: the one that is named, or the one beside the checkout.
+fn captures() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("FIRSTBYTE_CAPTURES").map(PathBuf::from) {
+        let no_folder = || format!("{} is no folder", named.display());
+        return named.is_dir().then_some(named.clone()).ok_or_else(no_folder);
+    }
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut beside =
+        ["../shared/captures", "../../shared/captures"].iter().map(|path| checkout.join(path));
+    beside.find(|path| path.is_dir()).ok_or_else(|| "there are no captures".to_owned())
 }
 
 /// Connections, what was cleared up, and how the file ended.

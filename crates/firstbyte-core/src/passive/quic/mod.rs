@@ -19,8 +19,8 @@ mod tests;
 mod unread;
 
 use super::Time;
-use super::analyzer::Limits;
 use super::layers::{Endpoint, Payload};
+use super::limits::Limits;
 use super::numbers::Output;
 use super::observed::{Ending, Observed};
 use super::table::{Key, Side, Slot, Table};

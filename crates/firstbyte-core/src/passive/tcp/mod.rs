@@ -13,8 +13,8 @@ mod nagle;
 use std::collections::VecDeque;
 
 use super::Time;
-use super::analyzer::Limits;
 use super::layers::{Packet, Segment};
+use super::limits::Limits;
 use super::numbers::Output;
 use super::observed::{Ending, Observed};
 use super::table::{Key, Slot, Table};

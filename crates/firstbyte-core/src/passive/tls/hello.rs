@@ -6,6 +6,7 @@
 use crate::passive::SessionId;
 use crate::passive::observed::TlsSeen;
 use crate::wire::cursor::ByteCursor;
+use crate::wire::tls::is_tls13;
 
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
@@ -51,12 +52,6 @@ pub(crate) struct ServerAnswer {
     pub(crate) session_id: Option<SessionId>,
     /// All of it was there.
     pub(crate) whole: bool,
-}
-
-/// Whether `version` is TLS 1.3 in any of its drafts and experiments, in which an echoed session ID
-/// means nothing.
-pub(crate) const fn is_tls13(version: u16) -> bool {
-    matches!(version, 0x0304 | 0x7f00..=0x7fff | 0x7e00..=0x7eff | 0xfb00..=0xfbff)
 }
 
 /// Values that clients send to keep servers tolerant (RFC 8701 §2).

@@ -16,6 +16,7 @@ use crate::passive::packed::Packed;
 use crate::passive::table::Side;
 use crate::passive::{SessionId, Time};
 use crate::timeline::{Handshake, SessionMechanism};
+use crate::wire::tls::is_tls13;
 
 /// Where and when in the streams something is.
 #[derive(Clone, Copy, Debug)]
@@ -369,7 +370,7 @@ impl Session {
                 let answer = hello::server_hello(message.body, seen, may_be_13);
                 self.malformed |= !answer.whole && !message.cut;
                 if let Some(version) = seen.version {
-                    self.tls13 = hello::is_tls13(version);
+                    self.tls13 = is_tls13(version);
                     live.tls13 = Some(self.tls13);
                 }
                 if answer.retry {

@@ -4,7 +4,7 @@
 //! for aggregated acknowledgements (only once the pipe is full).
 
 use super::Nanos;
-use super::sender::RateSample;
+use super::rate::RateSample;
 
 /// 2 / ln 2, as Linux rounds it.
 const HIGH_GAIN: f64 = 2.885;

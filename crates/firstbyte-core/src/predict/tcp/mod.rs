@@ -4,6 +4,7 @@
 //! some tens of nanoseconds of real time, so that whole audiences can be played.
 
 mod bbr;
+mod rate;
 mod receiver;
 mod sender;
 mod timer;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::Nanos;
 use super::bbr::Bbr;
+use super::rate::RateSample;
 use super::timer::Wheel;
 use super::window::Window;
 use super::wire::SACK_BLOCKS;
@@ -38,28 +39,6 @@ struct Segment {
     delivered_at: Nanos,
     first_sent_at: Nanos,
     app_limited: bool,
-}
-
-/// What one acknowledgement says.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RateSample {
-    pub acked_sacked: u32,
-    pub losses: u32,
-    pub in_flight: u32,
-    pub recovering: bool,
-    pub window_limited: bool,
-    pub rtt: Option<Nanos>,
-    /// Segments delivered since the acknowledged one was sent, and in which time.
-    pub delivered: u64,
-    pub prior_delivered: u64,
-    pub delivered_total: u64,
-    pub interval: Option<Nanos>,
-    pub app_limited: bool,
-    /// Segments that leave together.
-    pub burst: u32,
-    /// Bytes acknowledged, bytes sent.
-    pub acknowledged: u64,
-    pub sent: u64,
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! RFC 5681, RFC 9438 and RFC 9406 (HyStart), in the form of Linux's `tcp_cubic.c`.
 
 use super::Nanos;
-use super::sender::RateSample;
+use super::rate::RateSample;
 
 const CUBIC_C: f64 = 0.4;
 const CUBIC_BETA: f64 = 0.7;

@@ -47,7 +47,7 @@ const ROOTS: [u64; BORDERS - 1] = [
     0x1f_7bfd_ad9c_be13, 0x1f_a7c1_819e_90d8, 0x1f_d3c2_2b8f_71f1,
 ];
 
-/// Index (OpenTelemetry's) of the bucket that `value` is in at `scale`, which is [`FINEST_SCALE`] at most: bucket `i` holds
+/// Index (OpenTelemetry's) of the bucket that `value` is in at `scale`, which is `FINEST_SCALE` at most: bucket `i` holds
 /// `(2^(i·2^-scale), 2^((i+1)·2^-scale)]`. Absent where `value` is not above zero, or not finite.
 pub fn bucket_index(value: f64, scale: i8) -> Option<i32> {
     if !value.is_finite() || value <= 0.0 {

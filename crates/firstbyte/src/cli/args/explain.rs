@@ -22,7 +22,8 @@ Examples:
                              does the server's log agree with what is seen here?
   firstbyte explain https://example.com/ --html why.html --run why.run
   firstbyte explain --from why.run
-  firstbyte lab run curl-length -- firstbyte explain https://far.curl.test/";
+  firstbyte lab run curl-length -- \\
+      firstbyte explain https://far.curl-length.test/";
 
 /// Why does it take so long? The equation, the sequence, what to change and what that saves
 #[derive(Args, Clone, Debug)]

@@ -89,7 +89,8 @@ impl Study {
         }
     }
 
-    fn new(args: &CompareArgs, typed: &Typed) -> Result<Self, Problem> {
+    /// The study that was typed; nothing is read or opened for it.
+    pub(in crate::cli) fn new(args: &CompareArgs, typed: &Typed) -> Result<Self, Problem> {
         let plan = experiment_plan(args)?;
         let experiment = prepare(&plan)?;
         let varied = experiment.axes.iter().filter(|axis| axis.values.len() > 1);

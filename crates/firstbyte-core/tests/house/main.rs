@@ -1,0 +1,12 @@
+//! What documents say of the project itself, held against its sources: `cargo test -p firstbyte-core --test house`.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod glossary;
+mod layout;
+
+use std::path::{Path, PathBuf};
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
