@@ -7,7 +7,8 @@ use std::fmt;
 
 use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::{
-    Estimate, Interval, QUANTILES, fewest_for_quantile, quantile_estimate, supports_quantile,
+    Estimate, Interval, QUANTILES, fewest_for_quantile, in_steps, quantile_estimate,
+    supports_quantile,
 };
 use firstbyte_core::units::{BareShare, parse_share};
 
@@ -137,32 +138,25 @@ impl Condition {
     }
 
     /// Holds it against the values of one cell, and those of the same cell of a baseline.
-    pub(super) fn hold(&self, values: &[f64], baseline: Option<&[f64]>) -> Held {
+    pub(super) fn hold(&self, values: &Values, baseline: Option<&Values>) -> Held {
         let nothing = |finding| Held { finding, figure: None, baseline: None };
         if self.needs_baseline() && baseline.is_none() {
             return nothing(Finding::Unmeasured("not in the baseline"));
         }
-        if self.needs_baseline() && baseline.is_some_and(<[f64]>::is_empty) {
+        if self.needs_baseline() && baseline.is_some_and(|values| values.ns.is_empty()) {
             return nothing(Finding::Unmeasured("no sample in the baseline"));
         }
-        let too_few = |values: &[f64]| Finding::TooFew {
-            there: values.len(),
-            needed: fewest_for_quantile(self.q),
-        };
-        // A percentile is one only where a value is expected beyond.
-        let enough = |values: &[f64]| values.len() as f64 * (1.0 - self.q) >= 1.0 - 1e-9;
-        let figure = quantile_estimate(values, self.q).filter(|_| enough(values));
-        let Some(figure) = figure else { return nothing(too_few(values)) };
+        let too_few = |there: usize| Finding::TooFew { there, needed: fewest_for_quantile(self.q) };
+        let figure = values.quantile(self.q);
+        let Some(figure) = figure else { return nothing(too_few(values.ns.len())) };
         let whole_baseline = baseline;
         let (limit, figure, baseline) = match self.limit {
             Limit::Above(limit) => (limit, figure, None),
             Limit::Below(limit) => (-limit, negated(&figure), None),
             Limit::GrownBy(limit) | Limit::GrownByShare(limit) => {
-                let before = baseline
-                    .filter(|values| enough(values))
-                    .and_then(|values| quantile_estimate(values, self.q));
+                let before = baseline.and_then(|values| values.quantile(self.q));
                 let Some(before) = before else {
-                    return nothing(too_few(baseline.unwrap_or_default()));
+                    return nothing(too_few(baseline.map_or(0, |values| values.ns.len())));
                 };
                 let grown = match self.limit {
                     Limit::GrownBy(_) => growth(&before, &figure),
@@ -175,10 +169,10 @@ impl Condition {
             Some(interval) if interval.low > limit => Finding::Met,
             Some(interval) if interval.high <= limit => Finding::NotMet,
             Some(_) => Finding::Open,
-            None if supports_quantile(values.len(), self.q) => {
-                too_few(whole_baseline.unwrap_or_default())
+            None if supports_quantile(values.ns.len(), self.q) => {
+                too_few(whole_baseline.map_or(0, |values| values.ns.len()))
             }
-            None => too_few(values),
+            None => too_few(values.ns.len()),
         };
         let figure = if matches!(self.limit, Limit::Below(_)) { negated(&figure) } else { figure };
         Held { finding, figure: Some(figure), baseline }
@@ -191,12 +185,32 @@ impl fmt::Display for Condition {
     }
 }
 
-/// The values of `metric` of the rows of `cell` that count, in the order of rounds, nanoseconds.
-pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Vec<f64> {
+/// A metric of the rows of one cell that count.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// In the order of rounds, nanoseconds.
+    pub ns: Vec<f64>,
+    /// The largest steps of the clocks that they were read from, nanoseconds; zero where they were measured.
+    pub steps_ns: f64,
+}
+
+impl Values {
+    /// Quantile `q`; none where no value is expected beyond it.
+    fn quantile(&self, q: f64) -> Option<Estimate> {
+        let enough = self.ns.len() as f64 * (1.0 - q) >= 1.0 - 1e-9;
+        let estimate = quantile_estimate(&self.ns, q).filter(|_| enough)?;
+        Some(in_steps(estimate, self.steps_ns, self.ns.len()))
+    }
+}
+
+/// The values of `metric` of the rows of `cell`.
+pub(super) fn values(rows: &[Row], cell: usize, metric: Metric) -> Values {
     let mut rows: Vec<&Row> =
         rows.iter().filter(|row| usize::from(row.cell) == cell && row.counts()).collect();
     rows.sort_by_key(|row| row.round);
-    rows.iter().filter_map(|row| row.metric(metric)).map(|ns| ns as f64).collect()
+    let steps = rows.iter().map(|row| row.metrics.resolution_ns).max().unwrap_or_default();
+    let ns = rows.iter().filter_map(|row| row.metric(metric)).map(|ns| ns as f64).collect();
+    Values { ns, steps_ns: f64::from(steps) }
 }
 
 /// Whether any row of `cell` counts.
@@ -247,6 +261,10 @@ mod tests {
 
     use super::*;
 
+    fn measured(ns: &[f64]) -> Values {
+        Values { ns: ns.to_vec(), steps_ns: 0.0 }
+    }
+
     fn noisy(center: f64, n: usize) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(3);
         (0..n).map(|_| center * (1.0 + 0.01 * (random.f64() - 0.5))).collect()
@@ -268,10 +286,15 @@ mod tests {
     #[test]
     fn a_condition_is_met_when_the_whole_interval_is_beyond_the_limit() {
         let values = noisy(100e6, 60);
-        let hold = |text: &str| Condition::read(text).unwrap().hold(&values, None).finding;
+        let hold =
+            |text: &str| Condition::read(text).unwrap().hold(&measured(&values), None).finding;
         assert_eq!(hold("ttfb > 90ms"), Finding::Met);
         assert_eq!(hold("ttfb > 110ms"), Finding::NotMet);
         assert_eq!(hold("ttfb < 110ms"), Finding::Met);
+        // Times that were read from a clock in steps of 20 ms may be as far off.
+        let read = Values { ns: values.clone(), steps_ns: 20e6 };
+        let held = Condition::read("ttfb > 90ms").unwrap().hold(&read, None);
+        assert_eq!(held.finding, Finding::Open);
         let median = median_estimate(&values).unwrap().value;
         assert_eq!(hold(&format!("ttfb > {median}ns")), Finding::Open);
         // 60 rounds say nothing about p99.
@@ -280,7 +303,7 @@ mod tests {
         // Nor does one late value of them decide about p95.
         let mut late = vec![20e6; 59];
         late.push(30e9);
-        let held = Condition::read("ttfb.p95 > 1s").unwrap().hold(&late, None);
+        let held = Condition::read("ttfb.p95 > 1s").unwrap().hold(&measured(&late), None);
         assert_eq!(held.finding, Finding::TooFew { there: 60, needed: 200 });
         assert_eq!(held.figure.unwrap().value, 20e6);
     }
@@ -289,7 +312,7 @@ mod tests {
     fn growth_is_held_against_the_uncertainty_of_both_runs() {
         let (before, after) = (noisy(100e6, 60), noisy(108e6, 60));
         let hold = |text: &str, after: &[f64]| {
-            Condition::read(text).unwrap().hold(after, Some(&before)).finding
+            Condition::read(text).unwrap().hold(&measured(after), Some(&measured(&before))).finding
         };
         assert_eq!(hold("tls +5%", &after), Finding::Met);
         assert_eq!(hold("tls +10%", &after), Finding::NotMet);
@@ -299,7 +322,9 @@ mod tests {
         // Too few in either run.
         let few = Finding::TooFew { there: 10, needed: 20 };
         assert_eq!(hold("tls +5%", &after[..10]), few);
-        let held = Condition::read("tls +5%").unwrap().hold(&after, Some(&before[..10]));
+        let held = Condition::read("tls +5%")
+            .unwrap()
+            .hold(&measured(&after), Some(&measured(&before[..10])));
         assert_eq!(held.finding, few);
     }
 }

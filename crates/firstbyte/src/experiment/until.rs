@@ -45,17 +45,22 @@ impl Until {
 
     /// Whether `rows` are enough for each of `cells` cells.
     pub fn is_reached(&self, rows: &[Row], cells: usize) -> bool {
-        let mut values: HashMap<u16, Vec<f64>> = HashMap::new();
+        // Values, and the largest steps of the clocks that they were read from.
+        let mut by_cell: HashMap<u16, (Vec<f64>, u32)> = HashMap::new();
         for row in rows.iter().filter(|row| row.counts()) {
             if let Some(ns) = row.metric(self.metric) {
-                values.entry(row.cell).or_default().push(ns as f64);
+                let (values, steps) = by_cell.entry(row.cell).or_default();
+                values.push(ns as f64);
+                *steps = (*steps).max(row.metrics.resolution_ns);
             }
         }
-        values.len() == cells && values.values().all(|values| self.suffices(values))
+        let suffices = |(values, steps): &(Vec<f64>, u32)| self.suffices(values, *steps);
+        by_cell.len() == cells && by_cell.values().all(suffices)
     }
 
-    fn suffices(&self, values: &[f64]) -> bool {
+    fn suffices(&self, values: &[f64], steps_ns: u32) -> bool {
         let Some(median) = stats::median_estimate(values) else { return false };
+        let median = stats::in_steps(median, f64::from(steps_ns), values.len());
         median.interval.is_some_and(|i| i.half_width() <= self.half_width * median.value)
     }
 

@@ -133,10 +133,10 @@ fn verdicts<'a>(
             let nothing = |finding| Held { finding, figure: None, baseline: None };
             let held = if !condition::is_measured(&candidate.rows, index) {
                 nothing(Finding::Unmeasured("no sample succeeded"))
-            } else if values.is_empty() {
+            } else if values.ns.is_empty() {
                 nothing(Finding::NoSuchTime)
             } else {
-                condition.hold(&values, before.as_deref())
+                condition.hold(&values, before.as_ref())
             };
             verdicts.push(Verdict { condition, cell: cell.name(), held });
         }
