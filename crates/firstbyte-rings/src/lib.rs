@@ -5,7 +5,6 @@
 //! before all that is there. What stands in the ring is read by who has asked for it, and differs with what they
 //! need. The lab polls for the next single frame, which has to go on at once (TPACKET_V2, a slot a frame); a
 //! capture wants many frames for one look and one system call (TPACKET_V3, blocks).
-#![deny(unsafe_code)]
 
 #[cfg(target_os = "linux")]
 mod sys;

@@ -1,5 +1,6 @@
 //! The system calls that no safe crate wraps, each as a safe function. All `unsafe` of this crate is
 //! here and in [`ring`].
+#![allow(unsafe_code, reason = "namespaces, processes and rings need calls that no safe crate has")]
 
 mod ring;
 

@@ -1,4 +1,5 @@
 //! What of this has to be unsafe: an allocator that counts what is taken from the heap.
+#![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
