@@ -8,7 +8,7 @@ use crate::laws;
 /// Few connections and little memory: limits are reached within a small input. A part may hold what a stream of
 /// 32 kB takes that arrives backwards.
 pub fn small() -> Limits {
-    Limits { connections: 48, half_open: 8, held_bytes: 2 << 16, parts: 2, ..Limits::default() }
+    Limits { connections: 48, half_open: 8, held_bytes: 2 << 16, shards: 2, ..Limits::default() }
 }
 
 /// An analyzer, with what it gave out.

@@ -8,15 +8,15 @@ use super::limits::Limits;
 use super::losses::Losses;
 use super::numbers::{Happened, Numbers, Output};
 use super::observed::ANSWER_WITHIN;
-use super::part::{Part, Rests};
 use super::pcap::Frame;
+use super::shard::{OpenConnections, Shard};
 use super::{Ending, Hygiene, Observed, Time};
 
 /// Follows the connections of a capture.
 #[derive(Debug)]
 pub struct Analyzer {
     intake: Intake,
-    parts: Vec<Part>,
+    shards: Vec<Shard>,
     numbers: Numbers,
     losses: Losses,
     happened: Happened,
@@ -26,14 +26,14 @@ pub struct Analyzer {
 }
 
 /// An analyzer taken apart, so that several threads can follow one capture. Intake sees the frames in their
-/// order; each part sees its packets in theirs; the ledger is told what happened in so many frames only when
-/// all parts are through them. What comes out is the same as from [`Analyzer::frame`].
+/// order; each shard sees its packets in theirs; the ledger is told what happened in so many frames only when
+/// all shards are through them. What comes out is the same as from [`Analyzer::frame`].
 #[derive(Debug)]
-pub struct Split<'a> {
+pub struct Sharded<'a> {
     /// Frames to packets.
     pub intake: &'a mut Intake,
-    /// Packets to what happens to connections, by [`Arrival::part`](super::Arrival::part).
-    pub parts: &'a mut [Part],
+    /// Packets to what happens to connections, by [`Arrival::shard`](super::Arrival::shard).
+    pub shards: &'a mut [Shard],
     /// What happened to numbered connections.
     pub ledger: Ledger<'a>,
 }
@@ -58,7 +58,7 @@ impl Ledger<'_> {
         });
     }
 
-    /// Gives out a connection that was under way at the end: the one of [`Rests`] that is next, over all parts
+    /// Gives out a connection that was under way at the end: the one of [`OpenConnections`] that is next, over all shards
     /// by the `number` that it has there.
     pub fn end(&mut self, observed: &mut Observed, emit: &mut dyn FnMut(&Observed)) {
         let waited = self.last.map(|last| last.since(observed.started));
@@ -75,7 +75,7 @@ impl Analyzer {
     pub fn new(limits: Limits) -> Self {
         Self {
             intake: Intake::new(limits),
-            parts: Part::all(limits),
+            shards: Shard::all(limits),
             numbers: Numbers::new(limits.seed),
             losses: Losses::default(),
             happened: Happened::default(),
@@ -103,7 +103,7 @@ impl Analyzer {
 
     /// Connections that are under way.
     pub fn live(&self) -> usize {
-        self.parts.iter().map(Part::live).sum()
+        self.shards.iter().map(Shard::live).sum()
     }
 
     /// Connections seen so far, those that are not given out among them.
@@ -121,9 +121,9 @@ impl Analyzer {
     pub fn frame(&mut self, frame: &Frame<'_>, emit: &mut dyn FnMut(&Observed)) {
         self.latest = None;
         let Some(arrival) = self.intake.frame(frame, &mut self.whole) else { return };
-        let Some(part) = self.parts.get_mut(arrival.part) else { return };
-        part.packet(&arrival, &mut self.happened, self.intake.hygiene_mut());
-        self.latest = part.latest();
+        let Some(shard) = self.shards.get_mut(arrival.shard) else { return };
+        shard.packet(&arrival, &mut self.happened, self.intake.hygiene_mut());
+        self.latest = shard.latest();
         if !self.happened.is_empty() {
             self.settle(emit);
         }
@@ -143,21 +143,21 @@ impl Analyzer {
         let hygiene = self.intake.hygiene_mut();
         let frame = hygiene.frames;
         let mut out = Output { hygiene, frame, timed: true, happened: &mut self.happened };
-        self.parts.iter_mut().for_each(|part| part.advance(to, &mut out));
+        self.shards.iter_mut().for_each(|shard| shard.advance(to, &mut out));
         self.settle(emit);
     }
 
     /// The capture is over: gives out all that is under way, in the order in which it began.
     pub fn finish(&mut self, emit: &mut dyn FnMut(&Observed)) {
-        let Split { parts, mut ledger, .. } = self.split();
-        Rests::of(parts).for_each(|mut observed| ledger.end(&mut observed, emit));
+        let Sharded { shards, mut ledger, .. } = self.sharded();
+        OpenConnections::of(shards).for_each(|mut observed| ledger.end(&mut observed, emit));
     }
 
-    /// Taken apart, for as long as the parts are followed by several threads.
-    pub fn split(&mut self) -> Split<'_> {
+    /// Taken apart, for as long as the shards are followed by several threads.
+    pub fn sharded(&mut self) -> Sharded<'_> {
         let last = self.hygiene().span.map(|(_, last)| last);
         let ledger = Ledger { numbers: &mut self.numbers, losses: &self.losses, last };
-        Split { intake: &mut self.intake, parts: &mut self.parts, ledger }
+        Sharded { intake: &mut self.intake, shards: &mut self.shards, ledger }
     }
 
     /// Adds what was counted while it was taken apart.

@@ -1,8 +1,8 @@
-//! Frames to packets, and which part of the flows each belongs to.
+//! Frames to packets, and which shard of the flows each belongs to.
 //!
 //! In: the frames of a capture, all of them and in order. Out: packets with their time. What is global is
 //! here: the filter, the clock, fragments, what could not be read. Whatever belongs to one connection goes to
-//! one part, so that parts need not know of each other; it must not look at connections.
+//! one shard, so that shards need not know of each other; it must not look at connections.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +24,8 @@ pub struct Arrival<'a> {
     pub at: Time,
     /// The frame has a time.
     pub timed: bool,
-    /// Index of the part that it belongs to.
-    pub part: usize,
+    /// Index of the shard that it belongs to.
+    pub shard: usize,
     /// The packet.
     pub packet: Packet<'a>,
     /// It was put together from fragments: its bytes are not the frame's.
@@ -53,7 +53,7 @@ pub struct Intake {
     fragments: Fragments,
     last: Option<Time>,
     /// Of TCP; UDP's is behind them.
-    parts: usize,
+    shards: usize,
 }
 
 impl Intake {
@@ -64,7 +64,7 @@ impl Intake {
             hygiene: Hygiene::default(),
             fragments: Fragments::default(),
             last: None,
-            parts: limits.parts.max(1),
+            shards: limits.shards.max(1),
         }
     }
 
@@ -116,15 +116,15 @@ impl Intake {
                 Ok(packet) => (packet, false),
                 Err(unread) => (self.unread(at, &unread, whole)?, true),
             };
-        let (payload, part) = match packet.transport {
+        let (payload, shard) = match packet.transport {
             Transport::Tcp(segment) => {
                 self.hygiene.tcp_packets += 1;
-                (segment.payload, part_of(packet.source, packet.destination, self.parts))
+                (segment.payload, shard_of(packet.source, packet.destination, self.shards))
             }
             // Connection IDs tie datagrams together whatever their addresses are.
             Transport::Udp(payload) => {
                 self.hygiene.udp_packets += 1;
-                (payload, self.parts)
+                (payload, self.shards)
             }
         };
         self.hygiene.cut_payloads += u64::from(payload.captured.len() < payload.bytes as usize);
@@ -132,7 +132,7 @@ impl Intake {
             frame: self.hygiene.frames,
             at,
             timed: frame.at.is_some(),
-            part,
+            shard,
             packet,
             reassembled,
         })
@@ -182,11 +182,11 @@ impl Intake {
     }
 }
 
-/// The part of `parts` that a flow between two ends belongs to, whoever sends. The hash is the same in every
-/// run, so that results are: who chooses addresses so that one part fills reaches that part's limits, and no
+/// The shard of `shards` that a flow between two ends belongs to, whoever sends. The hash is the same in every
+/// run, so that results are: who chooses addresses so that one shard fills reaches that shard's limits, and no
 /// others.
 #[inline]
-pub(super) fn part_of(source: Endpoint, destination: Endpoint, parts: usize) -> usize {
+pub(super) fn shard_of(source: Endpoint, destination: Endpoint, shards: usize) -> usize {
     let mixed = |end: Endpoint| {
         let (high, low, port) = end.parts();
         let bits = low ^ high.rotate_left(29) ^ u64::from(port) << 40;
@@ -195,27 +195,27 @@ pub(super) fn part_of(source: Endpoint, destination: Endpoint, parts: usize) -> 
     };
     let both = mixed(source).wrapping_add(mixed(destination));
     let both = (both ^ both >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (((both >> 32) * parts as u64) >> 32) as usize
+    (((both >> 32) * shards as u64) >> 32) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
-    use super::{Endpoint, part_of};
+    use super::{Endpoint, shard_of};
 
     #[test]
     fn flows_are_spread_evenly_and_both_directions_meet() {
-        const PARTS: usize = 8;
+        const SHARDS: usize = 8;
         let server = Endpoint::new(IpAddr::from([192, 0, 2, 1]), 443);
         for step in [0u32, 1, 256] {
-            let mut counts = [0; PARTS];
+            let mut counts = [0; SHARDS];
             for n in 0..8_000u32 {
                 let address = IpAddr::from((0x0a00_0000 + n * step).to_be_bytes());
                 let client = Endpoint::new(address, 1_024 + (n * u32::from(step == 0)) as u16);
-                let part = part_of(client, server, PARTS);
-                assert_eq!(part, part_of(server, client, PARTS));
-                counts[part] += 1;
+                let shard = shard_of(client, server, SHARDS);
+                assert_eq!(shard, shard_of(server, client, SHARDS));
+                counts[shard] += 1;
             }
             assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
         }

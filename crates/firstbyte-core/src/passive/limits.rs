@@ -15,7 +15,7 @@ pub struct Limits {
     pub exchanges: usize,
     /// Parts that flows of TCP are divided among, by addresses and ports. Each has its share of the limits
     /// above; nothing else depends on how many there are, and nothing on how many threads follow them.
-    pub parts: usize,
+    pub shards: usize,
     /// Seed of the hashes; to be chosen at random where packets may be hostile.
     pub seed: u64,
 }
@@ -28,7 +28,7 @@ impl Default for Limits {
             idle_ns: 300_000_000_000,
             held_bytes: 32 << 20,
             exchanges: 8,
-            parts: 8,
+            shards: 8,
             seed: 0x5851_f42d_4c95_7f2d,
         }
     }

@@ -24,18 +24,18 @@ pub mod names;
 mod numbers;
 mod observed;
 mod packed;
-mod part;
 mod passed;
 pub mod pcap;
 pub mod quic;
 pub mod sampled;
+mod shard;
 mod table;
 mod tcp;
 mod time;
 mod timing;
 mod tls;
 
-pub use analyzer::{Analyzer, Ledger, Split};
+pub use analyzer::{Analyzer, Ledger, Sharded};
 pub use doubts::{Doubts, Hygiene};
 pub use failed::Failed;
 pub use intake::{Arrival, Begin, Intake};
@@ -47,8 +47,8 @@ pub use observed::{
     Exchanges, FlightSeen, HandshakeTime, HeldBack, Message, Observed, QuicPackets, QuicSeen,
     Resumption, Roles, RoundTrips, TlsSeen, Traffic,
 };
-pub use part::{Part, Rests};
 pub use quic::UnreadQuic;
+pub use shard::{OpenConnections, Shard};
 pub use time::Time;
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn a_flood_of_syns_costs_what_its_limit_says() {
         talk.send(0, 2, &[]);
         packets.append(&mut talk.packets);
     }
-    let limits = Limits { half_open: 100, parts: 1, ..Limits::default() };
+    let limits = Limits { half_open: 100, shards: 1, ..Limits::default() };
     let (all, hygiene) = read_with(limits, &packets);
     assert_eq!((all.len(), hygiene.half_open_evicted), (100, 4_900));
 }

@@ -78,7 +78,7 @@ fn a_port_used_again_is_a_new_connection() {
 
 #[test]
 fn floods_of_syns_are_bounded() {
-    let limits = Limits { half_open: 100, connections: 1_000, parts: 1, ..Limits::default() };
+    let limits = Limits { half_open: 100, connections: 1_000, shards: 1, ..Limits::default() };
     let mut packets = conversation13(false, 1_000).packets;
     let later = packets.split_off(8);
     for port in 0..5_000 {
@@ -94,7 +94,7 @@ fn floods_of_syns_are_bounded() {
 
 #[test]
 fn too_many_connections_cost_the_most_idle() {
-    let limits = Limits { connections: 50, parts: 1, ..Limits::default() };
+    let limits = Limits { connections: 50, shards: 1, ..Limits::default() };
     let mut packets = Vec::new();
     for port in 0..200 {
         packets.extend(Talk::new(port, 5).open().send(0, ACK, b"hello").packets.clone());

@@ -1,6 +1,6 @@
 //! A piece of a capture with the packets in it, so that several threads can go through it.
 //!
-//! In: the piece's bytes, then packets as they are found. Out: each part's packets, in order. Payloads are left
+//! In: the piece's bytes, then packets as they are found. Out: each shard's packets, in order. Payloads are left
 //! where they lie; headers were read once, by who found the packet.
 
 use std::slice;
@@ -27,7 +27,7 @@ pub(super) struct Block {
 pub(super) struct Packets {
     /// Bytes of datagrams that were put together.
     whole: Vec<u8>,
-    /// By part.
+    /// By shard.
     lists: Vec<Vec<Stored>>,
 }
 
@@ -68,17 +68,17 @@ impl Block {
         self.packets.lists.iter_mut().for_each(Vec::clear);
     }
 
-    /// The parts that have packets in it.
-    pub(super) fn parts(&self) -> impl Iterator<Item = usize> {
+    /// The shards that have packets in it.
+    pub(super) fn shards(&self) -> impl Iterator<Item = usize> {
         let lists = self.packets.lists.iter().enumerate();
-        lists.filter(|(_, list)| !list.is_empty()).map(|(part, _)| part)
+        lists.filter(|(_, list)| !list.is_empty()).map(|(shard, _)| shard)
     }
 
-    /// The packets of a part.
-    pub(super) fn arrivals(&self, part: usize) -> impl Iterator<Item = Arrival<'_>> {
+    /// The packets of a shard.
+    pub(super) fn arrivals(&self, shard: usize) -> impl Iterator<Item = Arrival<'_>> {
         let list: slice::Iter<'_, Stored> =
-            self.packets.lists.get(part).map_or_else(Default::default, |list| list.iter());
-        list.map(move |stored| stored.arrival(part, &self.bytes, &self.packets.whole))
+            self.packets.lists.get(shard).map_or_else(Default::default, |list| list.iter());
+        list.map(move |stored| stored.arrival(shard, &self.bytes, &self.packets.whole))
     }
 }
 
@@ -99,10 +99,10 @@ impl Packets {
         } else {
             payload.captured.as_ptr().addr() - bytes.as_ptr().addr()
         };
-        if self.lists.len() <= arrival.part {
-            self.lists.resize_with(arrival.part + 1, Vec::new);
+        if self.lists.len() <= arrival.shard {
+            self.lists.resize_with(arrival.shard + 1, Vec::new);
         }
-        self.lists[arrival.part].push(Stored {
+        self.lists[arrival.shard].push(Stored {
             frame: arrival.frame,
             at: arrival.at,
             source: packet.source,
@@ -125,7 +125,7 @@ impl Packets {
 
 impl Stored {
     #[inline]
-    fn arrival<'a>(&self, part: usize, bytes: &'a [u8], whole: &'a [u8]) -> Arrival<'a> {
+    fn arrival<'a>(&self, shard: usize, bytes: &'a [u8], whole: &'a [u8]) -> Arrival<'a> {
         let place = self.start as usize..self.start as usize + self.captured as usize;
         let captured = if self.reassembled { whole } else { bytes }.get(place).unwrap_or_default();
         let payload = Payload { captured, bytes: self.payload_bytes };
@@ -149,6 +149,6 @@ impl Stored {
         };
         let (frame, at) = (self.frame, self.at);
         let (timed, reassembled) = (self.timed, self.reassembled);
-        Arrival { frame, at, timed, part, packet, reassembled }
+        Arrival { frame, at, timed, shard, packet, reassembled }
     }
 }

@@ -1,8 +1,8 @@
 //! What is to be done next, by whom: the only place where threads meet.
 //!
-//! Pieces are read by any thread, framed in their order, and then followed, the oldest first: a few parts at a
-//! time, each part in the file's order and by one thread at a time. A thread prefers parts of its own, whose
-//! connections are in its cache, then reads, and helps with others' parts when there is nothing else. So many
+//! Pieces are read by any thread, framed in their order, and then followed, the oldest first: a few shards at a
+//! time, each shard in the file's order and by one thread at a time. A thread prefers shards of its own, whose
+//! connections are in its cache, then reads, and helps with others' shards when there is nothing else. So many
 //! pieces are on their way at most: who is fast waits, and memory is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,19 +19,19 @@ pub(super) enum Job {
     Read(u64, Block),
     /// Find the packets of the piece that is next.
     Frame(Block, Filled),
-    /// Follow some parts through a piece.
+    /// Follow some shards through a piece.
     Follow(Task),
     /// Go home.
     Nothing,
 }
 
-/// Parts, as bits.
-pub(super) type Parts = u32;
+/// Shards, as bits.
+pub(super) type Shards = u32;
 
-/// Parts that one thread is to follow through a piece.
+/// Shards that one thread is to follow through a piece.
 pub(super) struct Task {
     number: u64,
-    pub(super) parts: Parts,
+    pub(super) shards: Shards,
     pub(super) block: Arc<Block>,
 }
 
@@ -49,10 +49,10 @@ pub(super) struct Board {
     threads: usize,
     /// Pieces that may be on their way.
     most: usize,
-    /// Parts that one thread follows at once.
+    /// Shards that one thread follows at once.
     at_once: u32,
     /// Those of each thread.
-    own: Vec<Parts>,
+    own: Vec<Shards>,
     /// Threads read pieces wherever they are, in a file; otherwise somebody else brings them.
     reads: bool,
 }
@@ -65,7 +65,7 @@ struct State {
     /// Read, and not framed.
     read: BTreeMap<u64, (Block, Filled)>,
     framing: bool,
-    /// Framed, and not followed by all parts.
+    /// Framed, and not followed by all shards.
     under_way: VecDeque<UnderWay>,
     first_under_way: u64,
     /// What is ready to be given out, in order.
@@ -86,9 +86,9 @@ struct State {
 #[derive(Debug)]
 struct UnderWay {
     block: Arc<Block>,
-    /// Parts that nobody follows through it yet, and that are not through.
-    waiting: Parts,
-    left: Parts,
+    /// Shards that nobody follows through it yet, and that are not through.
+    waiting: Shards,
+    left: Shards,
     results: Results,
 }
 
@@ -102,21 +102,21 @@ pub(super) struct Results {
 }
 
 impl Board {
-    /// For so many threads that follow `parts`. With `reads` they read as well.
-    pub(super) fn new(threads: usize, parts: usize, reads: bool) -> Self {
+    /// For so many threads that follow `shards`. With `reads` they read as well.
+    pub(super) fn new(threads: usize, shards: usize, reads: bool) -> Self {
         let mut state = State::default();
         // One more for who brings pieces.
         state.free.resize_with(threads + 1, Vec::new);
         state.spent.resize_with(threads, Vec::new);
-        let bits = |parts: &mut dyn Iterator<Item = usize>| parts.fold(0, |all, n| all | 1 << n);
+        let bits = |shards: &mut dyn Iterator<Item = usize>| shards.fold(0, |all, n| all | 1 << n);
         Self {
             state: Mutex::new(state),
             work: Condvar::new(),
             results: Condvar::new(),
             threads,
             most: 4 * threads + 2,
-            at_once: parts.div_ceil(2 * threads) as u32,
-            own: (0..threads).map(|n| bits(&mut (n..parts).step_by(threads))).collect(),
+            at_once: shards.div_ceil(2 * threads) as u32,
+            own: (0..threads).map(|n| bits(&mut (n..shards).step_by(threads))).collect(),
             reads,
         }
     }
@@ -159,7 +159,7 @@ impl Board {
             let block = state.block(thread);
             return Some(Job::Read(number, block));
         }
-        state.follow(Parts::MAX, self.at_once)
+        state.follow(Shards::MAX, self.at_once)
     }
 
     fn has_room(&self, state: &State) -> bool {
@@ -188,7 +188,7 @@ impl Board {
     pub(super) fn framed(&self, block: Block, over: bool) {
         let block = Arc::new(block);
         let mut state = self.lock();
-        let left = block.parts().fold(0, |all, part| all | 1 << part);
+        let left = block.shards().fold(0, |all, shard| all | 1 << shard);
         let results = Results::default();
         state.under_way.push_back(UnderWay { block, waiting: left, left, results });
         state.next_frame += 1;
@@ -203,15 +203,15 @@ impl Board {
         self.tell(state);
     }
 
-    /// What happened when `thread` followed parts through a piece. Gives back what the thread made before and
+    /// What happened when `thread` followed shards through a piece. Gives back what the thread made before and
     /// nobody needs any more.
     pub(super) fn followed(&self, thread: usize, task: Task, happened: Happened) -> Vec<Happened> {
-        let Task { number, parts, block } = task;
+        let Task { number, shards, block } = task;
         drop(block);
         let mut state = self.lock();
         let place = (number - state.first_under_way) as usize;
         let piece = &mut state.under_way[place];
-        piece.left &= !parts;
+        piece.left &= !shards;
         if !happened.is_empty() {
             piece.results.happened.push(happened);
             piece.results.makers.push(thread);
@@ -278,20 +278,20 @@ impl State {
         self.over && self.under_way.is_empty()
     }
 
-    /// The oldest piece with parts among `wanted` that can be followed now, and up to `most` of these.
-    fn follow(&mut self, wanted: Parts, most: u32) -> Option<Job> {
+    /// The oldest piece with shards among `wanted` that can be followed now, and up to `most` of these.
+    fn follow(&mut self, wanted: Shards, most: u32) -> Option<Job> {
         let mut before = 0;
         for (number, piece) in (self.first_under_way..).zip(&mut self.under_way) {
             let mut able = piece.waiting & wanted & !before;
             if able != 0 {
-                let mut parts = 0;
+                let mut shards = 0;
                 for _ in 0..most.min(able.count_ones()) {
-                    parts |= able & able.wrapping_neg();
+                    shards |= able & able.wrapping_neg();
                     able &= able - 1;
                 }
-                piece.waiting &= !parts;
+                piece.waiting &= !shards;
                 let block = Arc::clone(&piece.block);
-                return Some(Job::Follow(Task { number, parts, block }));
+                return Some(Job::Follow(Task { number, shards, block }));
             }
             before |= piece.left;
         }
@@ -303,7 +303,7 @@ impl State {
         self.free[owner].pop().unwrap_or_else(|| Block::new(owner))
     }
 
-    /// Takes pieces that all parts are through from the front.
+    /// Takes pieces that all shards are through from the front.
     fn put_in_order(&mut self) {
         while self.under_way.front().is_some_and(|piece| piece.left == 0) {
             let Some(piece) = self.under_way.pop_front() else { return };

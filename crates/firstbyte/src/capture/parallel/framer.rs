@@ -1,7 +1,7 @@
 //! Pieces of a file to packets: what has to be done in the file's order, one piece after another.
 //!
-//! In: pieces. Out: their packets, each with the part that it belongs to. A frame that lies across two pieces
-//! belongs to the second. It must not look at connections: that is the parts' work.
+//! In: pieces. Out: their packets, each with the shard that it belongs to. A frame that lies across two pieces
+//! belongs to the second. It must not look at connections: that is the shards' work.
 
 use std::io;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! One capture followed by several threads.
 //!
 //! In: an analyzer and a file or a stream. Out: what the analyzer alone would have given out, in the same order:
-//! frames are found one after another, flows are divided among parts whatever the number of threads is, and
+//! frames are found one after another, flows are divided among shards whatever the number of threads is, and
 //! what happened is put in the capture's order before anyone is told. It must not decide anything about
 //! packets.
 
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
-use firstbyte_core::passive::{Analyzer, Happened, Hygiene, Observed, Part, Split};
+use firstbyte_core::passive::{Analyzer, Happened, Hygiene, Observed, Shard, Sharded};
 
 use super::ahead::fill;
 use super::{CaptureFileError, Ended, Source};
@@ -42,16 +42,16 @@ pub(super) fn read(
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(&Observed),
 ) -> Result<Ended, CaptureFileError> {
-    let Split { intake, parts, mut ledger } = analyzer.split();
+    let Sharded { intake, shards, mut ledger } = analyzer.sharded();
     let (file, stream) = match source {
         Source::File(file) => (Some(file), None),
         Source::Stream(stream, whole) => (None, Some((stream, whole))),
     };
     let followers = Followers {
-        board: Board::new(threads, parts.len(), file.is_some()),
+        board: Board::new(threads, shards.len(), file.is_some()),
         file,
         framer: Mutex::new(Framer::new(path, intake)),
-        parts: parts.iter_mut().map(Mutex::new).collect(),
+        shards: shards.iter_mut().map(Mutex::new).collect(),
         hygiene: Mutex::new(Hygiene::default()),
     };
     let started = thread::scope(|scope| {
@@ -104,7 +104,7 @@ struct Followers<'a> {
     board: Board,
     file: Option<File>,
     framer: Mutex<Framer<'a>>,
-    parts: Vec<Mutex<&'a mut Part>>,
+    shards: Vec<Mutex<&'a mut Shard>>,
     hygiene: Mutex<Hygiene>,
 }
 
@@ -175,11 +175,11 @@ impl Followers<'_> {
     }
 
     fn follow(&self, task: &Task, happened: &mut Happened, hygiene: &mut Hygiene) {
-        let followed = self.parts.iter().enumerate().filter(|(n, _)| task.parts >> n & 1 == 1);
-        for (n, part) in followed {
-            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.shards.iter().enumerate().filter(|(n, _)| task.shards >> n & 1 == 1);
+        for (n, shard) in followed {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for arrival in task.block.arrivals(n) {
-                part.packet(&arrival, happened, hygiene);
+                shard.packet(&arrival, happened, hygiene);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! The end of a capture: what is still under way, ended by several threads.
 //!
-//! Each takes some of the parts and gives out what it ends in order; here these few sequences become one. What
+//! Each takes some of the shards and gives out what it ends in order; here these few sequences become one. What
 //! is ended and not given out yet is bounded.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use firstbyte_core::passive::{Analyzer, Observed, Part, Rests, Split};
+use firstbyte_core::passive::{Analyzer, Observed, OpenConnections, Shard, Sharded};
 
 /// Connections handed over at once, and how many times as many wait.
 const AT_ONCE: usize = 64;
@@ -18,16 +18,16 @@ pub(in crate::capture) fn finish(
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(&Observed),
 ) {
-    let Split { parts, mut ledger, .. } = analyzer.split();
-    let each = parts.len().div_ceil(threads.max(1));
+    let Sharded { shards, mut ledger, .. } = analyzer.sharded();
+    let each = shards.len().div_ceil(threads.max(1));
     thread::scope(|scope| {
-        let start = |parts| {
+        let start = |shards| {
             let (sender, receiver) = sync_channel(WAITING);
             let (back, spent) = channel();
-            scope.spawn(move || end(parts, sender, &spent));
+            scope.spawn(move || end(shards, sender, &spent));
             Ended { receiver, back, batch: Vec::new(), place: 0 }
         };
-        let mut all: Vec<Ended> = parts.chunks_mut(each).map(start).collect();
+        let mut all: Vec<Ended> = shards.chunks_mut(each).map(start).collect();
         all.iter_mut().for_each(Ended::receive);
         let first = |all: &mut [Ended]| {
             let heads = all.iter_mut().enumerate();
@@ -42,9 +42,9 @@ pub(in crate::capture) fn finish(
     });
 }
 
-/// Ends the connections of some parts, and frees them when they were given out.
-fn end(parts: &mut [Part], sender: SyncSender<Vec<Observed>>, spent: &Receiver<Vec<Observed>>) {
-    let mut rests = Rests::of(parts);
+/// Ends the connections of some shards, and frees them when they were given out.
+fn end(shards: &mut [Shard], sender: SyncSender<Vec<Observed>>, spent: &Receiver<Vec<Observed>>) {
+    let mut rests = OpenConnections::of(shards);
     loop {
         let mut some = spent.try_recv().unwrap_or_default();
         some.clear();

@@ -285,8 +285,8 @@ fn several_files_are_one_capture() {
 fn a_piece_that_is_not_full_is_the_last() {
     let bytes = everything();
     let mut analyzer = Analyzer::new(Limits::default());
-    let split = analyzer.split();
-    let mut framer = Framer::new(Path::new("x"), split.intake);
+    let sharded = analyzer.sharded();
+    let mut framer = Framer::new(Path::new("x"), sharded.intake);
     let mut block = Block::new(0);
     block.bytes[ROOM..ROOM + 5_000].copy_from_slice(&bytes[..5_000]);
     framer.piece(&mut block, (5_000, None), true);
@@ -294,7 +294,7 @@ fn a_piece_that_is_not_full_is_the_last() {
     // The file has grown meanwhile, and what comes now is not what follows.
     block.clear();
     framer.piece(&mut block, (PIECE, None), false);
-    assert_eq!(block.parts().count(), 0);
+    assert_eq!(block.shards().count(), 0);
     assert!(matches!(framer.into_ended(), Some(Ok(Ended::Whole | Ended::CutOff { .. }))));
 }
 

@@ -1,7 +1,7 @@
-//! A part of the flows: connections that no packet of another part has to do with.
+//! A shard of the flows: connections that no packet of another shard has to do with.
 //!
 //! In: the packets of its flows, in order. Out: what happened to connections. What comes out follows from these
-//! packets alone, and so does not depend on which thread follows which part.
+//! packets alone, and so does not depend on which thread follows which shard.
 
 use super::intake::Arrival;
 use super::layers::Transport;
@@ -11,9 +11,9 @@ use super::quic::{self, Datagram};
 use super::tcp;
 use super::{Hygiene, Observed, Time};
 
-/// Follows the flows of one part.
+/// Follows the flows of one shard.
 #[derive(Debug)]
-pub struct Part(Flows);
+pub struct Shard(Flows);
 
 #[derive(Debug)]
 enum Flows {
@@ -21,17 +21,17 @@ enum Flows {
     Udp(quic::Connections),
 }
 
-impl Part {
-    /// All parts: those of TCP, which share its limits, and behind them UDP's.
+impl Shard {
+    /// All shards: those of TCP, which share its limits, and behind them UDP's.
     pub(super) fn all(limits: Limits) -> Vec<Self> {
-        let parts = limits.parts.max(1);
+        let shards = limits.shards.max(1);
         let share = Limits {
-            connections: limits.connections.div_ceil(parts),
-            half_open: limits.half_open.div_ceil(parts),
-            held_bytes: limits.held_bytes.div_ceil(parts),
+            connections: limits.connections.div_ceil(shards),
+            half_open: limits.half_open.div_ceil(shards),
+            held_bytes: limits.held_bytes.div_ceil(shards),
             ..limits
         };
-        let tcp = (0..parts).map(|_| Self(Flows::Tcp(tcp::Connections::new(share))));
+        let tcp = (0..shards).map(|_| Self(Flows::Tcp(tcp::Connections::new(share))));
         tcp.chain([Self(Flows::Udp(quic::Connections::new(limits)))]).collect()
     }
 
@@ -42,7 +42,7 @@ impl Part {
         }
     }
 
-    /// The next packet of this part. Copies and what was given up are counted in `hygiene`.
+    /// The next packet of this shard. Copies and what was given up are counted in `hygiene`.
     #[inline]
     pub fn packet(
         &mut self,
@@ -60,7 +60,7 @@ impl Part {
                 let (source, destination) = (packet.source, packet.destination);
                 quic.datagram(&Datagram { at: *at, source, destination, payload }, &mut out);
             }
-            // It is another part's.
+            // It is another shard's.
             _ => {}
         }
     }
@@ -89,18 +89,18 @@ impl Part {
     }
 }
 
-/// The capture is over: the connections of some parts that were under way, in the order in which they began.
+/// The capture is over: the connections of some shards that were under way, in the order in which they began.
 /// They are ended one by one, as they are asked for.
-pub struct Rests(Vec<Rest>);
+pub struct OpenConnections(Vec<Rest>);
 
-impl Rests {
-    /// Takes them out of `parts`.
-    pub fn of(parts: &mut [Part]) -> Self {
-        Self(parts.iter_mut().map(Part::rest).collect())
+impl OpenConnections {
+    /// Takes them out of `shards`.
+    pub fn of(shards: &mut [Shard]) -> Self {
+        Self(shards.iter_mut().map(Shard::rest).collect())
     }
 }
 
-impl Iterator for Rests {
+impl Iterator for OpenConnections {
     type Item = Observed;
 
     fn next(&mut self) -> Option<Observed> {
@@ -109,7 +109,7 @@ impl Iterator for Rests {
     }
 }
 
-/// Connections of one part that were under way at the end.
+/// Connections of one shard that were under way at the end.
 enum Rest {
     Tcp(tcp::Rest),
     Udp(quic::Rest),
