@@ -4,7 +4,7 @@
 
 use firstbyte_core::passive::Roles;
 use firstbyte_core::passive::groups::Groups;
-use firstbyte_core::passive::pcap::{Read, Reader};
+use firstbyte_core::passive::pcap::{Read, CaptureReader};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Tap, small};
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let bounds = Bounds::begin();
     let mut tap = Tap::new(small());
-    let mut reader = Reader::default();
+    let mut reader = CaptureReader::default();
     let mut rest = data;
     loop {
         match reader.read(rest) {

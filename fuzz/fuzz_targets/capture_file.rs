@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use firstbyte_core::passive::pcap::{LONGEST_FRAME, Read, Reader};
+use firstbyte_core::passive::pcap::{LONGEST_FRAME, Read, CaptureReader};
 use firstbyte_fuzz::bounds::Bounds;
 use libfuzzer_sys::fuzz_target;
 
@@ -10,7 +10,7 @@ type Seen = (Option<i64>, u16, usize, u32, u64);
 
 /// Reads `data`, of which `more(have)` bytes are there when `have` were not enough.
 fn frames(data: &[u8], mut more: impl FnMut(usize) -> usize) -> (Vec<Seen>, bool) {
-    let mut reader = Reader::default();
+    let mut reader = CaptureReader::default();
     let (mut begin, mut end) = (0, more(0).min(data.len()));
     let mut seen = Vec::new();
     loop {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use firstbyte_core::passive::layers::{self, Transport};
-use firstbyte_core::passive::pcap::{Frame, Read, Reader};
+use firstbyte_core::passive::pcap::{Frame, Read, CaptureReader};
 use firstbyte_fuzz::steps;
 
 /// Packets of a connection that are taken: its handshake, and some of what follows.
@@ -74,7 +74,7 @@ fn write(corpus: &Path, target: &str, place: usize, number: usize, seed: &[u8]) 
 }
 
 fn connections(bytes: &[u8]) -> Vec<Seeds> {
-    let mut reader = Reader::default();
+    let mut reader = CaptureReader::default();
     let mut places: HashMap<_, usize> = HashMap::new();
     let mut all: Vec<Seeds> = Vec::new();
     let mut rest = bytes;

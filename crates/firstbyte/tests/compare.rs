@@ -11,7 +11,7 @@ use std::time::Duration;
 use firstbyte::runs::Run;
 use firstbyte_core::run::{Metric, Shortfall, Standing};
 use firstbyte_lab::builtin_server::{
-    Config, EarlyData, Group, Handle, Listeners, Resumption, TlsVersions, spawn,
+    Config, EarlyData, Handle, KexGroup, Listeners, Resumption, TlsVersions, spawn,
 };
 use firstbyte_lab::ca::Ca;
 
@@ -205,7 +205,7 @@ fn a_rejected_request_is_answered_after_the_handshake() {
 fn other_versions_and_groups_than_asked_for_are_failures_not_samples() {
     let bench = Bench::new(|config| {
         config.versions = TlsVersions::Tls12;
-        config.groups = vec![Group::P256];
+        config.groups = vec![KexGroup::P256];
     });
     let outcome = bench.compare(&["--vary", "tls=1.2,1.3"]);
     assert_eq!(outcome.code, 35, "{}", outcome.stderr);

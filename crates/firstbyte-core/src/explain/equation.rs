@@ -60,7 +60,7 @@ impl Span {
 
 /// What kind of time a term is. The order is that of the equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum TermKind {
     /// Waiting for the name service.
     Resolver,
     /// Another address was tried first.
@@ -83,7 +83,7 @@ pub enum Kind {
     Unexplained,
 }
 
-impl Kind {
+impl TermKind {
     /// The name used in stored forms.
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
     /// What kind of time.
-    pub kind: Kind,
+    pub kind: TermKind,
     /// What it was for; absent where the term is of the whole connection.
     pub span: Option<Span>,
     /// Round trips in it.
@@ -125,7 +125,7 @@ pub struct Term {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extra {
     /// What kind of time.
-    pub kind: Kind,
+    pub kind: TermKind,
     /// What it was for; absent where it is of the whole connection.
     pub span: Option<Span>,
     /// More round trips.
@@ -155,7 +155,7 @@ pub struct Equation {
 }
 
 /// A kind of time, and what it was for.
-type Key = (Option<Span>, Kind);
+type Key = (Option<Span>, TermKind);
 
 /// Round trips by what they were for.
 type Shape = Vec<(Key, u32)>;
@@ -186,7 +186,7 @@ impl Terms {
             let fold = whole && span == Span::Response;
             let (stalls, transfer) =
                 if fold { (0, stalled) } else { (phase.stalls, Duration::ZERO) };
-            let mut add = |kind: Kind, count: u32, time: Duration| {
+            let mut add = |kind: TermKind, count: u32, time: Duration| {
                 if count > 0 || !time.is_zero() {
                     let key = (kind.by_span().then_some(span), kind);
                     let term = terms.by_key.entry(key).or_default();
@@ -194,16 +194,16 @@ impl Terms {
                     term.1 += ns(time);
                 }
             };
-            add(Kind::Resolver, 0, parts.resolver);
-            add(Kind::Fallback, 0, parts.fallback);
-            add(Kind::RoundTrips, phase.round_trips - phase.stalls, parts.network - stalled);
-            add(Kind::Stalls, stalls, if fold { Duration::ZERO } else { stalled });
-            add(Kind::Variation, 0, parts.variation);
-            add(Kind::Server, 0, parts.server);
-            add(Kind::Pause, 0, parts.pause);
-            add(Kind::Client, 0, parts.client);
-            add(Kind::Transfer, 0, parts.transfer + transfer);
-            add(Kind::Unexplained, 0, parts.unexplained);
+            add(TermKind::Resolver, 0, parts.resolver);
+            add(TermKind::Fallback, 0, parts.fallback);
+            add(TermKind::RoundTrips, phase.round_trips - phase.stalls, parts.network - stalled);
+            add(TermKind::Stalls, stalls, if fold { Duration::ZERO } else { stalled });
+            add(TermKind::Variation, 0, parts.variation);
+            add(TermKind::Server, 0, parts.server);
+            add(TermKind::Pause, 0, parts.pause);
+            add(TermKind::Client, 0, parts.client);
+            add(TermKind::Transfer, 0, parts.transfer + transfer);
+            add(TermKind::Unexplained, 0, parts.unexplained);
         }
         terms
     }
@@ -246,7 +246,7 @@ impl Equation {
     }
 
     /// The terms of one kind, together.
-    pub fn time(&self, kind: Kind) -> Duration {
+    pub fn time(&self, kind: TermKind) -> Duration {
         self.terms.iter().filter(|t| t.kind == kind).map(|t| t.time).sum()
     }
 
@@ -342,14 +342,14 @@ fn mean(typical: &[&Terms], of: usize) -> Option<Equation> {
 /// Where a term stands: round trips and what goes with them in the order of time, then the rest.
 fn place(term: &Term) -> (u8, Option<Span>) {
     match term.kind {
-        Kind::Resolver => (0, None),
-        Kind::Fallback | Kind::Variation => (1, Some(Span::Connect)),
-        Kind::RoundTrips | Kind::Stalls => (1, term.span),
-        Kind::Server => (2, term.span),
-        Kind::Pause => (3, term.span),
-        Kind::Client => (4, None),
-        Kind::Transfer => (5, None),
-        Kind::Unexplained => (6, None),
+        TermKind::Resolver => (0, None),
+        TermKind::Fallback | TermKind::Variation => (1, Some(Span::Connect)),
+        TermKind::RoundTrips | TermKind::Stalls => (1, term.span),
+        TermKind::Server => (2, term.span),
+        TermKind::Pause => (3, term.span),
+        TermKind::Client => (4, None),
+        TermKind::Transfer => (5, None),
+        TermKind::Unexplained => (6, None),
     }
 }
 
@@ -372,7 +372,7 @@ fn settle(terms: &mut Vec<Term>, total: u64) {
         }
         None if left.is_zero() => {}
         None => terms.push(Term {
-            kind: Kind::Unexplained,
+            kind: TermKind::Unexplained,
             span: None,
             round_trips: 0,
             time: left,

@@ -13,7 +13,7 @@ mod fit;
 pub mod reconcile;
 mod replay;
 
-pub use equation::{Equation, Extra, Kind, Span, Term};
+pub use equation::{Equation, Extra, Span, Term, TermKind};
 pub use evidence::{Evidence, Way, WayKind};
 pub use finding::{Change, Finding, FindingKind, Saving};
 pub use findings::findings;

@@ -199,10 +199,10 @@ fn the_equation_of_curl_s_length() {
     let of = |kind, span| {
         equation.terms.iter().find(|t| t.kind == kind && t.span == Some(span)).unwrap()
     };
-    assert_eq!(of(Kind::RoundTrips, Span::Tls).round_trips, 2);
-    assert_eq!(of(Kind::Stalls, Span::Tls).round_trips, 2);
-    assert_eq!(of(Kind::Server, Span::Request).time, ms(8.0));
-    let interval = of(Kind::Server, Span::Request).interval.unwrap();
+    assert_eq!(of(TermKind::RoundTrips, Span::Tls).round_trips, 2);
+    assert_eq!(of(TermKind::Stalls, Span::Tls).round_trips, 2);
+    assert_eq!(of(TermKind::Server, Span::Request).time, ms(8.0));
+    let interval = of(TermKind::Server, Span::Request).interval.unwrap();
     assert!(interval.low <= 8e6 && interval.high >= 8e6);
     assert_eq!((equation.typical, equation.of), (20, 20));
 }
@@ -214,7 +214,7 @@ fn the_first_connection_is_told_apart() {
     let way = path.way(20);
     let equation = Equation::of(way.connections(), Some(&cold)).unwrap();
     let (total, extras) = equation.first.unwrap();
-    assert_eq!((extras[0].kind, extras[1].kind), (Kind::Resolver, Kind::Server));
+    assert_eq!((extras[0].kind, extras[1].kind), (TermKind::Resolver, TermKind::Server));
     assert!((extras[0].ns - 79_000_000).abs() < 1_000_000);
     let more: i64 = extras.iter().map(|extra| extra.ns).sum();
     assert_eq!(more as i128, total.as_nanos() as i128 - equation.total.as_nanos() as i128);

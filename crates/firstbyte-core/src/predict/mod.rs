@@ -25,7 +25,8 @@ pub use error::PredictError;
 pub use population::{Outcome, Player, Range, Workers};
 pub use seed::derived as derived_seed;
 pub use setup::{
-    Client, CongestionControl, Exchange, Group, HandshakeTime, Link, Path, Server, Setup, certified,
+    Client, CongestionControl, Exchange, HandshakeTime, KexGroup, Link, Path, Server, Setup,
+    certified,
 };
 pub use way::{Http, Reuse, Session, Tls, Way};
 

@@ -150,7 +150,7 @@ pub struct Server {
     /// Whether every QUIC connection has to prove its address by a Retry (RFC 9000 §8.1.2).
     pub retry: bool,
     /// Key-exchange groups it takes; empty for all there are.
-    pub groups: Vec<Group>,
+    pub groups: Vec<KexGroup>,
 }
 
 impl Server {
@@ -202,7 +202,7 @@ impl HandshakeTime {
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Key-exchange groups it offers, most wanted first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<KexGroup>,
     /// Time that the name takes; nothing is asked when absent.
     pub resolver_time: Option<Duration>,
     /// Before the first packet leaves.
@@ -218,7 +218,12 @@ pub struct Client {
 impl Default for Client {
     fn default() -> Self {
         Self {
-            groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256, Group::P384],
+            groups: vec![
+                KexGroup::X25519MlKem768,
+                KexGroup::X25519,
+                KexGroup::P256,
+                KexGroup::P384,
+            ],
             resolver_time: None,
             start_time: micros(100),
             key_share_time: micros(300),
@@ -234,7 +239,7 @@ const fn micros(us: u64) -> Duration {
 
 /// A key-exchange group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
+pub enum KexGroup {
     /// X25519 (RFC 7748).
     X25519,
     /// secp256r1, also known as P-256.
@@ -245,7 +250,7 @@ pub enum Group {
     X25519MlKem768,
 }
 
-impl Group {
+impl KexGroup {
     /// All there are.
     pub const ALL: [Self; 4] = [Self::X25519, Self::P256, Self::P384, Self::X25519MlKem768];
 

@@ -102,7 +102,7 @@ fn round_trips_over_quic() {
         (way(Tls::V1_3, Session::Resumed, Http::V3), 2),
         (way(Tls::V1_3, Session::ZeroRtt, Http::V3), 1),
         (Way { reuse: Reuse::Reused, ..full }, 1),
-        (Way { group: Some(Group::X25519), ..full }, 2),
+        (Way { group: Some(KexGroup::X25519), ..full }, 2),
     ];
     for (way, round_trips) in cases {
         let connection = predicted(&setup, &way);
@@ -121,7 +121,7 @@ fn a_retry_costs_a_round_trip_and_so_does_a_chain_over_three_times_the_hello() {
     assert_about(&predicted(&setup, &full), 3, "Retry");
     let mut setup = super::fixtures::setup(5_000);
     setup.exchange.response_bytes = 1_000;
-    let x25519 = Way { group: Some(Group::X25519), ..full };
+    let x25519 = Way { group: Some(KexGroup::X25519), ..full };
     assert_about(&predicted(&setup, &x25519), 3, "5 kB after 1,200 bytes");
     // A post-quantum hello takes two datagrams: twice the credit.
     assert_about(&predicted(&setup, &full), 2, "5 kB after 2,400 bytes");

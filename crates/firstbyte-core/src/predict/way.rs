@@ -1,6 +1,6 @@
 //! The ways to make a connection that predictions compare.
 
-use super::{Group, PredictError};
+use super::{KexGroup, PredictError};
 use crate::timeline::{Connection, Handshake, TlsFacts};
 
 /// The protection of a connection.
@@ -56,7 +56,7 @@ pub struct Way {
     pub http: Http,
     /// The only key-exchange group the client offers; what the [`Client`](super::Client) offers when
     /// absent.
-    pub group: Option<Group>,
+    pub group: Option<KexGroup>,
     /// Whether the connection has to be made.
     pub reuse: Reuse,
 }
@@ -137,7 +137,7 @@ impl Way {
             Self { tls: Tls::None, group: Some(_), .. } => {
                 impossible("without TLS there is no key exchange")
             }
-            Self { tls: Tls::V1_2, group: Some(Group::X25519MlKem768), .. } => {
+            Self { tls: Tls::V1_2, group: Some(KexGroup::X25519MlKem768), .. } => {
                 impossible("hybrid groups came with TLS 1.3")
             }
             _ => Ok(()),

@@ -27,7 +27,7 @@ pub struct Config {
     /// The key-exchange groups it takes, by preference: over TCP the first that the client supports
     /// is used, with a HelloRetryRequest where the client sent no share for it. rustls decides over
     /// QUIC, by the client's order. Empty for all that rustls has, by the client's order.
-    pub groups: Vec<Group>,
+    pub groups: Vec<KexGroup>,
     /// Whether every QUIC connection has to prove its address by a Retry first (RFC 9000 §8.1.2).
     pub retry: bool,
     /// How many packets of 1,200 bytes a QUIC connection may send before the first acknowledgement;
@@ -119,7 +119,7 @@ pub enum EarlyData {
 
 /// A key-exchange group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Group {
+pub enum KexGroup {
     /// X25519 (RFC 7748).
     X25519,
     /// secp256r1, also known as P-256.
@@ -130,7 +130,7 @@ pub enum Group {
     X25519MlKem768,
 }
 
-impl Group {
+impl KexGroup {
     /// All there are.
     pub const ALL: [Self; 4] = [Self::X25519, Self::P256, Self::P384, Self::X25519MlKem768];
 

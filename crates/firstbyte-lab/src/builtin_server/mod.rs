@@ -36,7 +36,7 @@ use respond::{Connection, Site, TlsFacts};
 use stream::AnswerFrom;
 use tls::Tls;
 
-pub use config::{Config, EarlyData, Group, Listeners, Resumption, StartError, TlsVersions};
+pub use config::{Config, EarlyData, KexGroup, Listeners, Resumption, StartError, TlsVersions};
 #[cfg(target_os = "linux")]
 pub(crate) use filling::page;
 

@@ -17,7 +17,7 @@ use rustls::{
     NamedGroup, ServerConfig, SignatureAlgorithm, SignatureScheme, SupportedProtocolVersion,
 };
 
-use super::config::{Config, EarlyData, Group, Resumption, TlsVersions};
+use super::config::{Config, EarlyData, KexGroup, Resumption, TlsVersions};
 use crate::clock;
 
 /// Sessions that the server remembers: two tickets a connection fill this in 2,048 connections.
@@ -33,7 +33,7 @@ const OUT_OF_DATE: Duration = Duration::from_secs(61);
 pub(super) struct Tls {
     certified: Arc<CertifiedKey>,
     versions: TlsVersions,
-    groups: Vec<Group>,
+    groups: Vec<KexGroup>,
     /// For TLS 1.2, and for TLS 1.3: with all groups, then with each of `groups` alone.
     tls12: Vec<Arc<ServerConfig>>,
     tls13: Vec<Arc<ServerConfig>>,
@@ -92,7 +92,7 @@ impl Tls {
         let offered = hello.named_groups().unwrap_or_default();
         let wanted = self.groups.iter().position(|group| {
             // Hybrids came with TLS 1.3.
-            let known = !old || *group != Group::X25519MlKem768;
+            let known = !old || *group != KexGroup::X25519MlKem768;
             known && offered.contains(&named(*group))
         });
         let index = wanted.map_or(0, |position| position + 1);
@@ -169,7 +169,7 @@ impl Sessions {
 
 fn server_config(
     version: &'static SupportedProtocolVersion,
-    groups: &[Group],
+    groups: &[KexGroup],
     certified: &Arc<CertifiedKey>,
 ) -> Result<ServerConfig, rustls::Error> {
     let mut provider = aws_lc_rs::default_provider();
@@ -201,16 +201,16 @@ fn unreadable(error: PemError) -> rustls::Error {
     rustls::Error::General(format!("unreadable PEM: {error}"))
 }
 
-fn key_exchange(group: Group) -> &'static dyn SupportedKxGroup {
+fn key_exchange(group: KexGroup) -> &'static dyn SupportedKxGroup {
     match group {
-        Group::X25519 => aws_lc_rs::kx_group::X25519,
-        Group::P256 => aws_lc_rs::kx_group::SECP256R1,
-        Group::P384 => aws_lc_rs::kx_group::SECP384R1,
-        Group::X25519MlKem768 => aws_lc_rs::kx_group::X25519MLKEM768,
+        KexGroup::X25519 => aws_lc_rs::kx_group::X25519,
+        KexGroup::P256 => aws_lc_rs::kx_group::SECP256R1,
+        KexGroup::P384 => aws_lc_rs::kx_group::SECP384R1,
+        KexGroup::X25519MlKem768 => aws_lc_rs::kx_group::X25519MLKEM768,
     }
 }
 
-fn named(group: Group) -> NamedGroup {
+fn named(group: KexGroup) -> NamedGroup {
     key_exchange(group).name()
 }
 

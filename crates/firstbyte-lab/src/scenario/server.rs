@@ -10,7 +10,7 @@ use super::document::ServerDocument;
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
 use super::units::{self, WrittenSize};
-use crate::builtin_server::{EarlyData, Group, Resumption, TlsVersions};
+use crate::builtin_server::{EarlyData, KexGroup, Resumption, TlsVersions};
 use crate::ca::{LeafKey, LeafOptions};
 
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
@@ -42,7 +42,7 @@ pub struct ServerSettings {
     /// What becomes of early data.
     pub early_data: EarlyData,
     /// Key-exchange groups, most wanted first; empty for what the software does by itself.
-    pub groups: Vec<Group>,
+    pub groups: Vec<KexGroup>,
     /// The certificate's key, and the size of the chain.
     pub leaf: LeafOptions,
     /// Whether it serves HTTP/3 at UDP port 443; beside nginx the built-in server does that.
@@ -112,7 +112,7 @@ impl ServerSettings {
             ServerChoice::Nginx if delays => {
                 Some(("think_time or handshake_delay", "nginx has neither"))
             }
-            ServerChoice::Nginx if self.groups.contains(&Group::X25519MlKem768) => {
+            ServerChoice::Nginx if self.groups.contains(&KexGroup::X25519MlKem768) => {
                 Some(("groups with x25519mlkem768", "nginx has it only with OpenSSL 3.5"))
             }
             ServerChoice::Nginx if self.nagle => {
@@ -137,7 +137,7 @@ impl ServerSettings {
             ServerChoice::Caddy if !self.nginx_directives.is_empty() => {
                 Some(("nginx.directives", "they are nginx's"))
             }
-            ServerChoice::Caddy if self.groups.contains(&Group::X25519MlKem768) => {
+            ServerChoice::Caddy if self.groups.contains(&KexGroup::X25519MlKem768) => {
                 Some(("groups with x25519mlkem768", "Caddy has it from 2.10 only"))
             }
             // Neither `on` nor `off` is wholly true: see docs/scenarios.md.
@@ -324,8 +324,8 @@ fn versions(
     }
 }
 
-fn groups(place: &Place<'_>, names: Option<Vec<String>>) -> Result<Vec<Group>, ScenarioError> {
-    let all = Group::ALL.map(|group| (group.name(), group));
+fn groups(place: &Place<'_>, names: Option<Vec<String>>) -> Result<Vec<KexGroup>, ScenarioError> {
+    let all = KexGroup::ALL.map(|group| (group.name(), group));
     let mut groups = Vec::new();
     for name in names.unwrap_or_default() {
         let group = word(place, Some(name.clone()), &all)?;

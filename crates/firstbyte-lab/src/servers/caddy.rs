@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::BACKEND;
 use super::spawned::{Spawned, find_program, write_pages};
-use crate::builtin_server::{Group, Resumption, TlsVersions};
+use crate::builtin_server::{KexGroup, Resumption, TlsVersions};
 use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::ServerSettings;
@@ -140,11 +140,11 @@ fn routes(directory: &Path, backend: bool) -> Value {
     [redirect].into_iter().chain(passed_on).chain([files]).collect()
 }
 
-fn caddy_name(group: Group) -> &'static str {
+fn caddy_name(group: KexGroup) -> &'static str {
     match group {
-        Group::X25519 => "x25519",
-        Group::P256 => "secp256r1",
-        Group::P384 => "secp384r1",
-        Group::X25519MlKem768 => "x25519mlkem768",
+        KexGroup::X25519 => "x25519",
+        KexGroup::P256 => "secp256r1",
+        KexGroup::P384 => "secp384r1",
+        KexGroup::X25519MlKem768 => "x25519mlkem768",
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::BACKEND;
 use super::spawned::{Spawned, find_program, write_pages};
-use crate::builtin_server::{EarlyData, Group, Resumption, TlsVersions};
+use crate::builtin_server::{EarlyData, KexGroup, Resumption, TlsVersions};
 use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::ServerSettings;
@@ -171,12 +171,12 @@ fn redirects(settings: &ServerSettings) -> String {
     format!("  {map} {{\n    default \"\";\n{lines}  }}\n")
 }
 
-fn openssl_name(group: Group) -> &'static str {
+fn openssl_name(group: KexGroup) -> &'static str {
     match group {
-        Group::X25519 => "X25519",
-        Group::P256 => "prime256v1",
-        Group::P384 => "secp384r1",
-        Group::X25519MlKem768 => "X25519MLKEM768",
+        KexGroup::X25519 => "X25519",
+        KexGroup::P256 => "prime256v1",
+        KexGroup::P384 => "secp384r1",
+        KexGroup::X25519MlKem768 => "X25519MLKEM768",
     }
 }
 

@@ -16,7 +16,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use firstbyte_core::passive::pcap::{CaptureError, Frame, Read, Reader};
+use firstbyte_core::passive::pcap::{CaptureError, CaptureReader, Frame, Read};
 use firstbyte_core::passive::{Analyzer, Observed};
 
 use ahead::{Ahead, Piece};
@@ -249,7 +249,7 @@ fn frames(
 ) -> Result<Ended, CaptureFileError> {
     let failed = |offset, error| CaptureFileError::Read { path: path.to_owned(), offset, error };
     let ahead = Ahead::of(source, whole).map_err(|error| failed(0, error))?;
-    let mut reader = Reader::default();
+    let mut reader = CaptureReader::default();
     // What reaches from one piece into the next.
     let mut across: Vec<u8> = Vec::new();
     let mut piece: Option<Piece> = None;

@@ -3,7 +3,7 @@
 use firstbyte_core::run::{Cell, Factor, Standing};
 use firstbyte_core::timeline::Connection;
 
-use super::axis::{self, Axis, Part, Visit};
+use super::axis::{self, Axis, Visit, WayPart};
 use super::schedule::Visitor;
 use crate::probe::{Equipment, NetProber, SetupError};
 
@@ -14,7 +14,7 @@ pub struct Variant {
     pub cell: Cell,
     /// How it is visited.
     pub visit: Visit,
-    parts: Vec<Part>,
+    parts: Vec<WayPart>,
 }
 
 impl Variant {
@@ -55,7 +55,7 @@ impl Matrix {
                 rest /= axis.values.len();
             }
             chosen.reverse();
-            let mut parts: Vec<Part> =
+            let mut parts: Vec<WayPart> =
                 chosen.iter().flat_map(|(_, value)| value.parts.iter().cloned()).collect();
             let mut visit = base.clone();
             let possible = axis::apply(&mut parts, &mut visit);

@@ -1,6 +1,6 @@
 //! Axes of a prediction: `tls=1.2,1.3` and the like, and the ways they add up to.
 
-use firstbyte_core::predict::{Group, Http, Reuse, Session, Tls, Way};
+use firstbyte_core::predict::{Http, KexGroup, Reuse, Session, Tls, Way};
 use firstbyte_core::run::{Cell, Factor};
 
 /// Ways to connect, each with the values that make it.
@@ -54,7 +54,7 @@ fn set(way: &mut Way, axis: &str, value: &str) -> Option<String> {
             format!("HTTP/{value}")
         }
         ("kex", name) => {
-            let group = Group::named(name)?;
+            let group = KexGroup::named(name)?;
             way.group = Some(group);
             group.name().into()
         }

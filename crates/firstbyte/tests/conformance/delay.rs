@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice};
-use firstbyte_core::passive::pcap::{Read, Reader};
+use firstbyte_core::passive::pcap::{CaptureReader, Read};
 use firstbyte_core::passive::{HandshakeTime, Observed};
 
 use super::{Table, by_client, read, resumed, rows};
@@ -82,7 +82,7 @@ type Acknowledged = HashMap<(String, u32), f64>;
 
 fn acknowledgements(path: &Path) -> Acknowledged {
     let bytes = std::fs::read(path).unwrap();
-    let (mut rest, mut reader) = (bytes.as_slice(), Reader::default());
+    let (mut rest, mut reader) = (bytes.as_slice(), CaptureReader::default());
     let mut sent: HashMap<(String, u32), i64> = HashMap::new();
     let mut after = Acknowledged::new();
     loop {

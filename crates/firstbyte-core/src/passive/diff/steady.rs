@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::super::pcap::{Frame, LinkType, Read, Reader};
+use super::super::pcap::{CaptureReader, Frame, LinkType, Read};
 use super::super::{Analyzer, Limits, Time};
 use super::{Change, Servers, changes};
 
@@ -17,7 +17,7 @@ struct Kept {
 }
 
 fn frames(file: &[u8]) -> Vec<Kept> {
-    let mut reader = Reader::default();
+    let mut reader = CaptureReader::default();
     let (mut rest, mut all) = (file, Vec::new());
     while let Ok(read) = reader.read(rest) {
         let bytes = match read {

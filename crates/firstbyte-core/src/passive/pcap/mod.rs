@@ -82,7 +82,7 @@ pub const LONGEST_FRAME: u32 = 256 * 1024;
 
 /// Reads a capture file.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct CaptureReader {
     format: Format,
     offset: u64,
     /// Bytes of something uninteresting that reach beyond what was there.
@@ -97,7 +97,7 @@ enum Format {
     Ng(ng::Section),
 }
 
-impl Reader {
+impl CaptureReader {
     /// What `input` begins with: the bytes of the file from where the last call's ended.
     ///
     /// # Errors

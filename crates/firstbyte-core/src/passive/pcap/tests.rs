@@ -63,7 +63,7 @@ type Found = (Option<i64>, Vec<u8>, u32);
 
 /// All frames, and what ended them.
 fn frames(bytes: &[u8], piece: usize) -> (Vec<Found>, Option<CaptureError>) {
-    let (mut reader, mut all) = (Reader::default(), Vec::new());
+    let (mut reader, mut all) = (CaptureReader::default(), Vec::new());
     let (mut begin, mut end) = (0, 0);
     loop {
         match reader.read(&bytes[begin..end]) {

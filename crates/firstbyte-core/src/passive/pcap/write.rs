@@ -212,7 +212,7 @@ fn nanoseconds(at: Time) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Read, Reader};
+    use super::super::{CaptureReader, Read};
     use super::*;
 
     const ETHERNET: LinkType = LinkType(1);
@@ -230,7 +230,7 @@ mod tests {
             writer.frame(interface, Time::from_unix_ns(at), bytes, wire, None).unwrap();
         }
         let file = writer.finish().unwrap();
-        let (mut reader, mut at, mut read) = (Reader::default(), 0, Vec::new());
+        let (mut reader, mut at, mut read) = (CaptureReader::default(), 0, Vec::new());
         loop {
             match reader.read(&file[at..]).unwrap() {
                 Read::Frame { frame, bytes } => {

@@ -16,7 +16,7 @@ use rustls::time_provider::TimeProvider;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, ServerConfig, SignatureScheme};
 
-use crate::predict::{Group, Http, PredictError, Session, Setup, Tls, Way};
+use crate::predict::{Http, KexGroup, PredictError, Session, Setup, Tls, Way};
 
 /// What a ticket allows over TCP, as nginx does.
 const MAX_EARLY_DATA: u32 = 16_384;
@@ -84,7 +84,7 @@ impl Machines {
 }
 
 /// A provider with these groups; all, by rustls' own preference, when none is named.
-fn provider(groups: &[Group]) -> Arc<CryptoProvider> {
+fn provider(groups: &[KexGroup]) -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     if !groups.is_empty() {
         provider.kx_groups = groups.iter().map(|group| key_exchange(*group)).collect();
@@ -92,12 +92,12 @@ fn provider(groups: &[Group]) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-fn key_exchange(group: Group) -> &'static dyn SupportedKxGroup {
+fn key_exchange(group: KexGroup) -> &'static dyn SupportedKxGroup {
     match group {
-        Group::X25519 => aws_lc_rs::kx_group::X25519,
-        Group::P256 => aws_lc_rs::kx_group::SECP256R1,
-        Group::P384 => aws_lc_rs::kx_group::SECP384R1,
-        Group::X25519MlKem768 => aws_lc_rs::kx_group::X25519MLKEM768,
+        KexGroup::X25519 => aws_lc_rs::kx_group::X25519,
+        KexGroup::P256 => aws_lc_rs::kx_group::SECP256R1,
+        KexGroup::P384 => aws_lc_rs::kx_group::SECP384R1,
+        KexGroup::X25519MlKem768 => aws_lc_rs::kx_group::X25519MLKEM768,
     }
 }
 

@@ -142,19 +142,19 @@ fn the_servers_favourite_group_is_used_even_if_it_costs_a_hello_retry_request() 
     let all = || vec![X25519, SECP256R1, X25519MLKEM768];
     for (groups, expected, kind) in [
         (vec![], NamedGroup::X25519, HandshakeKind::Full),
-        (vec![Group::X25519, Group::P256], NamedGroup::X25519, HandshakeKind::Full),
+        (vec![KexGroup::X25519, KexGroup::P256], NamedGroup::X25519, HandshakeKind::Full),
         (
-            vec![Group::P256, Group::X25519],
+            vec![KexGroup::P256, KexGroup::X25519],
             NamedGroup::secp256r1,
             HandshakeKind::FullWithHelloRetryRequest,
         ),
         (
-            vec![Group::X25519MlKem768, Group::X25519],
+            vec![KexGroup::X25519MlKem768, KexGroup::X25519],
             NamedGroup::X25519MLKEM768,
             HandshakeKind::FullWithHelloRetryRequest,
         ),
         (
-            vec![Group::P384, Group::P256],
+            vec![KexGroup::P384, KexGroup::P256],
             NamedGroup::secp256r1,
             HandshakeKind::FullWithHelloRetryRequest,
         ),
@@ -165,7 +165,7 @@ fn the_servers_favourite_group_is_used_even_if_it_costs_a_hello_retry_request() 
         assert_eq!((group, connection.handshake_kind()), (expected, Some(kind)), "{groups:?}");
     }
     // A hybrid is nothing that TLS 1.2 could use.
-    let subject = start(|config| config.groups = vec![Group::X25519MlKem768, Group::X25519]);
+    let subject = start(|config| config.groups = vec![KexGroup::X25519MlKem768, KexGroup::X25519]);
     let connection = connected(&subject, subject.client(&[&TLS12]));
     assert_eq!(connection.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
 }

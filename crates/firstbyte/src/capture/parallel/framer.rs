@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use firstbyte_core::passive::Intake;
-use firstbyte_core::passive::pcap::{CaptureError, Read, Reader};
+use firstbyte_core::passive::pcap::{CaptureError, CaptureReader, Read};
 
 use super::super::{CaptureFileError, Ended};
 use super::block::{Block, ROOM};
@@ -20,7 +20,7 @@ pub(super) type Filled = (usize, Option<io::Error>);
 pub(super) struct Framer<'a> {
     path: &'a Path,
     intake: &'a mut Intake,
-    reader: Reader,
+    reader: CaptureReader,
     /// Begin of a frame whose end is in the next piece.
     across: Vec<u8>,
     /// The datagram that was put together last.
@@ -33,7 +33,7 @@ impl<'a> Framer<'a> {
         Self {
             path,
             intake,
-            reader: Reader::default(),
+            reader: CaptureReader::default(),
             across: Vec::new(),
             whole: Vec::new(),
             ended: None,

@@ -80,23 +80,23 @@ pub struct Axis {
     /// Its name.
     pub name: &'static str,
     /// Its values.
-    pub values: Vec<Value>,
+    pub values: Vec<AxisValue>,
 }
 
 /// A value of an axis.
 #[derive(Clone, Debug)]
-pub struct Value {
+pub struct AxisValue {
     /// As written.
     pub written: String,
     /// As shown.
     pub label: String,
     /// What it asks for.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WayPart>,
 }
 
 /// A setting, and the place of its axis in the order of application.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct WayPart {
     rank: usize,
     setting: Rc<dyn Setting>,
 }
@@ -116,10 +116,10 @@ impl Axis {
         let mut axis = Self { name, values: Vec::new() };
         for value in values.split(',').map(str::trim).filter(|value| !value.is_empty()) {
             let setting = setting(rank, value)?;
-            axis.push(Value {
+            axis.push(AxisValue {
                 written: written(name, value).to_owned(),
                 label: setting.label(),
-                parts: vec![Part { rank, setting }],
+                parts: vec![WayPart { rank, setting }],
             })?;
         }
         if axis.values.is_empty() {
@@ -143,15 +143,15 @@ impl Axis {
                 let (name, value) = written.split_once('=').unwrap_or((written, ""));
                 let rank = AXES.iter().position(|(known, ..)| *known == name);
                 let rank = rank.ok_or_else(|| format!("{text:?}: no axis is called {name:?}"))?;
-                parts.push(Part { rank, setting: setting(rank, value)? });
+                parts.push(WayPart { rank, setting: setting(rank, value)? });
             }
             let label = label.trim().to_owned();
-            axis.push(Value { written: label.clone(), label, parts })?;
+            axis.push(AxisValue { written: label.clone(), label, parts })?;
         }
         Ok(axis)
     }
 
-    fn push(&mut self, value: Value) -> Result<(), String> {
+    fn push(&mut self, value: AxisValue) -> Result<(), String> {
         if self.values.iter().any(|other| other.written == value.written) {
             return Err(format!("{}={} is there twice", self.name, value.written));
         }
@@ -177,7 +177,7 @@ fn setting(rank: usize, value: &str) -> Result<Rc<dyn Setting>, String> {
 ///
 /// # Errors
 /// Why they cannot be had together.
-pub fn apply(parts: &mut [Part], visit: &mut Visit) -> Result<(), String> {
+pub fn apply(parts: &mut [WayPart], visit: &mut Visit) -> Result<(), String> {
     parts.sort_by_key(|part| part.rank);
     for part in parts.iter() {
         part.setting.apply(visit)?;
@@ -190,7 +190,7 @@ pub fn apply(parts: &mut [Part], visit: &mut Visit) -> Result<(), String> {
 }
 
 /// What `connection` counts for in a cell of these parts.
-pub fn standing(parts: &[Part], connection: &Connection) -> Standing {
+pub fn standing(parts: &[WayPart], connection: &Connection) -> Standing {
     if connection.failure.is_some() {
         return Standing::Failed;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::explain::{Equation, Kind, Span, Term};
+use firstbyte_core::explain::{Equation, Span, Term, TermKind};
 
 use super::SMALL;
 use super::axis::TimeAxis;
@@ -15,17 +15,21 @@ const BAR: f64 = 20.0;
 const LINE: f64 = 30.0;
 
 /// Kinds of time that look alike, and what they are called together.
-const LOOKS: [(&str, &str, &[Kind]); 7] = [
-    ("p0", "name lookup", &[Kind::Resolver]),
-    ("p1", "round trips", &[Kind::RoundTrips]),
-    ("p6", "round trips with a full window", &[Kind::Stalls]),
-    ("p2", "server", &[Kind::Server]),
-    ("p3", "lost: fallback, pauses, retries", &[Kind::Fallback, Kind::Variation, Kind::Pause]),
-    ("p4", "client", &[Kind::Client]),
-    ("p5", "transfer", &[Kind::Transfer]),
+const LOOKS: [(&str, &str, &[TermKind]); 7] = [
+    ("p0", "name lookup", &[TermKind::Resolver]),
+    ("p1", "round trips", &[TermKind::RoundTrips]),
+    ("p6", "round trips with a full window", &[TermKind::Stalls]),
+    ("p2", "server", &[TermKind::Server]),
+    (
+        "p3",
+        "lost: fallback, pauses, retries",
+        &[TermKind::Fallback, TermKind::Variation, TermKind::Pause],
+    ),
+    ("p4", "client", &[TermKind::Client]),
+    ("p5", "transfer", &[TermKind::Transfer]),
 ];
 
-fn look(kind: Kind) -> &'static str {
+fn look(kind: TermKind) -> &'static str {
     LOOKS.iter().find(|(_, _, kinds)| kinds.contains(&kind)).map_or("b", |(class, ..)| class)
 }
 
@@ -33,13 +37,13 @@ fn look(kind: Kind) -> &'static str {
 pub(crate) fn figure(ways: &[(&str, &Equation)]) -> Figure {
     let mut keys = Vec::new();
     let seen =
-        |kinds: &[Kind]| ways.iter().any(|(_, e)| kinds.iter().any(|k| !e.time(*k).is_zero()));
+        |kinds: &[TermKind]| ways.iter().any(|(_, e)| kinds.iter().any(|k| !e.time(*k).is_zero()));
     for (class, label, kinds) in LOOKS {
         if seen(kinds) {
             keys.push(Key::area(class, label));
         }
     }
-    if seen(&[Kind::Unexplained]) {
+    if seen(&[TermKind::Unexplained]) {
         keys.push(Key::area("b", "unexplained"));
     }
     Figure {
@@ -83,7 +87,7 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
                 let gap = if pieces > 1 && wide > 4.0 { 1.0 } else { 0.0 };
                 canvas.rect([x, y, (wide - gap).max(0.0), BAR], class, Some(&hover));
                 let short = term.span.map_or("", Span::name);
-                let told = matches!(term.kind, Kind::RoundTrips | Kind::Stalls);
+                let told = matches!(term.kind, TermKind::RoundTrips | TermKind::Stalls);
                 if told && piece == 0 && wide > width(short, 11.0) + 8.0 {
                     let middle = x + wide / 2.0;
                     canvas.text(middle, y + 14.0, Anchor::Middle, "in", short);
@@ -109,12 +113,14 @@ fn panel(ways: &[(&str, &Equation)]) -> Option<Panel> {
 fn in_order_of_time(equation: &Equation) -> Vec<&Term> {
     let mut terms: Vec<&Term> = equation.terms.iter().collect();
     let place = |term: &Term| match term.kind {
-        Kind::Resolver => (0, None),
-        Kind::Fallback | Kind::Variation => (1, Some(Span::Connect)),
-        Kind::RoundTrips | Kind::Stalls | Kind::Server | Kind::Pause => (1, term.span),
-        Kind::Client => (2, None),
-        Kind::Transfer => (3, None),
-        Kind::Unexplained => (4, None),
+        TermKind::Resolver => (0, None),
+        TermKind::Fallback | TermKind::Variation => (1, Some(Span::Connect)),
+        TermKind::RoundTrips | TermKind::Stalls | TermKind::Server | TermKind::Pause => {
+            (1, term.span)
+        }
+        TermKind::Client => (2, None),
+        TermKind::Transfer => (3, None),
+        TermKind::Unexplained => (4, None),
     };
     terms.sort_by_key(|term| (place(term), term.kind));
     terms
@@ -123,12 +129,12 @@ fn in_order_of_time(equation: &Equation) -> Vec<&Term> {
 fn label(term: &Term) -> String {
     let span = term.span.map_or("", Span::name);
     match term.kind {
-        Kind::RoundTrips => format!("{span}, round trips"),
-        Kind::Stalls => format!("{span}, server waits for acknowledgements"),
-        Kind::Server => format!("server, {span}"),
-        Kind::Pause => format!("server stands still, {span}"),
-        Kind::Variation => "TCP beyond a round trip".into(),
-        Kind::Resolver => "name lookup".into(),
+        TermKind::RoundTrips => format!("{span}, round trips"),
+        TermKind::Stalls => format!("{span}, server waits for acknowledgements"),
+        TermKind::Server => format!("server, {span}"),
+        TermKind::Pause => format!("server stands still, {span}"),
+        TermKind::Variation => "TCP beyond a round trip".into(),
+        TermKind::Resolver => "name lookup".into(),
         kind => kind.name().into(),
     }
 }

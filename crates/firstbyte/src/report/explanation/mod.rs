@@ -70,7 +70,7 @@ impl Explanation {
 
     /// Whether the unexplained share of the total is worth a word: more than 2 %.
     pub(crate) fn leaves_much_unexplained(&self) -> bool {
-        let unexplained = self.equation.time(firstbyte_core::explain::Kind::Unexplained);
+        let unexplained = self.equation.time(firstbyte_core::explain::TermKind::Unexplained);
         unexplained * 50 > self.equation.total
     }
 }

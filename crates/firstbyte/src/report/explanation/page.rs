@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::explain::{Finding, Kind, WayKind};
+use firstbyte_core::explain::{Finding, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 
@@ -114,7 +114,7 @@ fn findings(html: &mut String, explanation: &Explanation) {
         *html += "</ol>\n";
     }
     if explanation.leaves_much_unexplained() {
-        let time = milliseconds(explanation.equation.time(Kind::Unexplained));
+        let time = milliseconds(explanation.equation.time(TermKind::Unexplained));
         let _ = writeln!(html, "<p>Unexplained: {time}.</p>");
     }
     *html += "</section>\n";

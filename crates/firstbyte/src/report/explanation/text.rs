@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness};
-use firstbyte_core::explain::{Equation, Finding, Kind, Span, Term, WayKind};
+use firstbyte_core::explain::{Equation, Finding, Span, Term, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
@@ -97,13 +97,13 @@ pub(super) fn described(connection: &Connection) -> Vec<String> {
 /// What a term is called in the equation.
 fn name(term: &Term) -> String {
     match (term.kind, term.span) {
-        (Kind::Resolver, _) => "DNS".into(),
-        (Kind::RoundTrips, Some(span)) => span.name().into(),
-        (Kind::Stalls, Some(span)) => format!("{} full window", span.name()),
-        (Kind::Server, Some(Span::Request)) => "server".into(),
-        (Kind::Server, Some(span)) => format!("server ({} handshake)", span.name()),
-        (Kind::Pause, Some(span)) => format!("pause ({})", span.name()),
-        (Kind::Variation, _) => "TCP beyond a round trip".into(),
+        (TermKind::Resolver, _) => "DNS".into(),
+        (TermKind::RoundTrips, Some(span)) => span.name().into(),
+        (TermKind::Stalls, Some(span)) => format!("{} full window", span.name()),
+        (TermKind::Server, Some(Span::Request)) => "server".into(),
+        (TermKind::Server, Some(span)) => format!("server ({} handshake)", span.name()),
+        (TermKind::Pause, Some(span)) => format!("pause ({})", span.name()),
+        (TermKind::Variation, _) => "TCP beyond a round trip".into(),
         (kind, _) => kind.name().into(),
     }
 }
@@ -173,7 +173,7 @@ pub(super) struct Row {
     pub interval: Option<Interval>,
     /// Of the total.
     pub share: f64,
-    kind: Kind,
+    kind: TermKind,
 }
 
 /// Every term in figures that add up, and the scale they are in.
@@ -183,7 +183,7 @@ pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
     let row = |(term, (steps, _)): (&Term, (u64, Option<u64>))| {
         let span = term.span.map_or("", Span::name);
         let label = match (term.kind, term.round_trips) {
-            (Kind::Stalls, n) => format!("  {span}: full window, {}", trips(n)),
+            (TermKind::Stalls, n) => format!("  {span}: full window, {}", trips(n)),
             (_, 0) => name(term),
             (_, n) => format!("{}, {}", name(term), trips(n)),
         };
@@ -226,15 +226,15 @@ fn trips(n: u32) -> String {
     count(u64::from(n), "round trip")
 }
 
-const fn ink(kind: Kind) -> Ink {
+const fn ink(kind: TermKind) -> Ink {
     match kind {
-        Kind::Resolver => Ink::Resolver,
-        Kind::RoundTrips | Kind::Stalls => Ink::Network,
-        Kind::Server => Ink::Server,
-        Kind::Client => Ink::Client,
-        Kind::Transfer => Ink::Transfer,
-        Kind::Fallback | Kind::Variation | Kind::Pause => Ink::Loss,
-        Kind::Unexplained => Ink::Faint,
+        TermKind::Resolver => Ink::Resolver,
+        TermKind::RoundTrips | TermKind::Stalls => Ink::Network,
+        TermKind::Server => Ink::Server,
+        TermKind::Client => Ink::Client,
+        TermKind::Transfer => Ink::Transfer,
+        TermKind::Fallback | TermKind::Variation | TermKind::Pause => Ink::Loss,
+        TermKind::Unexplained => Ink::Faint,
     }
 }
 
@@ -321,16 +321,16 @@ const WAY: usize = 19;
 
 fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
     let equation = &way.equation;
-    let of = |kinds: &[Kind], spans: &[Span]| -> Duration {
+    let of = |kinds: &[TermKind], spans: &[Span]| -> Duration {
         let wanted =
             |t: &&Term| kinds.contains(&t.kind) && t.span.is_none_or(|span| spans.contains(&span));
         equation.terms.iter().filter(wanted).map(|t| t.time).sum()
     };
-    let trips = [Kind::RoundTrips, Kind::Stalls];
+    let trips = [TermKind::RoundTrips, TermKind::Stalls];
     let setup = of(&trips, &[Span::Connect, Span::Tls, Span::Quic]);
     let request = of(&trips, &[Span::Request, Span::Response]);
-    let server = of(&[Kind::Server], &Span::ALL);
-    let client = of(&[Kind::Client], &[]);
+    let server = of(&[TermKind::Server], &Span::ALL);
+    let client = of(&[TermKind::Client], &[]);
     let other = equation.total.saturating_sub(setup + request + server + client);
     let figures: String = [equation.total, setup, request, server, client, other]
         .iter()
@@ -402,7 +402,7 @@ fn findings(explanation: &Explanation, style: &Style) -> Vec<String> {
         lines.extend(one(number, finding, style));
     }
     if explanation.leaves_much_unexplained() {
-        let unexplained = explanation.equation.time(Kind::Unexplained);
+        let unexplained = explanation.equation.time(TermKind::Unexplained);
         let scale = Scale::for_largest(explanation.equation.total);
         lines.push(String::new());
         lines.push(format!("unexplained: {}", scale.time(unexplained, style)));

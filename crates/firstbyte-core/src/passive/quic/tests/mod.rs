@@ -7,12 +7,12 @@ mod trips;
 mod unread;
 mod vectors;
 
-use super::super::pcap::{Read, Reader};
+use super::super::pcap::{CaptureReader, Read};
 use super::super::*;
 
 /// All connections of a capture.
 fn capture(bytes: &[u8]) -> (Vec<Observed>, Hygiene) {
-    let (mut reader, mut all) = (Reader::default(), Vec::new());
+    let (mut reader, mut all) = (CaptureReader::default(), Vec::new());
     let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
     let mut rest = bytes;
     let mut emit = |observed: &Observed| all.push(observed.clone());

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
-use firstbyte_core::explain::{Equation, Evidence, Kind, Span, Way, WayKind, findings};
+use firstbyte_core::explain::{Equation, Evidence, Span, TermKind, Way, WayKind, findings};
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
@@ -128,7 +128,7 @@ fn witnesses(
     subject: &Way,
     equation: &Equation,
 ) -> Result<Vec<Reconciled>, Problem> {
-    let server = (Kind::Server, Some(Span::Request));
+    let server = (TermKind::Server, Some(Span::Request));
     let term = equation.terms.iter().find(|term| (term.kind, term.span) == server);
     let estimated = term.map_or(Duration::ZERO, |term| term.time);
     let interval = term.and_then(|term| term.interval);

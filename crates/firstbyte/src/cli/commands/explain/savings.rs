@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::explain::{Change, Evidence, Finding};
-use firstbyte_core::predict::{Group, Reuse, Session, Setup, Tls, Way, certified, predict};
+use firstbyte_core::predict::{KexGroup, Reuse, Session, Setup, Tls, Way, certified, predict};
 use firstbyte_core::split::{Parts, Split, total};
 use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
 use firstbyte_lab::ca::{Ca, LeafOptions};
@@ -71,7 +71,7 @@ impl Model {
         let retried = tls.and_then(|tls| tls.handshake)
             == Some(firstbyte_core::timeline::Handshake::FullWithHelloRetryRequest);
         if retried {
-            let group = tls.and_then(|tls| tls.group.as_deref()).and_then(Group::named)?;
+            let group = tls.and_then(|tls| tls.group.as_deref()).and_then(KexGroup::named)?;
             setup.server.groups = vec![group];
         }
         calibrate(&mut setup, &handshakes(subject.connections()), rtt);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::predict::{CongestionControl, Group, Setup};
+use firstbyte_core::predict::{CongestionControl, KexGroup, Setup};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
@@ -96,8 +96,8 @@ fn measured(file: &Path) -> Result<Measured, Problem> {
     Measured::of(&run).map_err(why)
 }
 
-fn group(name: &str) -> Result<Group, Problem> {
-    Group::named(name).ok_or_else(|| {
+fn group(name: &str) -> Result<KexGroup, Problem> {
+    KexGroup::named(name).ok_or_else(|| {
         usage(format!("unknown group {name:?} in --curves"))
             .hint("choose from X25519, P-256, P-384, X25519MLKEM768")
     })

@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use firstbyte_core::passive::pcap::{CaptureWriter, Read as Next, Reader};
+use firstbyte_core::passive::pcap::{CaptureReader, CaptureWriter, Read as Next};
 
 use super::*;
 
@@ -56,7 +56,7 @@ impl Scene {
         let mut out = self.out;
         let written = self.written + self.spool.finish(&mut out).unwrap();
         out.finish().unwrap();
-        let (mut reader, mut at, mut read) = (Reader::default(), 0, Vec::new());
+        let (mut reader, mut at, mut read) = (CaptureReader::default(), 0, Vec::new());
         let file = self.file.0.borrow();
         loop {
             match reader.read(&file[at..]).unwrap() {
