@@ -4,7 +4,7 @@
 
 use firstbyte_core::passive::Roles;
 use firstbyte_core::passive::groups::Groups;
-use firstbyte_core::passive::pcap::{Read, CaptureReader};
+use firstbyte_core::passive::pcap::{CaptureReader, Read};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Tap, small};
 use libfuzzer_sys::fuzz_target;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use firstbyte_core::passive::layers::{self, Transport};
-use firstbyte_core::passive::pcap::{Frame, Read, CaptureReader};
+use firstbyte_core::passive::pcap::{CaptureReader, Frame, Read};
 use firstbyte_fuzz::steps;
 
 /// Packets of a connection that are taken: its handshake, and some of what follows.
