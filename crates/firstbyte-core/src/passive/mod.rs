@@ -2,7 +2,7 @@
 //!
 //! In: frames with the capture's times ([`pcap`] reads them out of files). Out: one [`Observed`] per
 //! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`Intake`] ([`layers`]) →
-//! [`Part`] (`tcp` → `tls` → `timing`, or [`quic`]) → numbers. Memory is bounded whatever the packets say; nothing
+//! [`Shard`] (`tcp` → `tls` → `timing`, or [`quic`]) → numbers. Memory is bounded whatever the packets say; nothing
 //! here reads a clock, guesses roles from ports, or panics over bytes.
 
 mod analyzer;
