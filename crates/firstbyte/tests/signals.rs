@@ -46,7 +46,9 @@ struct UnderWay {
 
 impl UnderWay {
     fn start(directory: &Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+        // The test itself may be run under nohup(1).
+        let mut child = Command::new("env")
+            .args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_firstbyte")])
             .args(arguments)
             .current_dir(directory)
             .stdin(Stdio::null())

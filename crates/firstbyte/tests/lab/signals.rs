@@ -19,8 +19,10 @@ struct Container {
 
 impl Container {
     fn start(arguments: &[&str]) -> Self {
+        // The test itself may be run under nohup(1).
         let maker = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", PROGRAM])
+            .args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"])
+            .args(["env", "--default-signal=HUP,INT,TERM", PROGRAM])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
