@@ -16,15 +16,15 @@ use super::args::{ProbeArgs, VisitArgs};
 use super::exit::{self, Problem};
 use super::files::Files;
 use super::{terminal, typed};
-use crate::net::Bind;
-use crate::probe::options::{
+use firstbyte_probe::net::Bind;
+use firstbyte_probe::probe::options::{
     Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
     TlsVersion,
 };
-use crate::probe::shown_url::shown_url;
-use crate::probe::{BadTarget, Secret, Target};
-use crate::report::write_out;
-use crate::warning::Warning;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::probe::{BadTarget, Secret, Target};
+use firstbyte_report::write_out;
+use firstbyte_report::warning::Warning;
 
 /// What a `probe` command will do.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use firstbyte::clock::Monotonic;
+use firstbyte_clock::Monotonic;
 use firstbyte::runs::Run;
 use firstbyte_core::run::Standing;
 

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use firstbyte_passive::{Analyzer, Limits};
 
-use crate::capture::{self, Ended};
+use firstbyte_capture::{self, Ended};
 use crate::cli::args::{FilterArgs, WireArgs, WireCommand};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
@@ -44,7 +44,7 @@ fn seed() -> u64 {
 }
 
 fn note_end(path: &Path, ended: Ended, code: &mut Result<u8, Problem>) {
-    let name = capture::name(path);
+    let name = firstbyte_capture::name(path);
     match ended {
         Ended::Whole => {}
         Ended::CutOff { offset } => terminal::note(&format!(

@@ -12,7 +12,7 @@ use crate::cli::exit::Problem;
 use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
 use crate::parallel::in_turn;
-use crate::report::export::{self, FilePart, Form, PartMaker, SampleWriter};
+use firstbyte_report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 use crate::runs::Dataset;
 
 /// The files that were asked for.

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use crate::clock::timer_now;
+use firstbyte_clock::timer_now;
 use crate::prediction::hosts::{calibrate, handshakes};
 
 /// A chain that fits any server's first flight: leaf and intermediate with ECDSA keys.

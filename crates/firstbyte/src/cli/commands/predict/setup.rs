@@ -13,7 +13,7 @@ use crate::cli::terminal::note;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
 use crate::prediction::window::initial_window;
-use crate::report::units::count;
+use firstbyte_report::units::count;
 use crate::runs::Run;
 
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
