@@ -13,10 +13,10 @@ use std::path::Path;
 
 use firstbyte_passive::{Analyzer, Limits};
 
-use firstbyte_capture::{self, Ended};
 use crate::cli::args::{FilterArgs, WireArgs, WireCommand};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
+use firstbyte_capture::{self, Ended};
 
 pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
     if let Some(WireCommand::Diff(diff)) = &args.command {

@@ -15,8 +15,8 @@ use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
-use firstbyte_probe::experiment::{Before, Control, RunPlan};
 use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
+use firstbyte_probe::experiment::{Before, Control, RunPlan};
 use firstbyte_report::warning::Warning;
 
 /// What came of a study.

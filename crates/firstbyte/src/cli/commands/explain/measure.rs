@@ -20,13 +20,13 @@ use crate::cli::progress::Progress;
 use crate::cli::signals::{self, asked_to_end};
 use crate::cli::typed::Typed;
 use crate::cli::{plan, run_problem};
+use crate::runs::{Creation, RunWriter, run_header};
+use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{
     Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
 };
 use firstbyte_probe::probe::options::Options;
-use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::probe::{NetProber, Prober, Secret, Target};
-use crate::runs::{Creation, RunWriter, run_header};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
 /// own way does so in both, before all others, and follows redirects.

@@ -14,11 +14,11 @@ use crate::cli::render;
 use crate::cli::signals::Attention;
 use crate::cli::terminal;
 use crate::prediction::player;
-use firstbyte_predict::audience::{Audience, Played};
 use crate::prediction::ways::Ways;
+use firstbyte_predict::audience::{Audience, Played};
 use firstbyte_report::chart;
-use firstbyte_report::{audience, units};
 use firstbyte_report::warning::Warning;
+use firstbyte_report::{audience, units};
 
 /// Up to this loss what is said over QUIC was held against the state machines.
 const HELD: f64 = 0.06;

@@ -3,18 +3,18 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::{Analyzer, Observed};
 
 use super::live::{self, Control, Taker, Window};
-use firstbyte_capture::live::Live;
 use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal;
+use firstbyte_capture::live::Live;
 use firstbyte_report::units::grouped;
 use firstbyte_report::wire;
 use firstbyte_report::wire::diff::{self as report, Read};

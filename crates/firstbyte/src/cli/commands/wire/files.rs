@@ -60,8 +60,10 @@ fn read(
             Ok(ended) => note_end(path, ended, &mut code),
             Err(error) => {
                 let problem = Problem::new(exit::READ, error.to_string());
-                let behind: Vec<String> =
-                    args.files[place + 1..].iter().map(|path| firstbyte_capture::name(path)).collect();
+                let behind: Vec<String> = args.files[place + 1..]
+                    .iter()
+                    .map(|path| firstbyte_capture::name(path))
+                    .collect();
                 code = Err(match behind.is_empty() {
                     true => problem,
                     false => problem.hint(format!("not read either: {}", behind.join(", "))),

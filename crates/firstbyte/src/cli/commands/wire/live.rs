@@ -6,20 +6,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use firstbyte_passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
 use firstbyte_core::pcap::Frame;
+use firstbyte_passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
 use firstbyte_passive::{Analyzer, Observed};
 
 use super::kept::Kept;
 use super::metrics::Endpoint;
 use super::packets::LivePackets;
 use super::{choice, outputs};
-use firstbyte_capture::live::{Follower, Live, LiveError, Options};
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::progress::Watching;
 use crate::cli::signals::{self, Attention};
 use crate::cli::terminal::{self, note};
+use firstbyte_capture::live::{Follower, Live, LiveError, Options};
 use firstbyte_clock::Monotonic;
 use firstbyte_report::wire::{self, metrics::Metrics};
 

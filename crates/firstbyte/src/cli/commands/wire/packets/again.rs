@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use firstbyte_passive::Analyzer;
 use firstbyte_core::pcap::Frame;
+use firstbyte_passive::Analyzer;
 
 use super::queue::{Event, Queue};
 use crate::cli::args::WireArgs;
@@ -26,7 +26,8 @@ pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
         let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         // One that is not there is told when it is read.
         if path == Path::new("-") || (path.exists() && !seekable) {
-            let message = format!("--pcap-out reads twice, and {} cannot be", firstbyte_capture::name(path));
+            let message =
+                format!("--pcap-out reads twice, and {} cannot be", firstbyte_capture::name(path));
             return Err(Problem::new(exit::USAGE, message).hint(
                 "which connections are chosen is known only at their end, when their packets are gone: \
                  write the capture into a file first",
