@@ -10,6 +10,7 @@ pub mod clock;
 pub mod experiment;
 pub mod net;
 mod parallel;
+pub mod plans;
 pub mod prediction;
 pub mod probe;
 pub mod report;

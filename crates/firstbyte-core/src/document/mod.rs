@@ -13,6 +13,7 @@ mod observed;
 pub mod run;
 mod sample;
 pub mod stored;
+mod times;
 
 pub use capture::{CaptureRecord, WIRE_CAPTURE_FORMAT, WIRE_CAPTURE_VERSION};
 pub use connection::{
@@ -35,3 +36,4 @@ pub use observed::{
     TlsSeenRecord, TrafficRecord, WIRE_FORMAT, WIRE_VERSION,
 };
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
+pub use times::{nanoseconds, nanoseconds_if_any};

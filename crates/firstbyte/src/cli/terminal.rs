@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::args::ColorChoice;
 use super::exit::{self, Problem};
+use crate::plans::ColorChoice;
 use crate::report::Style;
 use crate::warning::Warning;
 
