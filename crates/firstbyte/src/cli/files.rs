@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::exit::{self, Problem};
 use crate::plans::{Destination, Outputs};
-use crate::report::write_out::Format;
+use firstbyte_report::write_out::Format;
 
 /// Links that lead nowhere are followed so far, as the kernel does.
 const MOST_LINKS: usize = 40;
@@ -357,6 +357,6 @@ pub(in crate::cli) fn cannot_write(path: &Path, error: &io::Error) -> Problem {
     if is_stdio(path) {
         return Problem::output(error);
     }
-    let why = crate::probe::describe_io(error);
+    let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
 }

@@ -66,7 +66,7 @@ pub fn carry_out(plan: &CommandPlan) -> ExitCode {
 ///
 /// # Errors
 /// What a user would be told.
-pub fn options_for(arguments: &[&str]) -> Result<crate::probe::options::Options, String> {
+pub fn options_for(arguments: &[&str]) -> Result<firstbyte_probe::probe::options::Options, String> {
     let arguments = ["firstbyte"].iter().chain(arguments);
     let cli = Cli::try_parse_from(arguments).map_err(|e| e.to_string())?;
     plan::probe(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())

@@ -23,16 +23,16 @@ use super::args::{Cli, Command, ProbeArgs, RenderArgs, VisitArgs, WireCommand};
 use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{terminal, typed};
-use crate::net::Bind;
 use crate::plans::{CommandPlan, Destination, Outputs, ProbePlan, ProbeView, RenderPlan};
-use crate::probe::options::{
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::net::Bind;
+use firstbyte_probe::probe::options::{
     Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
     TlsVersion,
 };
-use crate::probe::shown_url::shown_url;
-use crate::probe::{BadTarget, Secret, Target};
-use crate::report::write_out::Format;
-use crate::warning::Warning;
+use firstbyte_probe::probe::{BadTarget, Secret, Target};
+use firstbyte_report::warning::Warning;
+use firstbyte_report::write_out::Format;
 
 /// What the command that was typed is to do.
 pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> {

@@ -7,7 +7,7 @@ use firstbyte_lab::LabOptions;
 use serde::{Deserialize, Serialize};
 
 use super::measuring::RenderPlan;
-use crate::probe::Secret;
+use firstbyte_probe::probe::Secret;
 
 /// What is done with a lab.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ mod words {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error};
 
     use super::CommandWords;
-    use crate::probe::Secret;
+    use firstbyte_probe::probe::Secret;
 
     pub(super) fn serialize<S: Serializer>(words: &CommandWords, to: S) -> Result<S::Ok, S::Error> {
         let text = |word: &Secret<OsString>| word.reveal().to_str().map(str::to_owned);

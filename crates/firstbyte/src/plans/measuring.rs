@@ -8,9 +8,9 @@ use firstbyte_lab::ServerChoice;
 use serde::{Deserialize, Serialize};
 
 use super::outputs::{ColorChoice, Destination, Outputs};
-use crate::experiment::{ExperimentPlan, ExplanationPlan};
-use crate::probe::Secret;
-use crate::probe::options::Options;
+use firstbyte_probe::experiment::{ExperimentPlan, ExplanationPlan};
+use firstbyte_probe::probe::Secret;
+use firstbyte_probe::probe::options::Options;
 
 /// Connections to URLs, as samples.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! In: what was typed, by way of `cli::plan`, or JSON, from whoever has no command line. Out: what `cli` carries out. A
 //! plan is complete: nothing of it is looked up among flags later, and what its files hold is not in it. What may let
-//! somebody in keeps its type, [`Secret`](crate::probe::Secret): it is stored, and does not print.
+//! somebody in keeps its type, [`Secret`](firstbyte_probe::probe::Secret): it is stored, and does not print.
 
 mod lab;
 mod measuring;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_core::document::nanoseconds_if_any;
-use firstbyte_core::predict::{CongestionControl, KexGroup};
+use firstbyte_predict::{CongestionControl, KexGroup};
 use serde::{Deserialize, Serialize};
 
 use super::outputs::{ColorChoice, Outputs};
@@ -97,7 +97,7 @@ pub struct AudiencePlan {
 
 /// By the name that Linux has for it.
 mod congestion_control {
-    use firstbyte_core::predict::CongestionControl;
+    use firstbyte_predict::CongestionControl;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(
@@ -118,7 +118,7 @@ mod congestion_control {
 
 /// By their names.
 mod groups {
-    use firstbyte_core::predict::KexGroup;
+    use firstbyte_predict::KexGroup;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(

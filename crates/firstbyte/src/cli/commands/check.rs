@@ -18,7 +18,7 @@ use crate::cli::signals;
 use crate::cli::terminal;
 use crate::plans::{CheckPlan, CheckSource, Destination, RenderPlan};
 use crate::runs::Run;
-use crate::warning::Warning;
+use firstbyte_report::warning::Warning;
 
 pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
     let conditions = plan.fail_if.iter().map(|text| Condition::read(text));

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal::note;
 use crate::cli::{plan, render, run_problem};
-use crate::experiment::{Experiment, ExperimentPlan, PlanError, RunPlan};
 use crate::plans::{ComparisonPlan, ComparisonSource, RenderPlan};
 use crate::runs::Run;
+use firstbyte_probe::experiment::{Experiment, ExperimentPlan, PlanError, RunPlan};
 
 pub(in crate::cli) use measure::{measure, stored};
 

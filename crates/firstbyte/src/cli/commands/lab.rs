@@ -19,9 +19,9 @@ use crate::cli::exports;
 use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
 use crate::plans::{ColorChoice, CommandWords, LabPlan, NewLabPlan};
-use crate::probe::Secret;
-use crate::report::style::wrap;
-use crate::warning::Warning;
+use firstbyte_probe::probe::Secret;
+use firstbyte_report::style::wrap;
+use firstbyte_report::warning::Warning;
 
 pub(in crate::cli) fn run(plan: &LabPlan) -> Result<u8, Problem> {
     match plan {
@@ -112,7 +112,7 @@ fn status() -> Result<u8, Problem> {
     }
     let mut text = String::new();
     for lab in labs {
-        let up_for = crate::clock::wall_time_since(lab.started()).as_secs();
+        let up_for = firstbyte_clock::wall_time_since(lab.started()).as_secs();
         text += &format!(
             "{:<12} process {:<8} up {}:{:02}:{:02}  {}\n",
             lab.scenario(),

@@ -18,11 +18,11 @@ use crate::cli::progress::Progress;
 use crate::cli::signals::{EndSignal, asked_to_end};
 use crate::cli::terminal;
 use crate::plans::{Destination, ProbePlan, ProbeView};
-use crate::probe::options::{HttpVersion, Output};
-use crate::probe::shown_url::shown_url;
-use crate::probe::{Prober, SetupError, Target, TlsSetupError};
-use crate::report::Style;
-use crate::report::write_out::Format;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::probe::options::{HttpVersion, Output};
+use firstbyte_probe::probe::{Prober, SetupError, Target, TlsSetupError};
+use firstbyte_report::Style;
+use firstbyte_report::write_out::Format;
 use shown::Shown;
 
 pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
@@ -182,7 +182,7 @@ impl Schedule {
         if let Some(due) = self.next {
             sleep_until(due).await;
         }
-        let begun = self.next.unwrap_or_else(crate::clock::timer_now);
+        let begun = self.next.unwrap_or_else(firstbyte_clock::timer_now);
         self.next = Some(begun + interval);
     }
 }

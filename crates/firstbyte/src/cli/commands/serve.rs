@@ -15,7 +15,7 @@ use crate::cli::files::{Files, cannot_write};
 use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::{self, note};
 use crate::plans::{CertificatePlan, Destination, ServePlan};
-use crate::probe::describe_io;
+use firstbyte_probe::probe::describe_io;
 
 pub(in crate::cli) fn run(plan: &ServePlan) -> Result<u8, Problem> {
     let (reads, issuer) = match &plan.certificate {

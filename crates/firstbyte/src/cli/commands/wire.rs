@@ -11,13 +11,13 @@ mod packets;
 
 use std::path::Path;
 
-use firstbyte_core::passive::{Analyzer, Limits};
+use firstbyte_passive::{Analyzer, Limits};
 
-use crate::capture::{self, Ended};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::terminal;
 use crate::plans::{PacketFilter, PacketSource, WirePlan};
+use firstbyte_capture::{self, Ended};
 
 pub(in crate::cli) fn run(plan: &WirePlan) -> Result<u8, Problem> {
     let paths: &[_] = match &plan.source {
@@ -45,7 +45,7 @@ fn seed() -> u64 {
 }
 
 fn note_end(path: &Path, ended: Ended, code: &mut Result<u8, Problem>) {
-    let name = capture::name(path);
+    let name = firstbyte_capture::name(path);
     match ended {
         Ended::Whole => {}
         Ended::CutOff { offset } => terminal::note(&format!(

@@ -10,12 +10,12 @@ use super::{SAMPLE_TIMEOUT, interval, needed_by_visits, options, render, usage};
 use crate::cli::args::{CheckArgs, Command, CompareArgs, ExplainArgs, RenderArgs, ReportArgs};
 use crate::cli::exit::Problem;
 use crate::cli::typed::{AxisText, Typed};
-use crate::experiment::{ExperimentPlan, ExplanationPlan};
 use crate::plans::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, ExplainPlan, ExplanationSource,
     Outputs, ReportPlan,
 };
-use crate::probe::Secret;
+use firstbyte_probe::experiment::{ExperimentPlan, ExplanationPlan};
+use firstbyte_probe::probe::Secret;
 
 /// Rounds after which `--until` gives up, unless told otherwise.
 const MAX_ROUNDS: u32 = 1_000;

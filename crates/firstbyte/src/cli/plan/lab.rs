@@ -15,7 +15,7 @@ use crate::plans::{
     CertificatePlan, CommandWords, DemoPlan, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan,
     ServePlan,
 };
-use crate::probe::Secret;
+use firstbyte_probe::probe::Secret;
 
 use super::usage;
 

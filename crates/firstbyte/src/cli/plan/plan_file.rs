@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use super::comparison::of_words;
 use crate::cli::exit::{self, Problem};
 use crate::plans::ComparisonPlan;
-use crate::probe::describe_io;
+use firstbyte_probe::probe::describe_io;
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Default, Deserialize)]

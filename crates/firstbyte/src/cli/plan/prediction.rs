@@ -1,6 +1,6 @@
 //! From `predict` as typed to what is predicted.
 
-use firstbyte_core::predict::{CongestionControl, KexGroup};
+use firstbyte_predict::{CongestionControl, KexGroup};
 
 use super::quantities::{bytes, rate, share, time};
 use super::usage;

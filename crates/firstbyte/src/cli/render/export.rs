@@ -11,8 +11,8 @@ use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
 use crate::parallel::in_turn;
 use crate::plans::{Destination, Outputs};
-use crate::report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 use crate::runs::Dataset;
+use firstbyte_report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 
 /// What was asked for.
 fn files(outputs: &Outputs) -> impl Iterator<Item = (Form, &Destination)> {

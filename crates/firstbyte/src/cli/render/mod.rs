@@ -9,10 +9,10 @@ use super::exit::{self, Problem};
 use super::exports::{print, whole};
 use super::{run_problem, terminal};
 use crate::plans::{Destination, Outputs, RenderPlan};
-use crate::report::chart::Figure;
-use crate::report::{chart, html, study_table};
 use crate::runs::{Dataset, Run};
-use crate::warning::Warning;
+use firstbyte_report::chart::Figure;
+use firstbyte_report::warning::Warning;
+use firstbyte_report::{chart, html, study_table};
 use study::Material;
 
 /// Shows a run.

@@ -19,13 +19,13 @@ use crate::cli::plan::target as target_of;
 use crate::cli::progress::Progress;
 use crate::cli::run_problem;
 use crate::cli::signals::{self, asked_to_end};
-use crate::experiment::{
+use crate::runs::{Creation, RunWriter, run_header};
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::experiment::{
     Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
 };
-use crate::probe::options::Options;
-use crate::probe::shown_url::shown_url;
-use crate::probe::{NetProber, Prober, Target};
-use crate::runs::{Creation, RunWriter, run_header};
+use firstbyte_probe::probe::options::Options;
+use firstbyte_probe::probe::{NetProber, Prober, Target};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
 /// own way does so in both, before all others, and follows redirects.
@@ -152,7 +152,7 @@ impl<'a> Kept<'a> {
 }
 
 fn full(path: &Path, error: &std::io::Error) -> Problem {
-    let why = crate::probe::describe_io(error);
+    let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
         .hint("what was measured before is in the file; --from FILE explains it")
 }

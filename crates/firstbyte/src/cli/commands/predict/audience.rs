@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use firstbyte_core::predict::{Http, Way};
+use firstbyte_predict::{Http, Way};
 
 use super::{problem, setup, threads, ways};
 use crate::cli::exit::{self, Problem};
@@ -12,13 +12,13 @@ use crate::cli::files::cannot_write;
 use crate::cli::render;
 use crate::cli::signals::Attention;
 use crate::cli::terminal;
-use crate::clock;
 use crate::plans::{AudiencePlan, PredictionPlan};
-use crate::prediction::audience::{Audience, Played, player};
+use crate::prediction::player;
 use crate::prediction::ways::Ways;
-use crate::report::chart;
-use crate::report::{audience, units};
-use crate::warning::Warning;
+use firstbyte_predict::audience::{Audience, Played};
+use firstbyte_report::chart;
+use firstbyte_report::warning::Warning;
+use firstbyte_report::{audience, units};
 
 /// Up to this loss what is said over QUIC was held against the state machines.
 const HELD: f64 = 0.06;
@@ -32,7 +32,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
             .hint("a CSV file with a header: rtt_ms,weight and perhaps loss")
     };
-    let text = fs::read(file).map_err(|e| unreadable(crate::probe::describe_io(&e)))?;
+    let text = fs::read(file).map_err(|e| unreadable(firstbyte_probe::probe::describe_io(&e)))?;
     let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
     let mut warnings = Vec::new();
     let quic = [before, after].iter().any(|way| way.http == Http::V3);
@@ -40,7 +40,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
         warnings.push(Warning::BeyondChecked { loss: HELD });
         warnings.iter().for_each(terminal::warn);
     }
-    let begun = clock::timer_now();
+    let begun = firstbyte_clock::timer_now();
     let player = |way| player(&setup, way, &crowd.range()).map_err(problem);
     let (one, other) = (player(&before)?, player(&after)?);
     let prepared = begun.elapsed();

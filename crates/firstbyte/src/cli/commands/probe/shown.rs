@@ -14,13 +14,13 @@ use crate::cli::exports::{Exporter, Exports, Lines};
 use crate::cli::files::{Files, Opened};
 use crate::cli::terminal;
 use crate::plans::{Destination, ProbePlan};
-use crate::report::flights::flights;
-use crate::report::sequence::sequence;
-use crate::report::table::{Middle, Tables};
-use crate::report::units::count;
-use crate::report::waterfall::waterfall;
-use crate::report::write_out::{Format, Transfer, deliver};
-use crate::report::{Style, csv, error, ndjson};
+use firstbyte_report::flights::flights;
+use firstbyte_report::sequence::sequence;
+use firstbyte_report::table::{Middle, Tables};
+use firstbyte_report::units::count;
+use firstbyte_report::waterfall::waterfall;
+use firstbyte_report::write_out::{Format, Transfer, deliver};
+use firstbyte_report::{Style, csv, error, ndjson};
 
 pub(super) struct Shown<'a> {
     visits: &'a Visits<'a>,
@@ -249,7 +249,7 @@ fn draw(drawn: &mut Vec<Drawn>, sample: &Sample) {
 }
 
 fn filename(plan: &ProbePlan) -> Option<String> {
-    use crate::probe::options::Output;
+    use firstbyte_probe::probe::options::Output;
     match plan.options.http.output.as_ref()? {
         Output::File(path) => Some(path.display().to_string()),
         Output::Stdout => None,

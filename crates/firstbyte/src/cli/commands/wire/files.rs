@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::{Analyzer, Limits, Observed};
+use firstbyte_passive::{Analyzer, Limits, Observed};
 
 use super::kept::Kept;
 use super::{choice, live, note_end, outputs, packets};
-use crate::capture;
+
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
 use crate::plans::WirePlan;
-use crate::report::units::count;
+use firstbyte_report::units::count;
 
 pub(super) fn run(plan: &WirePlan, paths: &[PathBuf], threads: Option<u8>) -> Result<u8, Problem> {
     packets::check(plan, paths)?;
@@ -28,7 +28,7 @@ pub(super) fn run(plan: &WirePlan, paths: &[PathBuf], threads: Option<u8>) -> Re
             kept.add(observed);
         }
     };
-    let threads = threads.map_or_else(capture::threads, usize::from);
+    let threads = threads.map_or_else(firstbyte_capture::threads, usize::from);
     let code = read(paths, threads, &mut first, &mut emit);
     rows.finish(first.hygiene(), None)?;
     if code.is_err() && first.hygiene().frames == 0 {
@@ -38,7 +38,7 @@ pub(super) fn run(plan: &WirePlan, paths: &[PathBuf], threads: Option<u8>) -> Re
     kept.check_flows(first.connections())?;
     kept.show(&first)?;
     // Where a file lies is nobody's business whom the page is shown.
-    let name = |path: &PathBuf| capture::name(path.file_name().map_or(path, Path::new));
+    let name = |path: &PathBuf| firstbyte_capture::name(path.file_name().map_or(path, Path::new));
     let names: Vec<String> = paths.iter().map(name).collect();
     kept.draw(&first, &names)?;
     if let Some(to) = &plan.outputs.packets {
@@ -58,12 +58,12 @@ fn read(
 ) -> Result<u8, Problem> {
     let mut code = Ok(exit::OK);
     for (place, path) in paths.iter().enumerate() {
-        match capture::read_on(threads, path, analyzer, emit) {
+        match firstbyte_capture::read_on(threads, path, analyzer, emit) {
             Ok(ended) => note_end(path, ended, &mut code),
             Err(error) => {
                 let problem = Problem::new(exit::READ, error.to_string());
                 let behind: Vec<String> =
-                    paths[place + 1..].iter().map(|path| capture::name(path)).collect();
+                    paths[place + 1..].iter().map(|path| firstbyte_capture::name(path)).collect();
                 code = Err(match behind.is_empty() {
                     true => problem,
                     false => problem.hint(format!("not read either: {}", behind.join(", "))),
@@ -72,6 +72,6 @@ fn read(
             }
         }
     }
-    capture::finish_on(threads, analyzer, emit);
+    firstbyte_capture::finish_on(threads, analyzer, emit);
     code
 }

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::passive::{Begin, Hygiene, Observed};
+use firstbyte_passive::{Begin, Hygiene, Observed};
 
 use crate::cli::exit::Problem;
 use crate::cli::exports::{Exporter, Exports, Sink};
 use crate::plans::Outputs;
-use crate::report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
+use firstbyte_report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
 
 /// What comes behind the last connection.
 struct CaptureEnd<'a> {

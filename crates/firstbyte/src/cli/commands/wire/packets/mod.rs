@@ -14,7 +14,7 @@ pub(super) use live::LivePackets;
 
 use std::io;
 
-use firstbyte_core::passive::pcap::CaptureWriter;
+use firstbyte_core::pcap::CaptureWriter;
 
 use crate::cli::exports::{Sink, sink};
 use crate::plans::Destination;

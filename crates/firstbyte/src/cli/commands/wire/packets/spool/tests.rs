@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use firstbyte_core::passive::pcap::{CaptureReader, CaptureWriter, Read as Next};
+use firstbyte_core::pcap::{CaptureReader, CaptureWriter, Read as Next};
 
 use super::*;
 use crate::cli::exports::Sink;
