@@ -171,7 +171,7 @@ impl Timebase {
     }
 
     /// As if the wall clock were put forward by `step` from here on.
-    #[cfg(test)]
+    #[cfg(feature = "simulated")]
     pub fn with_wall_clock_behind(mut self, step: Duration) -> Self {
         self.realtime.0 -= i64::try_from(step.as_nanos()).unwrap_or(0);
         self

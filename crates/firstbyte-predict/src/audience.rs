@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn what_is_ended_early_is_spread_over_the_audience() {
         let audience = read("rtt_ms,weight\n10,3\n1000,1\n").unwrap();
-        let chain = crate::prediction::setup::chain(3_000).unwrap();
-        let setup = firstbyte_predict::Setup::new(Duration::from_millis(10), chain);
-        let way = firstbyte_predict::Way::default();
-        let player = player(&setup, &way, &audience.range()).unwrap();
+        let (setup, base) = (crate::fixtures::setup(3_000), crate::tests::base());
+        let way = crate::Way::default();
+        let in_turn: crate::Workers<'_> = &|n, work| (0..n).map(work).collect();
+        let player = Player::new(&setup, &way, &audience.range(), base, in_turn).unwrap();
         let play = |most: usize| {
             let asked = std::cell::Cell::new(0);
             let goes_on = || asked.replace(asked.get() + 1) < most;

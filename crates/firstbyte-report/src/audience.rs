@@ -9,8 +9,8 @@ use super::chart;
 use super::style::{Ink, Style};
 use super::svg::escape;
 use super::units::{Scale, grouped};
-use firstbyte_predict::audience::{Played, mean};
 use crate::warning::Warning;
+use firstbyte_predict::audience::{Played, mean};
 
 /// Percentiles that are shown.
 const PERCENTILES: [usize; 7] = [10, 25, 50, 75, 90, 95, 99];

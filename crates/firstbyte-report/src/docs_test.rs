@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{fixtures, write_out};
 
-const FORMATS: &str = include_str!("../../../../docs/formats.md");
+const FORMATS: &str = include_str!("../../../docs/formats.md");
 
 fn assert_described(section: &str, names: impl IntoIterator<Item = String>) {
     let start = FORMATS.find(section).unwrap();

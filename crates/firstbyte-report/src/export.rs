@@ -16,9 +16,13 @@ use super::parquet::{self, ParquetWriter, SampleGrouper};
 /// The forms that hold samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// NDJSON: a sample a line.
     Json,
+    /// A sample a row.
     Csv,
+    /// The same columns, packed.
     Parquet,
+    /// HTTP archive 1.2.
     Har,
 }
 
@@ -36,7 +40,9 @@ impl Form {
 pub enum SampleWriter<W: Write + Send> {
     /// Parts need nothing but to be put together.
     Plain(W),
+    /// Groups of rows, and a footer.
     Parquet(Box<ParquetWriter<W>>),
+    /// Entries between a head and an end.
     Har(HarWriter<W>),
 }
 

@@ -1,4 +1,5 @@
 //! Samples made by hand, with the shapes that outputs have to cope with.
+#![allow(missing_docs, clippy::unwrap_used, reason = "for tests, also those of the program")]
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,35 +13,35 @@ use firstbyte_core::timeline::{
 /// 2026-11-20 14:05:09.123456 UTC.
 const STARTED: u64 = 1_795_183_509_123_456_000;
 
-pub(crate) fn us(us: i64) -> Offset {
+pub fn us(us: i64) -> Offset {
     Offset::from_nanos(us * 1_000)
 }
 
-pub(crate) fn kernel(at: i64) -> Stamp {
+pub fn kernel(at: i64) -> Stamp {
     Stamp::kernel(us(at))
 }
 
-pub(crate) fn user(at: i64) -> Stamp {
+pub fn user(at: i64) -> Stamp {
     Stamp::user(us(at))
 }
 
-pub(crate) fn micros(us: u64) -> Duration {
+pub fn micros(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
 /// Chunks: microseconds and bytes.
-pub(crate) fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
+pub fn flight(direction: Direction, chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
     let chunks = chunks.iter().map(|&(at, bytes)| Chunk::new(kernel(at), bytes)).collect();
     Flight { direction, chunks, messages: messages.iter().map(ToString::to_string).collect() }
 }
 
-pub(crate) fn sent(at: i64, bytes: u64, acknowledged: i64, messages: &[&str]) -> Flight {
+pub fn sent(at: i64, bytes: u64, acknowledged: i64, messages: &[&str]) -> Flight {
     let mut flight = flight(Direction::Sent, &[(at, bytes)], messages);
     flight.chunks[0].acknowledged = Some(us(acknowledged));
     flight
 }
 
-pub(crate) fn received(chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
+pub fn received(chunks: &[(i64, u64)], messages: &[&str]) -> Flight {
     flight(Direction::Received, chunks, messages)
 }
 
@@ -48,12 +49,12 @@ fn headers(pairs: &[(&str, &str)]) -> Vec<Header> {
     pairs.iter().map(|(n, v)| Header { name: (*n).into(), value: (*v).into() }).collect()
 }
 
-pub(crate) fn lookup(record_type: RecordType, start: i64, end: i64, addresses: &[&str]) -> Lookup {
+pub fn lookup(record_type: RecordType, start: i64, end: i64, addresses: &[&str]) -> Lookup {
     let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
     Lookup { record_type, start: us(start), end: Some(us(end)), addresses, error: None }
 }
 
-pub(crate) fn won(remote: &str, start: i64, end: i64) -> Attempt {
+pub fn won(remote: &str, start: i64, end: i64) -> Attempt {
     Attempt {
         remote: remote.parse().unwrap(),
         start: us(start),
@@ -62,7 +63,7 @@ pub(crate) fn won(remote: &str, start: i64, end: i64) -> Attempt {
     }
 }
 
-pub(crate) fn addr(text: &str) -> Option<SocketAddr> {
+pub fn addr(text: &str) -> Option<SocketAddr> {
     Some(text.parse().unwrap())
 }
 
@@ -86,7 +87,7 @@ fn chain() -> Vec<Certificate> {
     ]
 }
 
-pub(crate) fn sample(connection: Connection) -> Sample {
+pub fn sample(connection: Connection) -> Sample {
     Sample {
         sequence: 0,
         warmup: false,
@@ -96,14 +97,14 @@ pub(crate) fn sample(connection: Connection) -> Sample {
     }
 }
 
-pub(crate) fn set(connection: &mut Connection, marks: &[(Mark, Stamp)]) {
+pub fn set(connection: &mut Connection, marks: &[(Mark, Stamp)]) {
     for (mark, stamp) in marks {
         connection.marks.set(*mark, *stamp);
     }
 }
 
 /// TLS 1.2, in full, over 81.1 ms: two round trips for the handshake.
-pub(crate) fn tls12_sydney() -> Sample {
+pub fn tls12_sydney() -> Sample {
     let mut c = Connection {
         url: "https://sydney.gov.example/".into(),
         started_unix_ns: Some(STARTED),
@@ -187,7 +188,7 @@ pub(crate) fn tls12_sydney() -> Sample {
 }
 
 /// TLS 1.3 and HTTP/2 over IPv6: one round trip for the handshake.
-pub(crate) fn tls13_http2() -> Sample {
+pub fn tls13_http2() -> Sample {
     let mut c = tls12_sydney().connection;
     c.url = "https://london.gov.example/browse?topic=tax#top".into();
     c.lookups = vec![
@@ -253,7 +254,7 @@ pub(crate) fn tls13_http2() -> Sample {
 }
 
 /// `http://` to an IPv4 literal: no name, no TLS.
-pub(crate) fn plain_http() -> Sample {
+pub fn plain_http() -> Sample {
     let mut c = Connection {
         url: "http://192.0.2.80:8080/status".into(),
         started_unix_ns: Some(STARTED),
@@ -300,7 +301,7 @@ pub(crate) fn plain_http() -> Sample {
 }
 
 /// The handshake fails at the client: the certificate has expired.
-pub(crate) fn expired_certificate() -> Sample {
+pub fn expired_certificate() -> Sample {
     let mut c = tls13_http2().connection;
     c.url = "https://expired.example/".into();
     let all = c.marks;
@@ -325,7 +326,7 @@ pub(crate) fn expired_certificate() -> Sample {
 }
 
 /// Nothing answers.
-pub(crate) fn connect_timeout() -> Sample {
+pub fn connect_timeout() -> Sample {
     let mut c = tls12_sydney().connection;
     let remote: SocketAddr = "198.51.100.7:443".parse().unwrap();
     c.marks = Default::default();
@@ -354,7 +355,7 @@ pub(crate) fn connect_timeout() -> Sample {
 }
 
 /// The first SYN is lost; its repetition after a second is answered.
-pub(crate) fn syn_loss() -> Sample {
+pub fn syn_loss() -> Sample {
     let mut sample = tls13_http2();
     let c = &mut sample.connection;
     delay(c, Mark::TcpConnected, 1_000_000);
@@ -367,7 +368,7 @@ pub(crate) fn syn_loss() -> Sample {
 }
 
 /// IPv6 does not answer; IPv4 is tried after 250 ms and wins.
-pub(crate) fn fallback() -> Sample {
+pub fn fallback() -> Sample {
     let mut sample = tls13_http2();
     let c = &mut sample.connection;
     delay(c, Mark::TcpConnected, 250_000);
@@ -398,7 +399,7 @@ fn delay(c: &mut Connection, from: Mark, by: u64) {
 }
 
 /// From `http` by way of the bare name to `www`.
-pub(crate) fn redirects() -> Sample {
+pub fn redirects() -> Sample {
     let mut first = plain_http().connection;
     first.url = "http://gov.example/".into();
     let mut second = tls13_http2().connection;
@@ -421,7 +422,7 @@ pub(crate) fn redirects() -> Sample {
 }
 
 /// TLS 1.3 over loopback: microseconds.
-pub(crate) fn loopback() -> Sample {
+pub fn loopback() -> Sample {
     let mut c = tls13_http2().connection;
     c.url = "https://localhost:8443/".into();
     c.lookups.clear();
@@ -462,7 +463,7 @@ pub(crate) fn loopback() -> Sample {
 }
 
 /// A server that thinks for half a minute, 1 ms away.
-pub(crate) fn slow_server() -> Sample {
+pub fn slow_server() -> Sample {
     let mut c = plain_http().connection;
     c.url = "http://192.0.2.80:8080/report".into();
     set(
@@ -489,7 +490,7 @@ pub(crate) fn slow_server() -> Sample {
 }
 
 /// A run over two URLs: warm-up, `n` good samples of each, and two failures of the second.
-pub(crate) fn run(n: u32) -> Vec<Sample> {
+pub fn run(n: u32) -> Vec<Sample> {
     let mut samples =
         vec![Sample { warmup: true, ..tls12_sydney() }, Sample { warmup: true, ..tls13_http2() }];
     for i in 0..n {
@@ -523,7 +524,7 @@ fn delay_response(c: &mut Connection, by: u64) {
 }
 
 /// One sample of every shape.
-pub(crate) fn all() -> Vec<Sample> {
+pub fn all() -> Vec<Sample> {
     vec![
         tls12_sydney(),
         tls13_http2(),
@@ -540,7 +541,7 @@ pub(crate) fn all() -> Vec<Sample> {
 
 /// Every fact there is, each with a value of its own: no real connection, but one in which a column
 /// that shows another's value is seen.
-pub(crate) fn every_fact() -> Sample {
+pub fn every_fact() -> Sample {
     let mut sample = Sample { sequence: 11, warmup: true, ..redirects() };
     let c = &mut sample.connection;
     c.marks.set(Mark::HandshakeConfirmed, user(250_001));
@@ -594,7 +595,7 @@ pub(crate) fn every_fact() -> Sample {
 }
 
 /// `text` without colours, and without the blanks that then end its lines.
-pub(crate) fn undressed(text: &str) -> String {
+pub fn undressed(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\x1b') {

@@ -13,11 +13,7 @@ const AT_ONCE: usize = 64;
 const WAITING: usize = 4;
 
 /// Gives out all connections of `analyzer` that are under way, as its own `finish` would.
-pub(crate) fn finish(
-    threads: usize,
-    analyzer: &mut Analyzer,
-    emit: &mut dyn FnMut(&Observed),
-) {
+pub(crate) fn finish(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnMut(&Observed)) {
     let Sharded { shards, mut ledger, .. } = analyzer.sharded();
     let each = shards.len().div_ceil(threads.max(1));
     thread::scope(|scope| {

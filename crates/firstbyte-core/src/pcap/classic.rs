@@ -1,7 +1,7 @@
 //! pcap: one header, then packets (draft-ietf-opsawg-pcap).
 
-use super::{Broken, Frame, LONGEST_FRAME, LinkType, Step, u32_at};
 use super::Time;
+use super::{Broken, Frame, LONGEST_FRAME, LinkType, Step, u32_at};
 
 pub(super) const HEADER_BYTES: usize = 24;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;

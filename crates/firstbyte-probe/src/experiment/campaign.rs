@@ -198,6 +198,8 @@ mod tests {
 
     use firstbyte_core::timeline::{Cause, Failure, Offset, PhaseName};
 
+    use crate::probe::options::Options;
+
     use super::*;
     use crate::experiment::{Axis, Matrix, Visit};
     use crate::probe::{Prober, Target, Visiting};
@@ -223,7 +225,7 @@ mod tests {
     }
 
     fn cells() -> Vec<Variant> {
-        let options = crate::cli::options_for(&["https://example.test/"]).unwrap();
+        let options = Options::default();
         let target = Target::parse("https://example.test/").unwrap();
         let axis = Axis::read("tls=1.2,1.3").unwrap();
         Matrix::new(&[axis], &Visit { target, options }).variants

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Axis, Campaign, Design, Lanes, Matrix, Until, Visit};
 use crate::probe::options::{Options, SessionUse};
-use firstbyte_core::shown_url::shown_urls_within;
 use crate::probe::{Secret, Target};
+use firstbyte_core::shown_url::shown_urls_within;
 
 /// The plan of a command that keeps a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]

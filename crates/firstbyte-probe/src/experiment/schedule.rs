@@ -17,8 +17,8 @@ use firstbyte_core::timeline::{Failure, Sample};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use firstbyte_clock::timer_now;
 use crate::probe::{Prober, Target};
+use firstbyte_clock::timer_now;
 
 /// How many rounds, in which order cells are visited, and when.
 #[derive(Clone, Debug)]

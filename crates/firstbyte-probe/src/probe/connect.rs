@@ -18,8 +18,8 @@ use tokio::time::sleep_until;
 use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::{Late, Resolved};
-use firstbyte_clock::{Timebase, timer_now};
 use crate::net::{self, Bind, ConnectError, Connected, SynWatch};
+use firstbyte_clock::{Timebase, timer_now};
 
 /// Connection Attempt Delay (RFC 8305 §8).
 const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);

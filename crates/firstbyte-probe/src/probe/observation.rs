@@ -13,8 +13,8 @@ use firstbyte_core::timeline::{
     Offset, PhaseName, Stamp, TcpFacts,
 };
 
-use firstbyte_clock::Timebase;
 use crate::net::{Arrival, Recorder, SendId};
+use firstbyte_clock::Timebase;
 
 /// When something happened, as far as it is known yet.
 #[derive(Clone, Copy, Debug)]

@@ -45,6 +45,28 @@ pub struct Options {
     pub max_redirects: Option<u32>,
 }
 
+/// Time allowed until the handshakes are done, where nobody says: curl's.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What is measured where nothing is asked for in particular: as with no flags at all.
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            resolver: ResolverChoice::default(),
+            family: Family::default(),
+            resolve: Vec::new(),
+            connect_to: Vec::new(),
+            bind: Bind::Any,
+            tls: TlsOptions::default(),
+            http: HttpOptions::default(),
+            connect_timeout: CONNECT_TIMEOUT,
+            max_time: None,
+            reuse: false,
+            max_redirects: None,
+        }
+    }
+}
+
 /// Who turns names into addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -181,6 +203,21 @@ pub struct TlsOptions {
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
 }
 
+/// Both versions, the default groups, a new session every time.
+impl Default for TlsOptions {
+    fn default() -> Self {
+        Self {
+            min: TlsVersion::V1_2,
+            max: TlsVersion::V1_3,
+            groups: Vec::new(),
+            insecure: false,
+            ca_file: None,
+            session: SessionUse::Full,
+            client_certificate: None,
+        }
+    }
+}
+
 /// Which HTTP version to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -220,6 +257,23 @@ pub struct HttpOptions {
     pub fail: bool,
     /// Where the body goes; it is counted and dropped when absent.
     pub output: Option<Output>,
+}
+
+/// A GET by the version that the server agrees to.
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            version: HttpVersion::Negotiate,
+            method: http::Method::GET,
+            method_forced: false,
+            headers: Vec::new(),
+            body: None,
+            user_agent: concat!("firstbyte/", env!("CARGO_PKG_VERSION")).to_owned(),
+            compressed: false,
+            fail: false,
+            output: None,
+        }
+    }
 }
 
 impl HttpOptions {

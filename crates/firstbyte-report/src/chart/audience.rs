@@ -2,9 +2,9 @@
 
 use super::ecdf;
 use super::figure::Figure;
-use firstbyte_predict::audience::Played;
 use crate::study::{Digest, Group, Grouping, SPREADS, Series, percentiles};
 use firstbyte_core::run::Metric;
+use firstbyte_predict::audience::Played;
 
 /// The picture; `labels` name the two ways.
 pub fn audience(played: &Played, labels: [&str; 2]) -> Figure {

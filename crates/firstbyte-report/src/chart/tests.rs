@@ -151,8 +151,7 @@ fn gallery() {
         }
         let medians = made.medians();
         let study = made.study(&medians);
-        std::fs::write(dir.join(format!("{name}.html")), crate::html::page(&study))
-            .unwrap();
+        std::fs::write(dir.join(format!("{name}.html")), crate::html::page(&study)).unwrap();
         for figure in figures(&study) {
             let file = dir.join(format!("{name}-{}", figure.name));
             std::fs::write(file.with_extension("svg"), figure.svg()).unwrap();

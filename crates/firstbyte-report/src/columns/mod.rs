@@ -116,7 +116,7 @@ pub(super) mod described {
 
     use super::ColumnType;
 
-    const FORMATS: &str = include_str!("../../../../../docs/formats.md");
+    const FORMATS: &str = include_str!("../../../../docs/formats.md");
 
     /// The rows of the first table after `heading` in `docs/formats.md`, without its two first lines.
     fn documented(heading: &str) -> Vec<&'static str> {

@@ -101,9 +101,7 @@ impl<'a> SampleRow<'a> {
 }
 
 /// What a sample counts for, and what it lacks, by their names.
-pub(crate) const fn standing(
-    standing: Standing,
-) -> (&'static str, Option<&'static str>) {
+pub(crate) const fn standing(standing: Standing) -> (&'static str, Option<&'static str>) {
     match standing {
         Standing::Proven => ("proven", None),
         Standing::Failed => ("failed", None),

@@ -96,7 +96,7 @@ fn figures_printed_add_up() {
 
 #[test]
 fn every_field_of_the_json_is_documented() {
-    const FORMATS: &str = include_str!("../../../../../docs/formats.md");
+    const FORMATS: &str = include_str!("../../../../docs/formats.md");
     let value: Value = serde_json::from_str(&json(&explanation())).unwrap();
     assert_eq!((&value["format"], &value["version"]), (&"firstbyte/explanation".into(), &1.into()));
     let mut names = BTreeSet::new();

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::advice;
-use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 use crate::columns::sample::standing;
 use crate::dates;
+use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
 /// What HAR says where a size or a time is not known, or does not apply.
 const UNKNOWN: i64 = -1;

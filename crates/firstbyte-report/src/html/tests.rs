@@ -88,11 +88,7 @@ fn what_comes_from_outside_is_text() {
     }
     made.environment.push((hostile.into(), hostile.into()));
     made.sentences.push(Sentence { text: hostile.into(), verdict: Verdict::Slower });
-    made.failures.push(crate::study::FailureView {
-        cell: 0,
-        cause: hostile.into(),
-        count: 1,
-    });
+    made.failures.push(crate::study::FailureView { cell: 0, cause: hostile.into(), count: 1 });
     let medians = made.medians();
     let study = Study { title: hostile, date: hostile, command: hostile, ..made.study(&medians) };
     let page = page(&study);

@@ -156,10 +156,7 @@ impl GroupRows {
     }
 
     /// Adds a row: a value for each column, in their order.
-    pub(crate) fn push<'a>(
-        &mut self,
-        values: impl IntoIterator<Item = Option<ColumnValue<'a>>>,
-    ) {
+    pub(crate) fn push<'a>(&mut self, values: impl IntoIterator<Item = Option<ColumnValue<'a>>>) {
         for (gathered, value) in self.columns.iter_mut().zip(values) {
             gathered.push(value);
         }

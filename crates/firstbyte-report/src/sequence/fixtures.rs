@@ -4,9 +4,7 @@ use firstbyte_core::timeline::{
     Connection, EarlyData, Facts, Handshake, Mark, QuicFacts, Sample, TcpFacts, TlsFacts,
 };
 
-use crate::fixtures::{
-    addr, kernel, lookup, micros, received, sample, sent, set, user, won,
-};
+use crate::fixtures::{addr, kernel, lookup, micros, received, sample, sent, set, user, won};
 
 /// A connection over TCP up to its SYN/ACK at 33.1 ms.
 fn connected(url: &str) -> Connection {

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use firstbyte_core::timeline::Handshake;
 use firstbyte_passive::Observed;
 use firstbyte_passive::sampled::Sampled;
-use firstbyte_core::timeline::Handshake;
 
 use crate::chart::captured::{Placed, Times};
 
@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn handshakes_beyond_the_limit_are_sampled_and_counted() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../firstbyte/tests/captures/nam/input.pcapng");
         let mut analyzer = Analyzer::new(Limits::default());
         let mut all: Vec<Observed> = Vec::new();
         firstbyte_capture::read(&file, &mut analyzer, &mut |observed| all.push(observed.clone()))
@@ -206,8 +207,7 @@ mod tests {
         assert!(kept[0].abs_diff(200_000) < 1_600 && kept[2].abs_diff(100_000) < 1_200, "{kept:?}");
         assert_eq!(gathered.placed().len(), kept.iter().sum::<usize>());
         assert!(exchanges.iter().all(|kind| kind.count == 0));
-        let drawn =
-            crate::chart::captured::over_time(&gathered.placed(), gathered.one_in());
+        let drawn = crate::chart::captured::over_time(&gathered.placed(), gathered.one_in());
         assert!(drawn.note.contains("One in 2 is drawn"), "{}", drawn.note);
     }
 }

@@ -7,10 +7,10 @@ pub(super) mod tables;
 
 use std::fmt::Write as _;
 
+use firstbyte_core::sequence::Sequence;
 use firstbyte_passive::groups::{Distribution, LeftOut, ServerSummary};
 use firstbyte_passive::model;
 use firstbyte_passive::{Hygiene, Observed};
-use firstbyte_core::sequence::Sequence;
 
 use super::counted;
 use super::gathered::Gathered;
@@ -246,7 +246,8 @@ mod tests {
 
     /// The page of the lab's small capture, with every connection `times` times.
     fn made(times: u64) -> String {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/nam/input.pcapng");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../firstbyte/tests/captures/nam/input.pcapng");
         let mut analyzer = Analyzer::new(Limits::default());
         let mut all: Vec<Observed> = Vec::new();
         firstbyte_capture::read(&file, &mut analyzer, &mut |observed| all.push(observed.clone()))

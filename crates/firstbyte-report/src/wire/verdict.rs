@@ -154,10 +154,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in crate::wire) fn server(
-        counts: Counts,
-        p50_seconds: [Option<f64>; 3],
-    ) -> ServerSummary {
+    pub(in crate::wire) fn server(counts: Counts, p50_seconds: [Option<f64>; 3]) -> ServerSummary {
         let server = Endpoint::new(Ipv4Addr::new(198, 51, 100, 1).into(), 443);
         let [full, short, exchange] = p50_seconds.map(|p50| {
             p50.map(|p50_seconds| Distribution {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use firstbyte::prediction::player;
 use firstbyte::prediction::setup::chain;
-use firstbyte_predict::audience::{Audience, player};
+use firstbyte_predict::audience::Audience;
 use firstbyte_predict::{Http, Session, Setup, Tls, Way};
 
 /// Visitors; each is played twice.

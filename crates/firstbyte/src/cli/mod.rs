@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn the_flags_that_advice_names_exist() {
-        let text = include_str!("../advice.rs").split("#[cfg(test)]").next().unwrap();
+        let text = include_str!("../../../firstbyte-report/src/advice.rs")
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap();
         let command = Cli::command();
         let probe = command.get_subcommands().find(|sub| sub.get_name() == "probe").unwrap();
         let known =

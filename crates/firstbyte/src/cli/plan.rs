@@ -6,6 +6,8 @@
 pub(in crate::cli) mod comparison;
 mod data;
 mod lab;
+#[cfg(test)]
+mod options_tests;
 pub(in crate::cli) mod plan_file;
 mod prediction;
 pub(in crate::cli) mod quantities;
@@ -27,8 +29,8 @@ use crate::plans::{CommandPlan, Destination, Outputs, ProbePlan, ProbeView, Rend
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::net::Bind;
 use firstbyte_probe::probe::options::{
-    Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
-    TlsVersion,
+    CONNECT_TIMEOUT, Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse,
+    TlsOptions, TlsVersion,
 };
 use firstbyte_probe::probe::{BadTarget, Secret, Target};
 use firstbyte_report::warning::Warning;
@@ -158,8 +160,6 @@ fn view(args: &ProbeArgs) -> Result<ProbeView, Problem> {
     Ok(ProbeView::WriteOut { format })
 }
 
-/// Time until the handshakes are done, as with curl.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for a sample where there are many: one that hangs is not to hold up the others.
 pub(super) const SAMPLE_TIMEOUT: Duration = Duration::from_secs(30);
 

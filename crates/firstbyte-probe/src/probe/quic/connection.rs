@@ -118,7 +118,8 @@ impl Connection {
         if let Some(tokens) = &tls.address_tokens {
             config.token_store(Arc::clone(tokens) as Arc<_>);
         }
-        let connecting = endpoint.connect(firstbyte_clock::timer_now().into_std(), config, remote, &tls.host);
+        let connecting =
+            endpoint.connect(firstbyte_clock::timer_now().into_std(), config, remote, &tls.host);
         let (handle, quic) =
             connecting.map_err(|error| Cause::TlsSetup { detail: error.to_string() })?;
         Ok(Self {

@@ -23,8 +23,8 @@ use super::observation::{Shared, When};
 use super::options::Options;
 use super::resolve::Resolved;
 use super::tls::QuicTls;
-use firstbyte_clock::Timebase;
 use crate::net::{ConnectError, UdpSocket};
+use firstbyte_clock::Timebase;
 
 pub(super) use connection::{Connection, SharedConnection};
 pub(super) use streams::Streams;

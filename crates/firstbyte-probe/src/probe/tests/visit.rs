@@ -12,7 +12,6 @@ use firstbyte_core::timeline::{
 use tokio::task::LocalSet;
 
 use super::peers::CERTIFICATE;
-use firstbyte_clock::simulated::SimulatedClock;
 use crate::net::Bind;
 use crate::net::simulated::{Path, SimulatedStream, StreamPeer, Written};
 use crate::probe::body::Body;
@@ -21,6 +20,7 @@ use crate::probe::options::{HttpOptions, HttpVersion, SessionUse, TlsOptions, Tl
 use crate::probe::stream::Stream;
 use crate::probe::tls::{Spoken, Tls, TlsStock};
 use crate::probe::{Target, connect, http};
+use firstbyte_clock::simulated::SimulatedClock;
 
 pub(super) const HOST: &str = "server.test";
 pub(super) const REMOTE: SocketAddr =

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 use firstbyte_passive::diff::Of;
+use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 
 type Get = fn(&ChangeRecord<'_>) -> Option<String>;
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn every_column_is_described() {
-        let formats = include_str!("../../../../../../docs/formats.md");
+        let formats = include_str!("../../../../../docs/formats.md");
         let from = formats.find("### Rows of changes").unwrap();
         for (name, _) in COLUMNS {
             assert!(formats[from..].contains(&format!("`{name}`")), "{name} is not described");
