@@ -70,9 +70,12 @@ where
     }
 }
 
+/// One form, and where it goes.
+type Begun<'a, Row, End> = (&'a Destination, Box<dyn Exporter<Row, End> + 'a>);
+
 /// The rows of a command, in every form that was asked for.
 pub(super) struct Exports<'a, Row: ?Sized, End: ?Sized = ()> {
-    opened: Vec<(&'a Destination, Box<dyn Exporter<Row, End> + 'a>)>,
+    opened: Vec<Begun<'a, Row, End>>,
 }
 
 impl<Row: ?Sized, End: ?Sized> Default for Exports<'_, Row, End> {

@@ -1,6 +1,7 @@
 //! What is read out of captured packets.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub enum PacketSource {
         /// In the order in which they were made.
         paths: Vec<PathBuf>,
         /// Threads that read, 1 to 8; as many as there are processors when absent.
-        threads: Option<u8>,
+        threads: Option<NonZeroU8>,
     },
     /// An interface.
     Live(LivePlan),

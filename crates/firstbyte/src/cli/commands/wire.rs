@@ -25,12 +25,10 @@ pub(in crate::cli) fn run(plan: &WirePlan) -> Result<u8, Problem> {
         PacketSource::Live(_) => &[],
     };
     let opened = Files::default().reads(paths).exports(&plan.outputs).open()?;
-    let code = match &plan.source {
-        PacketSource::Files { paths, threads } => files::run(plan, paths, *threads)?,
-        PacketSource::Live(live) => live::run(plan, live)?,
-    };
-    opened.keep();
-    Ok(code)
+    match &plan.source {
+        PacketSource::Files { paths, threads } => files::run(plan, paths, *threads, opened),
+        PacketSource::Live(live) => live::run(plan, live, opened),
+    }
 }
 
 /// An analyzer of the packets that `filter` lets pass.

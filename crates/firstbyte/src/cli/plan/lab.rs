@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use firstbyte_lab::builtin_server::{EarlyData, Resumption, TlsVersions};
 use firstbyte_lab::{LabOptions, ServerChoice};
 
-use super::render;
+use super::{render, usage};
 use crate::cli::args::{
     DemoArgs, EarlyDataChoice, ExportArgs, LabArgs, LabCommand, NewLabArgs, OnOff,
     ResumptionChoice, ServeArgs, ServerSoftware, StudyArgs, Version,
@@ -16,8 +16,6 @@ use crate::plans::{
     ServePlan,
 };
 use firstbyte_probe::probe::Secret;
-
-use super::usage;
 
 pub(super) fn lab(args: &LabArgs) -> LabPlan {
     match &args.command {

@@ -209,6 +209,21 @@ fn a_plan_that_is_stored_reads_well() {
     assert_eq!(predicted["plan"]["exchange"]["groups"][0], "P-256");
 }
 
+/// As a program without a command line has it done.
+#[test]
+fn a_plan_from_json_is_carried_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let project = directory.path().join("project");
+    let plan = serde_json::json!({"command": "lab", "plan": {"export": {
+        "directory": project, "early_data": false, "page_bytes": 100, "image_bytes": 7, "force": false
+    }}});
+    let plan: CommandPlan = serde_json::from_value(plan).unwrap();
+    assert_eq!(crate::cli::commands::carry_out(&plan).unwrap(), exit::OK);
+    assert_eq!(std::fs::metadata(project.join("html/image.jpg")).unwrap().len(), 7);
+    // Once more, into what is not empty now.
+    assert_eq!(crate::cli::commands::carry_out(&plan).unwrap_err().code(), exit::WRITE);
+}
+
 /// What is done about captures that are compared, by how they are named.
 #[test]
 fn captures_to_compare_are_told_apart_before_any_is_read() {

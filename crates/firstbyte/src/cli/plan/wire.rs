@@ -1,13 +1,14 @@
 //! From `wire` as typed to what is read out of captures.
 
+use std::num::NonZeroU8;
+
+use super::usage;
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs, WireDiffArgs};
 use crate::cli::exit::Problem;
 use crate::plans::{
     ComparedCaptures, ConnectionChoice, DiffCapture, LiveCapture, LivePlan, Outputs, PacketFilter,
     PacketSource, ServerGroup, WireDiffPlan, WirePlan,
 };
-
-use super::usage;
 
 pub(super) fn wire(args: &WireArgs) -> Result<WirePlan, Problem> {
     let source = match live_capture(&args.live) {
@@ -18,7 +19,10 @@ pub(super) fn wire(args: &WireArgs) -> Result<WirePlan, Problem> {
             metrics: args.metrics,
             spool_bytes: args.spool,
         }),
-        None => PacketSource::Files { paths: args.files.clone(), threads: args.threads },
+        None => PacketSource::Files {
+            paths: args.files.clone(),
+            threads: args.threads.and_then(NonZeroU8::new),
+        },
     };
     Ok(WirePlan {
         source,

@@ -1,18 +1,24 @@
 //! `firstbyte wire FILE…`: files read to their end, and everything that is written of them.
 
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
 use firstbyte_passive::{Analyzer, Limits, Observed};
 
 use super::kept::Kept;
 use super::{choice, live, note_end, outputs, packets};
-
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Opened;
 use crate::cli::terminal;
 use crate::plans::WirePlan;
 use firstbyte_report::units::count;
 
-pub(super) fn run(plan: &WirePlan, paths: &[PathBuf], threads: Option<u8>) -> Result<u8, Problem> {
+pub(super) fn run(
+    plan: &WirePlan,
+    paths: &[PathBuf],
+    threads: Option<NonZeroU8>,
+    opened: Opened,
+) -> Result<u8, Problem> {
     packets::check(plan, paths)?;
     // The second reading for packets has to see what the first one saw.
     let limits = Limits { seed: super::seed(), ..Limits::default() };
@@ -28,7 +34,7 @@ pub(super) fn run(plan: &WirePlan, paths: &[PathBuf], threads: Option<u8>) -> Re
             kept.add(observed);
         }
     };
-    let threads = threads.map_or_else(firstbyte_capture::threads, usize::from);
+    let threads = threads.map_or_else(firstbyte_capture::threads, |threads| threads.get().into());
     let code = read(paths, threads, &mut first, &mut emit);
     rows.finish(first.hygiene(), None)?;
     if code.is_err() && first.hygiene().frames == 0 {
@@ -46,6 +52,8 @@ pub(super) fn run(plan: &WirePlan, paths: &[PathBuf], threads: Option<u8>) -> Re
         let connections = count(kept.written.len() as u64, "connection");
         terminal::note(&format!("wrote {} of {connections}", count(written, "packet")));
     }
+    // Whatever ended the reading, there is a result.
+    opened.keep();
     code
 }
 

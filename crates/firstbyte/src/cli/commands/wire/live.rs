@@ -15,6 +15,7 @@ use super::metrics::Endpoint;
 use super::packets::LivePackets;
 use super::{choice, outputs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Opened;
 use crate::cli::progress::Watching;
 use crate::cli::signals::{self, Attention};
 use crate::cli::terminal::{self, note};
@@ -83,7 +84,7 @@ impl Control {
 
 /// Captures until the time of `captured` is over, an output fails, or the user ends it; and writes
 /// everything that was asked for.
-pub(super) fn run(plan: &WirePlan, captured: &LivePlan) -> Result<u8, Problem> {
+pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Result<u8, Problem> {
     let options = options(&captured.capture, &plan.filter)?;
     let metrics = captured.metrics.map(Endpoint::bind).transpose()?;
     if let Some(metrics) = &metrics {
@@ -117,6 +118,7 @@ pub(super) fn run(plan: &WirePlan, captured: &LivePlan) -> Result<u8, Problem> {
         kept.draw(&analyzer, std::slice::from_ref(interface)),
         kept.check_flows(analyzer.connections()),
     ];
+    opened.keep();
     ends.into_iter().fold(code, |code, end| code.and_then(|code| end.map(|()| code)))
 }
 
