@@ -11,8 +11,18 @@ use super::Time;
 use super::layers::Endpoint;
 
 /// Two ends, in an order that does not depend on who sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct Key([u64; 5]);
+
+impl PartialEq for Key {
+    /// Five comparisons of numbers: without a call, and without a branch for each.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let [a, b, c, d, ports] = self.0;
+        let [e, f, g, h, others] = other.0;
+        (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) | (ports ^ others) == 0
+    }
+}
 
 impl std::hash::Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -108,6 +118,7 @@ impl<T: Lasting> Table<T> {
         self.entry(slot)?.as_mut().map(|entry| &mut entry.flow)
     }
 
+    #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
         place(&self.blocks, slot).map(|entry| &entry.flow)
     }
@@ -171,6 +182,7 @@ impl<T: Lasting> Table<T> {
         Some((entry.key, entry.flow))
     }
 
+    #[inline]
     fn entry(&mut self, slot: Slot) -> Option<&mut Option<Entry<T>>> {
         let place = slot as usize;
         self.blocks.get_mut(place / BLOCK)?.get_mut(place % BLOCK)
@@ -230,11 +242,13 @@ impl<T: Lasting> Table<T> {
     }
 }
 
+#[inline]
 fn place<T>(blocks: &Blocks<T>, slot: Slot) -> Option<&Entry<T>> {
     let place = slot as usize;
     blocks.get(place / BLOCK)?.get(place % BLOCK)?.as_ref()
 }
 
+#[inline]
 fn has_key<T>(blocks: &Blocks<T>, slot: Slot, key: &Key) -> bool {
     place(blocks, slot).is_some_and(|entry| entry.key == *key)
 }

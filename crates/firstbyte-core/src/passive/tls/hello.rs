@@ -253,6 +253,12 @@ fn protocols(value: &[u8]) -> Option<Box<str>> {
 
 /// Bytes as text: what is not printable ASCII is escaped, so that it can be shown and is not lost.
 fn text(bytes: &[u8]) -> String {
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~') & (*byte != b'\\');
+    if bytes.iter().fold(true, |all, byte| all & plain(byte))
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return text.into();
+    }
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
         match byte {
