@@ -9,10 +9,10 @@
 pub mod compare;
 pub mod document;
 pub mod explain;
-pub mod passive;
-pub mod predict;
+pub mod pcap;
 pub mod run;
 pub mod sequence;
+pub mod simulation;
 pub mod split;
 pub mod stats;
 pub mod timeline;

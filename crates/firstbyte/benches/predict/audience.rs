@@ -5,7 +5,7 @@ use std::time::Duration;
 use firstbyte::clock;
 use firstbyte::prediction::audience::{Audience, player};
 use firstbyte::prediction::setup::chain;
-use firstbyte_core::predict::{Http, Session, Setup, Tls, Way};
+use firstbyte_predict::{Http, Session, Setup, Tls, Way};
 
 /// Visitors; each is played twice.
 const VISITORS: u32 = 500_000;

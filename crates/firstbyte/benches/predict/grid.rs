@@ -11,7 +11,7 @@ use std::time::Duration;
 use firstbyte::prediction::hosts::calibrate;
 use firstbyte::prediction::setup::Measured;
 use firstbyte::runs::Run;
-use firstbyte_core::predict::{
+use firstbyte_predict::{
     CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
 };
 use firstbyte_core::run::{Metric, Metrics};

@@ -19,7 +19,7 @@ mod grid;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use firstbyte_core::predict::{CongestionControl, Way};
+use firstbyte_predict::{CongestionControl, Way};
 use firstbyte_core::run::Metric;
 use grid::{Compared, Grid};
 

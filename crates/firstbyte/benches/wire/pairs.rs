@@ -8,7 +8,7 @@ use std::thread;
 
 use firstbyte::capture;
 use firstbyte::clock::Monotonic;
-use firstbyte_core::passive::{Analyzer, Limits};
+use firstbyte_passive::{Analyzer, Limits};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;

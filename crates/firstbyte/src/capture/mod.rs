@@ -16,8 +16,8 @@ use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use firstbyte_core::passive::pcap::{CaptureError, CaptureReader, Frame, Read};
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_core::pcap::{CaptureError, CaptureReader, Frame, Read};
+use firstbyte_passive::{Analyzer, Observed};
 
 use ahead::{Ahead, Piece};
 

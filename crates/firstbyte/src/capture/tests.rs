@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
+use firstbyte_passive::{Analyzer, Hygiene, Limits, Observed};
 use proptest::prelude::*;
 
 use super::ahead::PIECE;

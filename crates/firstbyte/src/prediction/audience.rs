@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::predict::{Outcome, Player, PredictError, Range, Setup, Way, derived_seed};
+use firstbyte_predict::{Outcome, Player, PredictError, Range, Setup, Way, derived_seed};
 
 use crate::clock::timer_now;
 use crate::parallel::side_by_side;
@@ -257,8 +257,8 @@ mod tests {
     fn what_is_ended_early_is_spread_over_the_audience() {
         let audience = read("rtt_ms,weight\n10,3\n1000,1\n").unwrap();
         let chain = crate::prediction::setup::chain(3_000).unwrap();
-        let setup = firstbyte_core::predict::Setup::new(Duration::from_millis(10), chain);
-        let way = firstbyte_core::predict::Way::default();
+        let setup = firstbyte_predict::Setup::new(Duration::from_millis(10), chain);
+        let way = firstbyte_predict::Way::default();
         let player = player(&setup, &way, &audience.range()).unwrap();
         let play = |most: usize| {
             let asked = std::cell::Cell::new(0);

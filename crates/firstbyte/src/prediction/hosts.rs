@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firstbyte_core::predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
+use firstbyte_predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
 use firstbyte_core::split::{Parts, Split};
 use firstbyte_core::timeline::{Connection, PhaseName};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_core::predict::certified;
+use firstbyte_predict::certified;
 use firstbyte_core::run::Standing;
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, PhaseName};

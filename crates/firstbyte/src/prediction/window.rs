@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::predict::{Http, Path, Reuse, Setup, Way, predict};
+use firstbyte_predict::{Http, Path, Reuse, Setup, Way, predict};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Direction};
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use firstbyte::capture::{self, Ended};
-use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
+use firstbyte_passive::{Analyzer, Hygiene, Limits, Observed};
 
 fn main() -> ExitCode {
     let root = match captures() {

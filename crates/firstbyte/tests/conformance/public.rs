@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use firstbyte_core::passive::{Carrier, Observed, names};
+use firstbyte_passive::{Carrier, Observed, names};
 use firstbyte_core::timeline::{Handshake, SessionMechanism};
 
 use super::{Table, read, rows};

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use firstbyte::runs::Run;
-use firstbyte_core::predict::{CongestionControl, Http, Session, Tls, Way};
+use firstbyte_predict::{CongestionControl, Http, Session, Tls, Way};
 use firstbyte_core::run::Metric;
 
 use crate::grid::{Compared, Grid};

@@ -10,9 +10,9 @@ mod sys;
 use std::fmt;
 use std::io;
 
-use firstbyte_core::passive::filter::Filter;
-use firstbyte_core::passive::pcap::Frame;
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_passive::filter::Filter;
+use firstbyte_core::pcap::Frame;
+use firstbyte_passive::{Analyzer, Observed};
 
 /// What is to be captured, and how.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ mod linux {
     use std::io;
     use std::time::Duration;
 
-    use firstbyte_core::passive::{Analyzer, Time};
+    use firstbyte_passive::{Analyzer, Time};
     use nix::errno::Errno;
     use nix::net::if_::{if_nameindex, if_nametoindex};
 
@@ -288,7 +288,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    use firstbyte_core::passive::Analyzer;
+    use firstbyte_passive::Analyzer;
 
     use super::{Follower, LiveError, Options};
 

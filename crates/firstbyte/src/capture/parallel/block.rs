@@ -5,8 +5,8 @@
 
 use std::slice;
 
-use firstbyte_core::passive::layers::{Endpoint, Packet, Payload, Segment, Transport};
-use firstbyte_core::passive::{Arrival, Time};
+use firstbyte_passive::layers::{Endpoint, Packet, Payload, Segment, Transport};
+use firstbyte_passive::{Arrival, Time};
 
 /// Bytes of a file that are read at once: a few of them stay in a core's own cache.
 pub(super) const PIECE: usize = 256 * 1024;

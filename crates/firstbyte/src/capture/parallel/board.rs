@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use firstbyte_core::passive::Happened;
+use firstbyte_passive::Happened;
 
 use super::block::Block;
 use super::framer::Filled;

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
-use firstbyte_core::passive::{Analyzer, Happened, Hygiene, Observed, Shard, Sharded};
+use firstbyte_passive::{Analyzer, Happened, Hygiene, Observed, Shard, Sharded};
 
 use super::ahead::fill;
 use super::{CaptureFileError, Ended, Source};

@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use firstbyte_core::passive::{Analyzer, Observed, OpenConnections, Shard, Sharded};
+use firstbyte_passive::{Analyzer, Observed, OpenConnections, Shard, Sharded};
 
 /// Connections handed over at once, and how many times as many wait.
 const AT_ONCE: usize = 64;

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write as _};
 use std::path::Path;
 
-use firstbyte_core::passive::{Analyzer, Carrier, Hygiene, Limits, Observed};
+use firstbyte_passive::{Analyzer, Carrier, Hygiene, Limits, Observed};
 
 use super::block::{Block, PIECE, ROOM};
 use super::framer::Framer;

@@ -11,7 +11,7 @@ mod packets;
 
 use std::path::Path;
 
-use firstbyte_core::passive::{Analyzer, Limits};
+use firstbyte_passive::{Analyzer, Limits};
 
 use crate::capture::{self, Ended};
 use crate::cli::args::{FilterArgs, WireArgs, WireCommand};

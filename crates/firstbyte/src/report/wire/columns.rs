@@ -2,7 +2,7 @@
 //!
 //! Described in `docs/formats.md`, "Rows of connections", which is made from here.
 
-use firstbyte_core::passive::{CertificateKey, Failed, Observed, QuicSeen, TlsSeen, names};
+use firstbyte_passive::{CertificateKey, Failed, Observed, QuicSeen, TlsSeen, names};
 
 use super::connections::session;
 use crate::report::columns::{

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use firstbyte_core::passive::{Carrier, Observed, names};
+use firstbyte_passive::{Carrier, Observed, names};
 use firstbyte_core::timeline::Handshake;
 
 use super::{fit, time, time_or_blank};
@@ -122,7 +122,7 @@ pub(super) fn session(observed: &Observed) -> &'static str {
 
 /// `!` where something is in doubt, `A` for an alert, `R` for a reset.
 pub(super) fn mark(observed: &Observed) -> String {
-    use firstbyte_core::passive::Ending;
+    use firstbyte_passive::Ending;
     let mut mark = String::new();
     if !observed.doubts.is_empty() {
         mark.push('!');

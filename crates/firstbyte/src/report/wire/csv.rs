@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::passive::Observed;
+use firstbyte_passive::Observed;
 
 use super::columns::COLUMNS;
 use crate::report::columns::delimited;

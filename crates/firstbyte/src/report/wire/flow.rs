@@ -2,8 +2,8 @@
 //!
 //! Input: an [`Observed`]. Output: text. What is not known has no line.
 
-use firstbyte_core::passive::model;
-use firstbyte_core::passive::{Carrier, Exchange, Observed, QuicSeen, TlsSeen, Traffic, names};
+use firstbyte_passive::model;
+use firstbyte_passive::{Carrier, Exchange, Observed, QuicSeen, TlsSeen, Traffic, names};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::SessionMechanism;

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use firstbyte_core::passive::Observed;
-use firstbyte_core::passive::sampled::Sampled;
+use firstbyte_passive::Observed;
+use firstbyte_passive::sampled::Sampled;
 use firstbyte_core::timeline::Handshake;
 
 use crate::report::chart::captured::{Placed, Times};
@@ -181,7 +181,7 @@ fn named(kinds: impl Iterator<Item = (Vec<u64>, u64)>) -> Vec<Times> {
 mod tests {
     use std::path::Path;
 
-    use firstbyte_core::passive::{Analyzer, Limits};
+    use firstbyte_passive::{Analyzer, Limits};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use firstbyte_core::passive::{Hygiene, names};
+use firstbyte_passive::{Hygiene, names};
 
 use super::count;
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::passive::{Failed, Hygiene, Observed, Roles};
+use firstbyte_passive::{Failed, Hygiene, Observed, Roles};
 use firstbyte_core::stats::ExponentialHistogram;
 use firstbyte_core::timeline::FailureType;
 use firstbyte_core::timeline::Handshake;

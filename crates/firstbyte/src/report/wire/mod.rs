@@ -24,8 +24,8 @@ mod zeek;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstbyte_core::document::{CaptureRecord, ObservedRecord};
-use firstbyte_core::passive::{Hygiene, Observed};
+use firstbyte_passive::document::{CaptureRecord, ObservedRecord};
+use firstbyte_passive::{Hygiene, Observed};
 
 pub use connections::connections;
 pub use csv::CsvWriter;

@@ -7,9 +7,9 @@ pub(super) mod tables;
 
 use std::fmt::Write as _;
 
-use firstbyte_core::passive::groups::{Distribution, LeftOut, ServerSummary};
-use firstbyte_core::passive::model;
-use firstbyte_core::passive::{Hygiene, Observed};
+use firstbyte_passive::groups::{Distribution, LeftOut, ServerSummary};
+use firstbyte_passive::model;
+use firstbyte_passive::{Hygiene, Observed};
 use firstbyte_core::sequence::Sequence;
 
 use super::counted;
@@ -238,8 +238,8 @@ fn contents(html: &mut String, figures: &[Figure]) {
 mod tests {
     use std::path::Path;
 
-    use firstbyte_core::passive::groups::Groups;
-    use firstbyte_core::passive::{Analyzer, Limits};
+    use firstbyte_passive::groups::Groups;
+    use firstbyte_passive::{Analyzer, Limits};
 
     use super::*;
     use crate::report::wire::page_rules::assert_self_contained;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::passive::groups::{Distribution, LeftOut, ServerSummary};
+use firstbyte_passive::groups::{Distribution, LeftOut, ServerSummary};
 
 use super::verdict::{Verdict, by_weight, costs, verdict};
 use super::{count, counted, fit, time};
@@ -156,7 +156,7 @@ pub fn left_out(left_out: LeftOut) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::passive::groups::Counts;
+    use firstbyte_passive::groups::Counts;
 
     use super::*;
     use crate::report::wire::verdict::tests::server;

@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use firstbyte_core::passive::Failed;
-use firstbyte_core::passive::groups::{Compared, ServerSummary};
+use firstbyte_passive::Failed;
+use firstbyte_passive::groups::{Compared, ServerSummary};
 
 use super::{count, counted, time};
 
@@ -148,9 +148,9 @@ pub(super) fn by_weight(summaries: &[ServerSummary]) -> Vec<(&ServerSummary, Ver
 pub(super) mod tests {
     use std::net::Ipv4Addr;
 
-    use firstbyte_core::passive::groups::{Counts, Distribution, ServerKey};
-    use firstbyte_core::passive::layers::Endpoint;
-    use firstbyte_core::passive::{Carrier, Time};
+    use firstbyte_passive::groups::{Counts, Distribution, ServerKey};
+    use firstbyte_passive::layers::Endpoint;
+    use firstbyte_passive::{Carrier, Time};
 
     use super::*;
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use firstbyte_core::passive::{Begin, Hygiene, Observed, Time, TlsSeen, names};
+use firstbyte_passive::{Begin, Hygiene, Observed, Time, TlsSeen, names};
 use firstbyte_core::timeline::Handshake;
 
 use crate::report::dates;

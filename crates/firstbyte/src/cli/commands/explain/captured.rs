@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::explain::Way;
-use firstbyte_core::passive::{Analyzer, Limits, Observed, Time};
+use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Connection, Mark};
 

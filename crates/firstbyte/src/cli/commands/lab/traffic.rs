@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::passive::diff::{Change, Changes, FullAndShort, Pair, changes};
+use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use firstbyte_core::run::Taken;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, LabOptions, Scenario};
@@ -276,8 +276,8 @@ impl Expectation {
 
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::passive::Failed;
-    use firstbyte_core::passive::diff::{Cost, Figure, Of, What, Within};
+    use firstbyte_passive::Failed;
+    use firstbyte_passive::diff::{Cost, Figure, Of, What, Within};
     use firstbyte_core::stats::Estimate;
 
     use super::*;

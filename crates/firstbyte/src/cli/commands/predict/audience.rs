@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use firstbyte_core::predict::{Http, Way};
+use firstbyte_predict::{Http, Way};
 
 use super::{problem, setup, threads, uses_stdout, ways};
 use crate::cli::args::PredictArgs;

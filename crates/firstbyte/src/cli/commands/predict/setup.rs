@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::predict::{CongestionControl, KexGroup, Setup};
+use firstbyte_predict::{CongestionControl, KexGroup, Setup};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};

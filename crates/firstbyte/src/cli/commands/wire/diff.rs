@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::document::DifferenceRecord;
-use firstbyte_core::passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_passive::document::DifferenceRecord;
+use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_passive::{Analyzer, Observed};
 
 use super::live::{self, Control, Taker, Window};
 use crate::capture;

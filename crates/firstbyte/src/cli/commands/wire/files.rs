@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::{Analyzer, Limits, Observed};
+use firstbyte_passive::{Analyzer, Limits, Observed};
 
 use super::kept::Kept;
 use super::{choice, live, note_end, outputs, packets};

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use firstbyte_core::passive::groups::Groups;
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_passive::groups::Groups;
+use firstbyte_passive::{Analyzer, Observed};
 
 use super::{choice, outputs};
 use crate::cli::args::WireArgs;

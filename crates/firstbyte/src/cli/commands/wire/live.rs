@@ -6,9 +6,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use firstbyte_core::passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
-use firstbyte_core::passive::pcap::Frame;
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
+use firstbyte_core::pcap::Frame;
+use firstbyte_passive::{Analyzer, Observed};
 
 use super::kept::Kept;
 use super::metrics::Endpoint;

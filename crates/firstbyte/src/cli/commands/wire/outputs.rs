@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::{Begin, Hygiene, Observed};
+use firstbyte_passive::{Begin, Hygiene, Observed};
 
 use crate::cli::args::WireArgs;
 use crate::cli::exit::Problem;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::document::{ChangeRecord, DifferenceRecord, ShareRecord};
-use firstbyte_core::passive::diff::Of;
+use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
+use firstbyte_passive::diff::Of;
 
 type Get = fn(&ChangeRecord<'_>) -> Option<String>;
 

@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use firstbyte_core::passive::Hygiene;
-use firstbyte_core::passive::diff::{Change, Changes, Figure as Seen, Pair};
+use firstbyte_passive::Hygiene;
+use firstbyte_passive::diff::{Change, Changes, Figure as Seen, Pair};
 
 use super::{figure as shown, in_all, nothing, phrase, plus, sentence, signed};
 use crate::report::chart::{Figure, changed};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use firstbyte_core::passive::layers::Endpoint;
-use firstbyte_core::passive::{
+use firstbyte_passive::layers::Endpoint;
+use firstbyte_passive::{
     Carrier, Doubts, Ending, Exchanges, HandshakeTime, Hygiene, Observed, Resumption, Roles,
     RoundTrips, Time, TlsSeen, Traffic,
 };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::passive::groups::Distribution;
+use firstbyte_passive::groups::Distribution;
 
 use super::super::connections::{mark, server, session, version};
 use super::super::servers::left_out as beyond;

@@ -6,8 +6,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::Observed;
-use firstbyte_core::passive::pcap::Frame;
+use firstbyte_passive::Observed;
+use firstbyte_core::pcap::Frame;
 use firstbyte_core::units::print_size;
 
 use super::queue::{Event, Queue};
