@@ -8,9 +8,9 @@ use super::limits::Limits;
 use super::losses::Losses;
 use super::numbers::{Happened, Numbers, Output};
 use super::observed::ANSWER_WITHIN;
-use firstbyte_core::pcap::Frame;
 use super::shard::{OpenConnections, Shard};
 use super::{Ending, Hygiene, Observed, Time};
+use firstbyte_core::pcap::Frame;
 
 /// Follows the connections of a capture.
 #[derive(Debug)]

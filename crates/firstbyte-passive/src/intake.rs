@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use super::filter::Filter;
 use super::fragments::Fragments;
 use super::layers::{self, Endpoint, Packet, Transport, Unread};
-use firstbyte_core::pcap::Frame;
 use super::{Hygiene, Limits, Time};
+use firstbyte_core::pcap::Frame;
 
 /// Frames this much older than the one before were reordered; older ones say that the clock was set.
 const REORDERED_NS: i64 = 1_000_000_000;

@@ -250,6 +250,7 @@ struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
+    #[inline]
     fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Unread<'a>> {
         match self.captured.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
             Some(bytes) => Ok(*bytes),
@@ -269,6 +270,7 @@ impl<'a> Bytes<'a> {
         Ok(u32::from_be_bytes(self.array(at)?))
     }
 
+    #[inline]
     fn behind(self, header: usize) -> Result<Self, Unread<'a>> {
         match self.captured.get(header..) {
             Some(captured) => {
@@ -279,6 +281,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Without what follows the first `length`, such as Ethernet's padding.
+    #[inline]
     fn up_to(self, length: u32) -> Self {
         let kept = self.captured.len().min(length as usize);
         Self { captured: &self.captured[..kept], bytes: self.bytes.min(length) }

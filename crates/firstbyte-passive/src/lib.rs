@@ -40,6 +40,7 @@ mod tls;
 pub use analyzer::{Analyzer, Ledger, Sharded};
 pub use doubts::{Doubts, Hygiene};
 pub use failed::Failed;
+pub use firstbyte_core::pcap::Time;
 pub use intake::{Arrival, Begin, Intake};
 pub use issued::SessionId;
 pub use limits::Limits;
@@ -51,7 +52,6 @@ pub use observed::{
 };
 pub use quic::UnreadQuic;
 pub use shard::{OpenConnections, Shard};
-pub use firstbyte_core::pcap::Time;
 
 #[cfg(test)]
 mod tests;

@@ -224,9 +224,11 @@ impl<'a> Unpacker<'a> {
 macro_rules! numbers {
     ($($number:ty),*) => { $(
         impl Pack for $number {
+            #[inline]
             fn pack(&self, to: &mut Packer) {
                 to.number(u64::from(*self));
             }
+            #[inline]
             fn unpack(from: &mut Unpacker<'_>) -> Self {
                 from.number() as $number
             }
@@ -237,21 +239,25 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64);
 
 impl Pack for bool {
+    #[inline]
     fn pack(&self, to: &mut Packer) {
-        to.number(u64::from(*self));
+        to.byte(u8::from(*self));
     }
+    #[inline]
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         from.number() != 0
     }
 }
 
 impl Pack for Time {
+    #[inline]
     fn pack(&self, to: &mut Packer) {
         let since = self.unix_ns().wrapping_sub(to.before.unix_ns());
         // Small differences are short numbers, whatever their sign.
         to.number((since << 1 ^ since >> 63) as u64);
         to.before = *self;
     }
+    #[inline]
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         let turned = from.number();
         let since = (turned >> 1) as i64 ^ -((turned & 1) as i64);
@@ -296,12 +302,14 @@ impl<A: Pack, B: Pack> Pack for (A, B) {
 }
 
 impl<T: Pack> Pack for Option<T> {
+    #[inline]
     fn pack(&self, to: &mut Packer) {
         self.is_some().pack(to);
         if let Some(value) = self {
             value.pack(to);
         }
     }
+    #[inline]
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         bool::unpack(from).then(|| T::unpack(from))
     }

@@ -37,9 +37,12 @@ impl Key {
     /// The key of a packet, and the side that sent it.
     #[inline]
     pub(crate) fn of(source: Endpoint, destination: Endpoint) -> (Self, Side) {
-        let (first, second, side) =
-            if source <= destination { (source, destination, 0) } else { (destination, source, 1) };
-        let ((a, b, ap), (c, d, dp)) = (first.parts(), second.parts());
+        // Without branches: directions take turns as they like, and no processor foresees them.
+        let ends = [source.parts(), destination.parts()];
+        let [(a, b, ap), (c, d, dp)] = ends;
+        let later = (a > c) | ((a == c) & ((b > d) | ((b == d) & (ap > dp))));
+        let side = usize::from(later);
+        let ((a, b, ap), (c, d, dp)) = (ends[side], ends[1 - side]);
         (Self([a, b, c, d, u64::from(ap) << 16 | u64::from(dp)]), side)
     }
 
@@ -173,6 +176,17 @@ impl<T: Lasting> Table<T> {
             found.remove();
         }
         self.recent = None;
+    }
+
+    /// Ends the flow at `slot` where it lies.
+    pub(crate) fn end(&mut self, slot: Slot, end: impl FnOnce(&Key, &mut T)) {
+        let Some(place) = self.entry(slot) else { return };
+        let Some(entry) = place else { return };
+        let key = entry.key;
+        end(&key, &mut entry.flow);
+        *place = None;
+        self.forget(&key, slot);
+        self.free.push(slot);
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<(Key, T)> {

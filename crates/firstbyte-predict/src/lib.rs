@@ -21,12 +21,10 @@ mod way;
 use std::time::Instant;
 
 pub use error::PredictError;
-pub use population::{Outcome, Player, Range, Workers};
 pub use firstbyte_core::simulation::seed::derived as derived_seed;
 pub use firstbyte_core::simulation::{CongestionControl, Link, Path};
-pub use setup::{
-    Client, Exchange, HandshakeTime, KexGroup, Server, Setup, certified,
-};
+pub use population::{Outcome, Player, Range, Workers};
+pub use setup::{Client, Exchange, HandshakeTime, KexGroup, Server, Setup, certified};
 pub use way::{Http, Reuse, Session, Tls, Way};
 
 use firstbyte_core::timeline::Connection;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use table::Table;
 
+use super::{Http, Path, PredictError, Setup, Way, tls};
 use firstbyte_core::simulation::dialogue::Dialogue;
 use firstbyte_core::simulation::tcp::{self, Nanos, Observer};
-use super::{Http, Path, PredictError, Setup, Way, tls};
 
 /// What a visitor met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

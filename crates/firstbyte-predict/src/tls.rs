@@ -17,10 +17,12 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 pub(super) use config::Machines;
 
-use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
 use super::http::{self, Written};
 use super::{Http, PredictError, Reuse, Session, Setup, Tls, Way};
-use firstbyte_core::timeline::{Certificate, EarlyData, Handshake, HttpFacts, SessionMechanism, TlsFacts};
+use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
+use firstbyte_core::timeline::{
+    Certificate, EarlyData, Handshake, HttpFacts, SessionMechanism, TlsFacts,
+};
 use firstbyte_core::wire::client_hello::ClientHello;
 use firstbyte_core::wire::http2::{FrameScanner, FrameType};
 use firstbyte_core::wire::tls::{ContentType, Event, RecordScanner};

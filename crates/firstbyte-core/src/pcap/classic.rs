@@ -1,7 +1,7 @@
 //! pcap: one header, then packets (draft-ietf-opsawg-pcap).
 
-use super::{Broken, Frame, LONGEST_FRAME, LinkType, Step, u32_at};
 use super::Time;
+use super::{Broken, Frame, LONGEST_FRAME, LinkType, Step, u32_at};
 
 pub(super) const HEADER_BYTES: usize = 24;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -47,7 +47,8 @@ impl Header {
             true => u32::from_be_bytes(numbers[place]),
             false => u32::from_le_bytes(numbers[place]),
         };
-        let [seconds, fraction, captured, wire_bytes] = [0, 1, 2, 3].map(number);
+        let (seconds, fraction) = (number(0), number(1));
+        let (captured, wire_bytes) = (number(2), number(3));
         if captured > LONGEST_FRAME {
             return Err(Broken { at: 8, what: "a packet longer than any packet can be" });
         }

@@ -1,7 +1,7 @@
 //! pcapng: blocks, in sections, with interfaces (draft-ietf-opsawg-pcapng).
 
-use super::{Broken, Frame, LONGEST_FRAME, LinkType, Step, u16_at, u32_at};
 use super::Time;
+use super::{Broken, Frame, LONGEST_FRAME, LinkType, Step, u16_at, u32_at};
 
 pub(super) const SECTION_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;

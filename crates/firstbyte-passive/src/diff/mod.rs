@@ -24,8 +24,8 @@ pub use strata::Within;
 
 use super::Failed;
 use super::observed::CertificateKey;
-use firstbyte_core::stats::{ALPHA, Estimate, holm};
 use differences::Tests;
+use firstbyte_core::stats::{ALPHA, Estimate, holm};
 use strata::Sides;
 
 /// Shares have to differ by this to matter.

@@ -5,9 +5,9 @@
 
 use std::path::PathBuf;
 
-use firstbyte_core::pcap::{CaptureReader, Frame, LinkType, Read};
 use super::super::{Analyzer, Limits, Time};
 use super::{Change, Servers, changes};
+use firstbyte_core::pcap::{CaptureReader, Frame, LinkType, Read};
 
 struct Kept {
     at: Option<Time>,

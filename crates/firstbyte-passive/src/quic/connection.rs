@@ -21,12 +21,12 @@ use super::flights::{self, Message};
 use super::handshake::{self, Live};
 use super::packet::{self, Cid, Kind, Long, Packet, Short};
 use super::spin::Spin;
+use crate::elapsed::Elapsed;
 use crate::layers::{Endpoint, Payload};
 use crate::observed::QuicPackets;
 use crate::packed::Packed;
 use crate::passed::Passed;
 use crate::table::{Key, Lasting, Side};
-use crate::elapsed::Elapsed;
 use crate::{Doubts, Hygiene, Time};
 
 /// Packets of one direction by whose tags copies are told.

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use super::Time;
 use super::layers::{Packet, Segment};
 use super::limits::Limits;
-use super::numbers::Output;
+use super::numbers::{Output, Spent};
 use super::observed::{Ending, Observed};
 use super::table::{Key, Slot, Table};
 use flow::{Flow, Taken};
@@ -190,13 +190,14 @@ impl Connections {
     }
 
     fn remove(&mut self, slot: Slot, ending: Option<Ending>, out: &mut Output<'_>) {
-        if let Some((key, flow)) = self.table.remove(slot) {
+        let (half_open_count, held) = (&mut self.half_open_count, &mut self.held);
+        self.table.end(slot, |key, flow| {
             if flow.is_half_open() {
-                self.half_open_count = self.half_open_count.saturating_sub(1);
+                *half_open_count = half_open_count.saturating_sub(1);
             }
-            self.held = self.held.saturating_sub(flow.held());
-            out.emit(flow.end(&key, ending));
-        }
+            *held = held.saturating_sub(flow.held());
+            out.emit(|spent| flow.end(key, ending, spent));
+        });
     }
 }
 
@@ -210,6 +211,6 @@ impl Rest {
     }
 
     pub(super) fn next(&mut self) -> Option<Observed> {
-        self.0.next().map(|(key, flow)| flow.end(&key, None))
+        self.0.next().map(|(key, mut flow)| flow.end(&key, None, Spent::default()))
     }
 }

@@ -1,7 +1,7 @@
 //! Packets and TLS made by hand.
 
-use firstbyte_core::pcap::{Frame, LinkType};
 use crate::{Analyzer, Hygiene, Limits, Observed, Time};
+use firstbyte_core::pcap::{Frame, LinkType};
 
 /// A packet on an Ethernet, and when, ns.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, Range, Workers, path};
 use crate::quic::{self, Chance, Fate, Played};
+use crate::{PredictError, Setup, Way, derived_seed};
 use firstbyte_core::simulation::seed::{Stream, random};
 use firstbyte_core::simulation::tcp::nanos;
-use crate::{PredictError, Setup, Way, derived_seed};
 use firstbyte_core::timeline::{Mark, Offset};
 
 /// Neighbouring round trips without loss differ by this factor, those with losses by the other.

@@ -14,9 +14,9 @@ use super::{
     CLIENT, CLIENT_COLD, CLIENT_COLD_DATAGRAM, CLIENT_DATAGRAM, CLIENT_REST, CLIENT_WAKE, Configs,
     Lane, SERVER, TIMER_TICK, since,
 };
-use firstbyte_core::simulation::tcp::{Nanos, nanos};
 use crate::tls::{HOST, REST};
 use crate::{PredictError, Reuse, Session, Setup, Way, http};
+use firstbyte_core::simulation::tcp::{Nanos, nanos};
 use firstbyte_core::timeline::Direction;
 
 /// The control stream's type and SETTINGS (RFC 9114 §6.2.1, §7.2.4), and the types of QPACK's two.

@@ -18,11 +18,11 @@ use quinn_proto::{
     TokenReuseError, TransportConfig, ValidationTokenConfig, VarInt,
 };
 
+use super::tls::Machines;
+use super::{Path, PredictError, Session, Setup, Way};
 use firstbyte_core::simulation::GaveUp;
 use firstbyte_core::simulation::seed::{Stream, derived, random};
 use firstbyte_core::simulation::tcp::{Nanos, Wire, nanos};
-use super::tls::Machines;
-use super::{Path, PredictError, Session, Setup, Way};
 use firstbyte_core::timeline::Connection;
 use host::{Client, Server};
 pub(super) use record::Record;

@@ -6,11 +6,11 @@ use quinn_proto::ConnectionStats;
 use quinn_proto::crypto::rustls::HandshakeData;
 use rustls::pki_types::CertificateDer;
 
-use firstbyte_core::simulation::GaveUp;
 use crate::outline::{before_first_packet, stamp};
-use firstbyte_core::simulation::tcp::{Nanos, nanos};
 use crate::tls::http_facts;
 use crate::{Reuse, Session, Setup, Way};
+use firstbyte_core::simulation::GaveUp;
+use firstbyte_core::simulation::tcp::{Nanos, nanos};
 use firstbyte_core::timeline::{
     Certificate, Chunk, Connection, Direction, EarlyData, Facts, Flight, Handshake, Mark,
     QuicFacts, SessionMechanism, TlsFacts,
@@ -132,12 +132,7 @@ impl Record {
         });
     }
 
-    pub(crate) fn finish(
-        self,
-        setup: &Setup,
-        way: &Way,
-        gave_up: Option<GaveUp>,
-    ) -> Connection {
+    pub(crate) fn finish(self, setup: &Setup, way: &Way, gave_up: Option<GaveUp>) -> Connection {
         let mut connection =
             Connection { url: setup.exchange.url.clone(), ..Connection::default() };
         let reused = way.reuse == Reuse::Reused;

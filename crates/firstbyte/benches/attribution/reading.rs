@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use firstbyte_passive::{Observed, model};
 use firstbyte_core::timeline::Mark;
 use firstbyte_core::truth::Passage;
+use firstbyte_passive::{Observed, model};
 use serde::{Deserialize, Serialize};
 
 use crate::score::ms;

@@ -11,11 +11,11 @@ use std::time::Duration;
 use firstbyte::prediction::hosts::calibrate;
 use firstbyte::prediction::setup::Measured;
 use firstbyte::runs::Run;
+use firstbyte_core::run::{Metric, Metrics};
+use firstbyte_lab::ca::{Ca, LeafOptions};
 use firstbyte_predict::{
     CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
 };
-use firstbyte_core::run::{Metric, Metrics};
-use firstbyte_lab::ca::{Ca, LeafOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firstbyte_predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
 use firstbyte_core::split::{Parts, Split};
 use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
 
 use super::middle;
 use crate::clock::timer_now;

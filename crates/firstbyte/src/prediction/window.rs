@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use firstbyte_predict::{Http, Path, Reuse, Setup, Way, predict};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Direction};
+use firstbyte_predict::{Http, Path, Reuse, Setup, Way, predict};
 
 use crate::clock::timer_now;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::simulation::dialogue::{Dialogue, Lines};
 use crate::simulation::Path;
+use crate::simulation::dialogue::{Dialogue, Lines};
 use crate::simulation::tcp::Habits;
 
 /// What a server's write is on the critical path.

@@ -2,11 +2,11 @@
 
 use super::{Close, Connection};
 use crate::Doubts;
+use crate::elapsed::Elapsed;
 use crate::observed::ANSWER_WITHIN;
 use crate::observed::{Carrier, Closing, Ending, Observed, QuicSeen, Roles, RoundTrips};
 use crate::quic::flights;
 use crate::table::{Key, Lasting, Side};
-use crate::elapsed::Elapsed;
 use crate::timing::{self, Timed};
 
 impl Connection {

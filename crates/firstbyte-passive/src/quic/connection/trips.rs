@@ -7,9 +7,9 @@
 
 use super::{Connection, Contents};
 use crate::Time;
+use crate::elapsed::Elapsed;
 use crate::quic::{BURST_NS, exchanges};
 use crate::table::Side;
-use crate::elapsed::Elapsed;
 use crate::timing;
 
 /// An acknowledgment, and nothing else, of what passed the tap at `sent`.

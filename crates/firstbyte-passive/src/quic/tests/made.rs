@@ -4,8 +4,8 @@ use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::Version;
 
-use firstbyte_core::pcap::{Frame, LinkType};
 use crate::{Analyzer, Hygiene, Limits, Observed, Time};
+use firstbyte_core::pcap::{Frame, LinkType};
 
 pub(super) const V1: u32 = 1;
 pub(super) const V2: u32 = 0x6b33_43cf;

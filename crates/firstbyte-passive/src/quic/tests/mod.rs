@@ -7,8 +7,8 @@ mod trips;
 mod unread;
 mod vectors;
 
-use firstbyte_core::pcap::{CaptureReader, Read};
 use super::super::*;
+use firstbyte_core::pcap::{CaptureReader, Read};
 
 /// All connections of a capture.
 fn capture(bytes: &[u8]) -> (Vec<Observed>, Hygiene) {

@@ -10,8 +10,8 @@ mod sys;
 use std::fmt;
 use std::io;
 
-use firstbyte_passive::filter::Filter;
 use firstbyte_core::pcap::Frame;
+use firstbyte_passive::filter::Filter;
 use firstbyte_passive::{Analyzer, Observed};
 
 /// What is to be captured, and how.

@@ -10,9 +10,9 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_passive::Time;
 use firstbyte_passive::filter::{Begin, Filter};
-use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_rings::{PacketSocket, RingMemory, hardware_type};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -7,8 +7,8 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use firstbyte_passive::Intake;
 use firstbyte_core::pcap::{CaptureError, CaptureReader, Read};
+use firstbyte_passive::Intake;
 
 use super::super::{CaptureFileError, Ended};
 use super::block::{Block, ROOM};

@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
 use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken};
 use firstbyte_core::timeline::{Connection, Sample};
+use firstbyte_predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};

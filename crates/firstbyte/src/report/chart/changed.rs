@@ -3,8 +3,8 @@
 //! Input: what a difference is taken from, on both sides. Output: a [`Figure`] with a panel for each. Before is
 //! grey and its line broken, after is blue; words say the same.
 
-use firstbyte_passive::document::value_name;
 use firstbyte_passive::diff::{Figure as Seen, Spread, What};
+use firstbyte_passive::document::value_name;
 
 use super::captured::{Times, shares};
 use super::figure::{Figure, Key, Panel, Row, panel_title};

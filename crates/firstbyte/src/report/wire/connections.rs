@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use firstbyte_passive::{Carrier, Observed, names};
 use firstbyte_core::timeline::Handshake;
+use firstbyte_passive::{Carrier, Observed, names};
 
 use super::{fit, time, time_or_blank};
 use crate::report::Style;

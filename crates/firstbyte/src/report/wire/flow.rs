@@ -2,11 +2,11 @@
 //!
 //! Input: an [`Observed`]. Output: text. What is not known has no line.
 
-use firstbyte_passive::model;
-use firstbyte_passive::{Carrier, Exchange, Observed, QuicSeen, TlsSeen, Traffic, names};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::SessionMechanism;
+use firstbyte_passive::model;
+use firstbyte_passive::{Carrier, Exchange, Observed, QuicSeen, TlsSeen, Traffic, names};
 
 use super::connections::session;
 use super::{count, counted, fit, time};

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use firstbyte_core::timeline::Handshake;
 use firstbyte_passive::Observed;
 use firstbyte_passive::sampled::Sampled;
-use firstbyte_core::timeline::Handshake;
 
 use crate::report::chart::captured::{Placed, Times};
 

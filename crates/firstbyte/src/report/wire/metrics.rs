@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_passive::{Failed, Hygiene, Observed, Roles};
 use firstbyte_core::stats::ExponentialHistogram;
 use firstbyte_core::timeline::FailureType;
 use firstbyte_core::timeline::Handshake;
+use firstbyte_passive::{Failed, Hygiene, Observed, Roles};
 
 /// Servers with labels of their own; those that come later are counted together.
 pub const MOST_SERVERS: usize = 100;

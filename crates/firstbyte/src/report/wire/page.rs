@@ -7,10 +7,10 @@ pub(super) mod tables;
 
 use std::fmt::Write as _;
 
+use firstbyte_core::sequence::Sequence;
 use firstbyte_passive::groups::{Distribution, LeftOut, ServerSummary};
 use firstbyte_passive::model;
 use firstbyte_passive::{Hygiene, Observed};
-use firstbyte_core::sequence::Sequence;
 
 use super::counted;
 use super::gathered::Gathered;

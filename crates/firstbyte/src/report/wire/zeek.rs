@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use firstbyte_passive::{Begin, Hygiene, Observed, Time, TlsSeen, names};
 use firstbyte_core::timeline::Handshake;
+use firstbyte_passive::{Begin, Hygiene, Observed, Time, TlsSeen, names};
 
 use crate::report::dates;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::explain::Way;
-use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Connection, Mark};
+use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::capture;
 use crate::cli::exit::{self, Problem};

@@ -8,10 +8,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use firstbyte_core::run::Taken;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, LabOptions, Scenario};
+use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use serde::Deserialize;
 
 use super::study::{in_lab, with_issuer};
@@ -276,9 +276,9 @@ impl Expectation {
 
 #[cfg(test)]
 mod tests {
+    use firstbyte_core::stats::Estimate;
     use firstbyte_passive::Failed;
     use firstbyte_passive::diff::{Cost, Figure, Of, What, Within};
-    use firstbyte_core::stats::Estimate;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::{Analyzer, Observed};
 
 use super::live::{self, Control, Taker, Window};

@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use firstbyte_passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
 use firstbyte_core::pcap::Frame;
+use firstbyte_passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
 use firstbyte_passive::{Analyzer, Observed};
 
 use super::kept::Kept;

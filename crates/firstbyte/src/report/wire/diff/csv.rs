@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 use firstbyte_passive::diff::Of;
+use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 
 type Get = fn(&ChangeRecord<'_>) -> Option<String>;
 

@@ -9,9 +9,9 @@ pub use page::{Page, Read, page};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_passive::document::value_name;
 use firstbyte_passive::Failed;
 use firstbyte_passive::diff::{Change, Changes, Cost, Figure, Of, Pair, Total, What};
+use firstbyte_passive::document::value_name;
 
 use super::{count, fit, time};
 use crate::report::Style;
@@ -294,9 +294,9 @@ fn push(text: &mut String, lines: &[String]) {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use firstbyte_core::stats::{Estimate, Interval};
     use firstbyte_passive::CertificateKey;
     use firstbyte_passive::diff::{FullAndShort, Side, Within};
-    use firstbyte_core::stats::{Estimate, Interval};
 
     use super::*;
 

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
+use firstbyte_core::timeline::{Handshake, SessionMechanism};
 use firstbyte_passive::layers::Endpoint;
 use firstbyte_passive::{
     Carrier, Doubts, Ending, Exchanges, HandshakeTime, Hygiene, Observed, Resumption, Roles,
     RoundTrips, Time, TlsSeen, Traffic,
 };
-use firstbyte_core::timeline::{Handshake, SessionMechanism};
 
 use super::{MOST_SERVERS, Metrics};
 

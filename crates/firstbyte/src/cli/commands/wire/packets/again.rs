@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use firstbyte_passive::Analyzer;
 use firstbyte_core::pcap::Frame;
+use firstbyte_passive::Analyzer;
 
 use super::queue::{Event, Queue};
 use crate::capture;

@@ -6,9 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use firstbyte_passive::Observed;
 use firstbyte_core::pcap::Frame;
 use firstbyte_core::units::print_size;
+use firstbyte_passive::Observed;
 
 use super::queue::{Event, Queue};
 use super::spool::Spool;
