@@ -173,19 +173,16 @@ const GTP_PORT: u16 = 2152;
 ///
 /// # Errors
 /// There is none to follow.
-#[inline]
 pub fn packet(link: LinkType, frame: &[u8], wire_bytes: u32) -> Result<Packet<'_>, Unread<'_>> {
-    let frame = Bytes { captured: frame, bytes: wire_bytes };
-    match plain_tcp(link, frame) {
-        Some(packet) => Ok(packet),
-        None => any_packet(link, frame),
-    }
+    follow(first(link, Bytes { captured: frame, bytes: wire_bytes })?)
 }
 
-/// What most frames are: TCP in IP in Ethernet, whole headers and nothing between. Read in one go, by the same
-/// functions as what is not so plain, and without a place to put what comes next at each layer.
+/// The same, for what most frames are, and absent for all others: TCP in IP in Ethernet, whole headers and nothing
+/// between. Read in one go, by the same functions as what is not so plain, and without a place to put what comes
+/// next at each layer.
 #[inline]
-fn plain_tcp<'a>(link: LinkType, frame: Bytes<'a>) -> Option<Packet<'a>> {
+pub(super) fn plain_tcp(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option<Packet<'_>> {
+    let frame = Bytes { captured: frame, bytes: wire_bytes };
     let head: &[u8; 14] = frame.captured.first_chunk()?;
     if link != ETHERNET {
         return None;
@@ -201,12 +198,6 @@ fn plain_tcp<'a>(link: LinkType, frame: Bytes<'a>) -> Option<Packet<'a>> {
     }
     let (ports, segment) = carried.segment().ok()?;
     Some(carried.packet(ports, Transport::Tcp(segment)))
-}
-
-/// Whatever it is.
-#[inline(never)]
-fn any_packet(link: LinkType, frame: Bytes<'_>) -> Result<Packet<'_>, Unread<'_>> {
-    follow(first(link, frame)?)
 }
 
 /// Opens one after the other, up to the innermost packet.

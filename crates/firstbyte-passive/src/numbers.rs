@@ -57,7 +57,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    fn of(observed: &mut Observed) -> Self {
+    pub(super) fn of(observed: &mut Observed) -> Self {
         Self {
             tls: observed.tls.take(),
             flights: std::mem::take(&mut observed.flights),

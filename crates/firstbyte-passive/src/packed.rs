@@ -24,7 +24,7 @@ impl<T: Pack> Packed<T> {
     pub(crate) fn of(value: &T) -> Self {
         let mut packer = Packer::new(Time::default());
         value.pack(&mut packer);
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(packer.length());
         packer.append_to(&mut bytes);
         Self(bytes.into(), PhantomData)
     }
@@ -68,7 +68,9 @@ impl<T: Pack> PackedList<T> {
     pub(crate) fn push(&mut self, value: &T) {
         let mut packer = Packer::new(self.first());
         value.pack(&mut packer);
-        let mut bytes = std::mem::take(&mut self.0).into_vec();
+        // Not grown where it is: allocators have memory of the new size at hand, and growing goes the long way.
+        let mut bytes = Vec::with_capacity(self.0.len() + packer.length());
+        bytes.extend_from_slice(&self.0);
         packer.append_to(&mut bytes);
         self.0 = bytes.into();
     }
@@ -168,9 +170,13 @@ impl Packer {
         self.filled = 0;
     }
 
-    /// Adds what was packed to `bytes`, which are as long as their memory afterwards.
+    /// Bytes that were packed.
+    const fn length(&self) -> usize {
+        self.before_room.len() + self.filled
+    }
+
+    /// Adds them to `bytes`.
     fn append_to(&self, bytes: &mut Vec<u8>) {
-        bytes.reserve_exact(self.before_room.len() + self.filled);
         bytes.extend_from_slice(&self.before_room);
         bytes.extend_from_slice(&self.room[..self.filled]);
     }

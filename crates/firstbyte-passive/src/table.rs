@@ -246,6 +246,11 @@ impl<T: Lasting> Table<T> {
         most.map(|(_, place)| place as Slot)
     }
 
+    /// All flows, with their slots.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = (Slot, &T)> {
+        (0..self.places()).filter_map(|slot| Some((slot as Slot, self.get(slot as Slot)?)))
+    }
+
     /// All flows, in the order of their slots; the table is empty afterwards.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Key, T)> {
         self.index.clear();

@@ -124,9 +124,11 @@ impl Connections {
     /// The capture is over: what is under way.
     pub(super) fn rest(&mut self) -> Rest {
         self.half_open.clear();
-        let mut flows: Vec<(Key, Flow)> = self.table.drain().collect();
-        flows.sort_unstable_by_key(|(_, flow)| flow.number());
-        Rest(flows.into_iter())
+        let table = std::mem::replace(&mut self.table, Table::new(self.limits.seed));
+        let mut order: Vec<(u64, Slot)> =
+            table.flows().map(|(slot, flow)| (flow.number(), slot)).collect();
+        order.sort_unstable();
+        Rest { table, order: order.into_iter() }
     }
 
     fn insert(&mut self, key: Key, at: Time, side: usize, out: &mut Output<'_>) -> Slot {
@@ -202,15 +204,23 @@ impl Connections {
 }
 
 /// What was under way at the end, in the order in which it began.
-pub(super) struct Rest(std::vec::IntoIter<(Key, Flow)>);
+pub(super) struct Rest {
+    table: Table<Flow>,
+    /// Numbers, and where they are.
+    order: std::vec::IntoIter<(u64, Slot)>,
+}
 
 impl Rest {
     /// The number of the one that comes next.
     pub(super) fn number(&self) -> Option<u64> {
-        self.0.as_slice().first().map(|(_, flow)| flow.number())
+        self.order.as_slice().first().map(|(number, _)| *number)
     }
 
-    pub(super) fn next(&mut self) -> Option<Observed> {
-        self.0.next().map(|(key, mut flow)| flow.end(&key, None, Spent::default()))
+    /// That one, in the memory that is `spent`.
+    pub(super) fn next(&mut self, spent: Spent) -> Option<Observed> {
+        let (_, slot) = self.order.next()?;
+        let mut ended = None;
+        self.table.end(slot, |key, flow| ended = Some(flow.end(key, None, spent)));
+        ended
     }
 }
