@@ -2,9 +2,9 @@
 
 #![no_main]
 
-use firstbyte::capture;
-use firstbyte::report::Style;
-use firstbyte::report::wire;
+use firstbyte_capture;
+use firstbyte_report::Style;
+use firstbyte_report::wire;
 use firstbyte_passive::Analyzer;
 use firstbyte_passive::groups::Groups;
 use firstbyte_fuzz::bounds::Bounds;

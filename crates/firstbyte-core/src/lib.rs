@@ -12,6 +12,7 @@ pub mod explain;
 pub mod pcap;
 pub mod run;
 pub mod sequence;
+pub mod shown_url;
 pub mod simulation;
 pub mod split;
 pub mod stats;

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audience;
 mod error;
 mod http;
 mod outline;

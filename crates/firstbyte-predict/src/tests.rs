@@ -7,7 +7,7 @@ use firstbyte_core::timeline::{Handshake, Mark, Offset, PhaseName};
 
 /// Any instant: nothing compares it with a clock.
 #[allow(clippy::disallowed_methods, reason = "tests stand for the caller, who has a clock")]
-fn base() -> Instant {
+pub(crate) fn base() -> Instant {
     Instant::now()
 }
 

@@ -236,7 +236,7 @@ impl Grid {
         let mut compared = Vec::new();
         for (number, way) in self.ways_of(reuse) {
             let samples = samples_of(run, number, rest(way, rtt));
-            let base = firstbyte::clock::timer_now().into_std();
+            let base = firstbyte_clock::timer_now().into_std();
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
             let predicted = Metrics::of(&connection);
             for metric in [Metric::Setup, Metric::Ttfb, Metric::Total] {

@@ -13,8 +13,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use crate::clock::timer_now;
 use crate::prediction::hosts::{calibrate, handshakes};
+use firstbyte_clock::timer_now;
 
 /// A chain that fits any server's first flight: leaf and intermediate with ECDSA keys.
 const SMALL_CHAIN: usize = 2_500;

@@ -22,10 +22,10 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
 use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
-use crate::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
-use crate::probe::shown_url::shown_url;
-use crate::report::wire;
-use crate::warning::Warning;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
+use firstbyte_report::warning::Warning;
+use firstbyte_report::wire;
 
 /// A plan, as written.
 #[derive(Debug, Deserialize)]

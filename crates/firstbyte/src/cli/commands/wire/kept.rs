@@ -14,9 +14,9 @@ use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::render;
 use crate::cli::terminal;
-use crate::report::style::wrap;
-use crate::report::units::count;
-use crate::report::wire::{self, page};
+use firstbyte_report::style::wrap;
+use firstbyte_report::units::count;
+use firstbyte_report::wire::{self, page};
 
 /// What is kept of connections until all have been read.
 pub(super) struct Kept<'a> {

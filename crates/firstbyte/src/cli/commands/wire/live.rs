@@ -14,14 +14,14 @@ use super::kept::Kept;
 use super::metrics::Endpoint;
 use super::packets::LivePackets;
 use super::{choice, outputs};
-use crate::capture::live::{Follower, Live, LiveError, Options};
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::progress::Watching;
 use crate::cli::signals::{self, Attention};
 use crate::cli::terminal::{self, note};
-use crate::clock::Monotonic;
-use crate::report::wire::{self, metrics::Metrics};
+use firstbyte_capture::live::{Follower, Live, LiveError, Options};
+use firstbyte_clock::Monotonic;
+use firstbyte_report::wire::{self, metrics::Metrics};
 
 /// How often the line on the terminal changes.
 const SHOW_EVERY: Duration = Duration::from_millis(500);

@@ -9,7 +9,7 @@ use firstbyte_passive::{Begin, Hygiene, Observed};
 use crate::cli::args::WireArgs;
 use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
-use crate::report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
+use firstbyte_report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
 
 const STDOUT: &str = "-";
 
