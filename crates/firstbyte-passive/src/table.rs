@@ -25,6 +25,7 @@ impl PartialEq for Key {
 }
 
 impl std::hash::Hash for Key {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.iter().for_each(|part| state.write_u64(*part));
     }
