@@ -44,8 +44,8 @@ pub(super) trait StampedStream: fmt::Debug {
     /// Sends as much as there is room for.
     fn try_send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Takes one report about sent bytes; `None` when there is none.
-    fn sent_stamp(&self) -> Option<SentStamp>;
+    /// Takes all reports about sent bytes that there are.
+    fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp));
 
     /// The kernel's figures by now.
     fn info(&self) -> Option<TcpInfo>;
@@ -130,8 +130,10 @@ impl StampedStream for KernelStream {
         self.io.try_io(Interest::WRITABLE, || SockRef::from(&self.io).send(bytes))
     }
 
-    fn sent_stamp(&self) -> Option<SentStamp> {
-        if self.stamping { sys::sent_stamp(self.fd()) } else { None }
+    fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp)) {
+        if self.stamping {
+            sys::sent_stamps(self.fd(), take);
+        }
     }
 
     fn info(&self) -> Option<TcpInfo> {

@@ -394,10 +394,8 @@ impl TcpStream {
 
     /// Takes over what the kernel has reported about sent bytes so far.
     fn collect_sent_stamps(&self) {
-        while self.notes().awaits_reports()
-            && let Some(stamp) = self.socket.sent_stamp()
-        {
-            self.notes().report(stamp);
+        if self.notes().awaits_reports() {
+            self.socket.sent_stamps(&mut |stamp| self.notes().report(stamp));
         }
     }
 

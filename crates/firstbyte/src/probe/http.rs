@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
@@ -46,14 +46,12 @@ impl hyper::rt::Read for SharedStream {
             buffer.put_slice(&again);
             return Poll::Ready(Ok(()));
         }
-        // hyper asks for 8 kB at first, and for more when that was filled.
-        let mut piece = [0; 8 * 1024];
-        let room = buffer.remaining().min(piece.len());
         let mut stream = self.0.borrow_mut();
-        stream.poll_read(cx, &mut piece[..room]).map_ok(|bytes| {
-            head.note(&piece[..bytes], stream.watch().head_complete());
-            buffer.put_slice(&piece[..bytes]);
-        })
+        ready!(stream.poll_read(cx, buffer.remaining()))?;
+        let plaintext = stream.plaintext();
+        head.note(plaintext, stream.watch().head_complete());
+        buffer.put_slice(plaintext);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -340,7 +338,7 @@ pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
         .headers
         .iter()
         .map(|(name, value)| Header {
-            name: name.to_string(),
+            name: name.as_str().to_owned(),
             value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
         })
         .collect();

@@ -3,8 +3,10 @@
 //! Input: plaintext in both directions, in pieces of any size. It only looks: HTTP is spoken by
 //! hyper. NewSessionTickets never come by here, and HTTP/2 settings are told from a response.
 
-use super::shown_url::shown_urls_within;
 use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
+use memchr::memmem;
+
+use super::shown_url::shown_urls_within;
 
 #[derive(Debug)]
 pub(super) struct HttpWatch {
@@ -42,10 +44,13 @@ enum Protocol {
 struct Head {
     /// Its first bytes, as far as the status.
     start: Vec<u8>,
-    /// Its last bytes, to find the blank line across pieces.
-    tail: [u8; 4],
+    /// The last bytes so far, to find a blank line that began in an earlier piece.
+    tail: [u8; BLANK_LINE.len() - 1],
     complete: bool,
 }
+
+/// What a head ends with (RFC 9112 §2.1).
+const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
 
 /// `HTTP/1.1 1`: what an interim response begins with, but for the version (RFC 9112 §4).
 const UP_TO_STATUS: usize = 10;
@@ -53,18 +58,35 @@ const UP_TO_STATUS: usize = 10;
 impl Head {
     /// Feeds the next bytes; gives how many of them are of the head.
     fn feed(&mut self, bytes: &[u8]) -> usize {
-        for (at, byte) in bytes.iter().enumerate() {
-            if self.complete {
-                return at;
-            }
-            if self.start.len() < UP_TO_STATUS {
-                self.start.push(*byte);
-            }
-            self.tail.rotate_left(1);
-            self.tail[3] = *byte;
-            self.complete = self.tail == *b"\r\n\r\n";
+        if self.complete {
+            return 0;
         }
-        bytes.len()
+        let end = self.end_in(bytes);
+        self.complete = end.is_some();
+        let head = &bytes[..end.unwrap_or(bytes.len())];
+        let wanted = UP_TO_STATUS.saturating_sub(self.start.len());
+        self.start.extend_from_slice(&head[..wanted.min(head.len())]);
+        let kept = self.tail.len();
+        match head.last_chunk() {
+            Some(last) => self.tail = *last,
+            None => {
+                self.tail.rotate_left(head.len());
+                self.tail[kept - head.len()..].copy_from_slice(head);
+            }
+        }
+        head.len()
+    }
+
+    /// How many of the next bytes are of the head, where it ends in them.
+    fn end_in(&self, bytes: &[u8]) -> Option<usize> {
+        let kept = self.tail.len();
+        let mut seam = [0; 2 * (BLANK_LINE.len() - 1)];
+        let next = bytes.len().min(kept);
+        seam[..kept].copy_from_slice(&self.tail);
+        seam[kept..kept + next].copy_from_slice(&bytes[..next]);
+        let across = seam[..kept + next].windows(BLANK_LINE.len()).position(|w| w == BLANK_LINE);
+        let ends = across.map(|at| at + BLANK_LINE.len() - kept);
+        ends.or_else(|| memmem::find(bytes, BLANK_LINE).map(|at| at + BLANK_LINE.len()))
     }
 
     /// The same of a response, where heads of interim responses come before its own

@@ -20,7 +20,7 @@ const RECORD_HEADER: usize = 5;
 const RECORDS: usize = 16;
 
 pub(super) struct TlsLayer {
-    pub(super) session: Session,
+    pub(super) session: Box<Session>,
     pub(super) sent: RecordScanner,
     pub(super) received: RecordScanner,
     pub(super) tickets: u32,
@@ -54,7 +54,7 @@ pub(super) struct PlainRecord {
 }
 
 impl TlsLayer {
-    pub(super) fn new(session: Session, early: Option<Early>) -> Self {
+    pub(super) fn new(session: Box<Session>, early: Option<Early>) -> Self {
         Self {
             session,
             sent: RecordScanner::default(),

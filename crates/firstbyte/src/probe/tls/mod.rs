@@ -205,14 +205,14 @@ impl Tls {
     }
 
     /// Begins a handshake with `host`.
-    pub(super) fn begin(&self, host: &str) -> Result<Session, String> {
+    pub(super) fn begin(&self, host: &str) -> Result<Box<Session>, String> {
         let name = server_name(host)?;
         let (config, verifier) = self.for_one_handshake();
         let had_tls12_session = self.sessions.has_tls12_session(&name);
         let could_send_early = config.enable_early_data && self.sessions.has_session(&name);
         let mut connection =
             ClientConnection::new(Arc::new(config), name.clone()).map_err(|e| e.to_string())?;
-        Ok(Session {
+        Ok(Box::new(Session {
             early_data_allowed: could_send_early.then(|| connection.early_data().is_some()),
             connection,
             verifier,
@@ -224,7 +224,7 @@ impl Tls {
             certificates: Rc::clone(&self.certificates),
             name,
             sessions: self.shared_verifier.is_some().then(|| Arc::clone(&self.sessions)),
-        })
+        }))
     }
 
     /// Has the TLS stack do what it does only once.
@@ -282,7 +282,7 @@ fn resumption(session: SessionUse, store: &Arc<SessionStore>) -> Resumption {
     Resumption::store(Arc::clone(store) as Arc<_>).tls12_resumption(tls12)
 }
 
-/// A handshake under way, then a session.
+/// A handshake under way, then a session. A kilobyte: it is handed on in its box.
 pub(super) struct Session {
     pub connection: ClientConnection,
     verifier: Arc<Verifier>,
