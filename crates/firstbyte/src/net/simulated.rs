@@ -383,6 +383,10 @@ impl StampedStream for SimulatedStream {
         self.wire.borrow_mut().send(bytes)
     }
 
+    fn try_send_last(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_send(bytes)
+    }
+
     fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp)) {
         let mut wire = self.wire.borrow_mut();
         while wire.reports.front().is_some_and(|(at, _)| *at <= timer_now()) {

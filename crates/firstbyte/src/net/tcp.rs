@@ -392,6 +392,16 @@ impl TcpStream {
         }
     }
 
+    /// Sends what the kernel takes of `bytes` without waiting, and ends the stream: nothing is sent after that.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send_last(&self, bytes: &[u8]) -> io::Result<(usize, SendId)> {
+        let now = Monotonic::now();
+        let sent = self.socket.try_send_last(bytes)?;
+        Ok((sent, self.notes().sent(sent, now)))
+    }
+
     /// Takes over what the kernel has reported about sent bytes so far.
     fn collect_sent_stamps(&self) {
         if self.notes().awaits_reports() {

@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
@@ -107,19 +107,18 @@ impl Drop for EndTasks {
 impl Beside {
     /// Polls every task once, those included that are added meanwhile.
     fn poll(&self, cx: &mut Context<'_>) {
-        let mut kept = Vec::new();
-        loop {
-            let batch = std::mem::take(&mut *self.0.borrow_mut());
-            if batch.is_empty() {
-                break;
-            }
-            for mut task in batch {
-                if task.as_mut().poll(cx).is_pending() {
-                    kept.push(task);
-                }
+        let mut at = 0;
+        while let Some(mut task) = self.taken(at) {
+            if task.as_mut().poll(cx).is_pending() {
+                self.0.borrow_mut().insert(at, task);
+                at += 1;
             }
         }
-        self.0.borrow_mut().extend(kept);
+    }
+
+    fn taken(&self, at: usize) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let mut tasks = self.0.borrow_mut();
+        (at < tasks.len()).then(|| tasks.remove(at))
     }
 }
 
@@ -280,7 +279,7 @@ impl Open {
     /// Closes the connection, as far as that needs no waiting.
     pub(super) fn close(self) {
         drop(self.sender);
-        self.stream.borrow_mut().close(&mut Context::from_waker(Waker::noop()));
+        self.stream.borrow_mut().close();
     }
 
     /// Takes over what the kernel knows by now of a connection that stays open.

@@ -242,12 +242,22 @@ fn request_line(bytes: &[u8]) -> String {
 
 fn first_line(bytes: &[u8]) -> String {
     let line = bytes.split(|b| *b == b'\r' || *b == b'\n').next().unwrap_or_default();
+    if line.len() <= SHOWN
+        && line.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        && let Ok(text) = str::from_utf8(line)
+    {
+        return text.to_owned();
+    }
     let text: String = String::from_utf8_lossy(line)
         .chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect();
-    if text.chars().count() > 48 { text.chars().take(47).chain(['…']).collect() } else { text }
+    let whole = text.chars().count() <= SHOWN;
+    if whole { text } else { text.chars().take(SHOWN - 1).chain(['…']).collect() }
 }
+
+/// So many characters of a line are shown.
+const SHOWN: usize = 48;
 
 #[cfg(test)]
 mod tests {

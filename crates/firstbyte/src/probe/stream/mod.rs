@@ -199,12 +199,12 @@ impl Stream {
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
         let tls = self.tls.as_ref()?;
         self.facts_noted.set(true);
-        let before = self.tcp.recorder().borrow().sent_before_first_arrival();
+        let before = || self.tcp.recorder().borrow().sent_before_first_arrival();
         let hello = tls.hello.unwrap_or_default();
         Some(TlsFacts {
             session_offered: offered(&hello, &tls.session),
             early_data: tls.early.as_ref().map(|early| EarlyData {
-                bytes_before_server_hello: before.saturating_sub(hello.record_bytes as u64),
+                bytes_before_server_hello: before().saturating_sub(hello.record_bytes as u64),
                 accepted: early.accepted,
             }),
             ..tls.session.facts()
@@ -364,12 +364,16 @@ impl Stream {
         error
     }
 
-    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting.
-    pub(super) fn close(&mut self, cx: &mut Context<'_>) {
-        if let Some(tls) = &mut self.tls {
-            tls.session.connection.send_close_notify();
-            self.outgoing_names.push("close_notify".into());
-            let _ = self.poll_send_all(cx);
+    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting: with the FIN, in one segment.
+    pub(super) fn close(&mut self) {
+        let Some(tls) = &mut self.tls else { return };
+        tls.session.connection.send_close_notify();
+        self.outgoing_names.push("close_notify".into());
+        if self.encrypt().is_ok()
+            && let Ok((bytes, id)) = self.tcp.send_last(&self.outgoing)
+        {
+            self.note_sent(bytes, id);
+            self.outgoing.advance(bytes);
         }
     }
 }
