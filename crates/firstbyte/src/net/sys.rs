@@ -353,34 +353,45 @@ mod linux {
         if result == 0 { Ok(socket.into()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// TCP segments with SYN, over IPv4 (no fragments but the first) and IPv6 (without extension headers).
-    const SYN_FILTER: [(u16, u8, u8, u32); 17] = [
+    /// The number under which a filter finds how a packet passed: `PACKET_OUTGOING`, or another (linux/filter.h:
+    /// SKF_AD_OFF + SKF_AD_PKTTYPE).
+    const PASSED: u32 = -0x1000_i32 as u32 + 4;
+    const OUTGOING: u32 = libc::PACKET_OUTGOING as u32;
+
+    /// SYNs that leave and SYN/ACKs that come, over IPv4 (no fragments but the first) and IPv6 (without extension headers).
+    /// On a path to oneself each passes the other way too.
+    const SYN_FILTER: [(u16, u8, u8, u32); 23] = [
         (0x30, 0, 0, 0),                // ldb [0]
         (0x54, 0, 0, 0xf0),             // and #0xf0
         (0x15, 0, 7, 0x40),             // jeq #0x40, next, 10
         (0x30, 0, 0, 9),                // ldb [9]: protocol
-        (0x15, 0, 11, 6),               // jeq #6, next, 16
+        (0x15, 0, 17, 6),               // jeq #6, next, 22
         (0x28, 0, 0, 6),                // ldh [6]: fragment offset
-        (0x45, 9, 0, 0x1fff),           // jset #0x1fff, 16, next
+        (0x45, 15, 0, 0x1fff),          // jset #0x1fff, 22, next
         (0xb1, 0, 0, 0),                // ldxb 4*([0]&0xf)
         (0x50, 0, 0, 13),               // ldb [x + 13]: flags
         (0x05, 0, 0, 4),                // ja 14
-        (0x15, 0, 5, 0x60),             // jeq #0x60, next, 16
+        (0x15, 0, 11, 0x60),            // jeq #0x60, next, 22
         (0x30, 0, 0, 6),                // ldb [6]: next header
-        (0x15, 0, 3, 6),                // jeq #6, next, 16
+        (0x15, 0, 9, 6),                // jeq #6, next, 22
         (0x30, 0, 0, 53),               // ldb [53]: flags
-        (0x45, 0, 1, 0x02),             // jset #2, next, 16
+        (0x54, 0, 0, 0x12),             // and #0x12: SYN and ACK
+        (0x15, 3, 0, 0x02),             // jeq #2, 19, next
+        (0x15, 0, 5, 0x12),             // jeq #0x12, next, 22
+        (0x30, 0, 0, PASSED),           // ldb how it passed
+        (0x15, 3, 2, OUTGOING),         // jeq outgoing, 22, 21
+        (0x30, 0, 0, PASSED),           // ldb how it passed
+        (0x15, 0, 1, OUTGOING),         // jeq outgoing, next, 22
         (0x06, 0, 0, SYN_BYTES as u32), // ret
         (0x06, 0, 0, 0),                // ret #0
     ];
 
-    /// Takes all packets that wait, several with each call: on a path to oneself a connection has four. Gives each, whether
-    /// it left, and when.
+    /// Takes all packets that wait, several with each call: a connection has two. Gives each, whether it left, and when.
     pub(crate) fn receive_syns(
         fd: BorrowedFd<'_>,
         take: &mut dyn FnMut(&[u8], bool, Option<Realtime>),
     ) {
-        receive_all::<6, SYN_BYTES>(fd, 0, |packet| {
+        receive_all::<4, SYN_BYTES>(fd, 0, |packet| {
             let mut stamp = None;
             packet.control(|level, kind, data| {
                 if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {

@@ -489,6 +489,22 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
+    async fn the_last_bytes_and_the_end_are_one_segment_with_a_stamp() {
+        use std::io::Read;
+
+        let (mut peer, stream) = pair().await;
+        let segments = |peer: &std::net::TcpStream| sys::tcp_info(peer.as_fd()).unwrap().segments;
+        let before = segments(&peer);
+        let (sent, id) = stream.send_last(&[1; 24]).unwrap();
+        stream.note_kernel();
+        assert_eq!(stream.notes().departure(id).map(|stamp| stamp.clock), Some(Clock::Kernel));
+        peer.set_nonblocking(false).unwrap();
+        assert_eq!((sent, peer.read_to_end(&mut Vec::new()).unwrap()), (24, 24));
+        assert_eq!(segments(&peer) - before, 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
     async fn a_read_takes_nothing_of_a_segment_that_came_later() {
         let (mut peer, stream) = pair().await;
         // The kernel merges segments that wait, up to 17 pieces of memory; all of these fit into the

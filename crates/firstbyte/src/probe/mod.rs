@@ -203,26 +203,29 @@ impl NetProber {
         let deadline = deadline.begun();
         seen.borrow_mut().connection.facts.http =
             Some(HttpFacts { method: http.method.as_str().to_owned(), ..HttpFacts::default() });
-        // What they are is kilobytes: they stay where they are made.
-        let steps = std::pin::pin!(async {
-            let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
-            match kept {
-                Some(kept) => self.again(kept, target, http, &seen).await,
-                None => self.steps(target, session, http, &seen, after).await,
+        let outcome = {
+            // What they are is kilobytes: they stay where they are made. They end with this block, however far they
+            // came, since the last of what is seen is seen by sockets that are dropped.
+            let steps = std::pin::pin!(async {
+                let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
+                match kept {
+                    Some(kept) => self.again(kept, target, http, &seen).await,
+                    None => self.steps(target, session, http, &seen, after).await,
+                }
+            });
+            let within_limit = async {
+                match deadline {
+                    Some((limit, at)) => tokio::time::timeout_at(at, steps)
+                        .await
+                        .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
+                    None => steps.await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.interrupted.notified() => Err(Cause::Interrupted),
+                outcome = within_limit => outcome,
             }
-        });
-        let within_limit = async {
-            match deadline {
-                Some((limit, at)) => tokio::time::timeout_at(at, steps)
-                    .await
-                    .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
-                None => steps.await,
-            }
-        };
-        let outcome = tokio::select! {
-            biased;
-            () = self.interrupted.notified() => Err(Cause::Interrupted),
-            outcome = within_limit => outcome,
         };
         seen.borrow_mut().finish(outcome)
     }
@@ -236,20 +239,19 @@ impl NetProber {
         after: After,
     ) -> Result<(), Cause> {
         let early = self.goes_early(&http.method);
-        let opening = std::pin::pin!(async {
-            if self.speaks_quic() {
-                Box::pin(self.open_quic(target, early, seen)).await
-            } else {
-                let (stream, http2) = self.handshakes(target, session, early, seen).await?;
-                Ok(Open::Tcp(http::Open::new(stream, http2)))
-            }
-        });
         let limit = self.options.connect_timeout;
-        let mut open = self
-            .timers
-            .within(limit, opening)
-            .await
-            .unwrap_or_else(|| Err(connect_timed_out(seen, limit)))?;
+        let opened = {
+            let opening = std::pin::pin!(async {
+                if self.speaks_quic() {
+                    Box::pin(self.open_quic(target, early, seen)).await
+                } else {
+                    let (stream, http2) = self.handshakes(target, session, early, seen).await?;
+                    Ok(Open::Tcp(http::Open::new(stream, http2)))
+                }
+            });
+            self.timers.within(limit, opening).await
+        };
+        let mut open = opened.unwrap_or_else(|| Err(connect_timed_out(seen, limit)))?;
         let result = self.exchange(&mut open, target, http, seen).await;
         match after {
             _ if result.is_err() => open.close(),

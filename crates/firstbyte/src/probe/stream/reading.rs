@@ -43,6 +43,7 @@ impl Stream {
                         let bytes = decrypted.len().min(room);
                         self.plaintext.extend_from_slice(&decrypted[..bytes]);
                         reader.consume(bytes);
+                        tls.read += bytes as u64;
                         break;
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
