@@ -207,6 +207,19 @@ pub(super) fn found(log: &NetLogRecord, leg: &Leg, number: Option<u64>) -> Optio
     if let Some(used) = used {
         return Some(Found::Tcp(used.source));
     }
+    // An HTTP/2 session that was there already.
+    let carried = log.events().rfind(|event| {
+        &*event.name == "HTTP2_SESSION_SEND_HEADERS"
+            && leg.job.is_some()
+            && event.dependency() == leg.job
+    });
+    let carried = carried.and_then(|event| {
+        let mut session = log.of_source(event.source);
+        session.find(|event| &*event.name == "HTTP2_SESSION_INITIALIZED")?.dependency()
+    });
+    if let Some(found) = carried.and_then(numbered) {
+        return Some(found);
+    }
     let origin = launch::Origin::of_url(&leg.url)?;
     let wanted = [origin.text(), origin.text().trim_end_matches(":443").to_owned()];
     let made = log.events().filter(|event| event.at_us >= leg.from_us);
@@ -331,4 +344,120 @@ fn fail(connection: &mut Connection, leg: &Leg, error: &str, origin_us: i64, lim
     let at = Origin { at_us: origin_us }.offset(leg.to_us);
     let failure = failure::named(error, &circumstances(&leg.url, connection, limit, Some(at)));
     connection.failure = Some(failure);
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::timeline::Handshake;
+
+    use super::*;
+    use crate::netlog::perfetto::PerfettoReader;
+
+    const HTTP1: &[u8] = include_bytes!("../../tests/traces/resumed-http1.perfetto");
+    const HTTP2: &[u8] = include_bytes!("../../tests/traces/early-data-http2.perfetto");
+    const HTTP3: &[u8] = include_bytes!("../../tests/traces/early-data-http3.perfetto");
+
+    /// What the log alone says of the `nth` visit, without anything of DevTools'.
+    fn visit(trace: &[u8], nth: usize) -> Connection {
+        let (mut reader, mut events) = (PerfettoReader::default(), Vec::new());
+        reader.feed(trace, |event| events.push(event)).unwrap();
+        let begins = |event: &NetLogEvent| {
+            event.begins("URL_REQUEST_START_JOB") && event.text("request_type") == Some("main frame")
+        };
+        let mut log = NetLogRecord::default();
+        let mut visits = 0;
+        for event in events {
+            visits += usize::from(begins(&event));
+            if visits <= nth + 1 {
+                log.push(event);
+            }
+        }
+        let heard = Heard {
+            url: "https://site.test/",
+            events: Vec::new(),
+            refused: None,
+            log,
+            wall_clock: reader.wall_clock(),
+            version: Some("156".to_owned()),
+            time_limit: Duration::from_secs(1),
+        };
+        let visit = assemble(heard);
+        visit.page.check().unwrap();
+        visit.page.main.connection
+    }
+
+    fn took(connection: &Connection, from: Mark, to: Mark) -> u128 {
+        connection.marks.at(to).unwrap().since(connection.marks.at(from).unwrap()).as_micros()
+    }
+
+    #[test]
+    fn a_recorded_first_visit_over_http2() {
+        let connection = visit(HTTP2, 0);
+        let tls = connection.facts.tls.as_ref().unwrap();
+        assert_eq!(tls.handshake, Some(Handshake::Full));
+        assert_eq!((tls.tickets_received, tls.early_data), (Some(2), None));
+        assert_eq!(connection.facts.local.unwrap().port(), 43582);
+        assert_eq!(took(&connection, Mark::ConnectStart, Mark::TcpConnected), 116);
+        // Two ms to the ClientHello, a round trip, 14 ms of certificate checking, and its own Finished.
+        assert_eq!(took(&connection, Mark::TcpConnected, Mark::HandshakeComplete), 76_932 - 531);
+        assert_eq!(took(&connection, Mark::RequestStart, Mark::ResponseStart), 123_825 - 78_567);
+        assert_eq!(took(&connection, Mark::ResponseStart, Mark::ResponseEnd), 0);
+        let bytes: Vec<u64> = connection.flights.iter().map(|flight| flight.bytes()).collect();
+        assert_eq!(bytes, [1981, 807, 64 + 92 + 490, 854]);
+    }
+
+    #[test]
+    fn a_recorded_kept_connection() {
+        for trace in [HTTP1, HTTP2, HTTP3] {
+            let connection = visit(trace, 1);
+            assert!(connection.facts.reused);
+            assert_eq!(connection.marks.at(Mark::ConnectStart), None);
+            assert!(took(&connection, Mark::RequestStart, Mark::ResponseStart) > 0);
+        }
+    }
+
+    #[test]
+    fn recorded_early_data() {
+        for (trace, bytes) in [(HTTP2, 538), (HTTP3, 0)] {
+            let connection = visit(trace, 2);
+            let tls = connection.facts.tls.as_ref().unwrap();
+            assert_eq!(tls.handshake, Some(Handshake::Resumed));
+            let early = tls.early_data.unwrap();
+            assert!(early.bytes_before_server_hello >= bytes, "{early:?}");
+            assert_eq!(early.accepted, Some(true));
+        }
+        let connection = visit(HTTP2, 2);
+        assert!(took(&connection, Mark::RequestStart, Mark::HandshakeComplete) > 35_000);
+        assert_eq!(connection.flights[0].messages, ["ClientHello", "{SETTINGS}", "{HEADERS}"]);
+    }
+
+    #[test]
+    fn a_recorded_resumption_over_http1() {
+        let connection = visit(HTTP1, 2);
+        let tls = connection.facts.tls.as_ref().unwrap();
+        assert_eq!(tls.handshake, Some(Handshake::Resumed));
+        assert_eq!(connection.facts.http.as_ref().unwrap().version.as_deref(), Some("1.1"));
+        assert_eq!(connection.facts.http.as_ref().unwrap().status, Some(200));
+    }
+
+    #[test]
+    fn a_log_that_ends_anywhere_makes_no_contradiction() {
+        for trace in [HTTP1, HTTP2, HTTP3] {
+            for end in (0..trace.len()).step_by(trace.len() / 60) {
+                let (mut reader, mut log) = (PerfettoReader::default(), NetLogRecord::default());
+                reader.feed(&trace[..end], |event| log.push(event)).unwrap();
+                let heard = Heard {
+                    url: "https://site.test/",
+                    events: Vec::new(),
+                    refused: None,
+                    log,
+                    wall_clock: None,
+                    version: None,
+                    time_limit: Duration::from_secs(1),
+                };
+                let visit = assemble(heard);
+                visit.page.check().unwrap();
+            }
+        }
+    }
 }

@@ -61,6 +61,17 @@ impl Flights {
         }
     }
 
+    /// The same, unless the flight under way has that message already: parts of one are written down one by one, and
+    /// again where they are sent again.
+    pub(super) fn part(&mut self, direction: Direction, name: &str) {
+        let sent = self.to_be_sent.iter().map(String::as_str);
+        let under_way = self.flights.last().filter(|flight| flight.direction == direction);
+        let under_way = under_way.into_iter().flat_map(|flight| &flight.messages);
+        if !under_way.map(String::as_str).chain(sent).any(|known| known == name) {
+            self.message(direction, name.to_owned());
+        }
+    }
+
     pub(super) fn finish(self) -> Vec<Flight> {
         self.flights
     }

@@ -252,7 +252,7 @@ fn flights(
                     Some("ENCRYPTION_HANDSHAKE") => "{Finished}",
                     _ => continue,
                 };
-                flights.message(Direction::Sent, name.to_owned());
+                flights.part(Direction::Sent, name);
             }
             "QUIC_SESSION_CRYPTO_FRAME_RECEIVED" if first => {
                 let name = match level {
@@ -260,16 +260,16 @@ fn flights(
                     Some("ENCRYPTION_HANDSHAKE") => "{EncryptedExtensions}",
                     _ => continue,
                 };
-                flights.message(Direction::Received, name.to_owned());
+                flights.part(Direction::Received, name);
             }
             "QUIC_SESSION_HANDSHAKE_DONE_FRAME_RECEIVED" => {
-                flights.message(Direction::Received, "{HANDSHAKE_DONE}".to_owned());
+                flights.part(Direction::Received, "{HANDSHAKE_DONE}");
             }
             "QUIC_SESSION_STREAM_FRAME_SENT" if of_stream && first => {
-                flights.message(Direction::Sent, "{HEADERS}".to_owned());
+                flights.part(Direction::Sent, "{HEADERS}");
             }
             "QUIC_SESSION_STREAM_FRAME_RECEIVED" if of_stream && first => {
-                flights.message(Direction::Received, "{HEADERS}".to_owned());
+                flights.part(Direction::Received, "{HEADERS}");
             }
             _ => {}
         }

@@ -32,7 +32,8 @@ struct Places {
 pub(super) fn set_up(log: &NetLogRecord, socket: u64) -> Option<(i64, Option<i64>)> {
     let (begun, connected) = log.span(socket, "TCP_CONNECT", i64::MIN)?;
     let ready = match log.span(socket, "SSL_CONNECT", i64::MIN) {
-        Some((_, ready)) => ready,
+        // With early data, SSL_CONNECT ends before the server has answered.
+        Some((_, ready)) => ready.and(handshake_complete(log, socket)),
         None => connected,
     };
     Some((begun, ready))

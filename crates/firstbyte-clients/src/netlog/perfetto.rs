@@ -178,8 +178,9 @@ impl PerfettoReader {
         if let Some(interned) = interned {
             state.intern(interned, &mut self.names)?;
         }
-        let Some(event) = event else { return Some(()) };
+        // The clock goes on with every packet, also with those that are passed over.
         let at_ns = state.time(time, clock);
+        let Some(event) = event else { return Some(()) };
         let event = Seen::read(event, state, &mut self.names)?;
         if let Some(event) = self.told(event, i64::try_from(at_ns / 1000).ok()?) {
             sink(event);

@@ -1,10 +1,13 @@
 //! A browser ends, whatever happens, and leaves nothing behind.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_clients::chromium::{Chromium, ChromiumOptions};
+use firstbyte_clients::devtools::DevTools;
 use firstbyte_clients::process::{ClientCommand, ClientError, ClientProcess};
+use serde_json::Value;
 
 use crate::support::Bench;
 
@@ -75,7 +78,7 @@ fn what_takes_too_long_is_a_failure_and_can_be_interrupted() {
     options.time_limit = Duration::from_secs(1);
     let visit = Chromium::new(options).visit(&bench.url("/")).unwrap();
     let failure = visit.sample().failure().unwrap();
-    assert_eq!(failure.failure_type().label(), "http.timed_out", "{failure}");
+    assert_eq!(failure.failure_type().as_str(), "http.timed_out", "{failure}");
     let mut browser = Chromium::new(bench.options());
     let url = bench.url("/");
     browser.start(&url).unwrap();
@@ -104,9 +107,12 @@ fn a_program_that_does_not_speak_is_shown_with_its_last_words() {
         arguments: vec!["-c".to_owned(), "echo broken display >&2; exit 3".to_owned()],
         ..ClientCommand::default()
     };
-    let mut process = ClientProcess::start(&command).unwrap();
+    let process = ClientProcess::start(&command).unwrap();
     let home = process.home().unwrap().to_owned();
-    let said = process.ended().to_string();
+    let mut devtools = DevTools::over(process, Arc::default()).unwrap();
+    let limit = Duration::from_secs(10);
+    let error = devtools.call(None, "Browser.getVersion", &Value::Null, limit).unwrap_err();
+    let said = error.to_string();
     assert!(said.contains("broken display"), "{said}");
     assert!(!home.exists());
 }

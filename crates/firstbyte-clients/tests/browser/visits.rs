@@ -57,7 +57,8 @@ fn a_first_visit_has_every_mark() {
     let messages: Vec<_> = connection.flights.iter().map(|f| f.messages.join(" ")).collect();
     assert_eq!(messages[0], "ClientHello");
     assert!(messages[1].starts_with("ServerHello {EncryptedExtensions}"), "{messages:?}");
-    assert!(messages[2].contains("{Finished}") && messages[2].contains("{HEADERS}"), "{messages:?}");
+    assert!(messages[2].starts_with("{Finished}"), "{messages:?}");
+    assert!(messages.iter().any(|names| names.ends_with("{HEADERS} {DATA}")), "{messages:?}");
     let panel = visit.panel.unwrap();
     assert!(panel.ssl.unwrap() >= tls_took / 2 && panel.waiting.is_some(), "{panel:?}");
     assert!(visit.page.loaded.is_some());
@@ -87,7 +88,8 @@ fn http1_and_tls12() {
 
 #[test]
 fn sessions_are_resumed() {
-    let bench = Bench::new(|_| {});
+    // Over QUIC, Chromium keeps no session that does not allow early data.
+    let bench = Bench::new(|config| config.early_data = EarlyData::Accept);
     for (http, tls) in [
         (ChromiumHttp::Http2, ChromiumTls::Tls13),
         (ChromiumHttp::Http1, ChromiumTls::Tls13),
@@ -169,7 +171,7 @@ fn early_data_is_sent_and_taken() {
         let early = tls.early_data.unwrap_or_else(|| panic!("{http:?} {connection:#?}"));
         assert!(early.bytes_before_server_hello > 100, "{http:?} {early:?}");
         assert_eq!(early.accepted, Some(true), "{http:?}");
-        assert_eq!(server_said(connection, "x-firstbyte-early-data"), "accepted", "{http:?}");
+        assert_eq!(server_said(connection, "x-firstbyte-early-data"), "1", "{http:?}");
         let at = |mark| connection.marks.at(mark).unwrap();
         assert!(at(Mark::RequestStart) < at(Mark::HandshakeComplete), "{connection:#?}");
     }
@@ -192,10 +194,10 @@ fn failures_have_their_phase() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let visit = bench.visit_to(&format!("https://site.test:{nobody}/"), |_| {});
     let failure = visit.sample().failure().unwrap();
-    assert_eq!(failure.failure_type().label(), "tcp.refused", "{failure}");
+    assert_eq!(failure.failure_type().as_str(), "tcp.refused", "{failure}");
     let visit = bench.visit(|options| options.trusted_pem.clear());
     let failure = visit.sample().failure().unwrap();
-    assert_eq!(failure.failure_type().label(), "tls.cert.authority_invalid", "{failure}");
+    assert_eq!(failure.failure_type().as_str(), "tls.cert.authority_invalid", "{failure}");
     assert!(visit.sample().connection.marks.at(Mark::TcpConnected).is_some());
 }
 
