@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -17,7 +18,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use std::fmt;
 
 use nix::sys::stat::Mode;
 use tempfile::TempDir;
@@ -103,7 +103,10 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { program, package } => {
-                write!(f, "{program} is not installed (Debian and Ubuntu have it in the package {package})")
+                write!(
+                    f,
+                    "{program} is not installed (Debian and Ubuntu have it in the package {package})"
+                )
             }
             Self::System { operation, error } => write!(f, "cannot {operation}: {error}"),
             Self::NotTrusted { detail } => {
@@ -156,8 +159,8 @@ impl ClientProcess {
     /// # Errors
     /// It is missing, or the system refuses files, pipes or processes.
     pub fn start(command: &ClientCommand) -> Result<Self, ClientError> {
-        let program = find(&command.program)
-            .ok_or_else(|| missing(&command.program, command.package))?;
+        let program =
+            find(&command.program).ok_or_else(|| missing(&command.program, command.package))?;
         let home = tempfile::Builder::new()
             .prefix("firstbyte-client-")
             .tempdir()

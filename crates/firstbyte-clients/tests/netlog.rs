@@ -52,7 +52,10 @@ fn a_trace_has_microseconds_and_what_began_has_its_end() {
     assert!(events.iter().any(|event| event.at_us % 1000 != 0));
     let handshakes = named(&events, "SSL_CONNECT");
     let ends: Vec<_> = handshakes.iter().filter(|event| event.phase == NetLogPhase::End).collect();
-    assert_eq!(ends.iter().map(|event| event.truth("is_resumed")).collect::<Vec<_>>(), [Some(false), Some(true)]);
+    assert_eq!(
+        ends.iter().map(|event| event.truth("is_resumed")).collect::<Vec<_>>(),
+        [Some(false), Some(true)]
+    );
 }
 
 /// Chromium names each source's start in whole milliseconds of the same clock.

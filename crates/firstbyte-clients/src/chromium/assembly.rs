@@ -85,16 +85,11 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     });
     let began = connections.first().map_or(main_at, |(_, at)| *at);
     let redirects = connections.into_iter().map(|(connection, _)| connection).collect();
-    let main = Sample {
-        requested_url: heard.url.to_owned(),
-        redirects,
-        connection,
-        ..Sample::default()
-    };
+    let main =
+        Sample { requested_url: heard.url.to_owned(), redirects, connection, ..Sample::default() };
     let finished = page::finished_at(&heard.events, document.as_deref());
-    let panel = responses.last().and_then(|response| {
-        PanelTiming::read(response.get("timing")?, finished)
-    });
+    let panel =
+        responses.last().and_then(|response| PanelTiming::read(response.get("timing")?, finished));
     let origin = Origin { at_us: began };
     let main_at = origin.offset(main_at);
     let base = Navigation { main, main_at, ..Navigation::default() };
@@ -362,7 +357,8 @@ mod tests {
         let (mut reader, mut events) = (PerfettoReader::default(), Vec::new());
         reader.feed(trace, |event| events.push(event)).unwrap();
         let begins = |event: &NetLogEvent| {
-            event.begins("URL_REQUEST_START_JOB") && event.text("request_type") == Some("main frame")
+            event.begins("URL_REQUEST_START_JOB")
+                && event.text("request_type") == Some("main frame")
         };
         let mut log = NetLogRecord::default();
         let mut visits = 0;

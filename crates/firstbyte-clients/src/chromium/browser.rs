@@ -122,11 +122,15 @@ impl Chromium {
 }
 
 impl Running {
-    fn visit(&mut self, url: &str, options: &ChromiumOptions) -> Result<ChromiumVisit, ClientError> {
+    fn visit(
+        &mut self,
+        url: &str,
+        options: &ChromiumOptions,
+    ) -> Result<ChromiumVisit, ClientError> {
         let context = json!({ "disposeOnDetach": true });
         let context = self.call(None, "Target.createBrowserContext", &context)?;
         let context = text_of(&context, "browserContextId");
-        let page = self.open_page(&context, "about:blank")?;
+        let page = self.open_page(&context)?;
         self.devtools.take_events();
         self.start_trace()?;
         if options.session != ChromiumSession::New {
@@ -162,9 +166,9 @@ impl Running {
         self.devtools.call(session, method, params, ANSWER_LIMIT)
     }
 
-    /// Opens a tab, and returns the session with it.
-    fn open_page(&mut self, context: &str, url: &str) -> Result<String, ClientError> {
-        let target = json!({ "url": url, "browserContextId": context });
+    /// Opens an empty tab, and returns the session with it.
+    fn open_page(&mut self, context: &str) -> Result<String, ClientError> {
+        let target = json!({ "url": "about:blank", "browserContextId": context });
         let target = self.call(None, "Target.createTarget", &target)?;
         let target = json!({ "targetId": text_of(&target, "targetId"), "flatten": true });
         let session = self.call(None, "Target.attachToTarget", &target)?;
@@ -197,7 +201,7 @@ impl Running {
         let loaded = self.devtools.wait("the page's load", limit, |event| {
             (of_page(event) && event.method == "Page.loadEventFired").then(|| event.clone())
         });
-        match loaded {
+        let loaded = match loaded {
             Err(ClientError::TimedOut { .. }) => return self.give_up(page),
             loaded => loaded?,
         };
@@ -207,6 +211,7 @@ impl Running {
             let document = event.params.get("requestId").and_then(Value::as_str) == Some(&*loader);
             (of_page(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
         })?;
+        self.devtools.put_back(loaded);
         self.devtools.put_back(ended);
         Ok(None)
     }
@@ -219,7 +224,9 @@ impl Running {
 
     /// Closes every connection of `context`, by the browser's own page for that; sessions stay.
     fn close_connections(&mut self, context: &str) -> Result<(), ClientError> {
-        let page = self.open_page(context, "chrome://net-internals/#sockets")?;
+        let page = self.open_page(context)?;
+        let sockets = json!({ "url": "chrome://net-internals/#sockets" });
+        self.call(Some(&page), "Page.navigate", &sockets)?;
         self.devtools.wait("net-internals", ANSWER_LIMIT, |event| {
             let loaded = event.session.as_deref() == Some(&*page);
             (loaded && event.method == "Page.loadEventFired").then_some(())

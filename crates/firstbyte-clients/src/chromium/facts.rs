@@ -174,12 +174,8 @@ mod tests {
              ALgArAAIDBAAzACQAHQAgCjrwagjHsRoD5E3QKRvnMAG45jfzwh6XU2IB9QeOCks=",
         );
         let hello = ServerHello::read(&message.unwrap()).unwrap();
-        let expected = ServerHello {
-            cipher_suite: 0x1301,
-            group: Some(29),
-            resumed: false,
-            retry: false,
-        };
+        let expected =
+            ServerHello { cipher_suite: 0x1301, group: Some(29), resumed: false, retry: false };
         assert_eq!(hello, expected);
     }
 }

@@ -62,7 +62,9 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             let (after, limit) = (known.time_limit, TimeLimit::Visit);
             reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
         }
-        "ERR_NAME_NOT_RESOLVED" => in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() }),
+        "ERR_NAME_NOT_RESOLVED" => {
+            in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() })
+        }
         "ERR_NAME_RESOLUTION_FAILED" | "ERR_DNS_SERVER_FAILED" | "ERR_DNS_MALFORMED_RESPONSE" => {
             let cause = Cause::ResolverFailed { name: host(), detail: detail() };
             in_phase(PhaseName::Resolve, cause)
@@ -80,10 +82,12 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
         "ERR_CERT_COMMON_NAME_INVALID" => {
             tls(Cause::CertificateWrongName { host: host(), names: Vec::new() })
         }
-        "ERR_CERT_INVALID" | "ERR_CERT_REVOKED" | "ERR_CERT_WEAK_SIGNATURE_ALGORITHM"
-        | "ERR_CERT_WEAK_KEY" | "ERR_CERT_VALIDITY_TOO_LONG" | "ERR_QUIC_CERT_ROOT_NOT_KNOWN" => {
-            tls(Cause::CertificateInvalid { detail: detail() })
-        }
+        "ERR_CERT_INVALID"
+        | "ERR_CERT_REVOKED"
+        | "ERR_CERT_WEAK_SIGNATURE_ALGORITHM"
+        | "ERR_CERT_WEAK_KEY"
+        | "ERR_CERT_VALIDITY_TOO_LONG"
+        | "ERR_QUIC_CERT_ROOT_NOT_KNOWN" => tls(Cause::CertificateInvalid { detail: detail() }),
         "ERR_SSL_VERSION_OR_CIPHER_MISMATCH" => tls(Cause::NoCommonParameters { detail: detail() }),
         "ERR_SSL_PROTOCOL_ERROR" => tls(Cause::TlsMisbehaved { detail: detail() }),
         "ERR_SSL_CLIENT_AUTH_CERT_NEEDED" => tls(Cause::ClientCertificateRequired),
@@ -104,10 +108,9 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             let failure_type = FailureType::QuicProtocolError;
             in_phase(PhaseName::Quic, Cause::Quic { detail: detail(), failure_type })
         }
-        "ERR_INVALID_HTTP_RESPONSE" => in_phase(
-            PhaseName::Wait,
-            Cause::NotHttp { detail: detail(), tls: false },
-        ),
+        "ERR_INVALID_HTTP_RESPONSE" => {
+            in_phase(PhaseName::Wait, Cause::NotHttp { detail: detail(), tls: false })
+        }
         "ERR_TOO_MANY_REDIRECTS" => reached(Cause::TooManyRedirects { limit: 20 }),
         "ERR_CONNECTION_TIMED_OUT" | "ERR_TIMED_OUT" => {
             let (after, limit) = (known.time_limit, TimeLimit::Connection);

@@ -173,7 +173,11 @@ mod tests {
         let origin = Origin::of_url("https://site.test:8443/").unwrap();
         let switches = |options: ChromiumOptions| command(&options, &origin).arguments.join(" ");
         let plain = switches(ChromiumOptions::default());
-        assert!(!plain.contains("quic") && !plain.contains("ssl-version") && !plain.contains("EarlyData"));
+        assert!(
+            !plain.contains("quic")
+                && !plain.contains("ssl-version")
+                && !plain.contains("EarlyData")
+        );
         assert!(!plain.contains("ignore-certificate-errors"));
         let http3 = switches(ChromiumOptions { http: ChromiumHttp::Http3, ..Default::default() });
         assert!(http3.contains("--origin-to-force-quic-on=site.test:8443"));

@@ -28,9 +28,9 @@ pub(super) fn document_request(events: &[DevToolsEvent]) -> Option<String> {
 
 /// The responses of the document: those that redirected, and the last.
 pub(super) fn document_responses(events: &[DevToolsEvent], document: Option<&str>) -> Vec<Value> {
-    let of_document = events.iter().filter(|event| {
-        document.is_some() && text(&event.params, "requestId") == document
-    });
+    let of_document = events
+        .iter()
+        .filter(|event| document.is_some() && text(&event.params, "requestId") == document);
     let responses = of_document.filter_map(|event| match &*event.method {
         "Network.requestWillBeSent" => event.params.get("redirectResponse").cloned(),
         "Network.responseReceived" => event.params.get("response").cloned(),
@@ -276,7 +276,8 @@ pub(super) fn beside(
         if !preconnect && of_page.iter().any(|known| known == url) {
             continue;
         }
-        let same_site = of_page.iter().any(|known| launch::Origin::of_url(known) == Some(origin.clone()));
+        let same_site =
+            of_page.iter().any(|known| launch::Origin::of_url(known) == Some(origin.clone()));
         let purpose = if preconnect {
             BesidePurpose::Preconnect
         } else if url.ends_with("/favicon.ico") {
@@ -288,11 +289,14 @@ pub(super) fn beside(
             BesidePurpose::BrowserService
         };
         let group = origin.text();
-        let opened_connection = heard.log.events().any(|made| {
-            made.at_us >= event.at_us
-                && &*made.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
-                && made.text("group_id").is_some_and(|id| id.starts_with(group.trim_end_matches(":443")))
-        }) && !page.connections.iter().any(|known| known.authority == origin.authority());
+        let opened_connection =
+            heard.log.events().any(|made| {
+                made.at_us >= event.at_us
+                    && &*made.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
+                    && made
+                        .text("group_id")
+                        .is_some_and(|id| id.starts_with(group.trim_end_matches(":443")))
+            }) && !page.connections.iter().any(|known| known.authority == origin.authority());
         found.push(BesideRequest { purpose, origin: origin.text(), opened_connection });
     }
     found

@@ -145,36 +145,24 @@ fn stream(log: &NetLogRecord, session: u64, leg: &Leg) -> Option<i64> {
 fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
     let mut facts = TlsFacts::default();
     let (mut early_bytes, mut answered, mut early_state, mut tickets) = (0, false, None, 0);
+    let mut first_stream = CryptoStream::default();
     for (_, event) in &seen.events {
         let level = event.text("encryption_level");
         match &*event.name {
             "QUIC_SESSION_CRYPTO_FRAME_RECEIVED" => {
-                let message = event.text("bytes").and_then(facts::base64);
-                let first = event.number("offset") == Some(0) || event.number("offset").is_none();
-                if level == Some("ENCRYPTION_INITIAL") && first {
-                    answered = true;
-                    let hello = message.as_deref().and_then(facts::ServerHello::read);
-                    let Some(hello) = hello else { continue };
-                    facts.version = Some("TLSv1.3".to_owned());
-                    let suite = facts::cipher_suite(i64::from(hello.cipher_suite));
-                    facts.cipher_suite = suite.map(str::to_owned);
-                    let group = hello.group.and_then(|group| facts::group(i64::from(group)));
-                    facts.group = group.map(str::to_owned).or(facts.group);
-                    facts.handshake = Some(match hello {
-                        _ if hello.resumed => Handshake::Resumed,
-                        _ if hello.retry => Handshake::FullWithHelloRetryRequest,
-                        _ if facts.handshake == Some(Handshake::FullWithHelloRetryRequest) => {
-                            Handshake::FullWithHelloRetryRequest
-                        }
-                        _ => Handshake::Full,
-                    });
-                }
-                let ticket = |message: &Vec<u8>| {
-                    message.first().copied().map(i64::from) == Some(facts::NEW_SESSION_TICKET)
-                };
-                if level == Some("ENCRYPTION_FORWARD_SECURE") && message.as_ref().is_some_and(ticket)
-                {
-                    tickets += 1;
+                let Some(bytes) = event.text("bytes").and_then(facts::base64) else { continue };
+                match level {
+                    Some("ENCRYPTION_INITIAL") => {
+                        answered = true;
+                        first_stream.frame(event.number("offset").unwrap_or(0), &bytes);
+                    }
+                    Some("ENCRYPTION_FORWARD_SECURE")
+                        if bytes.first().copied().map(i64::from)
+                            == Some(facts::NEW_SESSION_TICKET) =>
+                    {
+                        tickets += 1;
+                    }
+                    _ => {}
                 }
             }
             "QUIC_SESSION_PACKET_SENT" if level == Some("ENCRYPTION_ZERO_RTT") && !answered => {
@@ -184,6 +172,19 @@ fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
             "QUIC_SESSION_CERTIFICATE_VERIFIED" => facts.verified = Some(true),
             _ => {}
         }
+    }
+    for hello in first_stream.server_hellos() {
+        facts.version = Some("TLSv1.3".to_owned());
+        let suite = facts::cipher_suite(i64::from(hello.cipher_suite));
+        facts.cipher_suite = suite.map(str::to_owned);
+        let group = hello.group.and_then(|group| facts::group(i64::from(group)));
+        facts.group = group.map(str::to_owned).or(facts.group);
+        facts.handshake = Some(match facts.handshake {
+            _ if hello.resumed => Handshake::Resumed,
+            Some(Handshake::FullWithHelloRetryRequest) => Handshake::FullWithHelloRetryRequest,
+            _ if hello.retry => Handshake::FullWithHelloRetryRequest,
+            _ => Handshake::Full,
+        });
     }
     facts.alpn = Some("h3".to_owned());
     facts.tickets_received = answered.then_some(tickets);
@@ -200,6 +201,42 @@ fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
         facts.early_data = (early_bytes > 0).then_some(early_data);
     }
     facts
+}
+
+/// The server's stream of CRYPTO frames in Initial packets: a ServerHello with a post-quantum share fills more than one.
+#[derive(Default)]
+struct CryptoStream {
+    bytes: Vec<u8>,
+    /// Those that came before what they follow.
+    ahead: Vec<(usize, Vec<u8>)>,
+}
+
+impl CryptoStream {
+    fn frame(&mut self, offset: i64, bytes: &[u8]) {
+        /// Its messages are a few kilobytes, whatever an offset says.
+        const LIMIT: usize = 1 << 16;
+        let Some(offset) = usize::try_from(offset).ok().filter(|offset| *offset < LIMIT) else {
+            return;
+        };
+        self.ahead.push((offset, bytes.to_vec()));
+        while let Some(next) = self.ahead.iter().position(|(offset, _)| *offset <= self.bytes.len())
+        {
+            let (offset, bytes) = self.ahead.remove(next);
+            let known = self.bytes.len() - offset;
+            self.bytes.extend(bytes.get(known..).unwrap_or_default());
+        }
+    }
+
+    fn server_hellos(&self) -> impl Iterator<Item = facts::ServerHello> + '_ {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let [_, a, b, c] = *rest.first_chunk::<4>()?;
+            let length = 4 + u32::from_be_bytes([0, a, b, c]) as usize;
+            let message = rest.get(..length)?;
+            rest = &rest[length..];
+            facts::ServerHello::read(message)
+        })
+    }
 }
 
 fn quic_facts(seen: &Seen<'_>) -> QuicFacts {

@@ -134,11 +134,12 @@ fn set_up_marks(
         ..origin.stamp(begun)
     });
     connection.marks.set(Mark::ConnectStart, begun);
-    let failed = |event: &&NetLogEvent| {
-        event.number("os_error").is_none() && event.number("net_error").is_none()
-    };
-    let attempts = log.of_source(socket).filter(|event| event.ends("TCP_CONNECT_ATTEMPT"));
-    let Some(connected) = attempts.filter(failed).next_back() else { return };
+    let connected = log.of_source(socket).rfind(|event| {
+        event.ends("TCP_CONNECT_ATTEMPT")
+            && event.number("os_error").is_none()
+            && event.number("net_error").is_none()
+    });
+    let Some(connected) = connected else { return };
     connection.marks.set(Mark::TcpConnected, origin.stamp(connected.at_us));
     if tls.is_none() {
         return;
@@ -173,12 +174,12 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
     for event in log.of_source(socket) {
         let message = |event: &NetLogEvent| facts::base64(event.text("bytes")?);
         match (&*event.name, event.phase) {
-            ("SSL_HANDSHAKE_MESSAGE_SENT", _) => {
-                if event.number("type") == Some(facts::CLIENT_HELLO) {
-                    hellos += 1;
-                    if let Some(message) = message(event) {
-                        (facts.session_offered, early_offered) = facts::offered(&message);
-                    }
+            ("SSL_HANDSHAKE_MESSAGE_SENT", _)
+                if event.number("type") == Some(facts::CLIENT_HELLO) =>
+            {
+                hellos += 1;
+                if let Some(message) = message(event) {
+                    (facts.session_offered, early_offered) = facts::offered(&message);
                 }
             }
             ("SSL_HANDSHAKE_MESSAGE_RECEIVED", _) => match event.number("type") {
@@ -234,7 +235,12 @@ fn http2_session(log: &NetLogRecord, socket: u64) -> Option<u64> {
     begun.map(|event| event.source)
 }
 
-fn http2_places(log: &NetLogRecord, session: u64, leg: &Leg, connection: &mut Connection) -> Places {
+fn http2_places(
+    log: &NetLogRecord,
+    session: u64,
+    leg: &Leg,
+    connection: &mut Connection,
+) -> Places {
     let mut places = Places::default();
     let (mut stream, mut received) = (None, 0);
     let in_leg = log.placed(session).filter(|(place, _)| (leg.from..=leg.to).contains(place));
@@ -295,8 +301,9 @@ fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places
     let plain = if tls { "SSL_SOCKET_BYTES_RECEIVED" } else { "SOCKET_BYTES_RECEIVED" };
     let sent = places.request_end.unwrap_or(leg.from);
     let mut came = log.placed(socket).filter(|(place, _)| (sent..head).contains(place));
-    places.response =
-        came.find(|(_, event)| &*event.name == plain).map_or(Some(head), |(place, _)| Some(place + 1));
+    places.response = came
+        .find(|(_, event)| &*event.name == plain)
+        .map_or(Some(head), |(place, _)| Some(place + 1));
     let mut events = log.placed(leg.source).filter(|(at, _)| (leg.from..=leg.to).contains(at));
     places.response_end = events
         .rfind(|(_, event)| event.ends("HTTP_TRANSACTION_READ_BODY"))

@@ -109,11 +109,7 @@ impl NetExportReader {
         Some((name, version))
     }
 
-    fn byte(
-        &mut self,
-        byte: u8,
-        sink: &mut impl FnMut(NetLogEvent),
-    ) -> Result<(), NetLogError> {
+    fn byte(&mut self, byte: u8, sink: &mut impl FnMut(NetLogEvent)) -> Result<(), NetLogError> {
         match &self.place {
             Place::Before => match byte {
                 b'{' => self.place = Place::BeforeKey,
@@ -231,9 +227,8 @@ impl Constants {
         // A number, or as text where it may not fit one of JavaScript's.
         let offset = constants.get("timeTickOffset");
         let offset = offset.and_then(|at| at.as_i64().or_else(|| at.as_str()?.parse().ok()));
-        let client = |name: &str| {
-            Some(constants.get("clientInfo")?.get(name)?.as_str()?.to_owned())
-        };
+        let client =
+            |name: &str| Some(constants.get("clientInfo")?.get(name)?.as_str()?.to_owned());
         Self {
             events: table("logEventTypes"),
             sources: table("logSourceType"),

@@ -463,9 +463,12 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// A packet, and what follows it.
+type Packet<'a> = (&'a [u8], &'a [u8]);
+
 /// The packet that `bytes` begin with, and what follows; none where it is not there as a whole. Fields of a trace that
 /// are no packets come as empty ones.
-fn first_packet(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, &'static str> {
+fn first_packet(bytes: &[u8]) -> Result<Option<Packet<'_>>, &'static str> {
     const PACKET: u64 = 1 << 3 | 2;
     let mut fields = Fields(bytes);
     let Some(key) = fields.varint() else { return whole_varint(bytes) };
@@ -482,6 +485,6 @@ fn first_packet(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, &'static str> {
 }
 
 /// What it means that there is no number at the beginning of `bytes`: more are needed, or it has none.
-fn whole_varint<'a>(bytes: &[u8]) -> Result<Option<(&'a [u8], &'a [u8])>, &'static str> {
+fn whole_varint<'a>(bytes: &[u8]) -> Result<Option<Packet<'a>>, &'static str> {
     if bytes.len() < 10 { Ok(None) } else { Err("a number without end") }
 }

@@ -20,7 +20,11 @@ pub struct NetLogRecord {
 
 /// Kinds of sources whose numbers are needed, what they begin with, and the events that name the newest of them.
 const NUMBERED: [(&str, &str, &[&str]); 3] = [
-    ("SOCKET", "SOCKET_ALIVE", &["TCP_CONNECT_JOB_CONNECTOR_CONNECT_START", "CONNECT_JOB_SET_SOCKET"]),
+    (
+        "SOCKET",
+        "SOCKET_ALIVE",
+        &["TCP_CONNECT_JOB_CONNECTOR_CONNECT_START", "CONNECT_JOB_SET_SOCKET"],
+    ),
     (
         "QUIC_SESSION",
         "QUIC_SESSION",

@@ -204,7 +204,8 @@ fn failures_have_their_phase() {
 #[test]
 fn redirects_are_connections_of_their_own() {
     let bench = Bench::new(|_| {});
-    let visit = bench.visit_to(&bench.url("/redirect"), |options| options.http = ChromiumHttp::Http2);
+    let visit =
+        bench.visit_to(&bench.url("/redirect"), |options| options.http = ChromiumHttp::Http2);
     let sample = visit.sample();
     assert_eq!(sample.redirects.len(), 1, "{sample:#?}");
     assert!(sample.redirects[0].url.ends_with("/redirect") && sample.connection.url.ends_with('/'));
