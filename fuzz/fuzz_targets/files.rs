@@ -2,11 +2,11 @@
 
 #![no_main]
 
-use firstbyte::capture;
-use firstbyte::report::Style;
-use firstbyte::report::wire;
-use firstbyte_core::passive::Analyzer;
-use firstbyte_core::passive::groups::Groups;
+use firstbyte_capture;
+use firstbyte_report::Style;
+use firstbyte_report::wire;
+use firstbyte_passive::Analyzer;
+use firstbyte_passive::groups::Groups;
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::small;
 use firstbyte_fuzz::scratch;

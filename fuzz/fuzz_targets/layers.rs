@@ -2,9 +2,9 @@
 
 #![no_main]
 
-use firstbyte_core::passive::Time;
-use firstbyte_core::passive::layers::{self, Transport};
-use firstbyte_core::passive::pcap::{Frame, LinkType};
+use firstbyte_passive::Time;
+use firstbyte_passive::layers::{self, Transport};
+use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Tap, small};
 use firstbyte_fuzz::steps::steps;

@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use firstbyte_core::passive::{Doubts, Observed, TlsSeen};
+use firstbyte_passive::{Doubts, Observed, TlsSeen};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Segment, Tap, small, tcp};
 use firstbyte_fuzz::steps::{Step, steps};

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use firstbyte_core::passive::layers::{self, Transport};
-use firstbyte_core::passive::pcap::{CaptureReader, Frame, Read};
+use firstbyte_passive::layers::{self, Transport};
+use firstbyte_passive::pcap::{CaptureReader, Frame, Read};
 use firstbyte_fuzz::steps;
 
 /// Packets of a connection that are taken: its handshake, and some of what follows.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
-use crate::clock::Deadline;
+use crate::deadline::Deadline;
 use crate::process::{ClientError, ClientProcess, system};
 
 /// A message that is longer than this is none that was asked for.

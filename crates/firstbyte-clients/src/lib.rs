@@ -6,7 +6,7 @@
 //! files that people exported.
 
 pub mod chromium;
-mod clock;
+mod deadline;
 pub mod devtools;
 pub mod netlog;
 pub mod process;

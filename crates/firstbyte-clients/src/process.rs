@@ -22,7 +22,7 @@ use std::time::Duration;
 use nix::sys::stat::Mode;
 use tempfile::TempDir;
 
-use crate::clock::Deadline;
+use crate::deadline::Deadline;
 
 /// How much of what a program writes to standard error is kept: the last of it.
 const KEPT_STDERR_BYTES: usize = 64 * 1024;

@@ -9,10 +9,11 @@
 pub mod compare;
 pub mod document;
 pub mod explain;
-pub mod passive;
-pub mod predict;
+pub mod pcap;
 pub mod run;
 pub mod sequence;
+pub mod shown_url;
+pub mod simulation;
 pub mod split;
 pub mod stats;
 pub mod timeline;

@@ -10,9 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use firstbyte::experiment::{ExperimentPlan, RunPlan};
-use firstbyte::probe::Secret;
 use firstbyte::runs::{Creation, RunWriter};
+use firstbyte_probe::experiment::{ExperimentPlan, RunPlan};
+use firstbyte_probe::probe::Secret;
 use support::files::Directory;
 use support::run::firstbyte;
 use support::runs::{header, taken};

@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use firstbyte::clock::Monotonic;
+use firstbyte_clock::Monotonic;
 use live::{Carrier, Stage};
 use pairs::Cores;
 use support::{Generator, HANDSHAKES, LARGE, SHORT, Shape};

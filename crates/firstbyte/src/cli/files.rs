@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::args::{RenderArgs, VisitArgs};
 use super::exit::{self, Problem};
 use super::plan::{RowFile, RowForm};
-use crate::report::write_out::Format;
+use firstbyte_report::write_out::Format;
 
 const STDIO: &str = "-";
 
@@ -347,6 +347,6 @@ pub(in crate::cli) fn cannot_write(path: &Path, error: &io::Error) -> Problem {
     if is_stdio(path) {
         return Problem::output(error);
     }
-    let why = crate::probe::describe_io(error);
+    let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
 }

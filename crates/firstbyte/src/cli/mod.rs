@@ -69,7 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 ///
 /// # Errors
 /// What a user would be told.
-pub fn options_for(arguments: &[&str]) -> Result<crate::probe::options::Options, String> {
+pub fn options_for(arguments: &[&str]) -> Result<firstbyte_probe::probe::options::Options, String> {
     let arguments = ["firstbyte"].iter().chain(arguments);
     let cli = Cli::try_parse_from(arguments).map_err(|e| e.to_string())?;
     plan::Plan::new(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn the_flags_that_advice_names_exist() {
-        let text = include_str!("../advice.rs").split("#[cfg(test)]").next().unwrap();
+        let text = include_str!("../../../firstbyte-report/src/advice.rs")
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap();
         let command = Cli::command();
         let probe = command.get_subcommands().find(|sub| sub.get_name() == "probe").unwrap();
         let known =

@@ -16,15 +16,15 @@ use super::args::{ProbeArgs, VisitArgs};
 use super::exit::{self, Problem};
 use super::files::Files;
 use super::{terminal, typed};
-use crate::net::Bind;
-use crate::probe::options::{
-    Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse, TlsOptions,
-    TlsVersion,
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::net::Bind;
+use firstbyte_probe::probe::options::{
+    CONNECT_TIMEOUT, Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse,
+    TlsOptions, TlsVersion,
 };
-use crate::probe::shown_url::shown_url;
-use crate::probe::{BadTarget, Secret, Target};
-use crate::report::write_out;
-use crate::warning::Warning;
+use firstbyte_probe::probe::{BadTarget, Secret, Target};
+use firstbyte_report::warning::Warning;
+use firstbyte_report::write_out;
 
 /// What a `probe` command will do.
 #[derive(Debug)]
@@ -168,8 +168,6 @@ fn row_files(args: &ProbeArgs) -> Vec<RowFile> {
     asked.filter_map(|(path, form)| Some(RowFile { path: path.clone()?, form })).collect()
 }
 
-/// Time until the handshakes are done, as with curl.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for a sample where there are many: one that hangs is not to hold up the others.
 pub(super) const SAMPLE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -350,6 +348,8 @@ pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> 
     Ok(given.or(text.map(|_| Duration::ZERO)))
 }
 
+#[cfg(test)]
+mod options_tests;
 #[cfg(test)]
 mod tests {
     use clap::Parser;

@@ -16,7 +16,7 @@ use crate::cli::signals;
 use crate::cli::terminal;
 use crate::cli::{render, run_problem};
 use crate::runs::Run;
-use crate::warning::Warning;
+use firstbyte_report::warning::Warning;
 
 pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     let conditions = args.fail_if.iter().map(|text| Condition::read(text));

@@ -15,9 +15,9 @@ use crate::cli::files::needed_by_visits;
 use crate::cli::terminal::note;
 use crate::cli::typed::Typed;
 use crate::cli::{plan, render, run_problem};
-use crate::experiment::{Experiment, ExperimentPlan, PlanError, RunPlan};
-use crate::probe::Secret;
 use crate::runs::Run;
+use firstbyte_probe::experiment::{Experiment, ExperimentPlan, PlanError, RunPlan};
+use firstbyte_probe::probe::Secret;
 
 pub(in crate::cli) use measure::{measure, stored};
 pub(in crate::cli) use plan_file::{NumberOrText, PlanFile};

@@ -19,8 +19,8 @@ use crate::cli::args::{ColorChoice, LabArgs, LabCommand, NewLabArgs, ServerSoftw
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
-use crate::report::style::wrap;
-use crate::warning::Warning;
+use firstbyte_report::style::wrap;
+use firstbyte_report::warning::Warning;
 
 pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
     match &args.command {
@@ -114,7 +114,7 @@ fn status() -> Result<u8, Problem> {
     }
     let mut text = String::new();
     for lab in labs {
-        let up_for = crate::clock::wall_time_since(lab.started()).as_secs();
+        let up_for = firstbyte_clock::wall_time_since(lab.started()).as_secs();
         text += &format!(
             "{:<12} process {:<8} up {}:{:02}:{:02}  {}\n",
             lab.scenario(),

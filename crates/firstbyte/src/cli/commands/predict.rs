@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
 use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken};
 use firstbyte_core::timeline::{Connection, Sample};
+use firstbyte_predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
@@ -17,12 +17,11 @@ use crate::cli::files::{Files, cannot_write};
 use crate::cli::render;
 use crate::cli::signals::{Attention, EndSignal};
 use crate::cli::terminal::{self, note};
-use crate::clock;
-use crate::prediction::audience::player;
+use crate::prediction::player;
 use crate::prediction::ways::Ways;
-use crate::report::csv::RunCsvWriter;
-use crate::report::prediction::{Lossy, Predicted, table};
-use crate::report::{flights, ndjson, waterfall};
+use firstbyte_report::csv::RunCsvWriter;
+use firstbyte_report::prediction::{Lossy, Predicted, table};
+use firstbyte_report::{flights, ndjson, waterfall};
 
 pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
     Files::default()
@@ -156,7 +155,7 @@ fn threads() -> usize {
 }
 
 fn connection(setup: &Setup, way: &Way) -> Result<Connection, Problem> {
-    predict(setup, way, clock::timer_now().into_std()).map_err(problem)
+    predict(setup, way, firstbyte_clock::timer_now().into_std()).map_err(problem)
 }
 
 fn problem(error: PredictError) -> Problem {

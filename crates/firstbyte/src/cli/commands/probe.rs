@@ -17,9 +17,9 @@ use crate::cli::plan::{Plan, View};
 use crate::cli::progress::Progress;
 use crate::cli::signals::{EndSignal, asked_to_end};
 use crate::cli::terminal;
-use crate::probe::options::Output;
-use crate::probe::{Prober, SetupError, TlsSetupError};
-use crate::report::Style;
+use firstbyte_probe::probe::options::Output;
+use firstbyte_probe::probe::{Prober, SetupError, TlsSetupError};
+use firstbyte_report::Style;
 use shown::Shown;
 
 pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
@@ -123,7 +123,7 @@ impl Schedule {
         if let Some(due) = self.next {
             sleep_until(due).await;
         }
-        let begun = self.next.unwrap_or_else(crate::clock::timer_now);
+        let begun = self.next.unwrap_or_else(firstbyte_clock::timer_now);
         self.next = Some(begun + interval);
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::{self, note};
-use crate::probe::describe_io;
+use firstbyte_probe::probe::describe_io;
 
 pub(in crate::cli) fn run(args: &ServeArgs) -> Result<u8, Problem> {
     Files::default()

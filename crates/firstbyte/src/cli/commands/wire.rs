@@ -11,12 +11,12 @@ mod packets;
 
 use std::path::Path;
 
-use firstbyte_core::passive::{Analyzer, Limits};
+use firstbyte_passive::{Analyzer, Limits};
 
-use crate::capture::{self, Ended};
 use crate::cli::args::{FilterArgs, WireArgs, WireCommand};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
+use firstbyte_capture::{self, Ended};
 
 pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
     if let Some(WireCommand::Diff(diff)) = &args.command {
@@ -44,7 +44,7 @@ fn seed() -> u64 {
 }
 
 fn note_end(path: &Path, ended: Ended, code: &mut Result<u8, Problem>) {
-    let name = capture::name(path);
+    let name = firstbyte_capture::name(path);
     match ended {
         Ended::Whole => {}
         Ended::CutOff { offset } => terminal::note(&format!(

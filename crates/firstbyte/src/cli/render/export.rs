@@ -12,8 +12,8 @@ use crate::cli::exit::Problem;
 use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
 use crate::parallel::in_turn;
-use crate::report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 use crate::runs::Dataset;
+use firstbyte_report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 
 /// The files that were asked for.
 fn files(args: &RenderArgs) -> impl Iterator<Item = (Form, &Path)> {

@@ -9,10 +9,10 @@ use std::path::Path;
 use super::args::RenderArgs;
 use super::exit::{self, Problem};
 use super::{run_problem, terminal};
-use crate::report::chart::Figure;
-use crate::report::{chart, html, study_table};
 use crate::runs::{Dataset, Run};
-use crate::warning::Warning;
+use firstbyte_report::chart::Figure;
+use firstbyte_report::warning::Warning;
+use firstbyte_report::{chart, html, study_table};
 use study::Material;
 
 pub(super) use export::{sink, uses_stdout, whole};

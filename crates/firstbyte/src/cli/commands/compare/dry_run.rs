@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::Study;
 use crate::cli::exit::{self, Problem};
-use crate::experiment::{Lanes, Visit};
-use crate::probe::options::{HttpVersion, SessionUse, TlsVersion};
-use crate::probe::shown_url::shown_url;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::experiment::{Lanes, Visit};
+use firstbyte_probe::probe::options::{HttpVersion, SessionUse, TlsVersion};
 
 /// Round-trip times that the duration is given for.
 const ROUND_TRIPS: [Duration; 3] =

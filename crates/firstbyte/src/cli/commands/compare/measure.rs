@@ -15,9 +15,9 @@ use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
-use crate::experiment::{Before, Control, RunPlan};
 use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
-use crate::warning::Warning;
+use firstbyte_probe::experiment::{Before, Control, RunPlan};
+use firstbyte_report::warning::Warning;
 
 /// What came of a study.
 pub(in crate::cli) struct Measured {
@@ -114,7 +114,7 @@ fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>)
             return Ok((writer, Done::default(), Vec::new()));
         }
         None => {
-            let stamp = crate::clock::file_stamp();
+            let stamp = firstbyte_clock::file_stamp();
             let writer = create_anywhere(Path::new(""), &stamp, header).map_err(run_problem)?;
             return Ok((writer, Done::default(), Vec::new()));
         }
@@ -151,7 +151,7 @@ fn create_anywhere(
 }
 
 fn full(path: &Path, error: &std::io::Error) -> Problem {
-    let why = crate::probe::describe_io(error);
+    let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
         .hint("what was measured before is in the file; go on with --continue")
 }

@@ -13,7 +13,7 @@ use super::Study;
 use crate::cli::args::CompareArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::typed::Typed;
-use crate::probe::describe_io;
+use firstbyte_probe::probe::describe_io;
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
 #[derive(Clone, Debug, Default, Deserialize)]

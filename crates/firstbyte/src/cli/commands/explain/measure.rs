@@ -20,13 +20,13 @@ use crate::cli::progress::Progress;
 use crate::cli::signals::{self, asked_to_end};
 use crate::cli::typed::Typed;
 use crate::cli::{plan, run_problem};
-use crate::experiment::{
+use crate::runs::{Creation, RunWriter, run_header};
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::experiment::{
     Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
 };
-use crate::probe::options::Options;
-use crate::probe::shown_url::shown_url;
-use crate::probe::{NetProber, Prober, Secret, Target};
-use crate::runs::{Creation, RunWriter, run_header};
+use firstbyte_probe::probe::options::Options;
+use firstbyte_probe::probe::{NetProber, Prober, Secret, Target};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
 /// own way does so in both, before all others, and follows redirects.
@@ -153,7 +153,7 @@ impl<'a> Kept<'a> {
 
 fn full(args: &ExplainArgs, error: &std::io::Error) -> Problem {
     let path = args.run.as_deref().map_or_else(String::new, |path| path.display().to_string());
-    let why = crate::probe::describe_io(error);
+    let why = firstbyte_probe::probe::describe_io(error);
     Problem::new(exit::WRITE, format!("cannot write {path}: {why}"))
         .hint("what was measured before is in the file; --from FILE explains it")
 }

@@ -22,9 +22,9 @@ use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::typed::Typed;
-use crate::probe::shown_url::shown_url;
-use crate::report::explanation::{self, Explanation};
-use crate::warning::Warning;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_report::explanation::{self, Explanation};
+use firstbyte_report::warning::Warning;
 
 pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
     let outputs = RenderArgs {
@@ -153,7 +153,7 @@ fn witnesses(
 /// A failure leaves nothing to explain.
 fn unexplained(url: &str, failure: &Failure) -> Problem {
     let message = format!("{}: {}: {}", shown_url(url), failure.phase, failure.cause);
-    let hint = crate::advice::for_failure(&failure.cause);
+    let hint = firstbyte_report::advice::for_failure(&failure.cause);
     Problem::new(exit::code(&failure.cause), message)
         .hint(hint.as_deref().unwrap_or("there is nothing to explain until a connection succeeds"))
 }

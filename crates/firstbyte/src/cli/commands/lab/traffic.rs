@@ -8,10 +8,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use firstbyte_core::run::Taken;
 use firstbyte_core::units::{BareShare, parse_share};
 use firstbyte_lab::{Lab, LabOptions, Scenario};
+use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use serde::Deserialize;
 
 use super::study::{in_lab, with_issuer};
@@ -22,10 +22,10 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
 use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
-use crate::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
-use crate::probe::shown_url::shown_url;
-use crate::report::wire;
-use crate::warning::Warning;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
+use firstbyte_report::warning::Warning;
+use firstbyte_report::wire;
 
 /// A plan, as written.
 #[derive(Debug, Deserialize)]
@@ -276,9 +276,9 @@ impl Expectation {
 
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::passive::Failed;
-    use firstbyte_core::passive::diff::{Cost, Figure, Of, What, Within};
     use firstbyte_core::stats::Estimate;
+    use firstbyte_passive::Failed;
+    use firstbyte_passive::diff::{Cost, Figure, Of, What, Within};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use firstbyte_core::predict::{Http, Way};
+use firstbyte_predict::{Http, Way};
 
 use super::{problem, setup, threads, uses_stdout, ways};
 use crate::cli::args::PredictArgs;
@@ -13,12 +13,12 @@ use crate::cli::files::cannot_write;
 use crate::cli::render;
 use crate::cli::signals::Attention;
 use crate::cli::terminal;
-use crate::clock;
-use crate::prediction::audience::{Audience, Played, player};
+use crate::prediction::player;
 use crate::prediction::ways::Ways;
-use crate::report::chart;
-use crate::report::{audience, units};
-use crate::warning::Warning;
+use firstbyte_predict::audience::{Audience, Played};
+use firstbyte_report::chart;
+use firstbyte_report::warning::Warning;
+use firstbyte_report::{audience, units};
 
 /// Up to this loss what is said over QUIC was held against the state machines.
 const HELD: f64 = 0.06;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
             .hint("a CSV file with a header: rtt_ms,weight and perhaps loss")
     };
-    let text = fs::read(file).map_err(|e| unreadable(crate::probe::describe_io(&e)))?;
+    let text = fs::read(file).map_err(|e| unreadable(firstbyte_probe::probe::describe_io(&e)))?;
     let crowd = Audience::read(&text, setup.path.up.loss).map_err(unreadable)?;
     let mut warnings = Vec::new();
     let quic = [before, after].iter().any(|way| way.http == Http::V3);
@@ -39,7 +39,7 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
         warnings.push(Warning::BeyondChecked { loss: HELD });
         warnings.iter().for_each(terminal::warn);
     }
-    let begun = clock::timer_now();
+    let begun = firstbyte_clock::timer_now();
     let player = |way| player(&setup, way, &crowd.range()).map_err(problem);
     let (one, other) = (player(&before)?, player(&after)?);
     let prepared = begun.elapsed();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::predict::{CongestionControl, KexGroup, Setup};
+use firstbyte_predict::{CongestionControl, KexGroup, Setup};
 
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
@@ -13,8 +13,8 @@ use crate::cli::terminal::note;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
 use crate::prediction::window::initial_window;
-use crate::report::units::count;
 use crate::runs::Run;
+use firstbyte_report::units::count;
 
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
 const DEFAULT_CHAIN: u64 = 3_000;

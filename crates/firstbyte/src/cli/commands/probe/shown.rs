@@ -14,13 +14,13 @@ use crate::cli::exit::{self, Problem};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::plan::{Plan, RowFile, RowForm, View};
 use crate::cli::terminal;
-use crate::report::flights::flights;
-use crate::report::sequence::sequence;
-use crate::report::table::{Middle, Tables};
-use crate::report::units::count;
-use crate::report::waterfall::waterfall;
-use crate::report::write_out::{Format, Transfer, deliver};
-use crate::report::{Style, csv, error, ndjson};
+use firstbyte_report::flights::flights;
+use firstbyte_report::sequence::sequence;
+use firstbyte_report::table::{Middle, Tables};
+use firstbyte_report::units::count;
+use firstbyte_report::waterfall::waterfall;
+use firstbyte_report::write_out::{Format, Transfer, deliver};
+use firstbyte_report::{Style, csv, error, ndjson};
 
 pub(super) struct Shown<'a> {
     plan: &'a Plan,
@@ -245,7 +245,7 @@ fn draw(drawn: &mut Vec<Drawn>, sample: &Sample) {
 }
 
 fn filename(plan: &Plan) -> Option<String> {
-    use crate::probe::options::Output;
+    use firstbyte_probe::probe::options::Output;
     match plan.options.http.output.as_ref()? {
         Output::File(path) => Some(path.display().to_string()),
         Output::Stdout => None,

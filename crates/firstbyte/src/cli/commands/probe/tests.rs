@@ -14,9 +14,9 @@ use crate::cli::args::Cli;
 use crate::cli::exit::Problem;
 use crate::cli::plan::Plan;
 use crate::cli::signals::EndSignal;
-use crate::clock::timer_now;
-use crate::probe::{Prober, Target, Visiting};
-use crate::report::{Style, fixtures};
+use firstbyte_clock::timer_now;
+use firstbyte_probe::probe::{Prober, Target, Visiting};
+use firstbyte_report::{Style, fixtures};
 
 /// Gives out prepared samples in turn, and remembers who was visited when.
 struct FakeProber {

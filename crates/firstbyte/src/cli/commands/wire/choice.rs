@@ -1,8 +1,8 @@
 //! Which connections are shown and written: by server, by what their session is, by number.
 
-use firstbyte_core::passive::diff::is_server;
-use firstbyte_core::passive::{Failed, Observed};
 use firstbyte_core::timeline::Handshake;
+use firstbyte_passive::diff::is_server;
+use firstbyte_passive::{Failed, Observed};
 
 use crate::cli::args::{WireArgs, WireSession};
 

@@ -3,22 +3,21 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::document::DifferenceRecord;
-use firstbyte_core::passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_passive::document::DifferenceRecord;
+use firstbyte_passive::{Analyzer, Observed};
 
 use super::live::{self, Control, Taker, Window};
-use crate::capture;
-use crate::capture::live::Live;
 use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal;
-use crate::report::units::grouped;
-use crate::report::wire;
-use crate::report::wire::diff::{self as report, Read};
+use firstbyte_capture::live::Live;
+use firstbyte_report::units::grouped;
+use firstbyte_report::wire;
+use firstbyte_report::wire::diff::{self as report, Read};
 
 const STDOUT: &str = "-";
 
@@ -252,12 +251,12 @@ pub(in crate::cli) fn servers(
     let mut analyzer = super::analyzer(filter)?;
     let mut servers = Servers::default();
     let mut emit = |observed: &Observed| servers.add(observed);
-    let ended = capture::read(path, &mut analyzer, &mut emit)
+    let ended = firstbyte_capture::read(path, &mut analyzer, &mut emit)
         .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
-    capture::finish_on(capture::threads(), &mut analyzer, &mut emit);
+    firstbyte_capture::finish_on(firstbyte_capture::threads(), &mut analyzer, &mut emit);
     super::note_end(path, ended, code);
     // Where a file lies is nobody's business whom the page is shown.
-    let name = capture::name(path.file_name().map_or(path, Path::new));
+    let name = firstbyte_capture::name(path.file_name().map_or(path, Path::new));
     read.push(told(name, &analyzer, &servers));
     Ok(servers)
 }

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::{Analyzer, Limits, Observed};
+use firstbyte_passive::{Analyzer, Limits, Observed};
 
 use super::kept::Kept;
 use super::{choice, live, note_end, outputs, packets};
-use crate::capture;
 use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal;
-use crate::report::units::count;
+use firstbyte_report::units::count;
 
 pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     packets::check(args)?;
@@ -37,7 +36,7 @@ pub(super) fn run(args: &WireArgs) -> Result<u8, Problem> {
     kept.check_flows(first.connections())?;
     kept.show(&first)?;
     // Where a file lies is nobody's business whom the page is shown.
-    let name = |path: &PathBuf| capture::name(path.file_name().map_or(path, Path::new));
+    let name = |path: &PathBuf| firstbyte_capture::name(path.file_name().map_or(path, Path::new));
     let names: Vec<String> = args.files.iter().map(name).collect();
     kept.draw(&first, &names)?;
     if let Some(path) = &args.pcap_out {
@@ -54,15 +53,17 @@ fn read(
     analyzer: &mut Analyzer,
     emit: &mut dyn FnMut(&Observed),
 ) -> Result<u8, Problem> {
-    let threads = args.threads.map_or_else(capture::threads, usize::from);
+    let threads = args.threads.map_or_else(firstbyte_capture::threads, usize::from);
     let mut code = Ok(exit::OK);
     for (place, path) in args.files.iter().enumerate() {
-        match capture::read_on(threads, path, analyzer, emit) {
+        match firstbyte_capture::read_on(threads, path, analyzer, emit) {
             Ok(ended) => note_end(path, ended, &mut code),
             Err(error) => {
                 let problem = Problem::new(exit::READ, error.to_string());
-                let behind: Vec<String> =
-                    args.files[place + 1..].iter().map(|path| capture::name(path)).collect();
+                let behind: Vec<String> = args.files[place + 1..]
+                    .iter()
+                    .map(|path| firstbyte_capture::name(path))
+                    .collect();
                 code = Err(match behind.is_empty() {
                     true => problem,
                     false => problem.hint(format!("not read either: {}", behind.join(", "))),
@@ -71,6 +72,6 @@ fn read(
             }
         }
     }
-    capture::finish_on(threads, analyzer, emit);
+    firstbyte_capture::finish_on(threads, analyzer, emit);
     code
 }

@@ -6,17 +6,17 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use firstbyte_core::passive::groups::Groups;
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_passive::groups::Groups;
+use firstbyte_passive::{Analyzer, Observed};
 
 use super::{choice, outputs};
 use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::render;
 use crate::cli::terminal;
-use crate::report::style::wrap;
-use crate::report::units::count;
-use crate::report::wire::{self, page};
+use firstbyte_report::style::wrap;
+use firstbyte_report::units::count;
+use firstbyte_report::wire::{self, page};
 
 /// What is kept of connections until all have been read.
 pub(super) struct Kept<'a> {

@@ -6,22 +6,22 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use firstbyte_core::passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
-use firstbyte_core::passive::pcap::Frame;
-use firstbyte_core::passive::{Analyzer, Observed};
+use firstbyte_core::pcap::Frame;
+use firstbyte_passive::filter::{Filter, MOST_HOSTS, MOST_PORTS};
+use firstbyte_passive::{Analyzer, Observed};
 
 use super::kept::Kept;
 use super::metrics::Endpoint;
 use super::packets::LivePackets;
 use super::{choice, outputs};
-use crate::capture::live::{Follower, Live, LiveError, Options};
 use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
 use crate::cli::exit::{self, Problem};
 use crate::cli::progress::Watching;
 use crate::cli::signals::{self, Attention};
 use crate::cli::terminal::{self, note};
-use crate::clock::Monotonic;
-use crate::report::wire::{self, metrics::Metrics};
+use firstbyte_capture::live::{Follower, Live, LiveError, Options};
+use firstbyte_clock::Monotonic;
+use firstbyte_report::wire::{self, metrics::Metrics};
 
 /// How often the line on the terminal changes.
 const SHOW_EVERY: Duration = Duration::from_millis(500);

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::{Begin, Hygiene, Observed};
+use firstbyte_passive::{Begin, Hygiene, Observed};
 
 use crate::cli::args::WireArgs;
 use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
-use crate::report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
+use firstbyte_report::wire::{self, CsvWriter, ParquetWriter, ZeekWriter};
 
 const STDOUT: &str = "-";
 

@@ -9,11 +9,10 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use firstbyte_core::passive::Analyzer;
-use firstbyte_core::passive::pcap::Frame;
+use firstbyte_core::pcap::Frame;
+use firstbyte_passive::Analyzer;
 
 use super::queue::{Event, Queue};
-use crate::capture;
 use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::cannot_write;
@@ -27,7 +26,8 @@ pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
         let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         // One that is not there is told when it is read.
         if path == Path::new("-") || (path.exists() && !seekable) {
-            let message = format!("--pcap-out reads twice, and {} cannot be", capture::name(path));
+            let message =
+                format!("--pcap-out reads twice, and {} cannot be", firstbyte_capture::name(path));
             return Err(Problem::new(exit::USAGE, message).hint(
                 "which connections are chosen is known only at their end, when their packets are gone: \
                  write the capture into a file first",
@@ -63,7 +63,7 @@ pub(in super::super) fn write(
             queue.add(frame, analyzer.latest(), &mut take);
         };
         // How the file ends was told by the first reading.
-        capture::for_each(file, &mut each)
+        firstbyte_capture::for_each(file, &mut each)
             .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
     }
     queue.finish(&mut take);

@@ -6,9 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::Observed;
-use firstbyte_core::passive::pcap::Frame;
+use firstbyte_core::pcap::Frame;
 use firstbyte_core::units::print_size;
+use firstbyte_passive::Observed;
 
 use super::queue::{Event, Queue};
 use super::spool::Spool;
@@ -17,7 +17,7 @@ use crate::cli::args::WireArgs;
 use crate::cli::commands::wire::choice;
 use crate::cli::exit::Problem;
 use crate::cli::files::cannot_write;
-use crate::report::units::{count, grouped};
+use firstbyte_report::units::{count, grouped};
 
 /// Packets on their way to `--pcap-out`; the first failure ends them.
 pub(in super::super) struct LivePackets<'a> {

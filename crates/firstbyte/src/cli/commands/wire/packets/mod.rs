@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use firstbyte_core::passive::pcap::CaptureWriter;
+use firstbyte_core::pcap::CaptureWriter;
 
 use queue::Owned;
 

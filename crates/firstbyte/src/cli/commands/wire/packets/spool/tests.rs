@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use firstbyte_core::passive::pcap::{CaptureReader, CaptureWriter, Read as Next};
+use firstbyte_core::pcap::{CaptureReader, CaptureWriter, Read as Next};
 
 use super::*;
 
