@@ -1,7 +1,8 @@
 //! One visit by Chromium, as text: `cargo run -p firstbyte-clients --example visit -- URL [OPTION]...`
 //!
 //! Options: --cacert FILE, --pin HOST=ADDRESS, --http1.1, --http2, --http3, --tls1.2, --tls1.3, --kept, --resumed,
-//! --early-data.
+//! --early-data, --count N, --chunks (nothing but every run of bytes, to be held against a capture: direction, time in
+//! nanoseconds since the Unix epoch, bytes; behind the connection's local port).
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 
 use std::error::Error;
@@ -14,6 +15,7 @@ use firstbyte_core::timeline::Direction;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut options = ChromiumOptions::default();
     let mut url = None;
+    let (mut count, mut chunks) = (1, false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match &*word {
@@ -35,12 +37,35 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--kept" => options.session = ChromiumSession::Kept,
             "--resumed" => options.session = ChromiumSession::Resumed,
             "--early-data" => options.session = ChromiumSession::EarlyData,
+            "--count" => count = words.next().ok_or("--count N")?.parse()?,
+            "--chunks" => chunks = true,
             _ => url = Some(word),
         }
     }
     let url = url.ok_or("which URL?")?;
-    show(&Chromium::new(options).visit(&url)?);
+    let mut browser = Chromium::new(options);
+    for _ in 0..count {
+        let visit = browser.visit(&url)?;
+        if chunks { show_chunks(&visit) } else { show(&visit) }
+    }
     Ok(())
+}
+
+fn show_chunks(visit: &ChromiumVisit) {
+    let connection = &visit.sample().connection;
+    let Some(origin) = connection.started_unix_ns else { return };
+    let port = connection.facts.local.map_or(0, |local| local.port());
+    println!("connection {port}");
+    let unix = |ns: i64| i128::from(origin) + i128::from(ns);
+    for (mark, stamp) in connection.marks.iter() {
+        println!("mark {} {}", mark.name(), unix(stamp.at.as_nanos()));
+    }
+    for flight in &connection.flights {
+        for chunk in &flight.chunks {
+            let direction = if flight.direction == Direction::Sent { "sent" } else { "received" };
+            println!("{direction} {} {}", unix(chunk.stamp.at.as_nanos()), chunk.bytes);
+        }
+    }
 }
 
 fn show(visit: &ChromiumVisit) {
