@@ -1,6 +1,6 @@
 //! Frames made of segments and datagrams, and an analyzer that is held to the laws.
 
-use firstbyte_passive::pcap::{Frame, LinkType};
+use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::laws;

@@ -2,7 +2,7 @@
 //!
 //! Everything here is a function of its inputs: no sockets, files, clocks or threads. A *source*
 //! (the active probe, a prediction) builds a [`timeline::Connection`]; everything else reads one.
-//! Captures make [`passive::Observed`]s, from which [`passive::model`] derives one. Phases and causes
+//! Captures make observed connections (crate `firstbyte-passive`), from which one is derived. Phases and causes
 //! are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 

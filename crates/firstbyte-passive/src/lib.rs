@@ -1,6 +1,6 @@
 //! Packets to connections: what a capture shows of TLS over TCP, and of QUIC, without decrypting.
 //!
-//! In: frames with the capture's times ([`pcap`] reads them out of files). Out: one [`Observed`] per
+//! In: frames with the capture's times ([`firstbyte_core::pcap`] reads them out of files). Out: one [`Observed`] per
 //! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`Intake`] ([`layers`]) →
 //! [`Shard`] (`tcp` → `tls` → `timing`, or [`quic`]) → numbers. Memory is bounded whatever the packets say; nothing
 //! here reads a clock, guesses roles from ports, or panics over bytes.

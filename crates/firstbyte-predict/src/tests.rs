@@ -275,7 +275,7 @@ mod audience {
         full.iter().step_by(5).map(off).fold(0.0, f64::max)
     }
 
-    /// `cargo test -p firstbyte-core -- --ignored --nocapture losses_table` prints by how much audiences over
+    /// `cargo test -p firstbyte-predict -- --ignored --nocapture losses_table` prints by how much audiences over
     /// HTTP/3 are off (with two standard errors), and the shares of those who are done within a time.
     #[test]
     #[ignore = "minutes; prints the table of docs/prediction.md"]

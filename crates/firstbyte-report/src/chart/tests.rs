@@ -129,7 +129,7 @@ fn differences_of_two_ways() {
     insta::assert_snapshot!(svg);
 }
 
-/// Writes pages and pictures to look at: `FIRSTBYTE_GALLERY=DIR cargo test -p firstbyte --lib
+/// Writes pages and pictures to look at: `FIRSTBYTE_GALLERY=DIR cargo test -p firstbyte-report
 /// gallery -- --ignored`.
 #[test]
 #[ignore = "writes files to look at"]

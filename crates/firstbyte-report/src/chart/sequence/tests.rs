@@ -114,7 +114,7 @@ fn what_servers_send_stays_text() {
     assert!(!svg.contains("<script"));
 }
 
-/// `FIRSTBYTE_GALLERY=DIR cargo test -p firstbyte --lib sequence_gallery -- --ignored`.
+/// `FIRSTBYTE_GALLERY=DIR cargo test -p firstbyte-report sequence_gallery -- --ignored`.
 #[test]
 #[ignore = "writes files to look at"]
 fn sequence_gallery() {
