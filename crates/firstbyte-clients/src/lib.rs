@@ -9,4 +9,5 @@ pub mod chromium;
 mod deadline;
 pub mod devtools;
 pub mod netlog;
+pub mod prober;
 pub mod process;

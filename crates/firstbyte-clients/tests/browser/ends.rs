@@ -116,3 +116,43 @@ fn a_program_that_does_not_speak_is_shown_with_its_last_words() {
     assert!(said.contains("broken display"), "{said}");
     assert!(!home.exists());
 }
+
+/// Not even what cannot be caught leaves anything behind: the kernel closes the lifeline.
+#[test]
+fn it_ends_when_its_owner_is_killed() {
+    use std::io::{BufRead, BufReader};
+    let own = std::env::current_exe().unwrap();
+    let mut owner = std::process::Command::new(own)
+        .args(["--ignored", "--exact", "ends::owner_that_is_killed", "--nocapture"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let home = said.into_iter().find_map(|line| Some(line.split_once("home: ")?.1.to_owned()));
+    let home = home.unwrap();
+    assert!(running(&home) > 0);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    // Whoever cleans up is no child of ours: it is looked at until it is done, or the test's time is over.
+    let deadline = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap() + Duration::from_secs(30);
+    while running(&home) > 0 || PathBuf::from(&home).exists() {
+        assert!(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap() < deadline, "{home} is left");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[ignore = "started, and killed, by it_ends_when_its_owner_is_killed"]
+fn owner_that_is_killed() {
+    let command = ClientCommand {
+        program: "sleep".to_owned(),
+        package: "coreutils",
+        // The home in its arguments, to be found by.
+        arguments: ["-c", "exec sleep 600 600", "{home}"].map(str::to_owned).to_vec(),
+        ..ClientCommand::default()
+    };
+    let command = ClientCommand { program: "/bin/sh".to_owned(), ..command };
+    let process = ClientProcess::start(&command).unwrap();
+    println!("home: {}", process.home().unwrap().display());
+    std::thread::sleep(Duration::from_secs(600));
+}

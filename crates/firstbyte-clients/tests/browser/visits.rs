@@ -211,3 +211,31 @@ fn redirects_are_connections_of_their_own() {
     assert!(sample.redirects[0].url.ends_with("/redirect") && sample.connection.url.ends_with('/'));
     assert!(!sample.redirects[0].facts.reused && sample.connection.facts.reused);
 }
+
+#[test]
+fn a_prober_of_browsers_is_one_of_many() {
+    use firstbyte_clients::prober::ChromiumProber;
+    use firstbyte_probe::probe::{Prober, Target};
+    let bench = Bench::new(|_| {});
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let probers: Vec<Box<dyn Prober>> = vec![
+        Box::new(ChromiumProber::new(bench.options()).unwrap()),
+        Box::new(
+            ChromiumProber::new(ChromiumOptions {
+                program: "no-such-browser".to_owned(),
+                ..bench.options()
+            })
+            .unwrap(),
+        ),
+    ];
+    let target = Target::parse(&bench.url("/")).unwrap();
+    runtime.block_on(async {
+        probers[0].prepare(&target).await.unwrap();
+        let sample = probers[0].probe(&target).await;
+        assert_eq!(sample.connection.failure, None);
+        assert!(sample.connection.marks.at(Mark::ResponseEnd).is_some());
+        let missing = probers[1].prepare(&target).await.unwrap_err();
+        assert!(missing.to_string().contains("package chromium"), "{missing}");
+        assert!(probers[1].probe(&target).await.connection.failure.is_some());
+    });
+}
