@@ -2,11 +2,11 @@
 
 #![no_main]
 
-use firstbyte_core::passive::Roles;
-use firstbyte_core::passive::groups::Groups;
-use firstbyte_core::passive::pcap::{CaptureReader, Read};
+use firstbyte_core::pcap::{CaptureReader, Read};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Tap, small};
+use firstbyte_passive::Roles;
+use firstbyte_passive::groups::Groups;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use firstbyte_core::passive::pcap::{CaptureReader, LONGEST_FRAME, Read};
+use firstbyte_core::pcap::{CaptureReader, LONGEST_FRAME, Read};
 use firstbyte_fuzz::bounds::Bounds;
 use libfuzzer_sys::fuzz_target;
 

@@ -2,14 +2,13 @@
 
 #![no_main]
 
-use firstbyte::capture;
-use firstbyte::report::Style;
-use firstbyte::report::wire;
-use firstbyte_core::passive::Analyzer;
-use firstbyte_core::passive::groups::Groups;
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::small;
 use firstbyte_fuzz::scratch;
+use firstbyte_passive::Analyzer;
+use firstbyte_passive::groups::Groups;
+use firstbyte_report::Style;
+use firstbyte_report::wire;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -17,7 +16,8 @@ fuzz_target!(|data: &[u8]| {
     let bounds = Bounds::begin();
     let mut analyzer = Analyzer::new(small());
     let mut all = Vec::new();
-    let read = capture::read(file, &mut analyzer, &mut |observed| all.push(observed.clone()));
+    let read =
+        firstbyte_capture::read(file, &mut analyzer, &mut |observed| all.push(observed.clone()));
     analyzer.finish(&mut |observed| all.push(observed.clone()));
     let unpacked = analyzer.hygiene().wire_bytes as usize;
     if let Err(error) = read {

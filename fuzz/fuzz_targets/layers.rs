@@ -2,12 +2,12 @@
 
 #![no_main]
 
-use firstbyte_core::passive::Time;
-use firstbyte_core::passive::layers::{self, Transport};
-use firstbyte_core::passive::pcap::{Frame, LinkType};
+use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Tap, small};
 use firstbyte_fuzz::steps::steps;
+use firstbyte_passive::Time;
+use firstbyte_passive::layers::{self, Transport};
 use libfuzzer_sys::fuzz_target;
 
 /// NULL, Ethernet, raw, PPP, SLL, SLL2, and others by their number.

@@ -5,10 +5,10 @@
 
 #![no_main]
 
-use firstbyte_core::passive::{Doubts, Observed, TlsSeen};
 use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_fuzz::packets::{Segment, Tap, small, tcp};
 use firstbyte_fuzz::steps::{Step, steps};
+use firstbyte_passive::{Doubts, Observed, TlsSeen};
 use libfuzzer_sys::fuzz_target;
 
 const SYN: u8 = 2;

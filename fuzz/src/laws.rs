@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use firstbyte_core::passive::{Doubts, Failed, Hygiene, Limits, Observed, Time};
+use firstbyte_passive::{Doubts, Failed, Hygiene, Limits, Observed, Time};
 
 /// Holds all connections of a capture against what was counted.
 pub fn hold(all: &[Observed], hygiene: &Hygiene, limits: &Limits) {

@@ -1,7 +1,7 @@
 //! Frames made of segments and datagrams, and an analyzer that is held to the laws.
 
-use firstbyte_core::passive::pcap::{Frame, LinkType};
-use firstbyte_core::passive::{Analyzer, Limits, Observed, Time};
+use firstbyte_core::pcap::{Frame, LinkType};
+use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::laws;
 

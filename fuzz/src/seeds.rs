@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use firstbyte_core::passive::layers::{self, Transport};
-use firstbyte_core::passive::pcap::{CaptureReader, Frame, Read};
+use firstbyte_core::pcap::{CaptureReader, Frame, Read};
 use firstbyte_fuzz::steps;
+use firstbyte_passive::layers::{self, Transport};
 
 /// Packets of a connection that are taken: its handshake, and some of what follows.
 const PACKETS: usize = 24;

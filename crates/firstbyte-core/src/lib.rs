@@ -2,17 +2,18 @@
 //!
 //! Everything here is a function of its inputs: no sockets, files, clocks or threads. A *source*
 //! (the active probe, a prediction) builds a [`timeline::Connection`]; everything else reads one.
-//! Captures make [`passive::Observed`]s, from which [`passive::model`] derives one. Phases and causes
+//! Captures make observed connections (crate `firstbyte-passive`), from which one is derived. Phases and causes
 //! are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 
 pub mod compare;
 pub mod document;
 pub mod explain;
-pub mod passive;
-pub mod predict;
+pub mod pcap;
 pub mod run;
 pub mod sequence;
+pub mod shown_url;
+pub mod simulation;
 pub mod split;
 pub mod stats;
 pub mod timeline;

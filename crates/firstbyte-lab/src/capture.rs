@@ -13,8 +13,8 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use firstbyte_core::passive::Time;
-use firstbyte_core::passive::pcap::{CaptureWriter, Direction, InterfaceNumber, LinkType};
+use firstbyte_core::pcap::Time;
+use firstbyte_core::pcap::{CaptureWriter, Direction, InterfaceNumber, LinkType};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::clock::realtime_ns;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use firstbyte::clock::Monotonic;
 use firstbyte::runs::{Run, environment};
+use firstbyte_clock::Monotonic;
 use firstbyte_core::document::Interner;
 use firstbyte_core::document::run::{
     AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader, sample_line,

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use firstbyte::clock::Monotonic;
 use firstbyte::runs::{Creation, Run, RunError, RunWriter};
+use firstbyte_clock::Monotonic;
 use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
 

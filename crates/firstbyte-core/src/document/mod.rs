@@ -4,25 +4,18 @@
 //! own. Within a version fields are only added, and a reader ignores those it does not know.
 //! Absent is `null`, never zero. Every field is described in `docs/formats.md`.
 
-mod capture;
 mod connection;
-mod difference;
 mod interned;
 mod navigation;
-mod observed;
 pub mod run;
 mod sample;
 pub mod stored;
+mod times;
 
-pub use capture::{CaptureRecord, WIRE_CAPTURE_FORMAT, WIRE_CAPTURE_VERSION};
 pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DatagramRecord, DnsRecord,
     EarlyDataRecord, FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord,
     QuicRecord, SplitRecord, TcpRecord, TlsRecord,
-};
-pub use difference::{
-    ChangeRecord, DifferenceRecord, FigureRecord, ReplacedRecord, ShareRecord, TotalRecord,
-    WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
 pub use navigation::{
@@ -30,8 +23,5 @@ pub use navigation::{
     StoredNavigation, StoredPageConnection, StoredRace, StoredResource, navigation,
     navigation_line,
 };
-pub use observed::{
-    ExchangeRecord, ExchangesRecord, FlightSeenRecord, HandshakeTimeRecord, ObservedRecord,
-    TlsSeenRecord, TrafficRecord, WIRE_FORMAT, WIRE_VERSION,
-};
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
+pub use times::{nanoseconds, nanoseconds_if_any};

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use super::replay::{Arrived, Replay, Role, Sent, Write};
-use crate::predict::tcp::Habits;
-use crate::predict::{Link, Path};
+use crate::simulation::tcp::Habits;
+use crate::simulation::{Link, Path};
 use crate::split::{Part, Split, segment_bytes};
 use crate::timeline::{Connection, Direction, Handshake, Mark, Offset, TlsFacts};
 

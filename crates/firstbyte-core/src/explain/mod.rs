@@ -21,6 +21,4 @@ pub use findings::findings;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
-mod simulated;
-#[cfg(test)]
 mod tests;

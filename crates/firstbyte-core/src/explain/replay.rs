@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::predict::Path;
-use crate::predict::dialogue::{Dialogue, Lines};
-use crate::predict::tcp::{self, Habits, Nanos, Observer};
+use crate::simulation::Path;
+use crate::simulation::dialogue::{Dialogue, Lines};
+use crate::simulation::tcp::{self, Habits, Nanos, Observer};
 /// What can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Fault {
@@ -322,7 +322,7 @@ impl Replay {
         let mut arrived = Arrived::default();
         let mut dialogue = Dialogue { client, server, ..Dialogue::default() };
         dialogue.places.response_end = dialogue.server.bytes;
-        tcp::play_with(&dialogue, &self.habits, &self.path, &mut arrived).ok()?;
+        tcp::play(&dialogue, &self.habits, &self.path, &mut arrived).ok()?;
         Some(arrived)
     }
 }

@@ -220,3 +220,33 @@ fn what_was_sent_right_before_the_response_was_in_its_way() {
     assert!(wait.parts.transfer.as_nanos().abs_diff(both as u128) < 1_000, "{wait:?}");
     assert!(wait.parts.server < Duration::from_micros(1), "{wait:?}");
 }
+
+/// A server that is near writes tickets and settings one by one before it thinks: gaps as short as hosts are noisy agree
+/// with many a rate, and what it thinks is no link's time.
+#[test]
+fn small_segments_before_a_server_thinks_prove_no_rate() {
+    let (mut taken, mut random) = (0, Random(11));
+    let connections = 2_000;
+    for seed in 0..connections {
+        let think = 2e6 + random.next() * 10e6;
+        let answers = [5_400, 4_000 + (random.next() * 40_000.0) as u64];
+        let path =
+            Path { per_byte: mbit(10_000.0), pacing: Pacing::None, jitter: 0.0, answers, think };
+        let mut c = path.connection(seed);
+        let begun = c.marks.at(Mark::RequestEnd).unwrap().as_nanos() as f64 + 2.0 * ONE_WAY;
+        let mut now = begun;
+        let small = (0..3 + (random.next() * 3.0) as u64).map(|_| {
+            now += 10e3 + random.next() * 80e3;
+            Chunk::new(at(now), 31 + (random.next() * 450.0) as u64)
+        });
+        let small: Vec<Chunk> = small.collect();
+        // What the kernel of the same host sends is one segment, however long.
+        let response = Chunk::new(at(begun + think), answers[1]);
+        c.marks.set(Mark::ResponseStart, response.stamp);
+        c.marks.set(Mark::ResponseEnd, response.stamp);
+        c.flights[3].chunks = small.into_iter().chain([response]).collect();
+        let wait = *Split::of(&c).phase(PhaseName::Wait).unwrap();
+        taken += u32::from(wait.parts.transfer.as_nanos() as f64 > think / 4.0);
+    }
+    assert!(u64::from(taken) * 1_000 <= connections, "{taken} of {connections}");
+}

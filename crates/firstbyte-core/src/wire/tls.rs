@@ -5,7 +5,7 @@
 
 /// Whether `version` is TLS 1.3 in any of its drafts and experiments, in which an echoed session ID
 /// means nothing.
-pub(crate) const fn is_tls13(version: u16) -> bool {
+pub const fn is_tls13(version: u16) -> bool {
     matches!(version, 0x0304 | 0x7f00..=0x7fff | 0x7e00..=0x7eff | 0xfb00..=0xfbff)
 }
 

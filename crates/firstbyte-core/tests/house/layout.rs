@@ -201,6 +201,33 @@ fn a_module_imports_from_rows_above_its_own() {
     assert!(seen > 100, "only {seen} imports found");
 }
 
+/// Crates of ours that `package` is made with, its tests apart.
+fn crates_used(package: &str) -> BTreeSet<String> {
+    let manifest = workspace().join("crates").join(package).join("Cargo.toml");
+    let text = fs::read_to_string(manifest).unwrap();
+    let sections = text.split("\n[").filter(|section| {
+        let name = section.split(']').next().unwrap_or_default();
+        name.ends_with("dependencies") && !name.contains("dev-")
+    });
+    let lines = sections.flat_map(str::lines).filter(|line| line.starts_with("firstbyte"));
+    lines.filter_map(|line| line.split(['.', ' ']).next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_crate_uses_crates_above_its_own() {
+    let document = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = document.split_once("\n## Layout\n").unwrap();
+    let row = |package: &str| section.find(&format!("\n| `{package}` |"));
+    let mut seen = 0;
+    for package in layout(&document).keys() {
+        for used in crates_used(package) {
+            seen += 1;
+            assert!(row(&used) < row(package), "{package} uses {used}, whose row is below");
+        }
+    }
+    assert!(seen > 15, "only {seen} uses found");
+}
+
 #[test]
 fn imports_are_found_and_tests_are_left_out() {
     let source = "\

@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firstbyte::cli::options_for;
-use firstbyte::probe::{Equipment, NetProber, Prober, Target};
 use firstbyte_core::document::SampleRecord;
 use firstbyte_core::stats::quantile;
 use firstbyte_core::timeline::{Connection, Mark};
 use firstbyte_lab::{LabOptions, Scenario, run};
+use firstbyte_probe::probe::{Equipment, NetProber, Prober, Target};
 use wire::Wire;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");

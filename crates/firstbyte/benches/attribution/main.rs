@@ -81,7 +81,7 @@ fn run() -> Result<bool, String> {
         println!("{explained:#?}");
         return Ok(explain::print(&[explained]));
     }
-    let now = firstbyte::clock::Realtime::now().unix_nanos();
+    let now = firstbyte_clock::Realtime::now().unix_nanos();
     let seed = number("--seed", now % 1_000_000_000)?;
     let (count, lanes) = (number("--cases", 2_000)? as usize, number("--lanes", 4)? as usize);
     let samples = number("--samples", 3)? as u32;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use firstbyte_core::passive::{Observed, model};
 use firstbyte_core::timeline::Mark;
 use firstbyte_core::truth::Passage;
+use firstbyte_passive::{Observed, model};
 use serde::{Deserialize, Serialize};
 
 use crate::score::ms;
@@ -99,7 +99,7 @@ pub(crate) fn readings(tap: Tap, observed: &Observed, truth: &Passage) -> Vec<Re
     let doubts = !observed.doubts.is_empty();
     let exchange = doubts || observed.exchanges.approximate;
     let handshake = time.is_none_or(|time| !time.confident);
-    let of = |get: fn(&firstbyte_core::passive::HandshakeTime) -> Duration| time.as_ref().map(get);
+    let of = |get: fn(&firstbyte_passive::HandshakeTime) -> Duration| time.as_ref().map(get);
     let exact = |truth: Duration| [ms(truth); 2];
     let answered = truth.wait + truth.transfer;
     let open = ms(truth.handshake.open);

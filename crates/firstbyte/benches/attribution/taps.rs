@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use firstbyte_core::passive::pcap::{Frame, LinkType};
-use firstbyte_core::passive::{Analyzer, Limits, Observed, Time};
+use firstbyte_core::pcap::{Frame, LinkType};
 use firstbyte_core::truth::End;
+use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::packets::{Flows, Kept, Key};
 

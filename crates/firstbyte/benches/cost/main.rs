@@ -30,10 +30,10 @@ use std::time::Duration;
 
 use bare::Manner;
 use firstbyte::cli::options_for;
-use firstbyte::probe::options::SessionUse;
-use firstbyte::probe::{Equipment, NetProber, Prober, Target};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::Handshake;
+use firstbyte_probe::probe::options::SessionUse;
+use firstbyte_probe::probe::{Equipment, NetProber, Prober, Target};
 use nix::sys::resource::{UsageWho, getrusage};
 use rustls::HandshakeKind;
 use server::Nginx;

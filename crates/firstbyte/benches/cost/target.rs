@@ -3,7 +3,7 @@
 use std::fs;
 
 use firstbyte::cli::options_for;
-use firstbyte::probe::{Equipment, NetProber, Prober};
+use firstbyte_probe::probe::{Equipment, NetProber, Prober};
 use nix::sys::resource::UsageWho;
 
 use crate::usage;

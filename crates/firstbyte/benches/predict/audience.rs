@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use firstbyte::clock;
-use firstbyte::prediction::audience::{Audience, player};
+use firstbyte::prediction::player;
 use firstbyte::prediction::setup::chain;
-use firstbyte_core::predict::{Http, Session, Setup, Tls, Way};
+use firstbyte_predict::audience::Audience;
+use firstbyte_predict::{Http, Session, Setup, Tls, Way};
 
 /// Visitors; each is played twice.
 const VISITORS: u32 = 500_000;
@@ -38,7 +38,7 @@ fn seconds(ways: &[Way; 2], loss: f64, threads: usize) -> Result<f64, String> {
     }
     let audience = Audience::read(table.as_bytes(), loss)?;
     let setup = Setup::new(Duration::from_millis(80), chain(3_000)?);
-    let begun = clock::timer_now();
+    let begun = firstbyte_clock::timer_now();
     let player = |way| player(&setup, way, &audience.range()).map_err(|e| e.to_string());
     let (one, other) = (player(&ways[0])?, player(&ways[1])?);
     let played = audience.play([&one, &other], VISITORS, 1, threads, &|| true);

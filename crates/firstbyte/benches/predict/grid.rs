@@ -11,11 +11,11 @@ use std::time::Duration;
 use firstbyte::prediction::hosts::calibrate;
 use firstbyte::prediction::setup::Measured;
 use firstbyte::runs::Run;
-use firstbyte_core::predict::{
-    CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
-};
 use firstbyte_core::run::{Metric, Metrics};
 use firstbyte_lab::ca::{Ca, LeafOptions};
+use firstbyte_predict::{
+    CongestionControl, Exchange, Http, Reuse, Session, Setup, Tls, Way, certified, predict,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -236,7 +236,7 @@ impl Grid {
         let mut compared = Vec::new();
         for (number, way) in self.ways_of(reuse) {
             let samples = samples_of(run, number, rest(way, rtt));
-            let base = firstbyte::clock::timer_now().into_std();
+            let base = firstbyte_clock::timer_now().into_std();
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
             let predicted = Metrics::of(&connection);
             for metric in [Metric::Setup, Metric::Ttfb, Metric::Total] {

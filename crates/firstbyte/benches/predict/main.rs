@@ -19,8 +19,8 @@ mod grid;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use firstbyte_core::predict::{CongestionControl, Way};
 use firstbyte_core::run::Metric;
+use firstbyte_predict::{CongestionControl, Way};
 use grid::{Compared, Grid};
 
 fn main() -> ExitCode {

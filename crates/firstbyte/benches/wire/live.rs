@@ -1,7 +1,7 @@
 //! What connections that are under way take: many at once, halfway through their handshakes or with some
 //! exchanges behind them.
 
-use firstbyte_core::passive::{Analyzer, Limits};
+use firstbyte_passive::{Analyzer, Limits};
 
 use super::sys;
 use super::{quic, support};

@@ -6,9 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
 
-use firstbyte::capture;
-use firstbyte::clock::Monotonic;
-use firstbyte_core::passive::{Analyzer, Limits};
+use firstbyte_clock::Monotonic;
+use firstbyte_passive::{Analyzer, Limits};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -98,8 +97,8 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 pub(crate) fn analyse(path: &Path, threads: usize) -> (u64, u64) {
     let mut analyzer = Analyzer::new(Limits::default());
     let mut connections = 0;
-    capture::read_on(threads, path, &mut analyzer, &mut |_| connections += 1).unwrap();
-    capture::finish_on(threads, &mut analyzer, &mut |_| connections += 1);
+    firstbyte_capture::read_on(threads, path, &mut analyzer, &mut |_| connections += 1).unwrap();
+    firstbyte_capture::finish_on(threads, &mut analyzer, &mut |_| connections += 1);
     (analyzer.hygiene().tcp_packets, connections)
 }
 

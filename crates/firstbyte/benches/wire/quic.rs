@@ -1,7 +1,7 @@
 //! QUIC connections made to measure with: Initials sealed, the rest bytes that nobody can read.
 
-use firstbyte_core::passive::pcap::{Frame, LinkType};
-use firstbyte_core::passive::{Analyzer, Time};
+use firstbyte_core::pcap::{Frame, LinkType};
+use firstbyte_passive::{Analyzer, Time};
 use rustls::Side;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Keys, Version};

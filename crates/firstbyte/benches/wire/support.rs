@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use firstbyte_core::passive::pcap::{Frame, LinkType};
-use firstbyte_core::passive::{Analyzer, Time};
+use firstbyte_core::pcap::{Frame, LinkType};
+use firstbyte_passive::{Analyzer, Time};
 
 use super::live::{EXCHANGES, PAUSE_NS, Stage};
 

@@ -14,8 +14,16 @@ use tracing_subscriber::prelude::*;
 use super::exit::{self, Problem};
 
 const VARIABLE: &str = "FIRSTBYTE_LOG";
-/// Modules that give events.
-const MODULES: [&str; 5] = ["capture", "experiment", "net", "probe", "runs"];
+/// Modules that give events, as people write them, and where they are.
+const MODULES: [(&str, &str); 5] = [
+    ("capture", "firstbyte_capture"),
+    ("experiment", "firstbyte_probe::experiment"),
+    ("net", "firstbyte_probe::net"),
+    ("probe", "firstbyte_probe::probe"),
+    ("runs", "firstbyte::runs"),
+];
+/// What the paths of all our crates begin with.
+const OURS: &str = "firstbyte";
 
 /// Begins to log where the environment asks for it.
 pub(super) fn begin() -> Result<(), Problem> {
@@ -27,7 +35,7 @@ pub(super) fn begin() -> Result<(), Problem> {
         Problem::new(exit::USAGE, format!("{VARIABLE}={text}: {word:?} is no level")).hint(format!(
             "write error, warn, info, debug or trace, or MODULE=LEVEL for one of {}; several \
              separated by commas",
-            MODULES.join(", ")
+            MODULES.map(|(name, _)| name).join(", ")
         ))
     })?;
     let layer = fmt::layer()
@@ -43,15 +51,14 @@ pub(super) fn begin() -> Result<(), Problem> {
 fn targets(text: &str) -> Result<Targets, String> {
     let mut targets = Targets::new();
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        let (module, level) = match word.split_once('=') {
-            Some((module, level)) if MODULES.contains(&module) => (Some(module), level),
-            Some(_) => return Err(word.to_owned()),
-            None => (None, word),
+        let (target, level) = match word.split_once('=') {
+            Some((module, level)) => {
+                let found = MODULES.iter().find(|(name, _)| *name == module);
+                (found.ok_or_else(|| word.to_owned())?.1, level)
+            }
+            None => (OURS, word),
         };
         let level: Level = level.parse().map_err(|_| word.to_owned())?;
-        let crate_name = env!("CARGO_CRATE_NAME");
-        let target = module
-            .map_or_else(|| crate_name.to_owned(), |module| format!("{crate_name}::{module}"));
         targets = targets.with_target(target, level);
     }
     Ok(targets)
@@ -66,10 +73,10 @@ mod tests {
         let is_on = |text: &str, target: &str, level: Level| {
             targets(text).unwrap().would_enable(target, &level)
         };
-        assert!(is_on("debug", "firstbyte::probe", Level::DEBUG));
-        assert!(!is_on("debug", "firstbyte::probe", Level::TRACE));
+        assert!(is_on("debug", "firstbyte_probe::probe::resolve", Level::DEBUG));
+        assert!(!is_on("debug", "firstbyte_probe::probe::resolve", Level::TRACE));
         assert!(!is_on("trace", "h2::codec", Level::ERROR));
-        assert!(is_on("info, probe=trace", "firstbyte::probe", Level::TRACE));
+        assert!(is_on("info, probe=trace", "firstbyte_probe::probe::resolve", Level::TRACE));
         assert!(!is_on("info,probe=trace", "firstbyte::runs", Level::DEBUG));
         for bad in ["loud", "h2=trace", "probe=", "debug,x"] {
             assert!(targets(bad).is_err(), "{bad}");

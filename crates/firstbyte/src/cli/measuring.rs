@@ -8,9 +8,9 @@ use super::commands::probe::setup_problem;
 use super::exit::Problem;
 use super::signals::asked_to_end;
 use super::terminal;
-use crate::experiment::{Before, Campaign, Control, Ended, SampleSink, Visitor};
-use crate::probe::options::Options;
-use crate::probe::{Equipment, NetProber};
+use firstbyte_probe::experiment::{Before, Campaign, Control, Ended, SampleSink, Visitor};
+use firstbyte_probe::probe::options::Options;
+use firstbyte_probe::probe::{Equipment, NetProber};
 
 /// Where a command measures.
 pub(super) struct Measuring {

@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Error};
 
-use crate::probe::shown_url::shown_url;
+use firstbyte_core::shown_url::shown_url;
 
 /// Flags with a file behind an equals sign, or none.
 const FLAGS: [&str; 2] = ["json", "csv"];

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::args::ColorChoice;
 use super::exit::{self, Problem};
-use crate::report::Style;
-use crate::warning::Warning;
+use crate::plans::ColorChoice;
+use firstbyte_report::Style;
+use firstbyte_report::warning::Warning;
 
 /// How results are to look on standard output.
 pub(super) fn style(color: ColorChoice) -> Style {

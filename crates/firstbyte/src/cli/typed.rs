@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::args::Cli;
 use super::misplaced;
-use crate::probe::shown_url::{HIDDEN, shown_url, shown_urls_within};
+use firstbyte_core::shown_url::{HIDDEN, shown_url, shown_urls_within};
 
 /// A header field, as `-H` has it.
 #[derive(Clone, PartialEq, Eq)]

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use firstbyte_core::predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
 use firstbyte_core::split::{Parts, Split};
 use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_predict::{HandshakeTime, Http, Path, Reuse, Session, Setup, Way, predict};
 
 use super::middle;
-use crate::clock::timer_now;
+use firstbyte_clock::timer_now;
 
 /// What server and client took of the handshakes of one way, medians.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,27 @@
-//! Predictions for people: which ways, taken from what run, for which audience.
+//! Predictions for people: which ways, taken from what run.
 //!
-//! `firstbyte_core::predict` plays single connections; here are the values of axes, setups read from
-//! runs, and audiences played on all processors.
+//! `firstbyte_predict` plays connections and audiences; here are the values of axes, and setups read from runs.
 
 use std::time::Duration;
 
-pub mod audience;
+use firstbyte_clock::timer_now;
+use firstbyte_predict::{Player, PredictError, Range, Setup, Way};
+
+use crate::parallel::side_by_side;
+
 pub mod hosts;
 pub mod setup;
 pub mod ways;
 pub mod window;
+
+/// A player of `way` for visitors within `range`: what takes long is done by all processors.
+///
+/// # Errors
+/// There is no such way, or the state machines refuse what they are given.
+pub fn player(setup: &Setup, way: &Way, range: &Range) -> Result<Player, PredictError> {
+    let base = timer_now().into_std();
+    Player::new(setup, way, range, base, &|n, work| side_by_side(n, work))
+}
 
 fn middle(values: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut values: Vec<Duration> = values.collect();

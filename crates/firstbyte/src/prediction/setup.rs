@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_core::predict::certified;
 use firstbyte_core::run::Standing;
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, PhaseName};
 use firstbyte_lab::ca::{Ca, LeafOptions};
+use firstbyte_predict::certified;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;

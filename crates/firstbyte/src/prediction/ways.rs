@@ -1,7 +1,7 @@
 //! Axes of a prediction: `tls=1.2,1.3` and the like, and the ways they add up to.
 
-use firstbyte_core::predict::{Http, KexGroup, Reuse, Session, Tls, Way};
 use firstbyte_core::run::{Cell, Factor};
+use firstbyte_predict::{Http, KexGroup, Reuse, Session, Tls, Way};
 
 /// Ways to connect, each with the values that make it.
 #[derive(Clone, Debug, Default)]

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use firstbyte_core::predict::{Http, Path, Reuse, Setup, Way, predict};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{Connection, Direction};
+use firstbyte_predict::{Http, Path, Reuse, Setup, Way, predict};
 
-use crate::clock::timer_now;
+use firstbyte_clock::timer_now;
 
 /// The windows that are tried.
 const WINDOWS: std::ops::RangeInclusive<u32> = 1..=32;

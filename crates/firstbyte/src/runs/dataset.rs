@@ -1,6 +1,6 @@
 //! Several files as one: what each of them measured is a variant of the whole.
 
-use crate::warning::Warning;
+use firstbyte_report::warning::Warning;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;

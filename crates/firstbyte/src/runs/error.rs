@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::probe::describe_io;
+use firstbyte_probe::probe::describe_io;
 
 /// Why a run file cannot be written, continued or read.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use firstbyte_core::document::run::{
 };
 
 use super::environment;
-use crate::experiment::{Axis, Campaign, Lanes};
+use firstbyte_probe::experiment::{Axis, Campaign, Lanes};
 
 /// The header of a run of `campaign`, whose cells are the values of `axes`, begun now. `command` is there for
 /// people; `plan` is what it meant, and what `--continue` goes by.
@@ -23,7 +23,7 @@ pub fn run_header(
     RunHeader {
         format: RUN_FORMAT.into(),
         version: RUN_VERSION,
-        created_unix_ns: crate::clock::Realtime::now().unix_nanos(),
+        created_unix_ns: firstbyte_clock::Realtime::now().unix_nanos(),
         firstbyte_version: env!("CARGO_PKG_VERSION").into(),
         command: command.to_vec(),
         plan,

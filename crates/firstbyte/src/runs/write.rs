@@ -17,7 +17,7 @@ use firstbyte_core::run::Taken;
 
 use super::RunError;
 use super::read::Run;
-use crate::advice;
+use firstbyte_report::advice;
 
 /// Mode of a run file.
 const OWNER_ONLY: u32 = 0o600;

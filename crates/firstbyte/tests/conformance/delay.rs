@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice};
-use firstbyte_core::passive::pcap::{CaptureReader, Read};
-use firstbyte_core::passive::{HandshakeTime, Observed};
+use firstbyte_core::pcap::{CaptureReader, Read};
+use firstbyte_passive::{HandshakeTime, Observed};
 
 use super::{Table, by_client, read, resumed, rows};
 
@@ -50,7 +50,7 @@ fn facts(tap: &str, all: &[Observed], truth: &[Vec<String>], table: &mut Table) 
         table.compare(&place, resumed(observed), Some(row[5] == "true"), why);
         if observed.exchanges.count.is_some() {
             let truth = row[10].split([';', ',']).filter(|e| !e.is_empty()).count() as u32;
-            let open = observed.ending == firstbyte_core::passive::Ending::Open;
+            let open = observed.ending == firstbyte_passive::Ending::Open;
             let why = open.then_some("open when the capture ended");
             let ours = observed.exchanges.answered;
             table.compare(&format!("{place} exchanges"), ours, truth, why);

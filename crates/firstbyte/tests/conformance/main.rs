@@ -21,8 +21,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use firstbyte::capture::{self, Ended};
-use firstbyte_core::passive::{Analyzer, Hygiene, Limits, Observed};
+use firstbyte_capture::{self, Ended};
+use firstbyte_passive::{Analyzer, Hygiene, Limits, Observed};
 
 fn main() -> ExitCode {
     let root = match captures() {
@@ -74,8 +74,8 @@ fn read_on(threads: usize, path: &Path) -> Result<Outcome, capture::CaptureFileE
     let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
     let mut all = Vec::new();
     let mut emit = |observed: &Observed| all.push(observed.clone());
-    let ended = capture::read_on(threads, path, &mut analyzer, &mut emit)?;
-    capture::finish_on(threads, &mut analyzer, &mut emit);
+    let ended = firstbyte_capture::read_on(threads, path, &mut analyzer, &mut emit)?;
+    firstbyte_capture::finish_on(threads, &mut analyzer, &mut emit);
     Ok((all, *analyzer.hygiene(), ended))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use firstbyte_core::passive::{Carrier, Ending, Failed, Observed, names};
+use firstbyte_passive::{Carrier, Ending, Failed, Observed, names};
 
 use super::{Table, by_client, read, resumed, rows};
 

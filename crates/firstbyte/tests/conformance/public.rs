@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use firstbyte_core::passive::{Carrier, Observed, names};
 use firstbyte_core::timeline::{Handshake, SessionMechanism};
+use firstbyte_passive::{Carrier, Observed, names};
 
 use super::{Table, read, rows};
 

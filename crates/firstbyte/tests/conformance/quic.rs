@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::passive::{Carrier, Observed, QuicSeen, TlsSeen};
 use firstbyte_core::timeline::Handshake;
+use firstbyte_passive::{Carrier, Observed, QuicSeen, TlsSeen};
 
 use super::{Table, by_client, read, resumed, rows};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use firstbyte::clock::Monotonic;
 use firstbyte::runs::Run;
+use firstbyte_clock::Monotonic;
 use firstbyte_core::run::Standing;
 
 use crate::processes::Family;

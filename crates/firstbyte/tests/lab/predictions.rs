@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use firstbyte::runs::Run;
-use firstbyte_core::predict::{CongestionControl, Http, Session, Tls, Way};
 use firstbyte_core::run::Metric;
+use firstbyte_predict::{CongestionControl, Http, Session, Tls, Way};
 
 use crate::grid::{Compared, Grid};
 use crate::support::{PROGRAM, alone};

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use firstbyte::clock::Monotonic;
+use firstbyte_clock::Monotonic;
 
 /// Nothing that is tested takes so long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);

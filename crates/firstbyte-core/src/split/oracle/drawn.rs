@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::predict::dialogue::{Dialogue, Lines};
-use crate::predict::{Setup, fixtures};
+use crate::simulation::Path;
+use crate::simulation::dialogue::{Dialogue, Lines};
+use crate::simulation::tcp::Habits;
 
 /// What a server's write is on the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub seed: u64,
-    pub setup: Setup,
+    pub path: Path,
+    pub habits: Habits,
     pub dialogue: Dialogue,
     /// Of the server's writes.
     pub roles: Vec<Role>,
@@ -96,11 +98,9 @@ impl Server {
 
 pub(super) fn case(seed: u64) -> Case {
     let d = &mut Draw(Rng::with_seed(seed));
-    let mut setup = fixtures::setup(1_000);
     let rtt = d.log(0.5, 250.0);
     let share = if d.chance(30) { 0.2 + 0.6 * d.0.f64() } else { 0.5 };
-    let path = &mut setup.path;
-    path.seed = seed;
+    let mut path = Path { seed, ..Path::with_rtt(Duration::ZERO) };
     path.up.delay = us((rtt * share * 1e3) as u64);
     path.down.delay = us((rtt * (1.0 - share) * 1e3) as u64);
     let jitter = d.chance(20);
@@ -128,10 +128,13 @@ pub(super) fn case(seed: u64) -> Case {
     }
     path.mss = if d.chance(80) { 1_448 } else { d.0.u32(1_200..1_400) };
     let window = if d.chance(55) { 10 } else { d.0.u32(1..=20) };
-    setup.server.initial_window = window;
-    setup.server.nagle = d.chance(15);
-    setup.server.wake_time = us(d.0.u64(20..300));
-    setup.client.wake_time = us(d.0.u64(20..150));
+    let habits = Habits {
+        initial_window: window,
+        nagle: d.chance(15),
+        server_wake: us(d.0.u64(20..300)),
+        client_wake: us(d.0.u64(20..150)),
+        ..Habits::default()
+    };
     let kind = match d.0.u32(0..100) {
         0..=14 => Kind::Plain,
         15..=34 => Kind::Tls12,
@@ -140,13 +143,14 @@ pub(super) fn case(seed: u64) -> Case {
     };
     let resumed = matches!(kind, Kind::Early { .. }) || d.chance(20);
     let (dialogue, roles, said) = talk(d, kind, resumed);
-    let (p, s) = (&setup.path, &setup.server);
+    let (p, s) = (&path, &habits);
     let about = format!(
         "{kind:?} rtt {rtt:.1} ({share:.1}) jitter {:?}/{:?} loss {:.3}/{:.3} rate {:?}/{:?} mss {} window \
          {window} nagle {} {said}",
         p.up.jitter, p.down.jitter, p.up.loss, p.down.loss, p.up.rate, p.down.rate, p.mss, s.nagle
     );
-    Case { seed, setup, dialogue, roles, kind, merges: d.chance(50), jitter, loss, slow, about }
+    let merges = d.chance(50);
+    Case { seed, path, habits, dialogue, roles, kind, merges, jitter, loss, slow, about }
 }
 
 fn talk(d: &mut Draw, kind: Kind, resumed: bool) -> (Dialogue, Vec<Role>, String) {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::drawn::{Case, Kind};
-use crate::predict::dialogue::Side;
-use crate::predict::tcp::{Cause, Departure, Nanos, Observer, play};
+use crate::simulation::dialogue::Side;
+use crate::simulation::tcp::{Cause, Departure, Nanos, Observer, play};
 use crate::timeline::*;
 
 /// A host's write.
@@ -77,7 +77,7 @@ impl Log {
     /// Absent where losses kept the connection from coming to its end.
     pub(super) fn of(case: &Case) -> Option<Self> {
         let mut log = Self::default();
-        play(&case.dialogue, &case.setup, &case.setup.path, &mut log).ok()?;
+        play(&case.dialogue, &case.habits, &case.path, &mut log).ok()?;
         Some(log)
     }
 
@@ -125,7 +125,7 @@ impl Log {
             syn_rtt: known.map(Duration::from_nanos),
             min_rtt: least.map(Duration::from_nanos),
             retransmits: Some(self.syn_again + self.sent_again),
-            send_mss: Some(case.setup.path.mss),
+            send_mss: Some(case.path.mss),
             ..TcpFacts::default()
         });
         c

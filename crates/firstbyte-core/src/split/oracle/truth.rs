@@ -2,8 +2,8 @@
 
 use super::drawn::{Case, Role};
 use super::seen::Log;
-use crate::predict::dialogue::Side;
-use crate::predict::tcp::{Cause, Departure, Nanos};
+use crate::simulation::dialogue::Side;
+use crate::simulation::tcp::{Cause, Departure, Nanos};
 
 /// Nanoseconds of each part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl<'a> Tracer<'a> {
 
     /// For how long the link is busy with a packet.
     fn own(&self, packet: &Departure) -> Nanos {
-        let path = &self.case.setup.path;
+        let path = &self.case.path;
         let link = if packet.side == Side::Client { &path.up } else { &path.down };
         let bytes = packet.bytes.1 - packet.bytes.0 + 52;
         link.rate.map_or(0, |rate| bytes * 8_000_000_000 / rate)

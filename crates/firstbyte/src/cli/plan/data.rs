@@ -7,16 +7,16 @@ use bytes::Bytes;
 use crate::cli::args::VisitArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::typed::BodyText;
-use crate::probe::Secret;
-use crate::report::write_out::Format;
+use firstbyte_probe::probe::Secret;
+use firstbyte_report::write_out::Format;
 
 /// The format for `--write-out`: itself, or what is in the file after `@`.
-pub(super) fn write_out(format: &str) -> Result<Format, Problem> {
-    let Some(path) = format.strip_prefix('@') else { return Ok(Format::parse(format)) };
+pub(super) fn write_out(format: &str) -> Result<String, Problem> {
+    let Some(path) = format.strip_prefix('@') else { return Ok(format.to_owned()) };
     let text = String::from_utf8(read("--write-out", path)?).map_err(|_| {
         Problem::new(exit::READ, format!("--write-out @{path}: the file is not text"))
     })?;
-    Ok(Format::parse_file(&text))
+    Ok(Format::in_file(&text))
 }
 
 /// The request's body: every `-d`, `--data-raw` and `--data-binary`, joined by `&` as curl does.
@@ -49,7 +49,7 @@ fn read(flag: &str, path: &str) -> Result<Vec<u8>, Problem> {
         std::fs::read(path)
     };
     result.map_err(|e| {
-        let why = crate::probe::describe_io(&e);
+        let why = firstbyte_probe::probe::describe_io(&e);
         Problem::new(exit::READ, format!("{flag} @{path}: {why}"))
     })
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::usage;
 use crate::cli::exit::Problem;
-use crate::probe::options::{ConnectTo, ResolveOverride, ResolverChoice};
+use firstbyte_probe::probe::options::{ConnectTo, ResolveOverride, ResolverChoice};
 
 pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     ResolverChoice::read(text).map_err(|why| {

@@ -12,10 +12,10 @@ use firstbyte_core::timeline::Connection;
 use crate::cli::exit::Problem;
 use crate::cli::run_problem;
 use crate::parallel::side_by_side;
-use crate::probe::shown_url::shown_url;
-use crate::report::study::{FailureView, Study};
-use crate::report::{dates, shell};
 use crate::runs::Dataset;
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_report::study::{FailureView, Study};
+use firstbyte_report::{dates, shell};
 
 /// Everything a study is made of.
 pub(super) struct Material {

@@ -9,7 +9,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::warning::Warning;
+use firstbyte_report::warning::Warning;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::explain::Way;
-use firstbyte_core::passive::{Analyzer, Limits, Observed, Time};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Connection, Mark};
+use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
-use crate::capture;
 use crate::cli::exit::{self, Problem};
 
 /// What the capture in `path` says the server took for the responses of `way`'s connections: the median
@@ -27,7 +26,8 @@ pub(super) fn server_time(path: &Path, way: &Way) -> Result<(Duration, usize), P
         }
     };
     let problem = |message: String| Problem::new(exit::READ, format!("--capture {message}"));
-    capture::read(path, &mut analyzer, &mut emit).map_err(|error| problem(error.to_string()))?;
+    firstbyte_capture::read(path, &mut analyzer, &mut emit)
+        .map_err(|error| problem(error.to_string()))?;
     analyzer.finish(&mut emit);
     match median(&times) {
         Some(time) => Ok((Duration::from_nanos(time as u64), times.len())),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::explain::{Change, Evidence, Finding};
-use firstbyte_core::predict::{KexGroup, Reuse, Session, Setup, Tls, Way, certified, predict};
 use firstbyte_core::split::{Parts, Split, total};
 use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
 use firstbyte_lab::ca::{Ca, LeafOptions};
+use firstbyte_predict::{KexGroup, Reuse, Session, Setup, Tls, Way, certified, predict};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use crate::clock::timer_now;
 use crate::prediction::hosts::{calibrate, handshakes};
+use firstbyte_clock::timer_now;
 
 /// A chain that fits any server's first flight: leaf and intermediate with ECDSA keys.
 const SMALL_CHAIN: usize = 2_500;

@@ -10,13 +10,14 @@ use super::Measured;
 use super::measure::WARMUP;
 use crate::cli::exit::{self, Problem};
 use crate::cli::run_problem;
-use crate::report::dates;
 use crate::runs::Run;
+use firstbyte_report::dates;
 
 /// Reads what `explain --run` has written.
 pub(super) fn read(path: &Path) -> Result<Measured, Problem> {
     let run = Run::read(path).map_err(run_problem)?;
-    let ways = run.header.axes.iter().all(|axis| axis.name == crate::experiment::axis::WAY);
+    let ways =
+        run.header.axes.iter().all(|axis| axis.name == firstbyte_probe::experiment::axis::WAY);
     let known = run.header.cells().iter().all(|cell| kind(&cell.name()).is_some());
     if !ways || !known {
         let message = format!("{}: these are not the samples of an explanation", path.display());

@@ -3,9 +3,9 @@
 use firstbyte_core::explain::WayKind;
 use firstbyte_core::timeline::{Connection, Handshake, RecordType};
 
-use crate::experiment::Axis;
-use crate::probe::Target;
-use crate::probe::options::{Family, HttpVersion, Options, TlsVersion};
+use firstbyte_probe::experiment::Axis;
+use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::{Family, HttpVersion, Options, TlsVersion};
 
 /// The ways to try, as an axis whose values are called after their kinds. The user's own comes first.
 pub(super) fn ways(target: &Target, options: &Options, seen: &Connection) -> Result<Axis, String> {

@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::cli::exit::{self, Problem};
-use crate::probe::describe_io;
-use crate::report::wire::metrics::Metrics;
+use firstbyte_probe::probe::describe_io;
+use firstbyte_report::wire::metrics::Metrics;
 
 const AT_ONCE: usize = 8;
 const REQUEST_BYTES: usize = 8 * 1024;

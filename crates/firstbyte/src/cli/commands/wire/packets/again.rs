@@ -7,27 +7,28 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::Analyzer;
-use firstbyte_core::passive::pcap::Frame;
+use firstbyte_core::pcap::Frame;
+use firstbyte_passive::Analyzer;
 
 use super::queue::{Event, Queue};
-use crate::capture;
-use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::cannot_write;
+use crate::plans::{Destination, WirePlan};
+use firstbyte_capture;
 
 /// Whether the files can be read twice.
-pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
-    if args.pcap_out.is_none() {
+pub(in super::super) fn check(plan: &WirePlan, paths: &[PathBuf]) -> Result<(), Problem> {
+    if plan.outputs.packets.is_none() {
         return Ok(());
     }
-    for path in &args.files {
+    for path in paths {
         let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         // One that is not there is told when it is read.
         if path == Path::new("-") || (path.exists() && !seekable) {
-            let message = format!("--pcap-out reads twice, and {} cannot be", capture::name(path));
+            let message =
+                format!("--pcap-out reads twice, and {} cannot be", firstbyte_capture::name(path));
             return Err(Problem::new(exit::USAGE, message).hint(
                 "which connections are chosen is known only at their end, when their packets are gone: \
                  write the capture into a file first",
@@ -37,15 +38,15 @@ pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Writes the packets of `chosen` into `path`; gives back how many.
+/// Writes the packets of `chosen`; gives back how many.
 pub(in super::super) fn write(
-    args: &WireArgs,
+    paths: &[PathBuf],
     mut analyzer: Analyzer,
     chosen: &HashSet<u64>,
-    path: &Path,
+    to: &Destination,
 ) -> Result<u64, Problem> {
-    let failed = |error: &io::Error| cannot_write(path, error);
-    let mut out = super::create(path).map_err(|error| failed(&error))?;
+    let failed = |error: &io::Error| cannot_write(to.path(), error);
+    let mut out = super::create(to).map_err(|error| failed(&error))?;
     let (mut written, mut result) = (0, Ok(()));
     let mut take = |event: Event<'_>| {
         if let Event::Frame(frame) = event
@@ -57,13 +58,13 @@ pub(in super::super) fn write(
         }
     };
     let mut queue = Queue::default();
-    for file in &args.files {
+    for file in paths {
         let mut each = |frame: &Frame<'_>| {
             analyzer.frame(frame, &mut |_| {});
             queue.add(frame, analyzer.latest(), &mut take);
         };
         // How the file ends was told by the first reading.
-        capture::for_each(file, &mut each)
+        firstbyte_capture::for_each(file, &mut each)
             .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
     }
     queue.finish(&mut take);

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use firstbyte_core::passive::Time;
-use firstbyte_core::passive::layers::{self, Endpoint, Fragment, Unread};
-use firstbyte_core::passive::pcap::{Frame, LinkType};
+use firstbyte_core::pcap::{Frame, LinkType};
+use firstbyte_passive::Time;
+use firstbyte_passive::layers::{self, Endpoint, Fragment, Unread};
 
 /// A frame of a connection.
 #[derive(Clone, Copy, Debug)]

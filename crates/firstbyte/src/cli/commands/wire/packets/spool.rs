@@ -10,8 +10,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::passive::Time;
-use firstbyte_core::passive::pcap::LinkType;
+use firstbyte_core::pcap::LinkType;
+use firstbyte_passive::Time;
 
 use super::Out;
 use super::queue::Owned;

@@ -1,0 +1,163 @@
+//! A piece of a capture with the packets in it, so that several threads can go through it.
+//!
+//! In: the piece's bytes, then packets as they are found. Out: each shard's packets, in order. Payloads are left
+//! where they lie; headers were read once, by who found the packet.
+
+use std::hint::black_box;
+use std::slice;
+
+use firstbyte_passive::layers::{Endpoint, Packet, Payload, Segment, Transport};
+use firstbyte_passive::{Arrival, Time};
+
+/// Bytes of a file that are read at once: a few of them stay in a core's own cache.
+pub(super) const PIECE: usize = 256 * 1024;
+/// Room in front of them, for the begin of a frame that lies across two pieces.
+pub(super) const ROOM: usize = 64 * 1024;
+
+/// A piece, and the packets in it.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// The thread that fills it: whose cache it is in.
+    pub(super) owner: usize,
+    pub(super) bytes: Vec<u8>,
+    pub(super) packets: Packets,
+}
+
+/// Packets of a block.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// Bytes of datagrams that were put together.
+    whole: Vec<u8>,
+    /// By shard.
+    lists: Vec<Vec<Stored>>,
+}
+
+/// A packet without its payload.
+#[derive(Debug)]
+struct Stored {
+    frame: u64,
+    at: Time,
+    source: Endpoint,
+    destination: Endpoint,
+    identification: u16,
+    checksum: u16,
+    flags: u8,
+    is_tcp: bool,
+    reassembled: bool,
+    timed: bool,
+    maximum_segment: Option<u16>,
+    sequence: u32,
+    acknowledgment: u32,
+    /// Where its payload begins, and how much of it there is.
+    start: u32,
+    captured: u32,
+    payload_bytes: u32,
+}
+
+impl Block {
+    pub(super) fn new(owner: usize) -> Self {
+        Self { owner, bytes: vec![0; ROOM + PIECE], packets: Packets::default() }
+    }
+
+    /// Ready to be filled again.
+    pub(super) fn clear(&mut self) {
+        // What did not fit made another one of it.
+        if self.bytes.len() != ROOM + PIECE {
+            self.bytes = vec![0; ROOM + PIECE];
+        }
+        self.packets.whole.clear();
+        self.packets.lists.iter_mut().for_each(Vec::clear);
+    }
+
+    /// The shards that have packets in it.
+    pub(super) fn shards(&self) -> impl Iterator<Item = usize> {
+        let lists = self.packets.lists.iter().enumerate();
+        lists.filter(|(_, list)| !list.is_empty()).map(|(shard, _)| shard)
+    }
+
+    /// Looks at the payloads of a shard's packets: they are in the cache of who has read the piece, and come
+    /// sooner all together than one by one.
+    pub(super) fn touch(&self, shard: usize) {
+        let list = self.packets.lists.get(shard).map_or(&[][..], Vec::as_slice);
+        let first = |stored: &Stored| self.bytes.get(stored.start as usize).copied();
+        black_box(list.iter().filter_map(first).fold(0, |all, byte| all | byte));
+    }
+
+    /// The packets of a shard.
+    pub(super) fn arrivals(&self, shard: usize) -> impl Iterator<Item = Arrival<'_>> {
+        let list: slice::Iter<'_, Stored> =
+            self.packets.lists.get(shard).map_or_else(Default::default, |list| list.iter());
+        list.map(move |stored| stored.arrival(shard, &self.bytes, &self.packets.whole))
+    }
+}
+
+impl Packets {
+    /// Adds a packet that was found in `bytes`, the block's.
+    #[inline]
+    pub(super) fn add(&mut self, arrival: &Arrival<'_>, bytes: &[u8]) {
+        let packet = &arrival.packet;
+        let (payload, segment) = match packet.transport {
+            Transport::Tcp(segment) => (segment.payload, Some(segment)),
+            Transport::Udp(payload) => (payload, None),
+        };
+        let start = if arrival.reassembled {
+            self.whole.extend_from_slice(payload.captured);
+            self.whole.len() - payload.captured.len()
+        } else if payload.captured.is_empty() {
+            0
+        } else {
+            payload.captured.as_ptr().addr() - bytes.as_ptr().addr()
+        };
+        if self.lists.len() <= arrival.shard {
+            self.lists.resize_with(arrival.shard + 1, Vec::new);
+        }
+        self.lists[arrival.shard].push(Stored {
+            frame: arrival.frame,
+            at: arrival.at,
+            source: packet.source,
+            destination: packet.destination,
+            identification: packet.identification,
+            checksum: segment.map_or(0, |segment| segment.checksum),
+            flags: segment.map_or(0, |segment| segment.flags),
+            is_tcp: segment.is_some(),
+            reassembled: arrival.reassembled,
+            timed: arrival.timed,
+            maximum_segment: segment.and_then(|segment| segment.maximum_segment),
+            sequence: segment.map_or(0, |segment| segment.sequence),
+            acknowledgment: segment.map_or(0, |segment| segment.acknowledgment),
+            start: start as u32,
+            captured: payload.captured.len() as u32,
+            payload_bytes: payload.bytes,
+        });
+    }
+}
+
+impl Stored {
+    #[inline]
+    fn arrival<'a>(&self, shard: usize, bytes: &'a [u8], whole: &'a [u8]) -> Arrival<'a> {
+        let place = self.start as usize..self.start as usize + self.captured as usize;
+        let captured = if self.reassembled { whole } else { bytes }.get(place).unwrap_or_default();
+        let payload = Payload { captured, bytes: self.payload_bytes };
+        let transport = if self.is_tcp {
+            Transport::Tcp(Segment {
+                sequence: self.sequence,
+                acknowledgment: self.acknowledgment,
+                flags: self.flags,
+                checksum: self.checksum,
+                maximum_segment: self.maximum_segment,
+                payload,
+            })
+        } else {
+            Transport::Udp(payload)
+        };
+        let packet = Packet {
+            source: self.source,
+            destination: self.destination,
+            identification: self.identification,
+            transport,
+        };
+        let (frame, at) = (self.frame, self.at);
+        let (timed, reassembled) = (self.timed, self.reassembled);
+        Arrival { frame, at, timed, shard, packet, reassembled }
+    }
+}

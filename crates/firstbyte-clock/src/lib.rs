@@ -1,0 +1,237 @@
+//! The only module that reads a clock.
+//!
+//! Two clocks, two types: [`Monotonic`] is read by this process, [`Realtime`] is what the kernel
+//! writes into packet stamps. A [`Timebase`] maps both onto a connection's offsets; there is no
+//! other way from one to the other.
+#![allow(clippy::disallowed_methods, reason = "this is the module that reads clocks")]
+
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Offset, Stamp};
+use nix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds on the clock that never steps (`CLOCK_MONOTONIC`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Monotonic(i64);
+
+/// Nanoseconds since the Unix epoch (`CLOCK_REALTIME`), the clock of kernel packet stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Realtime(i64);
+
+impl Monotonic {
+    /// Reads the clock.
+    pub fn now() -> Self {
+        Self(read(ClockId::CLOCK_MONOTONIC))
+    }
+
+    /// Time from `earlier` to `self`; zero when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+}
+
+impl std::ops::Add<Duration> for Monotonic {
+    type Output = Self;
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(rhs.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl std::ops::Sub<Duration> for Monotonic {
+    type Output = Self;
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(rhs.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl Realtime {
+    /// Reads the clock.
+    pub fn now() -> Self {
+        Self(read(ClockId::CLOCK_REALTIME))
+    }
+
+    /// A stamp as the kernel writes it.
+    pub const fn from_timespec(seconds: i64, nanoseconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    pub fn unix_nanos(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
+}
+
+impl std::ops::Sub<Duration> for Realtime {
+    type Output = Self;
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(rhs.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
+fn read(clock: ClockId) -> i64 {
+    #[cfg(feature = "simulated")]
+    if let Some(simulated) = simulated::read(clock) {
+        return simulated;
+    }
+    // Neither clock can fail on a system that has it, and every supported system has both.
+    clock_gettime(clock).map_or(0, |t| Realtime::from_timespec(t.tv_sec(), t.tv_nsec()).0)
+}
+
+/// Both clocks as the runtime's paused one has it: for tests that wait for nothing.
+#[cfg(feature = "simulated")]
+pub mod simulated {
+    use std::cell::Cell;
+
+    use nix::time::ClockId;
+    use tokio::time::Instant;
+
+    use super::Realtime;
+
+    thread_local! {
+        static ORIGIN: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    /// Where the simulated clocks begin, nanoseconds: some day, and an hour after the machine's start.
+    const REALTIME: i64 = 1_700_000_000_000_000_000;
+    const MONOTONIC: i64 = 3_600_000_000_000;
+
+    /// Has both clocks of this thread follow the runtime's until it is dropped.
+    pub struct SimulatedClock(());
+
+    impl SimulatedClock {
+        /// To be called within a runtime whose clock is paused.
+        pub fn start() -> Self {
+            ORIGIN.set(Some(super::timer_now()));
+            Self(())
+        }
+    }
+
+    impl Drop for SimulatedClock {
+        fn drop(&mut self) {
+            ORIGIN.set(None);
+        }
+    }
+
+    /// What the kernel would stamp at this time of the runtime's clock.
+    pub fn stamp_at(at: Instant) -> Realtime {
+        let origin = ORIGIN.get().expect("the clock is simulated");
+        let since = at.checked_duration_since(origin).unwrap_or_default();
+        Realtime(REALTIME + i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn read(clock: ClockId) -> Option<i64> {
+        let since = i64::try_from((super::timer_now() - ORIGIN.get()?).as_nanos()).ok()?;
+        Some(since + if clock == ClockId::CLOCK_REALTIME { REALTIME } else { MONOTONIC })
+    }
+}
+
+/// A connection's origin on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Timebase {
+    monotonic: Monotonic,
+    realtime: Realtime,
+}
+
+impl Timebase {
+    /// Makes this moment the origin.
+    pub fn start() -> Self {
+        // The tightest of a few tries avoids one that was interrupted.
+        (0..4).map(|_| Self::bracketed()).min_by_key(|(apart, _)| *apart).map_or_else(
+            || Self { monotonic: Monotonic::now(), realtime: Realtime::now() },
+            |(_, base)| base,
+        )
+    }
+
+    /// Reading one clock between two readings of the other bounds how far apart they are: so many nanoseconds.
+    fn bracketed() -> (i64, Self) {
+        let before = Monotonic::now();
+        let realtime = Realtime::now();
+        let apart = Monotonic::now().0 - before.0;
+        (apart, Self { monotonic: Monotonic(before.0 + apart / 2), realtime })
+    }
+
+    /// Wall-clock time of the origin.
+    pub const fn started(&self) -> Realtime {
+        self.realtime
+    }
+
+    /// Where a time read by this process lies.
+    pub fn offset(&self, at: Monotonic) -> Offset {
+        Offset::from_nanos(at.0 - self.monotonic.0)
+    }
+
+    /// Where a kernel stamp lies.
+    pub fn kernel_offset(&self, at: Realtime) -> Offset {
+        Offset::from_nanos(at.0 - self.realtime.0)
+    }
+
+    /// Now, as read by this process.
+    pub fn now(&self) -> Stamp {
+        Stamp::user(self.offset(Monotonic::now()))
+    }
+
+    /// As if the wall clock were put forward by `step` from here on.
+    #[cfg(feature = "simulated")]
+    pub fn with_wall_clock_behind(mut self, step: Duration) -> Self {
+        self.realtime.0 -= i64::try_from(step.as_nanos()).unwrap_or(0);
+        self
+    }
+
+    /// How far the wall clock was stepped since the origin: kernel stamps are off by as much.
+    pub fn stepped(&self) -> Duration {
+        /// Nanoseconds that count for nothing here.
+        const CLOSE: i64 = 1_000;
+        let now = match Self::bracketed() {
+            (apart, now) if apart <= CLOSE => now,
+            _ => Self::start(),
+        };
+        let wall = now.realtime.0 - self.realtime.0;
+        let real = now.monotonic.0 - self.monotonic.0;
+        Duration::from_nanos((wall - real).unsigned_abs())
+    }
+}
+
+/// Wall-clock time that has passed since `then`; zero when it lies in the future.
+pub fn wall_time_since(then: std::time::SystemTime) -> Duration {
+    then.elapsed().unwrap_or_default()
+}
+
+/// Now, as a part of a file's name: `20261121-140509`, in UTC.
+pub fn file_stamp() -> String {
+    let seconds = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0);
+    let now = time::OffsetDateTime::from_unix_timestamp(seconds)
+        .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    let (date, time) = (now.date(), now.time());
+    format!(
+        "{:04}{:02}{:02}-{:02}{:02}{:02}",
+        date.year(),
+        u8::from(date.month()),
+        date.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    )
+}
+
+/// Now, for the runtime's timers.
+pub fn timer_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clocks_map_to_the_same_offset() {
+        let base = Timebase::start();
+        // Between the two readings the process may have to wait for a processor.
+        let apart = (0..20).map(|_| {
+            let user = base.now().at;
+            base.kernel_offset(Realtime::now()).since(user)
+        });
+        let apart = apart.min().unwrap();
+        assert!(apart < Duration::from_millis(1), "{apart:?}");
+        assert!(base.stepped() < Duration::from_millis(1));
+    }
+}

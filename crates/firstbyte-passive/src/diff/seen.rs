@@ -1,0 +1,174 @@
+//! What of a connection is compared: a few numbers each, so that long captures fit in memory.
+
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::layers::Endpoint;
+use super::super::observed::{Carrier, CertificateKey, Observed};
+use super::super::{Failed, Roles, Time};
+use firstbyte_core::timeline::Handshake;
+
+/// One connection, as far as it is compared.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) started: Time,
+    last: Time,
+    /// Whose connection it is, and to which server.
+    pub(super) between: (IpAddr, Endpoint),
+    /// Whether the handshake was short; absent when it was not seen.
+    pub(super) resumed: Option<bool>,
+    pub(super) version: Option<u16>,
+    pub(super) group: Option<u16>,
+    pub(super) cipher_suite: Option<u16>,
+    /// Whether a session was offered; absent when it is not known.
+    pub(super) offered: Option<bool>,
+    pub(super) key: Option<CertificateKey>,
+    /// Absent without a ServerHello.
+    pub(super) hello_retry_request: Option<bool>,
+    pub(super) failed: Option<Failed>,
+    /// Round trips between the tap and either side, seconds.
+    pub(super) server_rtt: Option<f64>,
+    pub(super) client_rtt: Option<f64>,
+    /// The handshake's time, and the server's part of it, seconds; absent where in doubt.
+    pub(super) handshake: Option<(f64, f64)>,
+    pub(super) round_trips: Option<u32>,
+    /// Mean time of the server over the exchanges that are kept, seconds.
+    pub(super) exchange_server: Option<f64>,
+    pub(super) answered: u32,
+}
+
+impl Seen {
+    /// Absent when it is not known which end is the server.
+    pub(super) fn of(observed: &Observed) -> Option<Self> {
+        if observed.roles == Roles::Unknown {
+            return None;
+        }
+        let tls = observed.tls.as_deref();
+        let failed = Failed::of(observed);
+        let trips = &observed.round_trips;
+        let handshake = observed.handshake_time.filter(|time| time.confident);
+        // Acknowledgements of data wait in the client and the server; those of the opening do not.
+        let over_quic = observed.carrier == Carrier::Quic;
+        let rtt = |syn: Option<Duration>, least: Option<Duration>| {
+            syn.or(least.filter(|_| over_quic)).map(|rtt| rtt.as_secs_f64())
+        };
+        Some(Self {
+            started: observed.started,
+            last: observed.last,
+            between: (observed.client.socket_addr().ip(), observed.server),
+            resumed: tls.and_then(|tls| tls.handshake).map(|kind| kind == Handshake::Resumed),
+            version: tls.and_then(|tls| tls.version),
+            group: tls.and_then(|tls| tls.group),
+            cipher_suite: tls.and_then(|tls| tls.cipher_suite),
+            offered: tls
+                .filter(|tls| !tls.offer_is_unknown())
+                .map(|tls| tls.resumption.offered.is_some()),
+            key: tls.and_then(|tls| tls.certificates).and_then(|chain| chain.key),
+            hello_retry_request: tls
+                .filter(|tls| tls.server_hello || tls.hello_retry_request)
+                .map(|tls| tls.hello_retry_request),
+            failed,
+            server_rtt: rtt(trips.server_syn, trips.server_min),
+            client_rtt: rtt(trips.client_syn, trips.client_min),
+            handshake: handshake
+                .map(|time| (time.total().as_secs_f64(), time.server.as_secs_f64())),
+            round_trips: handshake.map(|time| time.round_trips),
+            exchange_server: exchange_server(observed),
+            answered: observed.exchanges.answered,
+        })
+    }
+
+    /// The time of a handshake of this kind, and the server's part of it.
+    pub(super) fn timed(&self, resumed: bool) -> Option<(f64, f64)> {
+        self.handshake.filter(|_| self.resumed == Some(resumed))
+    }
+
+    /// What of the handshake's time is neither the server's nor whole round trips: the client's, and what
+    /// flights took to pass.
+    pub(super) fn rest_of_handshake(&self) -> Option<f64> {
+        let (whole, server) = self.handshake?;
+        let path = self.server_rtt? + self.client_rtt?;
+        Some(whole - server - f64::from(self.round_trips?) * path)
+    }
+}
+
+/// Mean over the exchanges kept: from the request's last byte to the response's first, less the round
+/// trip between tap and server.
+fn exchange_server(observed: &Observed) -> Option<f64> {
+    if observed.exchanges.approximate {
+        return None;
+    }
+    let way = observed.round_trips.server_min?;
+    let times: Vec<f64> = observed
+        .exchanges
+        .first
+        .iter()
+        .filter_map(|exchange| Some(exchange.response_start?.since(exchange.request_end)))
+        .map(|waited| waited.saturating_sub(way).as_secs_f64())
+        .collect();
+    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+}
+
+/// Connections of one side of a comparison.
+///
+/// Clones share what they have, and so does what is left of many when some are taken out.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    seen: Arc<Vec<Seen>>,
+    /// Places in it that are not of this side.
+    without: Range<usize>,
+}
+
+impl Side {
+    /// Adds a connection. One whose ends are not known to be client and server is left out.
+    pub fn add(&mut self, observed: &Observed) {
+        self.own().extend(Seen::of(observed));
+    }
+
+    /// The list, of this side alone.
+    fn own(&mut self) -> &mut Vec<Seen> {
+        if !self.without.is_empty() {
+            self.seen = Arc::new(self.iter().cloned().collect());
+            self.without = 0..0;
+        }
+        Arc::make_mut(&mut self.seen)
+    }
+
+    /// Those of this side but the ones at `places`.
+    pub(super) fn without(&self, places: Range<usize>) -> Self {
+        debug_assert!(self.without.is_empty());
+        Self { seen: Arc::clone(&self.seen), without: places }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Seen> {
+        let (before, rest) = self.seen.split_at(self.without.start);
+        before.iter().chain(&rest[self.without.len()..])
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.own().extend(other.iter().cloned());
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.seen.len() - self.without.len()
+    }
+
+    /// In the order in which they began.
+    pub(super) fn in_order(&self) -> Vec<&Seen> {
+        let mut seen: Vec<&Seen> = self.iter().collect();
+        seen.sort_by_key(|seen| seen.started);
+        seen
+    }
+
+    /// Connections in a second, from the first packet to the last; absent within less than a second.
+    pub fn connections_per_second(&self) -> Option<f64> {
+        let first = self.iter().map(|seen| seen.started).min()?;
+        let last = self.iter().map(|seen| seen.last).max()?;
+        let span = last.since(first).as_secs_f64();
+        (span >= 1.0).then(|| self.connections() as f64 / span)
+    }
+}

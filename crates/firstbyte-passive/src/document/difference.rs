@@ -1,0 +1,210 @@
+//! What changed between captures, as one JSON object. The fields are in `docs/formats.md`.
+
+use serde::Serialize;
+
+use crate::diff::{Change, Changes, Figure, FullAndShort, Pair, Total, What};
+use crate::names;
+use firstbyte_core::stats::Interval;
+
+/// Name of the format.
+pub const WIRE_DIFF_FORMAT: &str = "firstbyte/wire-diff";
+/// The version that is written.
+pub const WIRE_DIFF_VERSION: u32 = 1;
+
+/// A comparison of captured traffic.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct DifferenceRecord<'a> {
+    pub format: &'static str,
+    pub version: u32,
+    pub before_connections: usize,
+    pub after_connections: usize,
+    pub compared: usize,
+    pub only_before: &'a [String],
+    pub only_after: &'a [String],
+    pub tested: usize,
+    pub too_few: usize,
+    pub changes: Vec<ChangeRecord<'a>>,
+    pub totals: Vec<TotalRecord<'a>>,
+}
+
+/// One change.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct ChangeRecord<'a> {
+    pub server: &'a str,
+    pub against: Option<&'a str>,
+    pub what: &'static str,
+    pub value: Option<String>,
+    pub unit: &'static str,
+    pub before: FigureRecord,
+    pub after: FigureRecord,
+    pub difference: f64,
+    pub difference_interval: Option<[f64; 2]>,
+    pub p_adjusted: f64,
+    pub cost_per_connection_seconds: Option<f64>,
+    pub cost_per_connection_interval_seconds: Option<[f64; 2]>,
+    pub cost_seconds_per_second: Option<f64>,
+    pub full_handshake_seconds: Option<f64>,
+    pub full_handshakes: Option<usize>,
+    pub short_handshake_seconds: Option<f64>,
+    pub short_handshakes: Option<usize>,
+    pub full_to_short: Option<f64>,
+    pub of: &'static str,
+    pub within: Vec<&'static str>,
+    pub replaced: Option<ReplacedRecord>,
+    pub also: Vec<ShareRecord>,
+    pub server_time_seconds: Option<f64>,
+}
+
+/// What a value replaced, or was replaced by.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct ReplacedRecord {
+    pub value: Option<String>,
+    pub before: FigureRecord,
+    pub after: FigureRecord,
+}
+
+/// The same change as a share of other connections.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct ShareRecord {
+    pub of: &'static str,
+    pub before: FigureRecord,
+    pub after: FigureRecord,
+}
+
+/// What changed in all.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct TotalRecord<'a> {
+    pub server: &'a str,
+    pub against: Option<&'a str>,
+    pub before_connections: usize,
+    pub after_connections: usize,
+    pub before_seconds: f64,
+    pub after_seconds: f64,
+    pub difference_seconds: f64,
+    pub named_seconds: f64,
+    pub clients_seconds: f64,
+    pub exchanges_seconds: f64,
+    pub rest_seconds: f64,
+}
+
+/// A share or a median.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct FigureRecord {
+    pub value: f64,
+    pub count: Option<usize>,
+    pub of: usize,
+}
+
+impl<'a> DifferenceRecord<'a> {
+    /// The record of what came of comparing `pairs`.
+    pub fn of(changes: &Changes, pairs: &'a [Pair], only: [&'a [String]; 2]) -> Self {
+        let [only_before, only_after] = only;
+        let record = |change| ChangeRecord::of(change, pairs);
+        Self {
+            format: WIRE_DIFF_FORMAT,
+            version: WIRE_DIFF_VERSION,
+            before_connections: pairs.iter().map(|pair| pair.before.connections()).sum(),
+            after_connections: pairs.iter().map(|pair| pair.after.connections()).sum(),
+            compared: pairs.len(),
+            only_before,
+            only_after,
+            tested: changes.tested,
+            too_few: changes.too_few,
+            changes: changes.changes.iter().map(record).collect(),
+            totals: changes.totals.iter().map(|total| TotalRecord::of(total, pairs)).collect(),
+        }
+    }
+}
+
+impl<'a> ChangeRecord<'a> {
+    fn of(change: &Change, pairs: &'a [Pair]) -> Self {
+        let pair = &pairs[change.pair];
+        let ends = |interval: Interval| [interval.low, interval.high];
+        let cost = change.cost.as_ref();
+        let handshakes = change.handshakes.as_ref();
+        Self {
+            server: &pair.name,
+            against: pair.against.as_deref(),
+            what: change.what.name(),
+            value: value_name(change.what),
+            unit: if change.what.is_share() { "share" } else { "seconds" },
+            before: change.before.into(),
+            after: change.after.into(),
+            difference: change.difference.value,
+            difference_interval: change.difference.interval.map(ends),
+            p_adjusted: change.p_adjusted,
+            cost_per_connection_seconds: cost.map(|cost| cost.per_connection),
+            cost_per_connection_interval_seconds: cost.and_then(|cost| cost.interval).map(ends),
+            cost_seconds_per_second: cost.and_then(|cost| cost.per_second),
+            full_handshake_seconds: handshakes.map(|both| both.full),
+            full_handshakes: handshakes.map(|both| both.full_count),
+            short_handshake_seconds: handshakes.map(|both| both.short),
+            short_handshakes: handshakes.map(|both| both.short_count),
+            full_to_short: handshakes.and_then(FullAndShort::ratio),
+            of: change.of.name(),
+            within: change.within.names(),
+            replaced: change.replaced.as_ref().map(|(value, [before, after])| ReplacedRecord {
+                value: value_name(*value),
+                before: (*before).into(),
+                after: (*after).into(),
+            }),
+            also: change
+                .also
+                .iter()
+                .map(|(of, [before, after])| ShareRecord {
+                    of: of.name(),
+                    before: (*before).into(),
+                    after: (*after).into(),
+                })
+                .collect(),
+            server_time_seconds: change.server_time,
+        }
+    }
+}
+
+impl<'a> TotalRecord<'a> {
+    fn of(total: &Total, pairs: &'a [Pair]) -> Self {
+        let pair = &pairs[total.pair];
+        let ([before_connections, after_connections], [before_seconds, after_seconds]) =
+            (total.connections, total.sides);
+        Self {
+            server: &pair.name,
+            against: pair.against.as_deref(),
+            before_connections,
+            after_connections,
+            before_seconds,
+            after_seconds,
+            difference_seconds: total.difference(),
+            named_seconds: total.named,
+            clients_seconds: total.clients,
+            exchanges_seconds: total.exchanges,
+            rest_seconds: total.rest,
+        }
+    }
+}
+
+impl From<Figure> for FigureRecord {
+    fn from(figure: Figure) -> Self {
+        Self { value: figure.value, count: figure.count, of: figure.of }
+    }
+}
+
+/// The version, key, group or cipher suite that a change is about.
+pub fn value_name(what: What) -> Option<String> {
+    match what {
+        What::Version(number) => Some(
+            names::version(number)
+                .map_or_else(|| format!("TLS 0x{number:04x}"), |name| name.replace("TLSv", "TLS ")),
+        ),
+        What::CertificateKey(key) => Some(key.name()),
+        What::Group(number) => Some(names::group(number)),
+        What::CipherSuite(number) => Some(names::cipher_suite(number)),
+        _ => None,
+    }
+}

@@ -1,0 +1,39 @@
+//! How long something took, in little room.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use crate::Time;
+
+/// How long something took, nanoseconds. Counted from 1, for the reason that [`Time`] is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Elapsed(NonZeroU64);
+
+impl Elapsed {
+    /// From `earlier` to `later`; absent where that is negative.
+    pub(crate) fn between(earlier: Time, later: Time) -> Option<Self> {
+        let ns = u64::try_from(later.signed_since(earlier)).ok()?;
+        NonZeroU64::new(ns + 1).map(Self)
+    }
+
+    /// So many nanoseconds; none where they are negative.
+    pub(crate) fn of(ns: i64) -> Self {
+        Self(NonZeroU64::new(ns.max(0) as u64 + 1).unwrap_or(NonZeroU64::MIN))
+    }
+
+    /// Nanoseconds.
+    pub(crate) const fn ns(self) -> i64 {
+        (self.0.get() - 1) as i64
+    }
+
+    /// The shorter of this and what is known already.
+    pub(crate) fn least(self, known: Option<Self>) -> Option<Self> {
+        Some(known.map_or(self, |known| known.min(self)))
+    }
+}
+
+impl fmt::Debug for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.ns())
+    }
+}

@@ -1,0 +1,447 @@
+//! Connections by server: how many handshakes were full, how many short, and what both cost.
+//!
+//! In: [`Observed`] connections, in any order. Out: one [`ServerSummary`] per address, port and server
+//! name. The definitions are in `docs/wire.md`, "Servers". It must not pool what is doubtful: times come from
+//! handshakes without doubts alone, counts from all. Memory is bounded ([`GroupLimits`]): what does not fit is
+//! counted.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::layers::Endpoint;
+use super::observed::{Carrier, Observed};
+use super::sampled::Sampled;
+use super::{Failed, Roles, Time};
+use firstbyte_core::stats::quantile;
+use firstbyte_core::timeline::Handshake;
+use firstbyte_core::wire::tls::is_tls13;
+
+/// Which connections belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServerKey {
+    /// What carries them.
+    pub carrier: Carrier,
+    /// Address and port.
+    pub server: Endpoint,
+    /// The server name asked for.
+    pub sni: Option<Box<str>>,
+}
+
+/// Connections of one server.
+#[derive(Clone, Debug)]
+struct Server {
+    /// In all, by Nagle's algorithm.
+    held_back: Duration,
+    first: Time,
+    last: Time,
+    counts: Counts,
+    /// Times of full handshakes, of short ones, of exchanges, each by what was spoken.
+    times: [[Times; 2]; 3],
+}
+
+const FULL: usize = 0;
+const SHORT: usize = 1;
+const EXCHANGE: usize = 2;
+
+/// Versions whose handshakes are alike: up to TLS 1.2, and TLS 1.3.
+const VERSIONS: [&str; 2] = ["TLS 1.2", "TLS 1.3"];
+/// So many times have a median that can be compared.
+const LEAST: u64 = 2;
+
+/// Times of a kind, nanoseconds: a sample, and the sum of all.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    sampled: Sampled<u64>,
+    sum_ns: u64,
+    /// Its own, and the same in every run: the same connections give the same figures.
+    random: Random,
+}
+
+#[derive(Clone, Debug)]
+struct Random(fastrand::Rng);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(fastrand::Rng::with_seed(0x5eed))
+    }
+}
+
+/// Upper limits of what is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupLimits {
+    /// Servers. Where there are more, the half with the fewest connections goes.
+    pub servers: usize,
+    /// Times, over all servers. Where there are more, those of which a server has most are halved, at random.
+    pub times: usize,
+}
+
+impl Default for GroupLimits {
+    /// 16,384 servers, and 16 MiB of times.
+    fn default() -> Self {
+        Self { servers: 1 << 14, times: 1 << 21 }
+    }
+}
+
+/// What was beyond the limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Connections of servers that went.
+    pub connections: u64,
+    /// Times that are kept, of so many; absent where all are.
+    pub times: Option<(u64, u64)>,
+}
+
+/// How many connections are what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All.
+    pub connections: u64,
+    /// With a full handshake.
+    pub full: u64,
+    /// With a session taken up again.
+    pub resumed: u64,
+    /// With a ClientHello.
+    pub hellos: u64,
+    /// With a session offered.
+    pub offered: u64,
+    /// With a session offered, and a full handshake all the same.
+    pub declined: u64,
+    /// With a full handshake of which it is not known whether a session was offered.
+    pub undetermined: u64,
+    /// With a full handshake in which the server issued a session, to be taken up again later.
+    pub issuing: u64,
+    /// With one in which it is known to have issued none.
+    pub ticketless: u64,
+    /// With a HelloRetryRequest.
+    pub hello_retry_requests: u64,
+    /// That sent early data.
+    pub early_data: u64,
+    /// Whose early data was taken.
+    pub early_data_accepted: u64,
+    /// That failed, by the way they did, as in [`Failed::ALL`].
+    pub failed: [u64; Failed::ALL.len()],
+    /// In which Nagle's algorithm held the server's answer back.
+    pub held_back: u64,
+    /// Of the numbers of which something is in doubt.
+    pub doubtful: u64,
+    /// Exchanges that were answered.
+    pub exchanges: u64,
+}
+
+impl Counts {
+    /// How many failed, in whatever way.
+    pub fn errors(&self) -> u64 {
+        self.failed.iter().sum()
+    }
+
+    /// Every way in which some failed, and how many did.
+    pub fn failures(&self) -> impl Iterator<Item = (Failed, u64)> {
+        Failed::ALL.into_iter().zip(self.failed).filter(|(_, number)| *number > 0)
+    }
+}
+
+/// Times of a kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distribution {
+    /// How many there were.
+    pub count: u64,
+    /// Median, seconds.
+    pub p50_seconds: f64,
+    /// 90th percentile, seconds.
+    pub p90_seconds: f64,
+    /// 99th percentile, seconds.
+    pub p99_seconds: f64,
+    /// Arithmetic mean, seconds.
+    pub mean_seconds: f64,
+}
+
+impl Distribution {
+    fn of(times: &[Times]) -> Option<Self> {
+        let kept = times.iter().flat_map(|times| times.sampled.kept());
+        let mut sorted: Vec<f64> = kept.map(|ns| *ns as f64 / 1e9).collect();
+        sorted.sort_by(f64::total_cmp);
+        let count: u64 = times.iter().map(|times| times.sampled.met()).sum();
+        let sum_ns = times.iter().fold(0_u64, |sum, times| sum.saturating_add(times.sum_ns));
+        Some(Self {
+            count,
+            p50_seconds: quantile(&sorted, 0.5)?,
+            p90_seconds: quantile(&sorted, 0.9)?,
+            p99_seconds: quantile(&sorted, 0.99)?,
+            mean_seconds: sum_ns as f64 / 1e9 / count as f64,
+        })
+    }
+}
+
+/// Full handshakes beside short ones of the same version.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// The version, where there are times of others as well.
+    pub version: Option<&'static str>,
+    /// Full handshakes' times.
+    pub full: Distribution,
+    /// Short handshakes' times.
+    pub short: Distribution,
+}
+
+impl Compared {
+    /// Of the version of which there are most of both; absent where none has several of both.
+    fn of(full: &[Times; 2], short: &[Times; 2]) -> Option<Self> {
+        let met = |times: &Times| times.sampled.met();
+        let place = (0..VERSIONS.len()).max_by_key(|place| {
+            let [full, short] = [met(&full[*place]), met(&short[*place])];
+            full.min(short)
+        })?;
+        let others = met(&full[1 - place]) + met(&short[1 - place]) > 0;
+        let of = |times: &[Times; 2]| {
+            let distribution = Distribution::of(std::slice::from_ref(&times[place]))?;
+            (distribution.count >= LEAST).then_some(distribution)
+        };
+        let version = others.then_some(VERSIONS[place]);
+        Some(Self { version, full: of(full)?, short: of(short)? })
+    }
+
+    /// How many times as long a full handshake takes as a short one, at the median.
+    pub fn ratio(&self) -> Option<f64> {
+        ratio(self.full.p50_seconds, self.short.p50_seconds)
+    }
+}
+
+/// What is known of one server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSummary {
+    /// Which.
+    pub key: ServerKey,
+    /// How many connections are what.
+    pub counts: Counts,
+    /// First packet, and last.
+    pub span: (Time, Time),
+    /// For how long Nagle's algorithm held answers back, a connection in which it did; absent without one.
+    pub held_back: Option<Duration>,
+    /// Full handshakes' times.
+    pub full: Option<Distribution>,
+    /// Short handshakes' times.
+    pub short: Option<Distribution>,
+    /// Both, of one version.
+    pub compared: Option<Compared>,
+    /// Exchanges' times, from a request's first byte to its response's last.
+    pub exchange: Option<Distribution>,
+}
+
+impl ServerSummary {
+    /// How many times as long a full handshake takes as a short one of the same version, at the median.
+    pub fn full_to_short(&self) -> Option<f64> {
+        self.compared?.ratio()
+    }
+
+    /// By how much a full handshake takes longer than a short one of the same version, at the median; absent where it
+    /// does not.
+    pub fn full_above_short(&self) -> Option<Duration> {
+        let Compared { full, short, .. } = self.compared?;
+        let more = full.p50_seconds - short.p50_seconds;
+        (more > 0.0).then(|| Duration::from_secs_f64(more))
+    }
+
+    /// How many times as long a full handshake takes as the exchange it is made for, at the median.
+    pub fn full_to_exchange(&self) -> Option<f64> {
+        let several = |times: Option<Distribution>| times.filter(|times| times.count >= LEAST);
+        ratio(several(self.full)?.p50_seconds, several(self.exchange)?.p50_seconds)
+    }
+
+    /// Share of the handshakes that were short.
+    pub fn resumed_share(&self) -> Option<f64> {
+        let all = self.counts.full + self.counts.resumed;
+        (all > 0).then(|| self.counts.resumed as f64 / all as f64)
+    }
+
+    /// Handshakes in a second, from the first packet to the last; absent without any, and within less than
+    /// a second.
+    pub fn handshakes_per_second(&self) -> Option<f64> {
+        let span = self.span.1.since(self.span.0).as_secs_f64();
+        let handshakes = self.counts.full + self.counts.resumed;
+        (span >= 1.0 && handshakes > 0).then(|| handshakes as f64 / span)
+    }
+}
+
+fn ratio(above: f64, below: f64) -> Option<f64> {
+    (below > 0.0).then_some(above / below)
+}
+
+/// Connections by server.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    limits: GroupLimits,
+    servers: HashMap<ServerKey, Server>,
+    /// Times kept, over all servers.
+    times: usize,
+    left_out: u64,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self::new(GroupLimits::default())
+    }
+}
+
+impl Groups {
+    /// None yet.
+    pub fn new(limits: GroupLimits) -> Self {
+        Self { limits, servers: HashMap::new(), times: 0, left_out: 0 }
+    }
+
+    /// Adds a connection. One whose ends are not known to be client and server belongs to none.
+    pub fn add(&mut self, observed: &Observed) {
+        if observed.roles == Roles::Unknown {
+            return;
+        }
+        let sni = observed.tls.as_ref().and_then(|tls| tls.sni.clone());
+        let key = ServerKey { carrier: observed.carrier, server: observed.server, sni };
+        if self.servers.len() >= self.limits.servers && !self.servers.contains_key(&key) {
+            self.forget_the_smallest();
+        }
+        let server = self.servers.entry(key).or_insert_with(|| Server {
+            held_back: Duration::ZERO,
+            first: observed.started,
+            last: observed.last,
+            counts: Counts::default(),
+            times: Default::default(),
+        });
+        self.times += server.add(observed);
+        while self.times > self.limits.times {
+            self.halve_the_longest();
+        }
+    }
+
+    /// What was beyond the limits.
+    pub fn left_out(&self) -> LeftOut {
+        let met: u64 = self.all_times().map(|times| times.sampled.met()).sum();
+        let kept = self.times as u64;
+        LeftOut { connections: self.left_out, times: (kept < met).then_some((kept, met)) }
+    }
+
+    fn all_times(&self) -> impl Iterator<Item = &Times> {
+        self.servers.values().flat_map(|server| server.times.as_flattened())
+    }
+
+    fn forget_the_smallest(&mut self) {
+        let mut sizes: Vec<(u64, Time)> =
+            self.servers.values().map(|server| (server.counts.connections, server.last)).collect();
+        sizes.sort_unstable_by_key(|size| Reverse(*size));
+        let Some(largest_to_go) = sizes.get(self.limits.servers / 2).copied() else { return };
+        let (times, left_out) = (&mut self.times, &mut self.left_out);
+        self.servers.retain(|_, server| {
+            let goes = (server.counts.connections, server.last) <= largest_to_go;
+            if goes {
+                *times -= server.times.iter().map(kept).sum::<usize>();
+                *left_out += server.counts.connections;
+            }
+            !goes
+        });
+    }
+
+    /// Servers with few times keep theirs. All of a kind are halved together: they are as likely to be kept.
+    fn halve_the_longest(&mut self) {
+        let kinds = self.servers.values().flat_map(|server| &server.times);
+        let longest = kinds.map(kept).max().unwrap_or(0);
+        let kinds = self.servers.values_mut().flat_map(|server| &mut server.times);
+        for times in kinds.filter(|times| kept(times) > longest / 2).flatten() {
+            self.times -= times.sampled.halve(&mut times.random.0);
+        }
+    }
+
+    /// All servers, those with most connections first.
+    pub fn summaries(&self) -> Vec<ServerSummary> {
+        let mut all: Vec<ServerSummary> = self
+            .servers
+            .iter()
+            .map(|(key, server)| ServerSummary {
+                key: key.clone(),
+                counts: server.counts,
+                span: (server.first, server.last),
+                held_back: u32::try_from(server.counts.held_back)
+                    .ok()
+                    .and_then(|many| server.held_back.checked_div(many)),
+                full: Distribution::of(&server.times[FULL]),
+                short: Distribution::of(&server.times[SHORT]),
+                compared: Compared::of(&server.times[FULL], &server.times[SHORT]),
+                exchange: Distribution::of(&server.times[EXCHANGE]),
+            })
+            .collect();
+        all.sort_by(|a, b| {
+            (b.counts.connections, a.key.server, &a.key.sni).cmp(&(
+                a.counts.connections,
+                b.key.server,
+                &b.key.sni,
+            ))
+        });
+        all
+    }
+}
+
+/// How many times of a kind are kept.
+fn kept(kind: &[Times; 2]) -> usize {
+    kind.iter().map(|times| times.sampled.kept().len()).sum()
+}
+
+impl Times {
+    fn add(&mut self, time: Duration) -> bool {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.sampled.add(ns, &mut self.random.0)
+    }
+}
+
+impl Server {
+    /// Adds a connection; gives back how many of its times are kept.
+    fn add(&mut self, observed: &Observed) -> usize {
+        self.first = self.first.min(observed.started);
+        self.last = self.last.max(observed.last);
+        let counts = &mut self.counts;
+        counts.connections += 1;
+        counts.doubtful += u64::from(!observed.doubts.is_empty());
+        if let Some(held) = observed.held_back {
+            counts.held_back += 1;
+            self.held_back = self.held_back.saturating_add(held.time);
+        }
+        if let Some(failed) = Failed::of(observed) {
+            counts.failed[failed as usize] += 1;
+        }
+        counts.exchanges += u64::from(observed.exchanges.answered);
+        let answered = observed
+            .exchanges
+            .first
+            .iter()
+            .filter_map(|exchange| Some(exchange.response_end?.since(exchange.request_start)));
+        let version = observed.tls.as_deref().and_then(|tls| tls.version);
+        let version = usize::from(version.is_some_and(is_tls13));
+        let exchanges = &mut self.times[EXCHANGE][version];
+        let mut kept = answered.filter(|time| exchanges.add(*time)).count();
+        let Some(tls) = &observed.tls else { return kept };
+        counts.hellos += u64::from(tls.client_hello);
+        counts.offered += u64::from(tls.resumption.offered.is_some());
+        counts.declined += u64::from(tls.resumption.declined);
+        counts.hello_retry_requests += u64::from(tls.hello_retry_request);
+        if let Some(early) = &tls.early_data {
+            counts.early_data += u64::from(early.bytes > 0);
+            counts.early_data_accepted += u64::from(early.accepted == Some(true));
+        }
+        let kind = match tls.handshake {
+            Some(Handshake::Resumed) => {
+                counts.resumed += 1;
+                SHORT
+            }
+            Some(_) => {
+                counts.full += 1;
+                counts.undetermined += u64::from(tls.offer_is_unknown());
+                counts.issuing += u64::from(tls.session_issued == Some(true));
+                counts.ticketless += u64::from(tls.session_issued == Some(false));
+                FULL
+            }
+            None => return kept,
+        };
+        if let Some(time) = observed.handshake_time.filter(|time| time.confident) {
+            kept += usize::from(self.times[kind][version].add(time.total()));
+        }
+        kept
+    }
+}

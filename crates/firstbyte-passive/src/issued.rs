@@ -1,0 +1,89 @@
+//! Session IDs that servers issued, and whether one that a client sends is of a session.
+//!
+//! Clients also send random session IDs (RFC 8446 §D.4, RFC 5077 §3.4), which look the same. So an ID that the
+//! server does not take up counts as an offer only where the capture shows that it was issued. In: IDs issued,
+//! and connections that are over, in the order of the capture. Out: the connections, judged. The number of IDs
+//! that are kept is bounded; the oldest go.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::Observed;
+use firstbyte_core::timeline::{Handshake, SessionMechanism};
+
+/// Session IDs that are kept.
+const MOST: usize = 1 << 16;
+
+/// A session ID, told from others by a hash of it: alike by chance are two in 2^64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub(super) u64);
+
+impl SessionId {
+    /// Absent for the empty one, which is none.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        (!bytes.is_empty()).then(|| {
+            let mut hasher = DefaultHasher::new();
+            bytes.hash(&mut hasher);
+            Self(hasher.finish())
+        })
+    }
+}
+
+/// Session IDs that were seen to be issued.
+#[derive(Debug, Default)]
+pub(super) struct Issued {
+    ids: HashSet<SessionId>,
+    oldest: VecDeque<SessionId>,
+}
+
+impl Issued {
+    pub(super) fn add(&mut self, id: SessionId) {
+        if !self.ids.insert(id) {
+            return;
+        }
+        self.oldest.push_back(id);
+        if self.oldest.len() > MOST
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+    }
+
+    /// Says of a session ID that was not taken up whether it was an offer.
+    pub(super) fn judge(&self, observed: &mut Observed) {
+        // Mostly there are none, and then nothing of the connection is looked at.
+        if self.ids.is_empty() {
+            return;
+        }
+        let Some(tls) = observed.tls.as_deref_mut() else { return };
+        let resumption = &mut tls.resumption;
+        let Some((id, length)) = resumption.id_sent else { return };
+        if resumption.offered.is_none() && self.ids.contains(&id) {
+            resumption.offered = Some(SessionMechanism::SessionId);
+            resumption.offered_size = Some(length);
+            resumption.declined = tls.handshake.is_some_and(|kind| kind != Handshake::Resumed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go() {
+        let mut issued = Issued::default();
+        for id in 0..=MOST as u64 {
+            issued.add(SessionId(id));
+            issued.add(SessionId(id));
+        }
+        assert_eq!((issued.ids.len(), issued.oldest.len()), (MOST, MOST));
+        assert!(!issued.ids.contains(&SessionId(0)) && issued.ids.contains(&SessionId(1)));
+    }
+
+    #[test]
+    fn the_empty_one_is_none() {
+        assert_eq!(SessionId::of(b""), None);
+        assert_ne!(SessionId::of(b"a"), SessionId::of(b"b"));
+    }
+}

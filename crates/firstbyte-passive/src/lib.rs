@@ -1,0 +1,57 @@
+//! Packets to connections: what a capture shows of TLS over TCP, and of QUIC, without decrypting.
+//!
+//! In: frames with the capture's times ([`firstbyte_core::pcap`] reads them out of files). Out: one [`Observed`] per
+//! connection, when it ends, and what was cleared up before ([`Hygiene`]). The way is [`Intake`] ([`layers`]) →
+//! [`Shard`] (`tcp` → `tls` → `timing`, or [`quic`]) → numbers. Memory is bounded whatever the packets say; nothing
+//! here reads a clock, guesses roles from ports, or panics over bytes.
+
+#![forbid(unsafe_code)]
+
+mod analyzer;
+pub mod diff;
+pub mod document;
+mod doubts;
+mod elapsed;
+mod exchanges;
+mod failed;
+pub mod filter;
+mod flights;
+mod fragments;
+pub mod groups;
+mod intake;
+mod issued;
+pub mod layers;
+mod limits;
+mod losses;
+pub mod model;
+pub mod names;
+mod numbers;
+mod observed;
+mod packed;
+mod passed;
+pub mod quic;
+pub mod sampled;
+mod shard;
+mod table;
+mod tcp;
+mod timing;
+mod tls;
+
+pub use analyzer::{Analyzer, Ledger, Sharded};
+pub use doubts::{Doubts, Hygiene};
+pub use failed::Failed;
+pub use firstbyte_core::pcap::Time;
+pub use intake::{Arrival, Begin, Intake};
+pub use issued::SessionId;
+pub use limits::Limits;
+pub use numbers::Happened;
+pub use observed::{
+    AlertSeen, Carrier, CertificateKey, CertificatesSeen, Closing, EarlyDataSeen, Ending, Exchange,
+    Exchanges, FlightSeen, HandshakeTime, HeldBack, Message, Observed, QuicPackets, QuicSeen,
+    Resumption, Roles, RoundTrips, TlsSeen, Traffic,
+};
+pub use quic::UnreadQuic;
+pub use shard::{OpenConnections, Shard};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Requests and responses of a QUIC connection, by the sizes and directions of its packets
+//! (`docs/wire.md`, "QUIC").
+//!
+//! In: 0-RTT and 1-RTT packets. Out: runs of the client's followed by runs of the server's. Packets that
+//! only acknowledge are told by their size; what looks like a request is one only if the server's data
+//! could have been sent because of it. It is approximate: streams cannot be seen.
+
+use super::BURST_NS;
+use crate::Time;
+use crate::exchanges::Tally;
+use crate::observed::{self, Exchange};
+
+/// An acknowledgment's frame, with a range or two, has fewer bytes; stream frames may be as short.
+const ACKNOWLEDGES: u32 = 14;
+/// With more there is no doubt.
+const SURELY_DATA: u32 = 40;
+/// What a server sends by itself behind the handshake: tickets, tokens, the control stream.
+const BY_ITSELF: u64 = 2400;
+
+/// Bytes of frames in a packet of 1-RTT or 0-RTT: without tag and the shortest packet number.
+pub(super) const fn content(wire_bytes: u32, header: u32) -> u32 {
+    wire_bytes.saturating_sub(header + 1 + 16)
+}
+
+/// Whether a packet carries more than an acknowledgment.
+pub(super) const fn is_data(content: u32) -> bool {
+    content >= ACKNOWLEDGES
+}
+
+/// The exchanges of a connection.
+#[derive(Debug)]
+pub(super) struct Exchanges {
+    tally: Tally,
+    current: Option<Exchange>,
+    /// When there was a packet that may be a request.
+    perhaps: Option<Time>,
+    /// Its bytes. Beside the next one and not beside the time: two halves of a word.
+    perhaps_bytes: u32,
+    /// The response's largest packet so far.
+    largest: u32,
+}
+
+impl Exchanges {
+    /// None so far, of which the first `limit` will be kept.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            tally: Tally::new(limit),
+            current: None,
+            perhaps: None,
+            perhaps_bytes: 0,
+            largest: 0,
+        }
+    }
+
+    /// A packet of the client's with `content` bytes of frames; `early` in 0-RTT, where nothing is
+    /// acknowledged.
+    pub(super) fn request(&mut self, at: Time, bytes: u32, content: u32, early: bool) {
+        if !early && content < ACKNOWLEDGES {
+            return;
+        }
+        if let Some(current) = &mut self.current
+            && current.response_start.is_none()
+        {
+            current.request_end = at;
+            current.request_bytes += u64::from(bytes);
+            return;
+        }
+        let before = self.perhaps.take();
+        if early || content >= SURELY_DATA {
+            // A window update long ago was no part of it.
+            let (start, before) = match before {
+                Some(start) if at.signed_since(start) <= BURST_NS => (start, self.perhaps_bytes),
+                _ => (at, 0),
+            };
+            self.begin(start, at, u64::from(before) + u64::from(bytes));
+        } else {
+            self.perhaps = Some(at);
+            self.perhaps_bytes = bytes;
+        }
+    }
+
+    /// A packet of the server's; `path_ns` is the round trip between the tap and it.
+    pub(super) fn response(&mut self, at: Time, bytes: u32, content: u32, path_ns: Option<i64>) {
+        if content < ACKNOWLEDGES {
+            if let Some(current) = &mut self.current
+                && current.response_start.is_some()
+            {
+                current.response_bytes += u64::from(bytes);
+            }
+            return;
+        }
+        if let Some(start) = self.perhaps {
+            let least = path_ns.map_or(0, |path| path - path / 16);
+            if at.signed_since(start) >= least && self.quiet_until(start) {
+                self.begin(start, start, u64::from(self.perhaps_bytes));
+                self.perhaps = None;
+            } else if self.current.is_some() {
+                self.perhaps = None;
+            }
+        }
+        let Some(current) = &mut self.current else { return };
+        if self.tally.begun() == 1
+            && let Some(end) = current.response_end
+            && current.response_bytes < BY_ITSELF
+            && self.largest < 1000
+            && at.signed_since(end) > BURST_NS
+        {
+            // It came by itself, and what was asked for comes now.
+            current.response_start = None;
+            current.response_bytes = 0;
+        }
+        if current.response_start.is_none() {
+            self.largest = 0;
+        }
+        self.largest = self.largest.max(bytes);
+        current.response_start.get_or_insert(at);
+        current.response_end = Some(at);
+        current.response_bytes += u64::from(bytes);
+    }
+
+    /// The early request was not taken: it will be sent again.
+    pub(super) fn rejected(&mut self) {
+        if self.current.take().is_some() {
+            self.tally.withdraw();
+        }
+    }
+
+    /// No data of the server's since `start`.
+    fn quiet_until(&self, start: Time) -> bool {
+        self.current
+            .and_then(|current| current.response_end)
+            .is_none_or(|end| end.signed_since(start) <= 0)
+    }
+
+    fn begin(&mut self, start: Time, end: Time, bytes: u64) {
+        self.close();
+        self.tally.begin();
+        self.current = Some(Exchange {
+            request_start: start,
+            request_end: end,
+            response_start: None,
+            response_end: None,
+            request_bytes: bytes,
+            response_bytes: 0,
+        });
+    }
+
+    fn close(&mut self) {
+        if let Some(exchange) = self.current.take() {
+            self.tally.end(exchange);
+        }
+    }
+
+    /// All of them; the count only where the handshake was seen to its end.
+    pub(super) fn end(mut self, complete: bool) -> observed::Exchanges {
+        self.close();
+        self.tally.seen(complete, true, Vec::new())
+    }
+}

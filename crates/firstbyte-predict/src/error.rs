@@ -1,0 +1,46 @@
+//! Why there is no prediction.
+
+use std::fmt;
+
+/// Why there is no prediction.
+#[derive(Debug)]
+pub enum PredictError {
+    /// The way is none.
+    NoSuchWay {
+        /// What excludes what.
+        why: &'static str,
+    },
+    /// TLS refuses the certificate, or the two sides do not come together.
+    Tls(rustls::Error),
+    /// QUIC refuses it.
+    Quic {
+        /// Why, in the state machine's words.
+        detail: String,
+    },
+    /// The conversation came to rest before the response was there.
+    Stalled {
+        /// Who is waiting for what.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for PredictError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchWay { why } => f.write_str(why),
+            Self::Tls(error) => write!(f, "client and server find no way to speak TLS: {error}"),
+            Self::Quic { detail } => {
+                write!(f, "client and server find no way to speak QUIC: {detail}")
+            }
+            Self::Stalled { what } => write!(f, "the predicted connection came to rest: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for PredictError {}
+
+impl From<rustls::Error> for PredictError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error)
+    }
+}

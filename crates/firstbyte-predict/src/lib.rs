@@ -1,0 +1,53 @@
+//! Predictions: what a connection would take, without a network.
+//!
+//! Input: a [`Setup`] (path, server, client, exchange) and a [`Way`] to connect. Output: the
+//! [`Connection`] that it would be, with marks, flights and facts, so that every view works on it.
+//! rustls and quinn-proto make the real handshakes; packets go over a simulated path in virtual time.
+//! Nothing here reads a clock: quinn-proto is given instants counted from the caller's.
+//!
+//! The model is described in `docs/prediction.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod audience;
+mod error;
+mod http;
+mod outline;
+mod population;
+mod quic;
+mod setup;
+mod tls;
+mod way;
+
+use std::time::Instant;
+
+pub use error::PredictError;
+pub use firstbyte_core::simulation::seed::derived as derived_seed;
+pub use firstbyte_core::simulation::{CongestionControl, Link, Path};
+pub use population::{Outcome, Player, Range, Workers};
+pub use setup::{Client, Exchange, HandshakeTime, KexGroup, Server, Setup, certified};
+pub use way::{Http, Reuse, Session, Tls, Way};
+
+use firstbyte_core::timeline::Connection;
+
+/// Predicts the connection that is made this way: one that has failed, where losses kept it from coming to
+/// its end. `base` stands for the origin where a protocol's state
+/// machine wants an instant: any will do, and none is compared with a clock.
+///
+/// # Errors
+/// There is no such way, or the state machines refuse what they are given.
+pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, PredictError> {
+    way.check()?;
+    if way.http == Http::V3 {
+        return quic::connection(setup, way, base);
+    }
+    let dialogue = tls::dialogue(setup, way)?;
+    Ok(outline::connection(setup, way, &dialogue))
+}
+
+#[cfg(test)]
+mod explained;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;

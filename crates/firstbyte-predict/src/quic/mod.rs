@@ -1,0 +1,372 @@
+//! A connection over QUIC: quinn-proto on both sides, datagrams over a simulated path, virtual time.
+//!
+//! Unlike TCP, what QUIC sends depends on when things arrive, so the state machines run over the path
+//! itself. HTTP/3 is stood for by streams with as many bytes.
+
+mod host;
+mod record;
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{
+    ClientConfig, ConnectionError, EndpointConfig, ServerConfig, TimeSource, TokenLog,
+    TokenReuseError, TransportConfig, ValidationTokenConfig, VarInt,
+};
+
+use super::tls::Machines;
+use super::{Path, PredictError, Session, Setup, Way};
+use firstbyte_core::simulation::GaveUp;
+use firstbyte_core::simulation::seed::{Stream, derived, random};
+use firstbyte_core::simulation::tcp::{Nanos, Wire, nanos};
+use firstbyte_core::timeline::Connection;
+use host::{Client, Server};
+pub(super) use record::Record;
+
+/// Headers of IPv4 and UDP.
+const HEADERS: u64 = 28;
+/// As browsers and curl allow, so that no response waits for more credit.
+const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+/// Address validation tokens (NEW_TOKEN) for each connection.
+const ADDRESS_TOKENS: u32 = 2;
+/// The client looks at every datagram by itself, and answers it, before it reads the next; a server reads all there
+/// is. Both sleep when they have nothing to do, and the client then has to find its way back into caches. As seen in
+/// the lab: which acknowledgements a server takes in together decides whether its window grows.
+const CLIENT_DATAGRAM: Nanos = 4_000;
+const CLIENT_WAKE: Nanos = 50_000;
+const CLIENT_REST: Nanos = 30_000;
+const CLIENT_COLD: u32 = 4;
+const CLIENT_COLD_DATAGRAM: Nanos = 12_000;
+const SERVER_WAKE: Nanos = 65_000;
+/// Timers of servers as quinn drives them (tokio's) are due at whole milliseconds of their clock, and slept for in
+/// whole milliseconds from whenever the sleep began.
+const TIMER_TICK: Nanos = 1_000_000;
+/// Places of that clock, within a millisecond, that are tried: how long pacing takes depends on it.
+const CLOCKS: u64 = 5;
+/// Longer than any prediction that is of use.
+const LIMIT: Nanos = 600_000_000_000;
+/// How long the connection that leaves the session is kept, for its tickets to come.
+const FAREWELL: Nanos = 2_000_000_000;
+
+const CLIENT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), 50_000);
+const SERVER: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
+
+/// The connection that is made this way.
+pub(super) fn connection(
+    setup: &Setup,
+    way: &Way,
+    base: Instant,
+) -> Result<Connection, PredictError> {
+    let Path { up, down, seed, .. } = &setup.path;
+    let played = if up.loss > 0.0 || down.loss > 0.0 {
+        // One of many, each with a chance of its own.
+        play(setup, way, base, Chance { clock: server_clock(*seed), fate: None })?
+    } else {
+        middling(setup, way, base)?.0
+    };
+    Ok(played.connection(setup, way))
+}
+
+/// What chance decides about a connection, besides its path's losses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chance {
+    /// How far the server's clock is within a millisecond when the connection begins.
+    pub clock: Nanos,
+    /// Losses that are decided already, besides those of the path.
+    pub fate: Option<Fate>,
+}
+
+/// Where the server's clock is within a millisecond, for a connection with this seed.
+pub(super) fn server_clock(seed: u64) -> Nanos {
+    random(seed, Stream::ServerClock).u64(0..TIMER_TICK)
+}
+
+/// Which datagrams of a connection are lost: at least one of those that it has anyway, each other by chance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    seed: u64,
+    loss: f64,
+    /// Datagrams up and down where none is lost.
+    datagrams: [usize; 2],
+    /// The first of these that is lost, those up counted before those down.
+    first: usize,
+}
+
+impl Fate {
+    /// Which one is lost first is decided by `place` (from 0 up to 1) among all that it may be.
+    pub(super) fn new(seed: u64, loss: f64, datagrams: [usize; 2], place: f64) -> Self {
+        let all = datagrams[0] + datagrams[1];
+        // Each is the first with the probability (1 − p)^n p, given that one is.
+        let kept = (-loss).ln_1p();
+        let any = -(kept * all as f64).exp_m1();
+        let first = ((-place * any).ln_1p() / kept) as usize;
+        Self { seed, loss, datagrams, first: first.min(all.saturating_sub(1)) }
+    }
+
+    fn loses(&self, up: bool, index: usize) -> bool {
+        let [ups, downs] = self.datagrams;
+        let place = if up { index } else { ups + index };
+        let anyway = index < if up { ups } else { downs };
+        if anyway && place <= self.first {
+            return place == self.first;
+        }
+        let number = index as u64 * 2 + u64::from(up);
+        random(derived(self.seed, number), Stream::Fate).f64() < self.loss
+    }
+}
+
+/// A connection, played.
+pub(super) struct Played {
+    pub record: Record,
+    /// When each datagram left, up and down.
+    pub up: Vec<Nanos>,
+    pub down: Vec<Nanos>,
+    /// Losses kept it from coming to its end.
+    pub gave_up: Option<GaveUp>,
+}
+
+impl Played {
+    /// As a connection like any other.
+    pub(super) fn connection(self, setup: &Setup, way: &Way) -> Connection {
+        self.record.finish(setup, way, self.gave_up)
+    }
+}
+
+/// The connection that is neither fast nor slow for where the server's clock happened to be, and its chance.
+pub(super) fn middling(
+    setup: &Setup,
+    way: &Way,
+    base: Instant,
+) -> Result<(Played, Chance), PredictError> {
+    let played = |n: u64| {
+        let chance = Chance { clock: (2 * n + 1) * TIMER_TICK / (2 * CLOCKS), fate: None };
+        Ok((play(setup, way, base, chance)?, chance))
+    };
+    let mut all = (0..CLOCKS).map(played).collect::<Result<Vec<_>, PredictError>>()?;
+    all.sort_by_key(|(played, _)| played.record.response_end);
+    Ok(all.swap_remove(all.len() / 2))
+}
+
+/// Plays a connection.
+pub(super) fn play(
+    setup: &Setup,
+    way: &Way,
+    base: Instant,
+    chance: Chance,
+) -> Result<Played, PredictError> {
+    let machines = Machines::new(setup, way)?;
+    let configs = Configs::new(&machines, way, setup.path.seed)?;
+    if way.session != Session::Full {
+        // The one before leaves the session, and a proof of the address. Nothing of it is lost, and its
+        // response is not of interest.
+        let mut calm = setup.clone();
+        calm.path.lose(0.0);
+        calm.exchange.response_bytes = 0;
+        let full = Way { session: Session::Full, ..*way };
+        let before = Flow::new(&calm, &full, &configs, base, chance.clock)?.run(FAREWELL)?;
+        if let Some(GaveUp { message, .. }) = before.gave_up {
+            return Err(PredictError::Quic { detail: message });
+        }
+    }
+    let mut flow = Flow::new(setup, way, &configs, base, chance.clock)?;
+    flow.up.fate = chance.fate.map(|fate| (fate, true));
+    flow.down.fate = chance.fate.map(|fate| (fate, false));
+    flow.run(0)
+}
+
+struct Configs {
+    endpoint: Arc<EndpointConfig>,
+    client: ClientConfig,
+    server: Arc<ServerConfig>,
+}
+
+impl Configs {
+    fn new(machines: &Machines, way: &Way, seed: u64) -> Result<Self, PredictError> {
+        let refused =
+            |error: &dyn std::fmt::Display| PredictError::Quic { detail: error.to_string() };
+        let early = way.session == Session::ZeroRtt;
+        let client = QuicClientConfig::try_from(machines.client(early)).map_err(|e| refused(&e))?;
+        let server =
+            QuicServerConfig::try_from(Arc::clone(&machines.server)).map_err(|e| refused(&e))?;
+        let mut transport = TransportConfig::default();
+        transport
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+            .mtu_discovery_config(None)
+            .enable_segmentation_offload(false);
+        let mut client = ClientConfig::new(Arc::new(client));
+        client.transport_config(Arc::new(transport));
+        let mut transport = TransportConfig::default();
+        transport.enable_segmentation_offload(false);
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.sent(ADDRESS_TOKENS).log(Arc::new(TrustingLog));
+        let mut server = ServerConfig::with_crypto(Arc::new(server));
+        server
+            .transport_config(Arc::new(transport))
+            .validation_token_config(tokens)
+            .time_source(Arc::new(Still));
+        let mut endpoint = EndpointConfig::default();
+        let mut bytes = [0; 32];
+        random(seed, Stream::Identifiers).fill(&mut bytes);
+        endpoint.rng_seed(Some(bytes));
+        Ok(Self { endpoint: Arc::new(endpoint), client, server: Arc::new(server) })
+    }
+}
+
+/// Time stands still: no token grows old. (2026-01-01)
+struct Still;
+
+impl TimeSource for Still {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+    }
+}
+
+/// Nobody uses a token twice: there is one client, and it is ours.
+struct TrustingLog;
+
+impl TokenLog for TrustingLog {
+    fn check_and_insert(&self, _: u128, _: SystemTime, _: Duration) -> Result<(), TokenReuseError> {
+        Ok(())
+    }
+}
+
+/// A datagram with the time of its arrival.
+type Arriving = (Nanos, BytesMut);
+
+/// One direction: the path and what is on it.
+struct Lane {
+    wire: Wire,
+    datagrams: VecDeque<Arriving>,
+    /// When each left.
+    sent: Vec<Nanos>,
+    /// Losses that are decided already, and whether this is the way up.
+    fate: Option<(Fate, bool)>,
+}
+
+impl Lane {
+    fn new(link: &super::Link, random: fastrand::Rng) -> Self {
+        let (datagrams, sent) = (VecDeque::new(), Vec::new());
+        Self { wire: Wire::new(link, random), datagrams, sent, fate: None }
+    }
+
+    fn send(&mut self, now: Nanos, datagram: &[u8]) {
+        let index = self.sent.len();
+        let lost = self.fate.is_some_and(|(fate, up)| fate.loses(up, index));
+        self.sent.push(now);
+        let arrives = self.wire.carry(now, datagram.len() as u64 + HEADERS);
+        if let Some(at) = arrives.filter(|_| !lost) {
+            self.datagrams.push_back((at, BytesMut::from(datagram)));
+        }
+    }
+
+    fn next(&self) -> Nanos {
+        self.datagrams.front().map_or(Nanos::MAX, |(at, _)| *at)
+    }
+}
+
+struct Flow<'a> {
+    base: Instant,
+    up: Lane,
+    down: Lane,
+    client: Client<'a>,
+    server: Server<'a>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(
+        setup: &'a Setup,
+        way: &'a Way,
+        configs: &Configs,
+        base: Instant,
+        clock: Nanos,
+    ) -> Result<Self, PredictError> {
+        let seed = setup.path.seed;
+        Ok(Self {
+            base,
+            up: Lane::new(&setup.path.up, random(seed, Stream::Up)),
+            down: Lane::new(&setup.path.down, random(seed, Stream::Down)),
+            client: Client::new(setup, way, configs, base)?,
+            server: Server::new(setup, way, configs, clock),
+        })
+    }
+
+    /// Runs until the response is whole, and `after` on.
+    fn run(mut self, after: Nanos) -> Result<Played, PredictError> {
+        let mut now = 0;
+        let mut until = None;
+        self.client.act(self.at(0), 0, &mut self.up);
+        loop {
+            if let Some(done) = self.client.done_at() {
+                until.get_or_insert(done + after);
+            }
+            // Who is at work takes in what arrived meanwhile when that is done.
+            let arrivals = [
+                self.client.sees(self.down.next()),
+                self.up.next().saturating_add(SERVER_WAKE).max(self.server.busy_until),
+            ];
+            let timers = [self.client.next(self.base), self.server.next(self.base)];
+            let next = arrivals.into_iter().chain(timers).min().unwrap_or(LIMIT);
+            if until.is_some_and(|until| next > until || after == 0) {
+                return Ok(self.played(None));
+            }
+            if next >= LIMIT {
+                let message = "losses kept it from ending within ten minutes".into();
+                return Ok(self.played(Some(GaveUp { at: LIMIT, name: "timed-out", message })));
+            }
+            now = next.max(now);
+            if arrivals[0] == next {
+                let done = self.client.look(now);
+                if let Some((_, datagram)) = self.down.datagrams.pop_front() {
+                    self.client.receive(self.at(now), now, datagram);
+                }
+                self.client.act(self.at(now), now, &mut self.up);
+                self.client.busy_until = self.client.busy_until.max(done);
+            } else if arrivals[1] == next {
+                // A server reads all there is before it sends.
+                while self.up.next() <= now
+                    && let Some((_, datagram)) = self.up.datagrams.pop_front()
+                {
+                    self.server.receive(self.at(now), now, datagram, &mut self.down);
+                }
+                self.server.act(self.at(now), now, &mut self.down);
+            } else if timers[0] == next {
+                self.client.act(self.at(now), now, &mut self.up);
+            } else {
+                self.server.act(self.at(now), now, &mut self.down);
+            }
+            match self.client.lost() {
+                None => {}
+                // Nothing came for too long, or nobody knows the connection any more.
+                Some(reason @ (ConnectionError::TimedOut | ConnectionError::Reset)) => {
+                    let message = reason.to_string();
+                    return Ok(self.played(Some(GaveUp { at: now, name: "quic", message })));
+                }
+                Some(reason) => {
+                    return Err(PredictError::Quic { detail: reason.to_string() });
+                }
+            }
+        }
+    }
+
+    fn played(self, gave_up: Option<GaveUp>) -> Played {
+        let (up, down) = (self.up.sent, self.down.sent);
+        Played { record: self.client.record, up, down, gave_up }
+    }
+
+    fn at(&self, now: Nanos) -> Instant {
+        self.base + Duration::from_nanos(now)
+    }
+}
+
+/// How long after `base`, rounded up: a timer is never looked at before it is due.
+fn since(base: Instant, at: Instant) -> Nanos {
+    nanos(at.saturating_duration_since(base))
+}

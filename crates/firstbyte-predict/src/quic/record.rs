@@ -1,0 +1,204 @@
+//! What is seen at the client of a QUIC connection, and the [`Connection`] that it is.
+
+use std::time::Duration;
+
+use quinn_proto::ConnectionStats;
+use quinn_proto::crypto::rustls::HandshakeData;
+use rustls::pki_types::CertificateDer;
+
+use crate::outline::{before_first_packet, stamp};
+use crate::tls::http_facts;
+use crate::{Reuse, Session, Setup, Way};
+use firstbyte_core::simulation::GaveUp;
+use firstbyte_core::simulation::tcp::{Nanos, nanos};
+use firstbyte_core::timeline::{
+    Certificate, Chunk, Connection, Direction, EarlyData, Facts, Flight, Handshake, Mark,
+    QuicFacts, SessionMechanism, TlsFacts,
+};
+use firstbyte_core::wire::quic::{PacketKind, packets};
+
+/// Times and facts as they come.
+#[derive(Default)]
+pub(crate) struct Record {
+    first_sent: Option<Nanos>,
+    handshake_complete: Option<Nanos>,
+    handshake_confirmed: Option<Nanos>,
+    origin: Nanos,
+    request_bytes: u64,
+    asked: bool,
+    request_start: Option<Nanos>,
+    request_end: Option<Nanos>,
+    response_start: Option<Nanos>,
+    pub(super) response_end: Option<Nanos>,
+    acted_at: Option<Nanos>,
+    flights: Vec<(Direction, Nanos, u64, Vec<&'static str>)>,
+    facts: QuicFacts,
+    early_bytes: u64,
+    early_accepted: Option<bool>,
+    tls: Option<TlsFacts>,
+}
+
+impl Record {
+    pub(super) fn datagram(&mut self, direction: Direction, now: Nanos, datagram: &[u8]) {
+        let mut names = Vec::new();
+        for packet in packets(datagram) {
+            names.push(packet.kind.name());
+            self.facts.retry |= packet.kind == PacketKind::Retry;
+            if packet.kind == PacketKind::ZeroRtt && self.facts.datagrams_received == 0 {
+                self.early_bytes += packet.bytes as u64;
+            }
+        }
+        match direction {
+            Direction::Sent => {
+                self.first_sent.get_or_insert(now);
+                self.facts.datagrams_sent += 1;
+            }
+            Direction::Received => self.facts.datagrams_received += 1,
+        }
+        self.flights.push((direction, now, datagram.len() as u64, names));
+    }
+
+    /// The request is written.
+    pub(super) fn begin_request(&mut self, now: Nanos, again: bool, bytes: u64) {
+        self.asked = true;
+        self.request_bytes = bytes;
+        if again {
+            self.origin = now;
+            self.flights.clear();
+            (self.request_start, self.request_end) = (None, None);
+            (self.response_start, self.response_end) = (None, None);
+        }
+    }
+
+    /// The datagram noted last has left.
+    pub(super) fn sent(&mut self, now: Nanos, connected: bool, carries_streams: bool) {
+        if connected {
+            self.handshake_complete.get_or_insert(now);
+        }
+        if self.asked && carries_streams && self.response_start.is_none() {
+            self.request_start.get_or_insert(now);
+            self.request_end = Some(now);
+        }
+    }
+
+    pub(super) fn response(&mut self, now: Nanos, bytes: u64, ended: bool) {
+        if bytes > 0 || ended {
+            self.response_start.get_or_insert(now);
+        }
+        if ended {
+            self.response_end.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn acted(&mut self, now: Nanos) {
+        self.acted_at = Some(now);
+    }
+
+    /// Whether there is nothing left to be done since `work` ended.
+    pub(super) fn idle_since(&self, work: Nanos) -> bool {
+        self.acted_at.is_some_and(|acted| acted >= work)
+    }
+
+    pub(super) fn note(&mut self, now: Nanos, stats: &ConnectionStats, min_rtt: Duration) {
+        if stats.frame_rx.handshake_done > 0 {
+            self.handshake_confirmed.get_or_insert(now);
+        }
+        self.facts.lost_packets = Some(stats.path.lost_packets);
+        self.facts.min_rtt = self.tls.is_some().then_some(min_rtt);
+    }
+
+    pub(super) fn connected(&mut self, connection: &quinn_proto::Connection, resumed: bool) {
+        let session = connection.crypto_session();
+        let protocol = session
+            .handshake_data()
+            .and_then(|data| data.downcast::<HandshakeData>().ok())
+            .and_then(|data| data.protocol);
+        let chain = session
+            .peer_identity()
+            .and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok())
+            .filter(|_| !resumed);
+        self.early_accepted = connection.accepted_0rtt().then_some(true);
+        self.tls = Some(TlsFacts {
+            version: Some("TLSv1.3".into()),
+            handshake: Some(if resumed { Handshake::Resumed } else { Handshake::Full }),
+            session_offered: resumed.then_some(SessionMechanism::Psk),
+            alpn: protocol.map(|p| String::from_utf8_lossy(&p).into_owned()),
+            certificates: chain
+                .iter()
+                .flat_map(|chain| chain.iter())
+                .map(|der| Certificate { der_bytes: der.len() as u64, ..Certificate::default() })
+                .collect(),
+            ..TlsFacts::default()
+        });
+    }
+
+    pub(crate) fn finish(self, setup: &Setup, way: &Way, gave_up: Option<GaveUp>) -> Connection {
+        let mut connection =
+            Connection { url: setup.exchange.url.clone(), ..Connection::default() };
+        let reused = way.reuse == Reuse::Reused;
+        let before = match reused {
+            true => setup.client.start_time,
+            false => before_first_packet(setup, &mut connection) + setup.client.key_share_time,
+        };
+        let shift =
+            |at: Nanos| stamp((at + nanos(before)).cast_signed() - self.origin.cast_signed());
+        let mut set = |mark, at: Option<Nanos>| {
+            if let Some(at) = at {
+                connection.marks.set(mark, shift(at));
+            }
+        };
+        if !reused {
+            set(Mark::ConnectStart, self.first_sent);
+            set(Mark::SecureConnectionStart, self.first_sent);
+            set(Mark::HandshakeComplete, self.handshake_complete);
+            set(Mark::HandshakeConfirmed, self.handshake_confirmed);
+        }
+        set(Mark::RequestStart, self.request_start);
+        set(Mark::RequestEnd, self.request_end);
+        set(Mark::ResponseStart, self.response_start);
+        set(Mark::ResponseEnd, self.response_end);
+        connection.flights = self.flights(&shift);
+        let early = (way.session == Session::ZeroRtt).then_some(EarlyData {
+            bytes_before_server_hello: self.early_bytes,
+            accepted: self.early_accepted.or(Some(false)),
+        });
+        connection.facts = Facts {
+            reused,
+            quic: Some(QuicFacts {
+                version: Some("1".into()),
+                congestion_control: Some("cubic".into()),
+                ..self.facts
+            }),
+            tls: self.tls.map(|tls| TlsFacts {
+                early_data: early,
+                group: way.group.map(|group| group.iana_name().into()),
+                ..tls
+            }),
+            http: self.response_start.map(|_| {
+                let request = usize::try_from(self.request_bytes).unwrap_or(usize::MAX);
+                http_facts(setup, way, request)
+            }),
+            ..Facts::default()
+        };
+        connection.failure = gave_up.map(|gave_up| {
+            let at = shift(gave_up.at).at;
+            gave_up.failure(&connection, at)
+        });
+        connection
+    }
+
+    fn flights(&self, shift: &impl Fn(Nanos) -> firstbyte_core::timeline::Stamp) -> Vec<Flight> {
+        let mut flights: Vec<Flight> = Vec::new();
+        for (direction, at, bytes, names) in &self.flights {
+            if flights.last().is_none_or(|flight| flight.direction != *direction) {
+                let direction = *direction;
+                flights.push(Flight { direction, chunks: Vec::new(), messages: Vec::new() });
+            }
+            let Some(flight) = flights.last_mut() else { continue };
+            let (stamp, bytes) = (shift(*at), *bytes);
+            flight.chunks.push(Chunk::new(stamp, bytes));
+            flight.messages.extend(names.iter().map(ToString::to_string));
+        }
+        flights
+    }
+}

@@ -1,0 +1,173 @@
+//! The ways to make a connection that predictions compare.
+
+use super::{KexGroup, PredictError};
+use firstbyte_core::timeline::{Connection, Handshake, TlsFacts};
+
+/// The protection of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tls {
+    /// None: plain HTTP.
+    None,
+    /// TLS 1.2 (RFC 5246).
+    V1_2,
+    /// TLS 1.3 (RFC 8446).
+    V1_3,
+}
+
+/// What becomes of earlier sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Session {
+    /// Nothing: a full handshake.
+    Full,
+    /// One is resumed.
+    Resumed,
+    /// One is resumed, with the request as early data.
+    ZeroRtt,
+}
+
+/// The version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Http {
+    /// HTTP/1.1 over TCP.
+    V1_1,
+    /// HTTP/2 over TCP.
+    V2,
+    /// HTTP/3 over QUIC.
+    V3,
+}
+
+/// Whether the connection has to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reuse {
+    /// It has.
+    New,
+    /// It is there: the exchange is its second, at rest after the first.
+    Reused,
+}
+
+/// One way to make a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// Its protection.
+    pub tls: Tls,
+    /// What becomes of earlier sessions.
+    pub session: Session,
+    /// The version of HTTP.
+    pub http: Http,
+    /// The only key-exchange group the client offers; what the [`Client`](super::Client) offers when
+    /// absent.
+    pub group: Option<KexGroup>,
+    /// Whether the connection has to be made.
+    pub reuse: Reuse,
+}
+
+impl Default for Way {
+    /// What most visits are: TLS 1.3, full, HTTP/2, new.
+    fn default() -> Self {
+        let (tls, session, http) = (Tls::V1_3, Session::Full, Http::V2);
+        Self { tls, session, http, group: None, reuse: Reuse::New }
+    }
+}
+
+impl Way {
+    /// The way that `connection` took, with the client's groups. Absent where its facts do not say.
+    pub fn of(connection: &Connection) -> Option<Self> {
+        let facts = &connection.facts;
+        let tls = match facts.tls.as_ref().map(|tls| tls.version.as_deref()) {
+            None => Tls::None,
+            Some(Some("TLSv1.3")) => Tls::V1_3,
+            Some(Some("TLSv1.2")) => Tls::V1_2,
+            Some(_) => return None,
+        };
+        let http = match facts.http.as_ref()?.version.as_deref()? {
+            "3" => Http::V3,
+            "2" => Http::V2,
+            "1.1" | "1.0" => Http::V1_1,
+            _ => return None,
+        };
+        let early = |tls: &TlsFacts| tls.early_data.is_some_and(|e| e.accepted == Some(true));
+        let session = match facts.tls.as_ref() {
+            Some(tls) if early(tls) => Session::ZeroRtt,
+            Some(tls) if tls.handshake == Some(Handshake::Resumed) => Session::Resumed,
+            _ => Session::Full,
+        };
+        let reuse = if facts.reused { Reuse::Reused } else { Reuse::New };
+        let way = Self { tls, session, http, group: None, reuse };
+        way.check().is_ok().then_some(way)
+    }
+
+    /// Every way that can be taken, with the client's groups.
+    pub fn all() -> Vec<Self> {
+        let mut ways = Vec::new();
+        for tls in [Tls::None, Tls::V1_2, Tls::V1_3] {
+            for session in [Session::Full, Session::Resumed, Session::ZeroRtt] {
+                for http in [Http::V1_1, Http::V2, Http::V3] {
+                    for reuse in [Reuse::New, Reuse::Reused] {
+                        let way = Self { tls, session, http, group: None, reuse };
+                        ways.extend(way.check().is_ok().then_some(way));
+                    }
+                }
+            }
+        }
+        ways
+    }
+
+    /// Whether there is such a way.
+    ///
+    /// # Errors
+    /// What excludes what.
+    pub fn check(&self) -> Result<(), PredictError> {
+        let impossible = |why| Err(PredictError::NoSuchWay { why });
+        match self {
+            Self { tls: Tls::None | Tls::V1_2, http: Http::V3, .. } => {
+                impossible("HTTP/3 is always over TLS 1.3 (RFC 9001)")
+            }
+            Self { tls: Tls::None, http: Http::V2, .. } => {
+                impossible("without TLS, HTTP/2 is not negotiated: browsers speak HTTP/1.1")
+            }
+            Self { tls: Tls::None, session: Session::Resumed | Session::ZeroRtt, .. } => {
+                impossible("without TLS there are no sessions")
+            }
+            Self { tls: Tls::V1_2, session: Session::ZeroRtt, .. } => {
+                impossible("early data came with TLS 1.3 (RFC 8446)")
+            }
+            Self { reuse: Reuse::Reused, session: Session::Resumed | Session::ZeroRtt, .. } => {
+                impossible("a connection that is there needs no handshake")
+            }
+            Self { tls: Tls::None, group: Some(_), .. } => {
+                impossible("without TLS there is no key exchange")
+            }
+            Self { tls: Tls::V1_2, group: Some(KexGroup::X25519MlKem768), .. } => {
+                impossible("hybrid groups came with TLS 1.3")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// In words: `TLS 1.3 resumed, HTTP/2, X25519`.
+    pub fn label(&self) -> String {
+        let mut words = String::new();
+        words += match self.tls {
+            Tls::None => "no TLS",
+            Tls::V1_2 => "TLS 1.2",
+            Tls::V1_3 => "TLS 1.3",
+        };
+        words += match (self.tls, self.reuse, self.session) {
+            (_, Reuse::Reused, _) => " kept alive",
+            (Tls::None, ..) => "",
+            (_, _, Session::Full) => " full",
+            (_, _, Session::Resumed) => " resumed",
+            (_, _, Session::ZeroRtt) => " 0-RTT",
+        };
+        words += match self.http {
+            Http::V1_1 => ", HTTP/1.1",
+            Http::V2 => ", HTTP/2",
+            Http::V3 => ", HTTP/3",
+        };
+        if let Some(group) = self.group {
+            words += ", ";
+            words += group.name();
+        }
+        words
+    }
+}

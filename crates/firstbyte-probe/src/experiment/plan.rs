@@ -1,0 +1,189 @@
+//! Plans: what an experiment is, as data. A run file keeps it, and is continued by it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Axis, Campaign, Design, Lanes, Matrix, Until, Visit};
+use crate::probe::options::{Options, SessionUse};
+use crate::probe::{Secret, Target};
+use firstbyte_core::shown_url::shown_urls_within;
+
+/// The plan of a command that keeps a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum RunPlan {
+    /// A comparison, whoever asked for it.
+    Compare(Box<ExperimentPlan>),
+    /// An explanation: the ways are found out at its begin.
+    Explain(Box<ExplanationPlan>),
+}
+
+/// What is compared with what, and how often.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExperimentPlan {
+    /// What is visited, where no axis says otherwise.
+    pub url: Secret<String>,
+    /// Axes, each `AXIS=VALUE,VALUE`; the first value is what others are compared with.
+    pub vary: Vec<Secret<String>>,
+    /// Ways to connect, each `NAME: AXIS=VALUE AXIS=VALUE`.
+    pub ways: Vec<Secret<String>>,
+    /// Rounds that are measured first and not pooled.
+    pub warmup: u32,
+    /// Rounds that count, at most.
+    pub rounds: u32,
+    /// When there is enough: `median±1%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Time from when one sample is due to when the next is; from the warm-up when absent.
+    pub interval_ns: Option<u64>,
+    /// Axes whose values are visited side by side; none of them: all cells are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrent: Option<Vec<String>>,
+    /// The first cell is measured twice.
+    pub aa: bool,
+    /// Seed of the order and of the resampling.
+    pub seed: u64,
+    /// Requests are sent as early data although their method is not safe to repeat.
+    pub early_data_any_method: bool,
+    /// How visits are made, where no axis says otherwise.
+    pub options: Options,
+}
+
+/// What is explained.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExplanationPlan {
+    /// What is visited.
+    pub url: Secret<String>,
+    /// Rounds that count.
+    pub rounds: u32,
+    /// Seed of the order.
+    pub seed: u64,
+    /// How visits are made.
+    pub options: Options,
+}
+
+/// Why a plan cannot be carried out, in words for who wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl PlanError {
+    fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// An experiment that is ready to be carried out.
+#[derive(Debug)]
+pub struct Experiment {
+    /// What varies.
+    pub axes: Vec<Axis>,
+    /// The ways to connect.
+    pub matrix: Matrix,
+    /// When each is visited.
+    pub design: Design,
+    /// When there is enough, where the design does not say.
+    pub until: Option<Until>,
+}
+
+impl Experiment {
+    /// It, for the engine.
+    pub fn campaign(&self) -> Campaign<'_> {
+        Campaign { cells: &self.matrix.variants, design: &self.design, until: self.until.as_ref() }
+    }
+}
+
+impl ExperimentPlan {
+    /// Reads axes, combines them, and lays out the order.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn prepare(&self, target: Target) -> Result<Experiment, PlanError> {
+        let axes = self.axes()?;
+        let mut base = Visit { target, options: self.options.clone() };
+        if self.early_data_any_method && axes.iter().any(|axis| axis.name == "session") {
+            base.options.tls.session = SessionUse::EarlyData { any_method: true };
+        }
+        let mut matrix = Matrix::new(&axes, &base);
+        if matrix.variants.is_empty() {
+            let (cell, why) = matrix.left_out.first().cloned().unwrap_or_default();
+            return Err(PlanError::new(format!(
+                "none of the combinations can be had: {cell}: {why}"
+            )));
+        }
+        if self.aa {
+            matrix.add_twin();
+        }
+        if matrix.variants.len() > usize::from(u16::MAX) {
+            let cells = matrix.variants.len();
+            return Err(PlanError::new(format!("{cells} cells are too many")));
+        }
+        let until = self.until.as_deref().map(Until::read).transpose();
+        let until = until.map_err(|why| PlanError::new(format!("--until {why}")))?;
+        let design = Design {
+            warmup: self.warmup,
+            rounds: self.rounds,
+            seed: self.seed,
+            interval: self.interval_ns.map(Duration::from_nanos),
+            lanes: lanes(self.concurrent.as_deref(), &axes, &matrix)?,
+            ..Design::default()
+        };
+        Ok(Experiment { axes, matrix, design, until })
+    }
+
+    fn axes(&self) -> Result<Vec<Axis>, PlanError> {
+        let mut axes: Vec<Axis> = Vec::new();
+        if !self.ways.is_empty() {
+            let wrong = |why| PlanError::new(shown_urls_within(&format!("--way: {why}")));
+            let ways: Vec<String> = self.ways.iter().map(|way| way.reveal().clone()).collect();
+            axes.push(Axis::read_ways(&ways).map_err(wrong)?);
+        }
+        for text in &self.vary {
+            let wrong = |why| PlanError::new(shown_urls_within(&format!("--vary {why}")));
+            let axis = Axis::read(text.reveal()).map_err(wrong)?;
+            if axes.iter().any(|other| other.name == axis.name) {
+                return Err(PlanError::new(format!("--vary {} is there twice", axis.name))
+                    .hint(format!("put all values behind one: --vary {}=VALUE,VALUE", axis.name)));
+            }
+            axes.push(axis);
+        }
+        if axes.is_empty() && !self.aa {
+            return Err(PlanError::new("there is nothing to compare")
+                .hint("--vary tls=1.2,1.3, for example"));
+        }
+        Ok(axes)
+    }
+}
+
+/// Which cells are visited at the same time.
+fn lanes(names: Option<&[String]>, axes: &[Axis], matrix: &Matrix) -> Result<Lanes, PlanError> {
+    let Some(names) = names else { return Ok(Lanes::One) };
+    if names.is_empty() {
+        return Ok(Lanes::Abreast);
+    }
+    if let Some(name) = names.iter().find(|name| axes.iter().all(|axis| axis.name != **name)) {
+        return Err(PlanError::new(format!("--concurrent={name}: that axis is not varied")));
+    }
+    let mut lanes: Vec<(Vec<&str>, Vec<usize>)> = Vec::new();
+    for (index, variant) in matrix.variants.iter().enumerate() {
+        let factors = variant.cell.factors.iter();
+        let key: Vec<&str> = factors
+            .filter(|factor| names.contains(&factor.axis))
+            .map(|factor| factor.value.as_str())
+            .collect();
+        match lanes.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, lane)) => lane.push(index),
+            None => lanes.push((key, vec![index])),
+        }
+    }
+    Ok(Lanes::Several(lanes.into_iter().map(|(_, lane)| lane).collect()))
+}

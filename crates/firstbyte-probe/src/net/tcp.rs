@@ -1,0 +1,535 @@
+//! TCP with stamps: connects, sends and receives, and notes when.
+//!
+//! The kernel stamps bytes as they pass the device; the process only ever learns later. No option
+//! set here changes what is sent, but `TCP_NODELAY`: Nagle's algorithm together with delayed
+//! acknowledgements would pose as a slow server (RFC 9293 §3.7.4).
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Clock, Stamp, TcpFacts};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::order::{Order, latest_arrival};
+use super::recorder::{Recorder, SendId};
+use super::segments::Count;
+use super::socket::{KernelStream, StampedStream};
+use super::syn::{SynTimes, SynWatch};
+use super::sys::{self, TcpInfo};
+use firstbyte_clock::{Monotonic, Realtime, Timebase};
+
+/// Where connections leave from (`--interface`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bind {
+    /// The kernel decides.
+    #[default]
+    Any,
+    /// From this device.
+    Device(String),
+    /// From this address.
+    Address(IpAddr),
+}
+
+/// Why a connection attempt came to nothing.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The socket could not be made or bound as asked.
+    Setup(io::Error),
+    /// The network or the peer said no.
+    Failed(io::Error),
+}
+
+/// An open connection, and what its opening showed.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection.
+    pub stream: TcpStream,
+    /// When the SYN left.
+    pub syn_departed: Stamp,
+    /// When the SYN/ACK arrived.
+    pub connected: Stamp,
+    /// Round-trip time of the SYN; absent when it was lost once, or the kernel does not say.
+    pub syn_rtt: Option<Duration>,
+    /// Largest segment either side sends, bytes; absent where the kernel does not say.
+    pub segment_bytes: Option<usize>,
+    /// How far apart the earliest and the latest possible departure of the SYN are, where the kernel does not say.
+    pub syn_uncertainty: Option<Duration>,
+}
+
+/// Opens a connection to `remote`.
+///
+/// When the SYN left and its answer arrived is known from `syns`, where there is that. Else: the SYN leaves while
+/// `connect` runs, and the kernel says afterwards how long its answer took: the arrival of the SYN/ACK is the
+/// departure plus that, not the later time at which this process was woken.
+///
+/// # Errors
+/// [`ConnectError`], with the kernel's own error.
+pub async fn connect(
+    remote: SocketAddr,
+    bind: &Bind,
+    timebase: Timebase,
+    syns: Option<&SynWatch>,
+) -> Result<Connected, ConnectError> {
+    let socket = open(remote, bind).map_err(ConnectError::Setup)?;
+    let before = Monotonic::now();
+    let begun = socket.connect(&remote.into());
+    let after = Monotonic::now();
+    match begun {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(e) => return Err(ConnectError::Failed(e)),
+    }
+    let stamping = sys::enable_stamps(socket.as_fd()).is_ok();
+    let io = tokio::net::TcpStream::from_std(socket.into()).map_err(ConnectError::Setup)?;
+    io.writable().await.map_err(ConnectError::Setup)?;
+    let woken = Monotonic::now();
+    let info = sys::tcp_info(io.as_fd());
+    // One that is established has no error to tell.
+    if !info.is_some_and(|i| i.established)
+        && let Some(error) = io.take_error().map_err(ConnectError::Setup)?
+    {
+        if let Some(syns) = syns {
+            syns.collect();
+        }
+        return Err(ConnectError::Failed(error));
+    }
+
+    let lost = info.is_some_and(|i| i.total_retransmits > 0);
+    let kernel_rtt = info.filter(|_| !lost).map(|i| i.rtt).filter(|rtt| !rtt.is_zero());
+    let local = io.local_addr().ok();
+    let seen = local.zip(syns).and_then(|(l, syns)| syns.times(l, remote, timebase.started()));
+    let seen = seen.filter(|seen| is_within(seen, timebase, before, woken));
+    let opening = match (seen, kernel_rtt) {
+        (Some(SynTimes { departed, arrived }), _) => {
+            let departed = Stamp::kernel(timebase.kernel_offset(departed));
+            let connected = Stamp::kernel(timebase.kernel_offset(arrived));
+            let rtt = connected.at.since(departed.at);
+            let path = kernel_rtt.map_or(KERNEL_PATH, |kernel| kernel.saturating_sub(rtt));
+            Opening { departed, connected, rtt: (!lost).then_some(rtt), path }
+        }
+        (None, rtt) => {
+            let departed = departure(before, after);
+            let connected = match rtt {
+                Some(rtt) => Stamp {
+                    at: timebase
+                        .offset(woken.min(departed + rtt.saturating_sub(KERNEL_PATH.min(rtt / 8)))),
+                    clock: Clock::KernelDerived,
+                },
+                None => Stamp::user(timebase.offset(woken)),
+            };
+            let departed = Stamp::user(timebase.offset(departed));
+            Opening { departed, connected, rtt, path: KERNEL_PATH }
+        }
+    };
+    Ok(Connected {
+        stream: TcpStream::over(
+            Box::new(KernelStream::new(io, stamping, local)),
+            timebase,
+            opening.path,
+        ),
+        syn_departed: opening.departed,
+        connected: opening.connected,
+        syn_rtt: opening.rtt,
+        segment_bytes: info.map(|i| i.send_mss as usize).filter(|mss| *mss > 0),
+        syn_uncertainty: seen.is_none().then(|| after.since(before)),
+    })
+}
+
+/// Reads of so little are of headers.
+const SHORT: usize = 8;
+
+/// What is known of a connection's opening.
+struct Opening {
+    departed: Stamp,
+    connected: Stamp,
+    rtt: Option<Duration>,
+    /// The kernel's own way between TCP and the device, both ways.
+    path: Duration,
+}
+
+/// Whether the kernel's times lie within what this process did: they do not if the wall clock was stepped.
+fn is_within(seen: &SynTimes, timebase: Timebase, before: Monotonic, woken: Monotonic) -> bool {
+    const APART: Duration = Duration::from_micros(100);
+    let (earliest, latest) = (timebase.offset(before - APART), timebase.offset(woken + APART));
+    earliest <= timebase.kernel_offset(seen.departed)
+        && timebase.kernel_offset(seen.arrived) <= latest
+}
+
+/// How much of the kernel's round-trip time of a SYN is its own way from TCP to the device and back.
+/// Measured between 2 µs (caches warm) and 10 µs (the processor had slept):
+/// `docs/measurement.md`, "Accuracy".
+const KERNEL_PATH: Duration = Duration::from_micros(5);
+
+/// When the SYN left, given when `connect` was called and when it returned.
+///
+/// It leaves about half-way, unless something holds the call up after that: the packet may travel
+/// on in the same context, through a virtual device into another host, or the process may lose the
+/// processor. The way down to the device never takes long.
+fn departure(before: Monotonic, after: Monotonic) -> Monotonic {
+    const LONGEST_WAY_DOWN: Duration = Duration::from_micros(20);
+    before + (after.since(before) / 2).min(LONGEST_WAY_DOWN)
+}
+
+/// A stream that does not block: on Linux from the first, which is two system calls less.
+#[cfg(target_os = "linux")]
+const NONBLOCKING: Type = Type::STREAM.nonblocking();
+#[cfg(not(target_os = "linux"))]
+const NONBLOCKING: Type = Type::STREAM;
+
+fn open(remote: SocketAddr, bind: &Bind) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(remote), NONBLOCKING, Some(Protocol::TCP))?;
+    #[cfg(not(target_os = "linux"))]
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    bind_to(&socket, bind)?;
+    Ok(socket)
+}
+
+/// Has `socket` leave from where the user said.
+pub(super) fn bind_to(socket: &Socket, bind: &Bind) -> io::Result<()> {
+    match bind {
+        Bind::Any => {}
+        Bind::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into())?,
+        #[cfg(target_os = "linux")]
+        Bind::Device(name) => socket.bind_device(Some(name.as_bytes()))?,
+        #[cfg(not(target_os = "linux"))]
+        Bind::Device(_) => return Err(io::ErrorKind::Unsupported.into()),
+    }
+    Ok(())
+}
+
+/// An open TCP connection that notes what passes through it.
+#[derive(Debug)]
+pub struct TcpStream {
+    socket: Box<dyn StampedStream>,
+    recorder: Rc<RefCell<Recorder>>,
+    order: Cell<Order>,
+    /// What had arrived when the kernel was asked last.
+    arrived: Cell<Arrived>,
+    /// The kernel's own way between TCP and the device.
+    kernel_path: Duration,
+}
+
+/// What the kernel said had arrived, asked before a read that took the rest of what it had said before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrived {
+    info: Option<TcpInfo>,
+    /// So many segments with data have come since.
+    segments: u32,
+}
+
+impl TcpStream {
+    /// Over a socket that is connected. `kernel_path` is the kernel's own way between TCP and the device, both ways.
+    pub(super) fn over(
+        socket: Box<dyn StampedStream>,
+        timebase: Timebase,
+        kernel_path: Duration,
+    ) -> Self {
+        let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
+        let (order, arrived) = (Cell::default(), Cell::default());
+        Self { socket, recorder, order, arrived, kernel_path }
+    }
+
+    /// The notes, shared: they outlive the connection, also when it is dropped half-way.
+    pub fn recorder(&self) -> Rc<RefCell<Recorder>> {
+        Rc::clone(&self.recorder)
+    }
+
+    fn notes(&self) -> RefMut<'_, Recorder> {
+        self.recorder.borrow_mut()
+    }
+
+    /// The local address.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.socket.local()
+    }
+
+    /// Receives into `buffer`; 0 bytes is the end of the stream.
+    ///
+    /// No more than `limit` bytes, unless what follows came in the same segment: then that as well (but after a few bytes).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        limit: usize,
+    ) -> Poll<io::Result<usize>> {
+        let limit = limit.min(buffer.len());
+        loop {
+            ready!(self.socket.poll_read_ready(cx))?;
+            let taken = self.notes().received_bytes();
+            let (arrived, is_new) = self.arrived(taken);
+            let waits = arrived.info.map_or(0, |info| info.received_bytes.saturating_sub(taken));
+            let waits = usize::try_from(waits).unwrap_or(usize::MAX);
+            // What came in one segment is read in one piece, whatever the limit.
+            let alone = arrived.segments == 1 && (limit..=buffer.len()).contains(&waits);
+            let first = if alone { waits } else { limit };
+            let (first, more) = buffer.split_at_mut(first);
+            match self.socket.try_receive(first) {
+                Err(e) if is_transient(&e) => {}
+                result => {
+                    let (mut bytes, stamp) = result?;
+                    let now = Monotonic::now();
+                    // A few bytes are a header: the read of what it is of looks at what follows.
+                    if bytes == limit && bytes > SHORT && bytes != waits && !alone {
+                        bytes += self.rest_of_segment(more, stamp);
+                    }
+                    // Figures of an earlier call may be older than what the runtime has told of since.
+                    if is_new && bytes == waits && bytes > 0 {
+                        self.socket.note_drained();
+                    }
+                    self.collect_sent_stamps();
+                    if bytes > 0 {
+                        self.note_received(bytes, now, stamp, arrived.info);
+                    }
+                    return Poll::Ready(Ok(bytes));
+                }
+            }
+        }
+    }
+
+    /// What had arrived, asked anew when all of it has been read: `taken` bytes. And whether it was asked now.
+    fn arrived(&self, taken: u64) -> (Arrived, bool) {
+        let before = self.arrived.get().info;
+        if before.is_some_and(|info| info.received_bytes > taken) {
+            return (self.arrived.get(), false);
+        }
+        let info = self.socket.info();
+        let counted = before.map_or(0, |info| info.data_segments);
+        let segments = info.map_or(0, |info| info.data_segments.wrapping_sub(counted));
+        let arrived = Arrived { info, segments };
+        self.arrived.set(arrived);
+        (arrived, true)
+    }
+
+    /// Notes a read. Bytes that may have waited behind a hole have no stamp that counts.
+    fn note_received(
+        &self,
+        bytes: usize,
+        read: Monotonic,
+        stamp: Option<Realtime>,
+        arrived: Option<TcpInfo>,
+    ) {
+        let info = stamp.and(arrived);
+        let mut order = self.order.get();
+        if order.may_have_waited(info) {
+            self.notes().received(bytes, latest_arrival(read, info), None);
+            if self.socket.holds_nothing() {
+                order.settled();
+            }
+        } else {
+            self.notes().received(bytes, read, stamp);
+            if let Some(info) = info {
+                let count = Count { bytes: info.received_bytes, segments: info.data_segments };
+                self.notes().counted(info.segments, count, info.received_mss);
+            }
+        }
+        self.order.set(order);
+    }
+
+    /// The peer's turn ended with the byte before `end` of what was received: gives it its own time where the kernel has
+    /// merged it with a segment that followed.
+    pub fn part_merged(&self, end: u64) {
+        self.notes().part_merged(end, self.kernel_path);
+    }
+
+    /// Receives what came in the segment with this stamp; gives how much that was.
+    ///
+    /// A read has the stamp of the last segment from which it takes bytes: if looking at what comes
+    /// next gives the same stamp, all of it is of the same segment.
+    fn rest_of_segment(&self, buffer: &mut [u8], stamp: Option<Realtime>) -> usize {
+        if buffer.is_empty() || stamp.is_none() {
+            return 0;
+        }
+        match self.socket.peek(buffer) {
+            Ok((bytes, same)) if bytes > 0 && same == stamp => {
+                self.socket.try_receive(&mut buffer[..bytes]).map_or(0, |(taken, _)| taken)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Sends what the kernel takes of `bytes`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<(usize, SendId)>> {
+        let mut full = false;
+        loop {
+            ready!(self.socket.poll_write_ready(cx))?;
+            if full {
+                // Reports in the error queue make the socket look writable from then on. Waiting
+                // for room in a full send buffer is then asking again, between other work.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let now = Monotonic::now();
+            match self.socket.try_send(bytes) {
+                Err(e) if is_transient(&e) => {
+                    self.collect_sent_stamps();
+                    full = e.kind() == io::ErrorKind::WouldBlock;
+                }
+                result => {
+                    let sent = result?;
+                    let id = self.notes().sent(sent, now);
+                    self.collect_sent_stamps();
+                    return Poll::Ready(Ok((sent, id)));
+                }
+            }
+        }
+    }
+
+    /// Sends what the kernel takes of `bytes` without waiting, and ends the stream: nothing is sent after that.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send_last(&self, bytes: &[u8]) -> io::Result<(usize, SendId)> {
+        let now = Monotonic::now();
+        let sent = self.socket.try_send_last(bytes)?;
+        Ok((sent, self.notes().sent(sent, now)))
+    }
+
+    /// Takes over what the kernel has reported about sent bytes so far.
+    fn collect_sent_stamps(&self) {
+        if self.notes().awaits_reports() {
+            self.socket.sent_stamps(&mut |stamp| self.notes().report(stamp));
+        }
+    }
+
+    /// Takes over what the kernel knows by now: its reports about sent bytes, and its figures.
+    pub fn note_kernel(&self) {
+        self.collect_sent_stamps();
+        let facts = self.tcp_facts();
+        self.notes().tcp = Some(facts);
+    }
+
+    /// What the kernel knows at this moment: MSS, smallest round trip, retransmissions.
+    fn tcp_facts(&self) -> TcpFacts {
+        let info = self.socket.info();
+        TcpFacts {
+            syn_rtt: None,
+            min_rtt: info.and_then(|i| i.min_rtt),
+            retransmits: info.map(|i| i.total_retransmits),
+            send_mss: info.map(|i| i.send_mss).filter(|mss| *mss > 0),
+            receive_mss: self.notes().full_segment(),
+            out_of_order: info.and_then(|i| i.out_of_order),
+            congestion_control: self.socket.congestion_control(),
+            syn_departure_uncertainty: None,
+        }
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl Drop for TcpStream {
+    /// The last look at the kernel's figures, also when the connection is given up half-way.
+    fn drop(&mut self) {
+        self.note_kernel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// The stamp of the last of the first `bytes` that wait.
+    fn stamp_at(stream: &TcpStream, bytes: usize) -> Option<Realtime> {
+        stream.socket.peek(&mut vec![0; bytes]).unwrap().1
+    }
+
+    /// What is there of `stream`, from now on.
+    async fn read(stream: &TcpStream, buffer: &mut [u8], limit: usize) -> usize {
+        std::future::poll_fn(|cx| stream.poll_receive(cx, buffer, limit)).await.unwrap()
+    }
+
+    async fn pair() -> (std::net::TcpStream, TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = listener.local_addr().unwrap();
+        let connected = connect(remote, &Bind::Any, Timebase::start(), None).await.unwrap();
+        let (mut peer, stream) = (listener.accept().unwrap().0, connected.stream);
+        peer.set_nodelay(true).unwrap();
+        // The kernel begins to stamp a little after the first socket has asked for it.
+        loop {
+            peer.write_all(&[0]).unwrap();
+            assert_eq!(read(&stream, &mut [0], 1).await, 1);
+            if stream.notes().last_arrival().unwrap().stamp.clock == Clock::Kernel {
+                return (peer, stream);
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_segment_that_waits_alone_is_read_whole() {
+        let (mut peer, stream) = pair().await;
+        let mut buffer = vec![0; 20_000];
+        for _ in 0..5 {
+            peer.write_all(&[7; 10_000]).unwrap();
+            assert_eq!(read(&stream, &mut buffer, 5).await, 10_000);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_last_bytes_and_the_end_are_one_segment_with_a_stamp() {
+        use std::io::Read;
+
+        let (mut peer, stream) = pair().await;
+        let segments = |peer: &std::net::TcpStream| sys::tcp_info(peer.as_fd()).unwrap().segments;
+        let before = segments(&peer);
+        let (sent, id) = stream.send_last(&[1; 24]).unwrap();
+        stream.note_kernel();
+        assert_eq!(stream.notes().departure(id).map(|stamp| stamp.clock), Some(Clock::Kernel));
+        peer.set_nonblocking(false).unwrap();
+        assert_eq!((sent, peer.read_to_end(&mut Vec::new()).unwrap()), (24, 24));
+        assert_eq!(segments(&peer) - before, 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_read_takes_nothing_of_a_segment_that_came_later() {
+        let (mut peer, stream) = pair().await;
+        // The kernel merges segments that wait, up to 17 pieces of memory; all of these fit into the
+        // window.
+        let (segments, bytes) = (24, 2_000);
+        for n in 0..segments {
+            peer.write_all(&vec![n; bytes]).unwrap();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let total = usize::from(segments) * bytes;
+        let (mut taken, mut seen) = (0, 0);
+        let mut buffer = vec![0; total];
+        while taken < total {
+            let first = stamp_at(&stream, 1);
+            let same = |length: &usize| stamp_at(&stream, *length) == first;
+            let whole = (bytes..=total - taken).step_by(bytes).take_while(same).last().unwrap();
+            let begun = read(&stream, &mut buffer, 5).await;
+            assert!(begun == 5 || begun == whole, "{begun} of {whole}");
+            if begun < whole {
+                assert_eq!(read(&stream, &mut buffer, whole - begun).await, whole - begun);
+            }
+            assert_eq!(stream.notes().last_arrival().unwrap().stamp.clock, Clock::Kernel);
+            taken += whole;
+            seen += 1;
+        }
+        assert!(seen > 1, "all segments were merged");
+    }
+}

@@ -1,0 +1,223 @@
+//! From addresses to one open connection: Happy Eyeballs (RFC 8305).
+//!
+//! Attempts are begun one Connection Attempt Delay apart, or as soon as the one before has failed;
+//! the first to connect wins. Every attempt stays in the observation.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Attempt, AttemptOutcome, Cause, Mark, PhaseName, Stamp, TcpFacts};
+use tokio::time::sleep_until;
+
+use super::observation::{Shared, When};
+use super::options::Options;
+use super::resolve::{Late, Resolved};
+use crate::net::{self, Bind, ConnectError, Connected, SynWatch};
+use firstbyte_clock::{Timebase, timer_now};
+
+/// Connection Attempt Delay (RFC 8305 §8).
+const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Connects to the first of the addresses that answers.
+pub(super) async fn connect(
+    seen: &Shared,
+    options: &Options,
+    syns: Option<&Rc<SynWatch>>,
+    resolved: Resolved<'_>,
+    port: u16,
+) -> Result<Connected, Cause> {
+    let dial = |remote, timebase| {
+        let (bind, syns) = (options.bind.clone(), syns.cloned());
+        async move { net::connect(remote, &bind, timebase, syns.as_deref()).await }
+    };
+    race(seen, &options.bind, resolved, port, dial).await
+}
+
+/// Has `dial` connect to each in turn, until one has; where from is for errors only.
+pub(super) async fn race<D, F>(
+    seen: &Shared,
+    bind: &Bind,
+    resolved: Resolved<'_>,
+    port: u16,
+    dial: D,
+) -> Result<Connected, Cause>
+where
+    D: Fn(SocketAddr, Timebase) -> F,
+    F: Future<Output = Result<Connected, ConnectError>> + 'static,
+{
+    seen.borrow_mut().phase = PhaseName::Connect;
+    let Resolved { addresses, mut late } = resolved;
+    let mut waiting = VecDeque::from(addresses);
+    let mut attempts = Attempts::default();
+    let mut failure = None;
+    let mut next_due = timer_now();
+    let mut due = true;
+    loop {
+        if due && let Some(address) = waiting.pop_front() {
+            begin(&mut attempts, seen, &dial, SocketAddr::new(address, port));
+            next_due = timer_now() + CONNECTION_ATTEMPT_DELAY;
+            due = false;
+        }
+        tokio::select! {
+            biased;
+            (index, remote, finished) = attempts.next(), if !attempts.0.is_empty() => match finished {
+                Ok(connected) => return Ok(won(seen, index, remote, connected)),
+                Err(error) => {
+                    let cause = cause(seen, bind, remote, error);
+                    failed(seen, index, &cause);
+                    failure = Some(cause);
+                    due = true;
+                }
+            },
+            more = arrival(&mut late), if late.is_some() => {
+                late = None;
+                waiting = alternate(more, waiting);
+            }
+            // The delay has passed: the next one starts beside those under way.
+            () = sleep_until(next_due), if !due && !waiting.is_empty() => due = true,
+            else => {
+                return Err(failure.unwrap_or(Cause::SocketSetup {
+                    detail: "there was no address to try".into(),
+                }));
+            }
+        }
+    }
+}
+
+/// The addresses that are still to come; never where there are none.
+pub(super) async fn arrival(late: &mut Option<Late<'_>>) -> Vec<IpAddr> {
+    match late {
+        Some(late) => late.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One of each in turn, `first` first: it is of the family that has not been tried.
+fn alternate(first: Vec<IpAddr>, then: VecDeque<IpAddr>) -> VecDeque<IpAddr> {
+    let (mut first, mut then) = (first.into_iter(), then.into_iter());
+    let mut both = VecDeque::new();
+    while first.len() + then.len() > 0 {
+        both.extend(first.next());
+        both.extend(then.next());
+    }
+    both
+}
+
+/// Those under way, first begun first. They are polled where they are: a task for each would wake the runtime, which is
+/// two system calls between the SYN and whoever waits for the answer.
+#[derive(Default)]
+struct Attempts(Vec<(usize, SocketAddr, Dialled)>);
+
+type Dialled = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
+
+impl Attempts {
+    /// The next one that comes to an end; never where there are none.
+    async fn next(&mut self) -> (usize, SocketAddr, Result<Connected, ConnectError>) {
+        poll_fn(|cx| {
+            for (at, (index, remote, dialled)) in self.0.iter_mut().enumerate() {
+                if let Poll::Ready(result) = dialled.as_mut().poll(cx) {
+                    let ended = (*index, *remote, result);
+                    drop(self.0.remove(at));
+                    return Poll::Ready(ended);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn begin<D, F>(attempts: &mut Attempts, seen: &Shared, dial: &D, remote: SocketAddr)
+where
+    D: Fn(SocketAddr, Timebase) -> F,
+    F: Future<Output = Result<Connected, ConnectError>> + 'static,
+{
+    let (index, timebase) = {
+        let mut seen = seen.borrow_mut();
+        let now = seen.timebase.now();
+        if seen.connection.attempts.is_empty() {
+            seen.mark(Mark::ConnectStart, When::At(now));
+        }
+        seen.connection.attempts.push(Attempt {
+            remote,
+            start: now.at,
+            end: None,
+            outcome: AttemptOutcome::Lost,
+        });
+        (seen.connection.attempts.len() - 1, seen.timebase)
+    };
+    let dialled = dial(remote, timebase);
+    attempts.0.push((index, remote, Box::pin(dialled)));
+}
+
+fn won(seen: &Shared, index: usize, remote: SocketAddr, connected: Connected) -> Connected {
+    let mut seen = seen.borrow_mut();
+    let given_up = connected.connected.at;
+    for attempt in &mut seen.connection.attempts {
+        attempt.end = attempt.end.or(Some(given_up));
+    }
+    let attempt = &mut seen.connection.attempts[index];
+    attempt.start = connected.syn_departed.at;
+    attempt.outcome = AttemptOutcome::Won;
+    if index == 0 {
+        seen.mark(Mark::ConnectStart, When::At(connected.syn_departed));
+    }
+    seen.mark(Mark::TcpConnected, When::At(connected.connected));
+    seen.connection.facts.remote = Some(remote);
+    seen.connection.facts.local = connected.stream.local();
+    seen.tcp = Some(TcpFacts {
+        syn_rtt: connected.syn_rtt,
+        syn_departure_uncertainty: connected.syn_uncertainty,
+        ..TcpFacts::default()
+    });
+    seen.record_with(connected.stream.recorder());
+    connected
+}
+
+fn failed(seen: &Shared, index: usize, cause: &Cause) {
+    let mut seen = seen.borrow_mut();
+    let now: Stamp = seen.timebase.now();
+    let attempt = &mut seen.connection.attempts[index];
+    attempt.end = Some(now.at);
+    attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
+}
+
+fn cause(seen: &Shared, bind: &Bind, remote: SocketAddr, error: ConnectError) -> Cause {
+    let error = match error {
+        ConnectError::Setup(error) => {
+            let why = describe(&error);
+            return Cause::SocketSetup {
+                detail: match bind {
+                    Bind::Any => why,
+                    Bind::Device(name) => format!("--interface {name}: {why}"),
+                    Bind::Address(address) => format!("--interface {address}: {why}"),
+                },
+            };
+        }
+        ConnectError::Failed(error) => error,
+    };
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Cause::Refused { remote },
+        io::ErrorKind::TimedOut => {
+            let seen = seen.borrow();
+            let begun = seen.connection.attempts.iter().find(|a| a.remote == remote);
+            let after = begun.map_or(Duration::ZERO, |a| seen.timebase.now().at.since(a.start));
+            Cause::ConnectTimedOut { remote, after }
+        }
+        _ => Cause::Unreachable { remote, detail: describe(&error) },
+    }
+}
+
+/// The kernel's words, without the number Rust appends.
+pub fn describe(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(
+        || error.to_string(),
+        |code| nix::errno::Errno::from_raw(code).desc().to_lowercase(),
+    )
+}

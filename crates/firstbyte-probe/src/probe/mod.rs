@@ -1,0 +1,542 @@
+//! Measures connections: name, TCP, TLS, one HTTP exchange, and redirects.
+//!
+//! Input: a [`Target`] and [`Options`]. Output: a [`Sample`], also when it failed half-way. The
+//! steps (`resolve`, `connect`, `tls` and `stream`, `http`) write what they see into an
+//! `observation`; nothing here prints.
+
+mod again;
+mod body;
+mod connect;
+mod equipment;
+mod http;
+mod http3;
+mod observation;
+mod open;
+pub mod options;
+mod options_stored;
+mod quic;
+mod resolve;
+mod secret;
+mod stream;
+mod target;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod tls;
+mod told;
+mod watch;
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{
+    Cause, Connection, Failure, HttpFacts, LastSeen, Mark, Offset, PhaseName, Sample, Stamp,
+    TimeLimit,
+};
+
+use tokio::sync::Notify;
+
+pub use self::connect::describe as describe_io;
+pub use self::equipment::Equipment;
+pub use self::secret::Secret;
+pub use self::target::{BadTarget, Target};
+pub use self::tls::TlsSetupError;
+
+use self::body::Body;
+use self::observation::{Observation, Shared, When};
+use self::open::Open;
+use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
+use self::resolve::Resolver;
+use self::stream::Stream;
+use self::timers::Timers;
+use self::tls::{Session, Spoken, Tls};
+use crate::net::SynWatch;
+
+/// Something that can take a sample: a client. Ours is [`NetProber`]; probers of different kinds can stand in
+/// one experiment.
+pub trait Prober {
+    /// Visits `target` once. A failure is part of the sample.
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample>;
+
+    /// Sees to what a sample takes for granted: a session to resume, an open connection. What that
+    /// takes is no part of the sample.
+    fn prepare<'a>(&'a self, _target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Ends the visit that is under way: its sample comes at once, with what was seen.
+    fn interrupt(&self) {}
+
+    /// Closes the connection that samples share, if one is open: the next sample opens another.
+    fn close(&self) {}
+}
+
+/// A visit under way. Boxed, so that probers can be mixed: an allocation a sample, before its clock starts.
+pub type Visiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Takes samples over the network.
+pub struct NetProber {
+    options: Options,
+    resolver: Rc<Resolver>,
+    tls: Tls,
+    interrupted: Notify,
+    timers: Timers,
+    /// Where this process may look at packets.
+    syns: Option<Rc<SynWatch>>,
+    /// The connection that samples are taken on, where they share one.
+    kept: RefCell<Option<Box<Kept>>>,
+}
+
+/// An open connection, and what its opening was like.
+struct Kept {
+    open: Open,
+    first: Connection,
+}
+
+/// What becomes of a connection after its exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Close,
+    /// It is kept until the server has left a session, and then closed; not for longer than this.
+    AwaitSession(Duration),
+    /// The same, for as long as it has taken so far: a server that leaves a session does so within a
+    /// round trip of the end of the handshake.
+    Linger,
+    Keep,
+}
+
+/// A server that leaves a session does so within this time of its response.
+const SESSION_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a sample may take, redirects and all, and when that is over: counted from when its clock starts.
+struct Deadline {
+    limit: Option<Duration>,
+    at: Option<tokio::time::Instant>,
+}
+
+impl Deadline {
+    const fn new(limit: Option<Duration>) -> Self {
+        Self { limit, at: None }
+    }
+
+    /// The clock starts, or goes on.
+    fn begun(&mut self) -> Option<(Duration, tokio::time::Instant)> {
+        let limit = self.limit?;
+        Some((limit, *self.at.get_or_insert_with(|| firstbyte_clock::timer_now() + limit)))
+    }
+}
+
+/// Why a prober cannot be made.
+#[derive(Debug)]
+pub enum SetupError {
+    /// DNS.
+    Resolver(String),
+    /// TLS.
+    Tls(TlsSetupError),
+}
+
+impl NetProber {
+    /// Prepares what its samples share: TLS sessions, an open connection; what probers share comes from
+    /// `equipment`.
+    ///
+    /// # Errors
+    /// [`SetupError`], in words for the user.
+    pub fn new(options: Options, equipment: &Equipment) -> Result<Self, SetupError> {
+        let resolver = equipment.resolver(&options.resolver).map_err(SetupError::Resolver)?;
+        let tls = equipment.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
+        if options.http.version == HttpVersion::Http3 {
+            // Over QUIC key shares are made within the sample: the TLS stack's own start is not to be.
+            tls.warm_up();
+        }
+        let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
+        let (interrupted, kept) = (Notify::new(), RefCell::new(None));
+        let timers = Timers::default();
+        Ok(Self { options, resolver, tls, interrupted, timers, syns, kept })
+    }
+
+    /// The open connection, if there is one that another exchange can follow on: a server that said
+    /// `Connection: close`, or went away, has left none.
+    async fn usable(&self) -> Option<Box<Kept>> {
+        let mut kept = self.kept.take()?;
+        if kept.open.is_usable().await {
+            return Some(kept);
+        }
+        kept.open.close();
+        None
+    }
+
+    /// One connection with one exchange. A server may close an open connection at any time: where it
+    /// did so before it had seen the request, that goes out on a new one (RFC 9112 §9.3.1).
+    async fn visit(
+        &self,
+        target: &Target,
+        http: &HttpOptions,
+        deadline: &mut Deadline,
+        after: After,
+    ) -> Connection {
+        let connection = self.visit_once(target, http, deadline, after).await;
+        if http.method.is_idempotent() && was_closed_unused(&connection) {
+            return self.visit_once(target, http, deadline, after).await;
+        }
+        connection
+    }
+
+    async fn visit_once(
+        &self,
+        target: &Target,
+        http: &HttpOptions,
+        deadline: &mut Deadline,
+        after: After,
+    ) -> Connection {
+        // Key shares are made before the clock starts: they are the client's preparation, and no
+        // part of the path. The first one also pays for the TLS stack's own start.
+        let kept = self.usable().await;
+        let session = match kept {
+            None if target.tls && !self.speaks_quic() => self.tls.begin(&target.host).map(Some),
+            _ => Ok(None),
+        };
+        let seen = Observation::start(target.url.as_str());
+        let deadline = deadline.begun();
+        seen.borrow_mut().connection.facts.http =
+            Some(HttpFacts { method: http.method.as_str().to_owned(), ..HttpFacts::default() });
+        let outcome = {
+            // What they are is kilobytes: they stay where they are made. They end with this block, however far they
+            // came, since the last of what is seen is seen by sockets that are dropped.
+            let steps = std::pin::pin!(async {
+                let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
+                match kept {
+                    Some(kept) => self.again(kept, target, http, &seen).await,
+                    None => self.steps(target, session, http, &seen, after).await,
+                }
+            });
+            let within_limit = async {
+                match deadline {
+                    Some((limit, at)) => tokio::time::timeout_at(at, steps)
+                        .await
+                        .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
+                    None => steps.await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.interrupted.notified() => Err(Cause::Interrupted),
+                outcome = within_limit => outcome,
+            }
+        };
+        seen.borrow_mut().finish(outcome)
+    }
+
+    async fn steps(
+        &self,
+        target: &Target,
+        session: Option<Box<Session>>,
+        http: &HttpOptions,
+        seen: &Shared,
+        after: After,
+    ) -> Result<(), Cause> {
+        let early = self.goes_early(&http.method);
+        let limit = self.options.connect_timeout;
+        let opened = {
+            let opening = std::pin::pin!(async {
+                if self.speaks_quic() {
+                    Box::pin(self.open_quic(target, early, seen)).await
+                } else {
+                    let (stream, http2) = self.handshakes(target, session, early, seen).await?;
+                    Ok(Open::Tcp(http::Open::new(stream, http2)))
+                }
+            });
+            self.timers.within(limit, opening).await
+        };
+        let mut open = opened.unwrap_or_else(|| Err(connect_timed_out(seen, limit)))?;
+        let result = self.exchange(&mut open, target, http, seen).await;
+        match after {
+            _ if result.is_err() => open.close(),
+            After::Close => open.close(),
+            After::AwaitSession(limit) => await_session(open, limit).await,
+            After::Linger => {
+                let taken = seen.borrow().timebase.now().at.since(Offset::ZERO);
+                await_session(open, taken.min(SESSION_WAIT)).await;
+            }
+            After::Keep => {
+                open.note_kernel();
+                let first = seen.borrow().connection.clone();
+                self.keep(Box::new(Kept { open, first }));
+            }
+        }
+        result
+    }
+
+    /// An exchange on a connection that is open.
+    async fn again(
+        &self,
+        mut kept: Box<Kept>,
+        target: &Target,
+        http: &HttpOptions,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        Open::note_reuse(seen, &kept.first);
+        self.exchange(&mut kept.open, target, http, seen).await?;
+        kept.open.note_kernel();
+        self.keep(kept);
+        Ok(())
+    }
+
+    fn keep(&self, mut kept: Box<Kept>) {
+        kept.open.rest();
+        self.kept.replace(Some(kept));
+    }
+
+    async fn exchange(
+        &self,
+        open: &mut Open,
+        target: &Target,
+        http: &HttpOptions,
+        seen: &Shared,
+    ) -> Result<(), Cause> {
+        let mut body = Body::new(http, self.options.max_redirects.is_some(), seen);
+        let result = open.exchange(target, http, &mut body, seen).await;
+        let status = seen.borrow().connection.facts.http.as_ref().and_then(|http| http.status);
+        match status {
+            Some(status @ 400..) if http.fail => result.and(Err(Cause::HttpStatus { status })),
+            _ => result,
+        }
+    }
+
+    /// Whether a request is sent before the handshake is complete. It may arrive twice then
+    /// (RFC 8470 §2), which only safe methods are made for.
+    fn goes_early(&self, method: &::http::Method) -> bool {
+        match self.options.tls.session {
+            SessionUse::EarlyData { any_method } => any_method || method.is_safe(),
+            _ => false,
+        }
+    }
+
+    fn speaks_quic(&self) -> bool {
+        self.options.http.version == HttpVersion::Http3
+    }
+
+    /// Name and QUIC.
+    async fn open_quic(&self, target: &Target, early: bool, seen: &Shared) -> Result<Open, Cause> {
+        if !target.tls {
+            return Err(Cause::Http3 { detail: "there is no HTTP/3 without TLS".into() });
+        }
+        let tls = self.tls.begin_quic(&target.host);
+        let tls = tls.map_err(|detail| Cause::TlsSetup { detail })?;
+        let (host, port) = self.connect_to(target);
+        let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let connection = quic::open(seen, &self.options, resolved, port, &tls, early).await?;
+        Ok(Open::Quic(Box::new(http3::Open::new(connection))))
+    }
+
+    /// Name, TCP and TLS. Says whether HTTP/2 is to be spoken.
+    async fn handshakes(
+        &self,
+        target: &Target,
+        session: Option<Box<Session>>,
+        early: bool,
+        seen: &Shared,
+    ) -> Result<(Stream, bool), Cause> {
+        let only_http2 = self.options.http.version == HttpVersion::Http2;
+        let (host, port) = self.connect_to(target);
+        let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let connected =
+            connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
+        let tcp_connected: Stamp = connected.connected;
+        let mut stream = Stream::new(connected, seen);
+        let Some(mut session) = session else { return Ok((stream, only_http2)) };
+        {
+            let mut seen = seen.borrow_mut();
+            seen.phase = PhaseName::Tls;
+            seen.mark(Mark::SecureConnectionStart, When::At(tcp_connected));
+        }
+        let offered = session.offered.alpn.clone();
+        if early
+            && let Some(http2) = session.early_protocol().map(Spoken::is_http2)
+            && (http2 || !only_http2)
+        {
+            stream.begin_early(session).map_err(|error| Cause::Io {
+                operation: "write early data",
+                detail: describe_io(&error),
+            })?;
+            return Ok((stream, http2));
+        }
+        stream.handshake(session).await?;
+        let http2 = stream.alpn_is_http2();
+        if only_http2 && !http2 {
+            return Err(Cause::AlpnMismatch { offered });
+        }
+        Ok((stream, http2))
+    }
+
+    /// Whether nothing is missing of what a sample takes for granted, as far as that can be told at once.
+    fn is_ready_for(&self, target: &Target) -> bool {
+        let full = self.options.tls.session == SessionUse::Full || !target.tls;
+        !self.options.reuse && (full || self.tls.has_session(&target.host))
+    }
+
+    async fn make_ready(&self, target: &Target) -> Result<(), Failure> {
+        let needed = if self.options.reuse {
+            if let Some(kept) = self.usable().await {
+                self.keep(kept);
+                return Ok(());
+            }
+            After::Keep
+        } else {
+            After::AwaitSession(SESSION_WAIT)
+        };
+        let mut deadline = Deadline::new(self.options.max_time);
+        let connection = self.visit(target, &self.options.http, &mut deadline, needed).await;
+        connection.failure.map_or(Ok(()), Err)
+    }
+
+    async fn take_sample(&self, target: &Target) -> Sample {
+        let requested_url = target.url.as_str().to_owned();
+        let mut deadline = Deadline::new(self.options.max_time);
+        let http = &self.options.http;
+        let connection = self.visit(target, http, &mut deadline, self.after()).await;
+        let sample = Sample { requested_url, connection, ..Sample::default() };
+        if self.options.max_redirects.is_none() || redirect(&sample.connection).is_none() {
+            return sample;
+        }
+        Box::pin(self.follow(sample, target, deadline)).await
+    }
+
+    /// Goes where the response says, as often as is allowed.
+    async fn follow(&self, mut sample: Sample, from: &Target, mut deadline: Deadline) -> Sample {
+        let (mut http, mut current) = (self.options.http.clone(), from.clone());
+        let mut connection = std::mem::take(&mut sample.connection);
+        while let Some(limit) = self.options.max_redirects
+            && let Some(location) = redirect(&connection)
+        {
+            if sample.redirects.len() as u64 >= u64::from(limit) {
+                fail(&mut connection, Cause::TooManyRedirects { limit });
+                break;
+            }
+            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
+            let Some(next) = next else {
+                let location = firstbyte_core::shown_url::shown_url(&location);
+                fail(&mut connection, Cause::BadRedirect { location });
+                break;
+            };
+            http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
+            current = next;
+            sample.redirects.push(connection);
+            connection = self.visit(&current, &http, &mut deadline, self.after()).await;
+        }
+        sample.connection = connection;
+        sample
+    }
+
+    /// What becomes of a sample's connection.
+    const fn after(&self) -> After {
+        match self.options.tls.session {
+            _ if self.options.reuse => After::Keep,
+            SessionUse::Full => After::Close,
+            SessionUse::Resume(_) | SessionUse::EarlyData { .. } => After::Linger,
+        }
+    }
+
+    /// Host and port to connect to: those of the URL, unless `--connect-to` names others.
+    fn connect_to(&self, target: &Target) -> (String, u16) {
+        let rule = self.options.connect_to.iter().find(|rule| {
+            rule.from_host.as_deref().is_none_or(|h| h.eq_ignore_ascii_case(&target.host))
+                && rule.from_port.is_none_or(|p| p == target.port)
+        });
+        let host = rule.and_then(|r| r.to_host.clone()).unwrap_or_else(|| target.host.clone());
+        let port = rule.and_then(|r| r.to_port).unwrap_or(target.port);
+        (host, port)
+    }
+}
+
+impl Prober for NetProber {
+    fn interrupt(&self) {
+        self.interrupted.notify_one();
+    }
+
+    fn close(&self) {
+        if let Some(kept) = self.kept.take() {
+            kept.open.close();
+        }
+    }
+
+    fn prepare<'a>(&'a self, target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+        if self.is_ready_for(target) {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        Box::pin(self.make_ready(target))
+    }
+
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
+        Box::pin(async {
+            let sample = self.take_sample(target).await;
+            told::sample(&sample);
+            sample
+        })
+    }
+}
+
+/// Keeps `open` until the server has left a session, or for as long as `limit`, and closes it.
+async fn await_session(open: Open, limit: Duration) {
+    // Without one, the next sample says that there was none.
+    let _ = tokio::time::timeout(limit, open.await_session()).await;
+    open.close();
+}
+
+/// Statuses that say to look elsewhere (RFC 9110 §15.4).
+const fn redirects(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// Where `connection`'s response redirects to, if it does.
+fn redirect(connection: &Connection) -> Option<String> {
+    let http = connection.facts.http.as_ref()?;
+    (redirects(http.status?) && connection.failure.is_none())
+        .then(|| http.header("location").map(str::to_owned))
+        .flatten()
+}
+
+fn fail(connection: &mut Connection, cause: Cause) {
+    connection.failure = Some(firstbyte_core::timeline::Failure {
+        phase: PhaseName::Receive,
+        cause,
+        at: connection.marks.at(Mark::ResponseEnd),
+    });
+}
+
+/// Whether an open connection ended under a request of which the server has said nothing.
+fn was_closed_unused(connection: &Connection) -> bool {
+    let failure = connection.failure.as_ref().map(|failure| &failure.cause);
+    connection.facts.reused
+        && matches!(failure, Some(Cause::ClosedBeforeResponse | Cause::Reset))
+        && connection.marks.at(Mark::ResponseStart).is_none()
+}
+
+fn connect_timed_out(seen: &Shared, after: Duration) -> Cause {
+    let seen = seen.borrow();
+    match seen.phase {
+        PhaseName::Resolve => {
+            Cause::ResolverTimedOut { name: host_of(&seen.connection.url), after }
+        }
+        PhaseName::Connect => match seen.connection.attempts.last() {
+            Some(attempt) => Cause::ConnectTimedOut { remote: attempt.remote, after },
+            None => timed_out(after, TimeLimit::Connection),
+        },
+        PhaseName::Quic if !seen.has_received() => match seen.connection.attempts.last() {
+            Some(attempt) => Cause::QuicConnectTimedOut { remote: attempt.remote, after },
+            None => timed_out(after, TimeLimit::Connection),
+        },
+        _ => timed_out(after, TimeLimit::Connection),
+    }
+}
+
+/// What was seen of the peer is filled in at the end, when its acknowledgements are known.
+const fn timed_out(after: Duration, limit: TimeLimit) -> Cause {
+    Cause::TimedOut { after, limit, peer: LastSeen::Nothing }
+}
+
+fn host_of(url: &str) -> String {
+    Target::parse(url).map_or_else(|_| url.to_owned(), |t| t.host)
+}

@@ -1,0 +1,263 @@
+//! What is being seen of a connection while it is under way.
+//!
+//! Every step of a probe writes here, so that a connection which is given up half-way (a timeout,
+//! Ctrl-C, an error) leaves all that was seen of it. Some marks are the departure of a send, which
+//! the kernel reports later: they are kept as references and settled at the end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{
+    AttemptOutcome, Cause, Chunk, Clock, Connection, Direction, Failure, Flight, LastSeen, Mark,
+    Offset, PhaseName, Stamp, TcpFacts,
+};
+
+use crate::net::{Arrival, Recorder, SendId};
+use firstbyte_clock::Timebase;
+
+/// When something happened, as far as it is known yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum When {
+    At(Stamp),
+    /// When this arrived.
+    Arrival(Arrival),
+    /// When this send left.
+    Departure(SendId),
+}
+
+/// A connection under observation, shared by the steps of a probe.
+pub(super) type Shared = Rc<RefCell<Observation>>;
+
+#[derive(Debug)]
+pub(super) struct Observation {
+    pub timebase: Timebase,
+    pub connection: Connection,
+    /// The phase that is under way.
+    pub phase: PhaseName,
+    /// Facts known at connect; those known at the end come from the recorder.
+    pub tcp: Option<TcpFacts>,
+    pending: Vec<(Mark, When)>,
+    recorder: Option<Rc<RefCell<Recorder>>>,
+}
+
+impl Observation {
+    pub(super) fn start(url: &str) -> Shared {
+        let timebase = Timebase::start();
+        let connection = Connection {
+            url: url.to_owned(),
+            started_unix_ns: Some(timebase.started().unix_nanos()),
+            ..Connection::default()
+        };
+        Rc::new(RefCell::new(Self {
+            timebase,
+            connection,
+            phase: PhaseName::Resolve,
+            tcp: None,
+            pending: Vec::new(),
+            recorder: None,
+        }))
+    }
+
+    pub(super) fn mark(&mut self, mark: Mark, when: When) {
+        match when {
+            When::At(stamp) => self.connection.marks.set(mark, stamp),
+            When::Arrival(arrival) => {
+                self.connection.marks.set(mark, arrival.stamp);
+                self.pending.push((mark, when));
+            }
+            When::Departure(_) => self.pending.push((mark, when)),
+        }
+    }
+
+    pub(super) fn mark_now(&mut self, mark: Mark) {
+        let now = self.timebase.now();
+        self.connection.marks.set(mark, now);
+    }
+
+    /// Whether anything has come back.
+    pub(super) fn has_received(&self) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.borrow().last_arrival().is_some())
+    }
+
+    pub(super) fn record_with(&mut self, recorder: Rc<RefCell<Recorder>>) {
+        self.recorder = Some(recorder);
+    }
+
+    /// Settles what is still open and gives the connection. Everything that holds the socket has
+    /// to be dropped before: the kernel's last reports are collected then.
+    pub(super) fn finish(&mut self, outcome: Result<(), Cause>) -> Connection {
+        let at = self.timebase.now().at;
+        if let Some(recorder) = self.recorder.take() {
+            let mut recorder = recorder.borrow_mut();
+            let stepped = self.timebase.stepped() > STEP;
+            if stepped {
+                recorder.discard_kernel_stamps();
+            }
+            for (mark, when) in self.pending.drain(..) {
+                let stamp = match when {
+                    When::At(stamp) => Some(stamp),
+                    When::Arrival(arrival) if stepped => Some(arrival.read),
+                    When::Arrival(arrival) => Some(arrival.stamp),
+                    When::Departure(id) => recorder.departure(id),
+                };
+                if let Some(stamp) = stamp {
+                    self.connection.marks.set(mark, stamp);
+                }
+            }
+            self.connection.flights = recorder.take_flights();
+            self.connection.facts.tcp = merge(self.tcp.take(), recorder.tcp.take());
+        }
+        self.keep_order();
+        if let Err(mut cause) = outcome {
+            if let Cause::TimedOut { peer, .. } = &mut cause {
+                *peer = last_seen(self.phase, &self.connection, at);
+            }
+            if self.connection.facts.quic.is_some() {
+                self.never_answered(&cause, at);
+            }
+            let failure = Failure { phase: self.phase, cause, at: Some(at) };
+            self.connection.failure = Some(failure);
+        }
+        std::mem::take(&mut self.connection)
+    }
+
+    /// With early data an attempt is taken for the one that won before anything came back: if nothing ever did,
+    /// it was not, and what was sent is all that is known.
+    fn never_answered(&mut self, cause: &Cause, at: Offset) {
+        let datagrams = |direction| {
+            let flights = self.connection.flights.iter().filter(|f| f.direction == direction);
+            flights.map(|flight| flight.chunks.len()).sum::<usize>()
+        };
+        if datagrams(Direction::Received) > 0 {
+            return;
+        }
+        let sent = u32::try_from(datagrams(Direction::Sent)).unwrap_or(u32::MAX);
+        if let Some(quic) = &mut self.connection.facts.quic {
+            quic.datagrams_sent = quic.datagrams_sent.max(sent);
+        }
+        if let Some(attempt) = self.connection.attempts.last_mut()
+            && attempt.outcome == AttemptOutcome::Won
+        {
+            attempt.outcome = AttemptOutcome::Failed { error: cause.to_string() };
+            attempt.end = Some(at);
+        }
+    }
+
+    /// The arrival of the SYN/ACK is derived from when the SYN left, known to some microseconds
+    /// only: what certainly came after it bounds it. An answer that comes early ends the request where it
+    /// stands, also where some of that had yet to leave.
+    fn keep_order(&mut self) {
+        let marks = &mut self.connection.marks;
+        if let (Some(asked), Some(answered)) =
+            (marks.stamp(Mark::RequestEnd), marks.stamp(Mark::ResponseStart))
+            && answered.at < asked.at
+        {
+            marks.set(Mark::RequestEnd, answered);
+        }
+        let Some(connected) = marks.stamp(Mark::TcpConnected) else { return };
+        let next = self.connection.flights.first().map(|f| f.first());
+        if let Some(next) = next
+            && connected.clock == Clock::KernelDerived
+            && next < connected.at
+        {
+            let bounded = Stamp { at: next, clock: Clock::KernelDerived };
+            marks.set(Mark::TcpConnected, bounded);
+            if marks.stamp(Mark::SecureConnectionStart).is_some() {
+                marks.set(Mark::SecureConnectionStart, bounded);
+            }
+        }
+    }
+}
+
+/// What was seen of the peer up to `at`, when the time ran out. That it received what it was sent is
+/// told by its TCP's acknowledgements, or by what it sent later. Session tickets and HTTP/2 settings
+/// are no answer to a request, however many of them come.
+fn last_seen(phase: PhaseName, connection: &Connection, at: Offset) -> LastSeen {
+    let flights = &connection.flights;
+    let acknowledged = |chunk: &Chunk| chunk.acknowledged.is_some();
+    match (phase, flights.last().map(|flight| flight.direction)) {
+        (PhaseName::Tls | PhaseName::Quic, Some(Direction::Received)) => LastSeen::Stopped,
+        (PhaseName::Tls, Some(Direction::Sent)) => {
+            let waits = flights.last().is_some_and(|flight| flight.chunks.iter().all(acknowledged));
+            if waits { LastSeen::Acknowledged } else { LastSeen::Nothing }
+        }
+        // What the client sent last acknowledges what has come.
+        (PhaseName::Quic, Some(Direction::Sent)) if flights.len() > 1 => LastSeen::Stopped,
+        (PhaseName::Wait, _) => {
+            let Some(asked) = connection.marks.at(Mark::RequestEnd) else {
+                return LastSeen::Nothing;
+            };
+            let mut request = chunks(flights, Direction::Sent).filter(|c| c.stamp.at <= asked);
+            let answerable = asked + round_trip(connection) * 3 / 4;
+            let heard = |c: &Chunk| connection.facts.quic.is_some() && c.stamp.at >= answerable;
+            let first = request.next();
+            if first.is_some_and(acknowledged) && request.all(acknowledged)
+                || chunks(flights, Direction::Received).any(heard)
+            {
+                LastSeen::Acknowledged
+            } else {
+                LastSeen::Nothing
+            }
+        }
+        (PhaseName::Receive, _) => {
+            let last = chunks(flights, Direction::Received).map(|chunk| chunk.stamp.at).max();
+            let still = STILL.max(round_trip(connection) * 3);
+            if last.is_some_and(|last| at.since(last) >= still) {
+                LastSeen::Stopped
+            } else {
+                LastSeen::Sending
+            }
+        }
+        _ => LastSeen::Nothing,
+    }
+}
+
+/// An answer of which nothing has come for so long has stopped: segments of a slow link, and what a
+/// sender sends again when nothing was acknowledged (its tail loss probe, RFC 8985 §7), are closer
+/// together.
+const STILL: Duration = Duration::from_millis(100);
+
+fn chunks(flights: &[Flight], direction: Direction) -> impl Iterator<Item = &Chunk> {
+    flights.iter().filter(move |flight| flight.direction == direction).flat_map(|f| &f.chunks)
+}
+
+fn round_trip(connection: &Connection) -> Duration {
+    let tcp = connection.facts.tcp.as_ref().and_then(|tcp| tcp.min_rtt.or(tcp.syn_rtt));
+    tcp.or(connection.facts.quic.as_ref().and_then(|quic| quic.min_rtt)).unwrap_or_default()
+}
+
+/// A wall clock that moved further than this against the monotonic one was stepped.
+const STEP: Duration = Duration::from_micros(200);
+
+fn merge(at_connect: Option<TcpFacts>, at_end: Option<TcpFacts>) -> Option<TcpFacts> {
+    let (Some(first), Some(last)) = (&at_connect, &at_end) else { return at_connect.or(at_end) };
+    Some(TcpFacts {
+        syn_rtt: first.syn_rtt,
+        syn_departure_uncertainty: first.syn_departure_uncertainty,
+        ..last.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::timeline::Offset;
+
+    use super::*;
+    use firstbyte_clock::{Monotonic, Realtime};
+
+    #[test]
+    fn a_wall_clock_that_is_stepped_moves_no_mark() {
+        let seen = Observation::start("https://example.test/");
+        let mut seen = seen.borrow_mut();
+        seen.timebase = seen.timebase.with_wall_clock_behind(Duration::from_secs(3600));
+        let recorder = Rc::new(RefCell::new(Recorder::new(seen.timebase)));
+        seen.record_with(Rc::clone(&recorder));
+        recorder.borrow_mut().received(100, Monotonic::now(), Some(Realtime::now()));
+        let arrival = recorder.borrow().last_arrival().unwrap();
+        assert!(arrival.stamp.at > Offset::from_nanos(3_599_000_000_000));
+        seen.mark(Mark::ResponseStart, When::Arrival(arrival));
+        let marked = seen.finish(Ok(())).marks.stamp(Mark::ResponseStart).unwrap();
+        assert_eq!((marked, marked.clock), (arrival.read, Clock::User));
+    }
+}

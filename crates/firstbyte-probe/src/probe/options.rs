@@ -1,0 +1,327 @@
+//! What to measure and how: the parsed, consistent form of what the user asked for.
+//!
+//! Plain data. Built by `cli::plan`; read by the other modules of `probe`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use firstbyte_core::document::{nanoseconds, nanoseconds_if_any};
+use firstbyte_core::timeline::{HttpFacts, SessionMechanism};
+use http::header;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::options_stored::{body, method};
+use super::secret::Secret;
+use crate::net::Bind;
+
+/// Everything a probe needs to know besides the URL.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Options {
+    /// Who turns names into addresses.
+    pub resolver: ResolverChoice,
+    /// Which address families may be used.
+    pub family: Family,
+    /// Addresses given by the user for a host and port (`--resolve`).
+    pub resolve: Vec<ResolveOverride>,
+    /// Other hosts or ports to connect to (`--connect-to`).
+    pub connect_to: Vec<ConnectTo>,
+    /// Where connections leave from.
+    pub bind: Bind,
+    /// TLS.
+    pub tls: TlsOptions,
+    /// HTTP.
+    pub http: HttpOptions,
+    /// Time allowed until the handshakes are done.
+    #[serde(rename = "connect_timeout_ns", with = "nanoseconds")]
+    pub connect_timeout: Duration,
+    /// Time allowed for the whole sample, redirects included, if limited.
+    #[serde(rename = "max_time_ns", with = "nanoseconds_if_any")]
+    pub max_time: Option<Duration>,
+    /// Samples are exchanges on one connection that stays open.
+    pub reuse: bool,
+    /// Redirects to follow; none when absent.
+    pub max_redirects: Option<u32>,
+}
+
+/// Time allowed until the handshakes are done, where nobody says: curl's.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What is measured where nothing is asked for in particular: as with no flags at all.
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            resolver: ResolverChoice::default(),
+            family: Family::default(),
+            resolve: Vec::new(),
+            connect_to: Vec::new(),
+            bind: Bind::Any,
+            tls: TlsOptions::default(),
+            http: HttpOptions::default(),
+            connect_timeout: CONNECT_TIMEOUT,
+            max_time: None,
+            reuse: false,
+            max_redirects: None,
+        }
+    }
+}
+
+/// Who turns names into addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResolverChoice {
+    /// DNS, asked directly, at the servers the system names; A and AAAA are timed apart.
+    #[default]
+    Dns,
+    /// DNS, asked directly, at this server.
+    Server(SocketAddr),
+    /// The system's own resolver (`getaddrinfo`), with everything that is configured there.
+    System,
+}
+
+impl ResolverChoice {
+    /// Reads `dns`, `system`, or a server's address with or without a port.
+    ///
+    /// # Errors
+    /// That it is none of these.
+    pub fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "dns" => return Ok(Self::Dns),
+            "system" => return Ok(Self::System),
+            _ => {}
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self::Server(address));
+        }
+        let address = text.trim_start_matches('[').trim_end_matches(']').parse();
+        let address: IpAddr = address.map_err(|_| "not a resolver".to_owned())?;
+        Ok(Self::Server(SocketAddr::new(address, 53)))
+    }
+}
+
+/// Address families allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Both, by Happy Eyeballs (RFC 8305).
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+impl Family {
+    /// Whether `address` is of an allowed family.
+    pub const fn allows(self, address: &IpAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::V4 => address.is_ipv4(),
+            Self::V6 => address.is_ipv6(),
+        }
+    }
+
+    /// Its name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+}
+
+/// `--resolve HOST:PORT:ADDRESS[,ADDRESS…]`; host and port may be `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResolveOverride {
+    /// Host, lower case; any when absent.
+    pub host: Option<String>,
+    /// Port; any when absent.
+    pub port: Option<u16>,
+    /// The addresses to use.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// `--connect-to HOST1:PORT1:HOST2:PORT2`; an empty part means "any" on the left, "the same" on the
+/// right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectTo {
+    /// Host of the URL this applies to.
+    pub from_host: Option<String>,
+    /// Port of the URL this applies to.
+    pub from_port: Option<u16>,
+    /// Host to connect to instead.
+    pub to_host: Option<String>,
+    /// Port to connect to instead.
+    pub to_port: Option<u16>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum TlsVersion {
+    #[serde(rename = "1.2")]
+    V1_2,
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+/// What to do with the sessions of earlier connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionUse {
+    /// Nothing: every handshake is a full one.
+    #[default]
+    Full,
+    /// Offer one, of this mechanism where it is named.
+    Resume(Option<SessionMechanism>),
+    /// Offer one, and send the request as early data.
+    EarlyData {
+        /// Also requests that are not safe to repeat (RFC 9110 §9.2.1).
+        any_method: bool,
+    },
+}
+
+/// How to do TLS.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TlsOptions {
+    /// Lowest version offered.
+    pub min: TlsVersion,
+    /// Highest version offered.
+    pub max: TlsVersion,
+    /// Key-exchange groups by name, most wanted first; the default set when empty.
+    pub groups: Vec<String>,
+    /// Measure although the certificate is bad (`-k`).
+    pub insecure: bool,
+    /// Trust these issuers instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// What to do with sessions of earlier connections.
+    pub session: SessionUse,
+    /// Client certificate (PEM), and its key when it is not in the same file.
+    pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+}
+
+/// Both versions, the default groups, a new session every time.
+impl Default for TlsOptions {
+    fn default() -> Self {
+        Self {
+            min: TlsVersion::V1_2,
+            max: TlsVersion::V1_3,
+            groups: Vec::new(),
+            insecure: false,
+            ca_file: None,
+            session: SessionUse::Full,
+            client_certificate: None,
+        }
+    }
+}
+
+/// Which HTTP version to speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HttpVersion {
+    /// HTTP/2 where the server agrees by ALPN, else HTTP/1.1.
+    #[default]
+    Negotiate,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 without asking (`--http2-prior-knowledge`): a server that does not speak it is an
+    /// error.
+    Http2,
+    /// HTTP/3 over QUIC, without asking (`--http3-only`).
+    Http3,
+}
+
+/// What to ask for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HttpOptions {
+    /// Version.
+    pub version: HttpVersion,
+    /// Method.
+    #[serde(with = "method")]
+    pub method: http::Method,
+    /// The user named the method (`-X`): redirects keep it.
+    pub method_forced: bool,
+    /// Header fields beyond the generated ones; one given here replaces a generated one.
+    pub headers: Vec<HeaderChange>,
+    /// Body of the request.
+    #[serde(with = "body")]
+    pub body: Option<Secret<bytes::Bytes>>,
+    /// `User-Agent`.
+    pub user_agent: String,
+    /// Ask for a compressed body and decode it (`--compressed`).
+    pub compressed: bool,
+    /// A status of 400 or more is a failure (`--fail`).
+    pub fail: bool,
+    /// Where the body goes; it is counted and dropped when absent.
+    pub output: Option<Output>,
+}
+
+/// A GET by the version that the server agrees to.
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            version: HttpVersion::Negotiate,
+            method: http::Method::GET,
+            method_forced: false,
+            headers: Vec::new(),
+            body: None,
+            user_agent: concat!("firstbyte/", env!("CARGO_PKG_VERSION")).to_owned(),
+            compressed: false,
+            fail: false,
+            output: None,
+        }
+    }
+}
+
+impl HttpOptions {
+    /// The value of a field that the user gave.
+    pub fn header(&self, name: &http::HeaderName) -> Option<String> {
+        self.headers.iter().rev().find_map(|change| match change {
+            HeaderChange::Set(given, value) if given == name => {
+                value.reveal().to_str().ok().map(str::to_owned)
+            }
+            _ => None,
+        })
+    }
+
+    /// Changes the request for the next hop, as RFC 9110 §15.4 allows and curl does: a POST that is
+    /// answered with 301, 302 or 303 becomes a GET, and credentials stay with their origin (scheme,
+    /// host and port): what was meant for https does not go out in the clear.
+    pub fn redirected(&mut self, response: Option<&HttpFacts>, from: &Url, to: &Url) {
+        let status = response.and_then(|r| r.status);
+        if self.method == http::Method::POST && matches!(status, Some(301..=303)) {
+            self.body = None;
+            if !self.method_forced {
+                self.method = http::Method::GET;
+            }
+        }
+        let (same_origin, same_host) = (from.origin() == to.origin(), from.host() == to.host());
+        self.headers.retain(|change| match change {
+            HeaderChange::Set(header::AUTHORIZATION | header::COOKIE, _) => same_origin,
+            HeaderChange::Set(header::HOST, _) => same_host,
+            HeaderChange::Set(..) | HeaderChange::Remove(_) => true,
+        });
+    }
+}
+
+/// `-H`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderChange {
+    /// `Name: value`, or `Name;` for an empty value.
+    Set(http::HeaderName, Secret<http::HeaderValue>),
+    /// `Name:` removes a generated field.
+    Remove(http::HeaderName),
+}
+
+/// Where a body goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// Standard output.
+    Stdout,
+    /// A file, replaced by each sample.
+    File(PathBuf),
+}

@@ -1,0 +1,313 @@
+//! Watches the decrypted bytes for where the request ends and the response begins.
+//!
+//! Input: plaintext in both directions, in pieces of any size. It only looks: HTTP is spoken by
+//! hyper. NewSessionTickets never come by here, and HTTP/2 settings are told from a response.
+
+use firstbyte_core::shown_url::shown_urls_within;
+use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
+use memchr::memmem;
+
+#[derive(Debug)]
+pub(super) struct HttpWatch {
+    protocol: Protocol,
+    pub request_bytes: u64,
+    pub header_bytes: u64,
+    /// The last byte of the request was written.
+    pub request_complete: bool,
+    pub response_started: bool,
+    /// Offset in the received plaintext at which the response begins, once it has.
+    pub response_offset: u64,
+    /// The first line that came back, whatever it was.
+    pub answer: Option<String>,
+    pub answer_is_tls: bool,
+    received_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Http1 {
+        request: Head,
+        /// Bytes of the request's body that are still to be written.
+        body_left: u64,
+        response: Head,
+    },
+    Http2 {
+        preface_left: usize,
+        sent: FrameScanner,
+        received: FrameScanner,
+    },
+}
+
+/// Looks for the end of a head.
+#[derive(Debug, Default)]
+struct Head {
+    /// Its first bytes, as far as the status.
+    start: Vec<u8>,
+    /// The last bytes so far, to find a blank line that began in an earlier piece.
+    tail: [u8; BLANK_LINE.len() - 1],
+    complete: bool,
+}
+
+/// What a head ends with (RFC 9112 §2.1).
+const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
+
+/// `HTTP/1.1 1`: what an interim response begins with, but for the version (RFC 9112 §4).
+const UP_TO_STATUS: usize = 10;
+
+impl Head {
+    /// Feeds the next bytes; gives how many of them are of the head.
+    fn feed(&mut self, bytes: &[u8]) -> usize {
+        if self.complete {
+            return 0;
+        }
+        let end = self.end_in(bytes);
+        self.complete = end.is_some();
+        let head = &bytes[..end.unwrap_or(bytes.len())];
+        let wanted = UP_TO_STATUS.saturating_sub(self.start.len());
+        self.start.extend_from_slice(&head[..wanted.min(head.len())]);
+        let kept = self.tail.len();
+        match head.last_chunk() {
+            Some(last) => self.tail = *last,
+            None => {
+                self.tail.rotate_left(head.len());
+                self.tail[kept - head.len()..].copy_from_slice(head);
+            }
+        }
+        head.len()
+    }
+
+    /// How many of the next bytes are of the head, where it ends in them.
+    fn end_in(&self, bytes: &[u8]) -> Option<usize> {
+        let kept = self.tail.len();
+        let mut seam = [0; 2 * (BLANK_LINE.len() - 1)];
+        let next = bytes.len().min(kept);
+        seam[..kept].copy_from_slice(&self.tail);
+        seam[kept..kept + next].copy_from_slice(&bytes[..next]);
+        let across = seam[..kept + next].windows(BLANK_LINE.len()).position(|w| w == BLANK_LINE);
+        let ends = across.map(|at| at + BLANK_LINE.len() - kept);
+        ends.or_else(|| memmem::find(bytes, BLANK_LINE).map(|at| at + BLANK_LINE.len()))
+    }
+
+    /// The same of a response, where heads of interim responses come before its own
+    /// (RFC 9110 §15.2).
+    fn feed_response(&mut self, bytes: &[u8]) -> usize {
+        let mut fed = self.feed(bytes);
+        while self.complete && self.start.starts_with(b"HTTP/1.") && self.start.ends_with(b" 1") {
+            *self = Self::default();
+            fed += self.feed(&bytes[fed..]);
+        }
+        fed
+    }
+}
+
+impl HttpWatch {
+    /// For a request with a body of `body_bytes`.
+    pub(super) fn new(http2: bool, body_bytes: u64) -> Self {
+        let protocol = if http2 {
+            Protocol::Http2 {
+                preface_left: PREFACE.len(),
+                sent: FrameScanner::default(),
+                received: FrameScanner::default(),
+            }
+        } else {
+            Protocol::Http1 {
+                request: Head::default(),
+                body_left: body_bytes,
+                response: Head::default(),
+            }
+        };
+        Self {
+            protocol,
+            request_bytes: 0,
+            header_bytes: 0,
+            request_complete: false,
+            response_started: false,
+            response_offset: 0,
+            answer: None,
+            answer_is_tls: false,
+            received_bytes: 0,
+        }
+    }
+
+    /// For the next exchange on the same connection, with a body of `body_bytes`.
+    pub(super) fn next_exchange(&mut self, body_bytes: u64) {
+        if let Protocol::Http1 { request, body_left, response } = &mut self.protocol {
+            (*request, *response, *body_left) = (Head::default(), Head::default(), body_bytes);
+        }
+        (self.request_bytes, self.header_bytes) = (0, 0);
+        (self.request_complete, self.response_started) = (false, false);
+        self.answer = None;
+        self.answer_is_tls = false;
+    }
+
+    /// Whether the end of the response's head has come by.
+    pub(super) const fn head_complete(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1 { response, .. } => response.complete,
+            Protocol::Http2 { .. } => self.response_started,
+        }
+    }
+
+    /// Takes note of plaintext about to be sent, and names what is in it.
+    pub(super) fn sent(&mut self, bytes: &[u8]) -> Vec<String> {
+        let first = self.request_bytes == 0;
+        if !self.response_started && !self.request_complete {
+            self.request_bytes += bytes.len() as u64;
+        }
+        match &mut self.protocol {
+            Protocol::Http1 { request, body_left, .. } => {
+                let body = (bytes.len() - request.feed(bytes)) as u64;
+                *body_left = body_left.saturating_sub(body);
+                self.request_complete |= request.complete && *body_left == 0;
+                vec![if first { request_line(bytes) } else { "request body".into() }]
+            }
+            Protocol::Http2 { preface_left, sent, .. } => {
+                let mut names = Vec::new();
+                let preface = bytes.len().min(*preface_left);
+                if preface > 0 {
+                    *preface_left -= preface;
+                    if *preface_left == 0 {
+                        names.push("preface".into());
+                    }
+                }
+                let mut complete = false;
+                sent.feed(&bytes[preface..], |frame| {
+                    complete |= ends_stream(frame);
+                    names.push(frame_name(frame));
+                });
+                self.request_complete |= complete;
+                names
+            }
+        }
+    }
+
+    /// Takes note of plaintext that arrived, and names what is in it.
+    pub(super) fn received(&mut self, bytes: &[u8]) -> Vec<String> {
+        let before = self.received_bytes;
+        self.received_bytes += bytes.len() as u64;
+        if before == 0 && !bytes.is_empty() {
+            self.answer = Some(first_line(bytes));
+            // A record: an alert, or whatever else.
+            self.answer_is_tls = matches!(bytes, [20..=23, 3, 0..=4, ..]);
+        }
+        match &mut self.protocol {
+            Protocol::Http1 { response, .. } => {
+                let first = !self.response_started;
+                if first {
+                    self.response_offset = before;
+                }
+                self.response_started = true;
+                self.header_bytes += response.feed_response(bytes) as u64;
+                if first { vec![first_line(bytes)] } else { Vec::new() }
+            }
+            Protocol::Http2 { received, .. } => {
+                let mut names = Vec::new();
+                received.feed(bytes, |frame| {
+                    let head =
+                        matches!(frame.frame_type, FrameType::Headers | FrameType::Continuation);
+                    if head && frame.stream != 0 {
+                        if !self.response_started {
+                            self.response_offset = frame.offset;
+                        }
+                        self.response_started = true;
+                        self.header_bytes += u64::from(frame.payload_bytes) + 9;
+                    }
+                    names.push(frame_name(frame));
+                });
+                names
+            }
+        }
+    }
+}
+
+/// END_STREAM on a frame of a request (RFC 9113 §8.1).
+fn ends_stream(frame: FrameHeader) -> bool {
+    matches!(frame.frame_type, FrameType::Headers | FrameType::Data) && frame.flags & 1 != 0
+}
+
+fn frame_name(frame: FrameHeader) -> String {
+    let ack = if frame.is_ack() { " ack" } else { "" };
+    format!("{}{ack}", frame.frame_type.name())
+}
+
+/// A request's first line as it can be shown: queries let somebody in.
+fn request_line(bytes: &[u8]) -> String {
+    let line = first_line(bytes);
+    match line.split_once(' ') {
+        Some((method, rest)) => format!("{method} {}", shown_urls_within(rest)),
+        None => line,
+    }
+}
+
+fn first_line(bytes: &[u8]) -> String {
+    let line = bytes.split(|b| *b == b'\r' || *b == b'\n').next().unwrap_or_default();
+    if line.len() <= SHOWN
+        && line.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        && let Ok(text) = str::from_utf8(line)
+    {
+        return text.to_owned();
+    }
+    let text: String = String::from_utf8_lossy(line)
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    let whole = text.chars().count() <= SHOWN;
+    if whole { text } else { text.chars().take(SHOWN - 1).chain(['…']).collect() }
+}
+
+/// So many characters of a line are shown.
+const SHOWN: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http2_settings_are_no_response() {
+        let mut watch = HttpWatch::new(true, 0);
+        let mut request = PREFACE.to_vec();
+        request.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        request.extend([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x82]);
+        assert_eq!(watch.sent(&request), ["preface", "SETTINGS", "HEADERS"]);
+        assert!(watch.request_complete);
+        assert_eq!(watch.received(&[0, 0, 0, 4, 0, 0, 0, 0, 0]), ["SETTINGS"]);
+        assert!(!watch.response_started);
+        watch.received(&[0, 0, 1, 1, 4, 0, 0, 0, 1]);
+        assert!(watch.response_started);
+        assert_eq!((watch.header_bytes, watch.response_offset), (10, 9));
+    }
+
+    #[test]
+    fn http1_request_is_complete_with_the_last_byte_of_its_body() {
+        let mut watch = HttpWatch::new(false, 5);
+        watch.sent(b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab");
+        assert!(!watch.request_complete);
+        watch.sent(b"cde");
+        assert!(watch.request_complete);
+        let mut bodiless = HttpWatch::new(false, 0);
+        bodiless.sent(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(bodiless.request_complete);
+    }
+
+    #[test]
+    fn heads_of_interim_responses_count() {
+        let heads = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n\
+                      HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
+        let all = [heads.as_slice(), b"body\r\n\r\n"].concat();
+        for cut in 0..all.len() {
+            let mut watch = HttpWatch::new(false, 0);
+            watch.received(&all[..cut]);
+            watch.received(&all[cut..]);
+            assert_eq!(watch.header_bytes, heads.len() as u64, "cut at {cut}");
+            assert!(watch.head_complete());
+        }
+    }
+
+    #[test]
+    fn http1_head_ends_at_the_blank_line_wherever_it_is_cut() {
+        let mut watch = HttpWatch::new(false, 0);
+        assert_eq!(watch.received(b"HTTP/1.1 200 OK\r\nA: b\r"), ["HTTP/1.1 200 OK"]);
+        watch.received(b"\n\r\nbody\r\n\r\n");
+        assert_eq!(watch.header_bytes, b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n".len() as u64);
+    }
+}

@@ -1,0 +1,179 @@
+//! What to do about a failure or a finding, in the words of the command line.
+//!
+//! In: a cause, or a finding. Out: a sentence, where there is something to say. The core says what happened and
+//! knows no flag; whoever shows it to somebody who has flags asks here.
+
+use std::borrow::Cow;
+
+use firstbyte_core::explain::{Finding, FindingKind, WayKind};
+use firstbyte_core::run::Taken;
+use firstbyte_core::timeline::{Cause, Connection, Sample, TimeLimit};
+
+/// What to do about a failure; for one that is read back, what was said when it was recorded.
+pub fn for_failure(cause: &Cause) -> Option<String> {
+    let advice = match cause {
+        Cause::Recorded { advice, .. } => return advice.clone(),
+        Cause::NoAddresses { family, .. } if *family != "any" => {
+            return Some(format!("try without the flag that forces {family}"));
+        }
+        Cause::Refused { remote } => {
+            let port = remote.port();
+            return Some(format!("nothing listens on port {port} there, or a firewall rejects it"));
+        }
+        Cause::NameNotFound { .. } => {
+            "check the spelling, or give the address with --resolve HOST:PORT:ADDRESS"
+        }
+        Cause::ResolverFailed { .. } | Cause::ResolverTimedOut { .. } => {
+            "ask another resolver with --resolver, or give the address with --resolve"
+        }
+        Cause::ConnectTimedOut { .. } => {
+            "the SYN was never answered: a firewall that drops, or a dead host"
+        }
+        Cause::QuicConnectTimedOut { .. } => {
+            "no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC"
+        }
+        Cause::CertificateExpired { .. } => {
+            "renew the server's certificate; -k measures all the same, unverified"
+        }
+        Cause::CertificateNotYetValid { .. } => {
+            "check both clocks; -k measures all the same, unverified"
+        }
+        Cause::CertificateWrongName { .. } => {
+            "use a name from the certificate, or -k to measure unverified"
+        }
+        Cause::CertificateUnknownIssuer { .. } => {
+            "pass the issuing CA with --cacert FILE, or -k to measure unverified"
+        }
+        Cause::CertificateInvalid { .. } => "-k measures all the same, unverified",
+        Cause::CertificateSelfSigned { .. } => {
+            "pass the certificate itself with --cacert FILE, or -k to measure unverified"
+        }
+        Cause::ProtocolVersionRefused { offered } if offered == "TLS 1.2" => {
+            "drop --tls-max to offer TLS 1.3 too"
+        }
+        Cause::ProtocolVersionRefused { .. } if cause.was_narrowed() => {
+            "drop --tlsv1.3 to offer TLS 1.2 too"
+        }
+        Cause::NoCommonParameters { .. } => "offer other groups with --curves",
+        Cause::AlpnMismatch { offered } if offered == "h2" => {
+            "drop --http2-prior-knowledge to offer HTTP/1.1 too"
+        }
+        Cause::AlpnMismatch { .. } if cause.was_narrowed() => "drop --http1.1 to offer HTTP/2 too",
+        Cause::ClientCertificateRequired => "pass one with --cert FILE --key FILE",
+        Cause::ClientCertificateRefused { .. } => {
+            "pass one that the server trusts with --cert FILE --key FILE"
+        }
+        Cause::NotTls { looks_like: Some("HTTP") } => "the port answers in plain HTTP: use http://",
+        Cause::NotTls { .. } => "check the port",
+        Cause::NotHttp { tls: true, .. } => "the port answers in TLS: use https://",
+        Cause::TimedOut { limit: TimeLimit::Connection, .. } => {
+            "allow more with --connect-timeout SECONDS"
+        }
+        Cause::TimedOut { limit: TimeLimit::Visit, .. } => "allow more with --max-time SECONDS",
+        Cause::TooManyRedirects { .. } => "allow more with --max-redirs N",
+        _ => return None,
+    };
+    Some(advice.into())
+}
+
+/// What to change about a finding.
+pub fn for_finding(finding: &Finding) -> Cow<'_, str> {
+    match (finding.kind, finding.avoided_by.and_then(flag)) {
+        (FindingKind::SlowDns, _) => {
+            "a resolver that is nearer or caches (--resolver ADDRESS to try one); a longer TTL of the name's records"
+                .into()
+        }
+        (FindingKind::LateAaaa, Some(flag)) => format!(
+            "see why the name's servers answer AAAA slowly; a client can use {flag}, or connect after the \
+             Resolution Delay of RFC 8305 (50 ms)"
+        )
+        .into(),
+        (_, Some(flag)) => format!("{}; until then {flag} avoids it", finding.advice).into(),
+        (_, None) => Cow::Borrowed(&finding.advice),
+    }
+}
+
+/// The flag that has connections go a way.
+const fn flag(way: WayKind) -> Option<&'static str> {
+    match way {
+        WayKind::Ipv4 => Some("--ipv4"),
+        WayKind::Ipv6 => Some("--ipv6"),
+        _ => None,
+    }
+}
+
+/// `connection`, with what to do about its failure where it has one: for outputs that store failures.
+pub fn on_connection(connection: &Connection) -> Cow<'_, Connection> {
+    let Some(failure) = &connection.failure else { return Cow::Borrowed(connection) };
+    let Some(advice) = for_failure(&failure.cause) else { return Cow::Borrowed(connection) };
+    let mut told = connection.clone();
+    if let Some(told) = &mut told.failure {
+        told.cause = Cause::Recorded {
+            name: failure.cause.name().into(),
+            failure_type: failure.failure_type(),
+            fault: failure.cause.fault(),
+            message: failure.cause.to_string(),
+            advice: Some(advice),
+        };
+    }
+    Cow::Owned(told)
+}
+
+/// `sample`, with what to do about its failure where it has one.
+pub fn on_sample(sample: &Sample) -> Cow<'_, Sample> {
+    match on_connection(&sample.connection) {
+        Cow::Borrowed(_) => Cow::Borrowed(sample),
+        Cow::Owned(connection) => {
+            let redirects = sample.redirects.clone();
+            let requested_url = sample.requested_url.clone();
+            Cow::Owned(Sample { connection, redirects, requested_url, ..*sample })
+        }
+    }
+}
+
+/// `taken`, with what to do about its failure where it has one.
+pub fn on_taken(taken: &Taken) -> Cow<'_, Taken> {
+    match on_sample(&taken.sample) {
+        Cow::Borrowed(_) => Cow::Borrowed(taken),
+        Cow::Owned(sample) => Cow::Owned(Taken { sample, ..taken.clone() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use firstbyte_core::timeline::{Failure, LastSeen, PhaseName};
+
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn what_is_told_is_the_same_failure_with_the_advice() {
+        let sample = fixtures::expired_certificate();
+        let (before, told) = (sample.failure().unwrap(), on_sample(&sample).into_owned());
+        let after = told.failure().unwrap();
+        assert_eq!((after.phase, after.at), (before.phase, before.at));
+        assert_eq!(after.failure_type(), before.failure_type());
+        assert_eq!(after.cause.name(), before.cause.name());
+        assert_eq!(after.cause.fault(), before.cause.fault());
+        assert_eq!(after.cause.to_string(), before.cause.to_string());
+        assert_eq!(for_failure(&after.cause), for_failure(&before.cause));
+        assert!(matches!(on_sample(&told), Cow::Owned(again) if again == told));
+        assert!(matches!(on_sample(&fixtures::tls13_http2()), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn each_limit_has_its_flag() {
+        for (limit, expected) in [
+            (TimeLimit::Connection, "allow more with --connect-timeout SECONDS"),
+            (TimeLimit::Visit, "allow more with --max-time SECONDS"),
+        ] {
+            let after = Duration::from_secs(1);
+            let cause = Cause::TimedOut { after, limit, peer: LastSeen::Nothing };
+            assert_eq!(for_failure(&cause).as_deref(), Some(expected));
+            let failure = Failure { phase: PhaseName::Wait, cause, at: None };
+            assert_eq!(failure.failure_type().as_str(), "http.timed_out");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Columns: what the tables of samples and of captured connections are made of.
+//!
+//! A table is a list of [`Column`]s: name, type, where its values come from, and what they mean. CSV, Parquet
+//! and the tables in `docs/formats.md` are made from it, each form by itself: a column is defined once. What
+//! is not known has no value: an empty field, or null.
+
+pub(super) mod delimited;
+pub(super) mod sample;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use firstbyte_core::timeline::Offset;
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ColumnType {
+    Integer,
+    Number,
+    Text,
+    Boolean,
+    /// A length of time, or a point counted from a connection's origin. Its unit is part of the heading.
+    Time,
+    /// A point in time since the Unix epoch.
+    Timestamp,
+}
+
+impl ColumnType {
+    /// What it is called in documents.
+    #[cfg(test)]
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Text => "text",
+            Self::Boolean => "boolean",
+            Self::Time => "time",
+            Self::Timestamp => "timestamp",
+        }
+    }
+
+    /// `name` as CSV has it: times are microseconds.
+    pub(super) fn csv_heading(self, name: &str) -> String {
+        if self == Self::Time { format!("{name}_us") } else { name.to_owned() }
+    }
+
+    /// `name` as Parquet has it: times are nanoseconds.
+    pub(super) fn parquet_heading(self, name: &str) -> String {
+        if self == Self::Time { format!("{name}_ns") } else { name.to_owned() }
+    }
+}
+
+/// A value of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ColumnValue<'a> {
+    Integer(i64),
+    Number(f64),
+    Text(Cow<'a, str>),
+    Boolean(bool),
+    /// Nanoseconds; wide enough for every [`Duration`].
+    Time(i128),
+    /// Nanoseconds since the Unix epoch.
+    Timestamp(i64),
+}
+
+/// A column whose values a `Getter` takes from a row: `for<'a> fn(&'a ROW) -> Option<ColumnValue<'a>>`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column<Getter> {
+    /// Without the unit of times, which forms differ in.
+    pub name: &'static str,
+    pub holds: ColumnType,
+    pub get: Getter,
+    /// For `docs/formats.md`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what documents are held against"))]
+    pub doc: &'static str,
+}
+
+pub(super) fn integer<'a>(value: impl TryInto<i64>) -> Option<ColumnValue<'a>> {
+    value.try_into().ok().map(ColumnValue::Integer)
+}
+
+pub(super) const fn number<'a>(value: f64) -> Option<ColumnValue<'a>> {
+    Some(ColumnValue::Number(value))
+}
+
+pub(super) fn text<'a>(value: impl Into<Cow<'a, str>>) -> Option<ColumnValue<'a>> {
+    Some(ColumnValue::Text(value.into()))
+}
+
+pub(super) const fn boolean<'a>(value: bool) -> Option<ColumnValue<'a>> {
+    Some(ColumnValue::Boolean(value))
+}
+
+pub(super) const fn time<'a>(value: Duration) -> Option<ColumnValue<'a>> {
+    // At most 2^64 seconds: less than 2^94 ns.
+    Some(ColumnValue::Time(value.as_nanos() as i128))
+}
+
+pub(super) fn offset<'a>(value: Offset) -> Option<ColumnValue<'a>> {
+    Some(ColumnValue::Time(i128::from(value.as_nanos())))
+}
+
+/// Nanoseconds since the Unix epoch.
+pub(super) fn timestamp<'a>(unix_ns: impl TryInto<i64>) -> Option<ColumnValue<'a>> {
+    unix_ns.try_into().ok().map(ColumnValue::Timestamp)
+}
+
+/// Nanoseconds as Parquet stores them: the longest time there is for what is longer.
+pub(super) fn nanoseconds(ns: i128) -> i64 {
+    i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+pub(super) mod described {
+    //! Holds the tables in `docs/formats.md` against the tables of columns.
+
+    use super::ColumnType;
+
+    const FORMATS: &str = include_str!("../../../../docs/formats.md");
+
+    /// The rows of the first table after `heading` in `docs/formats.md`, without its two first lines.
+    fn documented(heading: &str) -> Vec<&'static str> {
+        let (_, section) = FORMATS.split_once(heading).unwrap();
+        let lines = section.lines().skip_while(|line| !line.starts_with("|---"));
+        lines.skip(1).take_while(|line| line.starts_with('|')).collect()
+    }
+
+    /// Fails where the first table after `heading` is not made of `rows`.
+    pub(crate) fn assert_documented(heading: &str, rows: &[String]) {
+        assert!(
+            documented(heading) == rows,
+            "the table after {heading:?} in docs/formats.md has to be:\n{}",
+            rows.join("\n")
+        );
+    }
+
+    pub(crate) fn row(cells: &[String], holds: ColumnType, doc: &str) -> String {
+        format!("| {} | {} | {doc} |", cells.join(" | "), holds.name())
+    }
+}

@@ -1,0 +1,403 @@
+//! The columns of samples. Described in `docs/formats.md`, "Columns of samples", which is made from here.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken, redirect_time};
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{
+    Clock, Connection, EarlyData, Failure, HttpFacts, Mark, Offset, PhaseName, QuicFacts, Sample,
+    TcpFacts, TlsFacts,
+};
+
+use crate::advice::for_failure;
+use firstbyte_core::shown_url::{shown_url, shown_urls_within};
+
+use super::{Column, ColumnType, ColumnValue, boolean, integer, offset, text, time, timestamp};
+
+/// What the columns of one sample are taken from; what is derived is derived once.
+pub(crate) struct SampleRow<'a> {
+    sample: &'a Sample,
+    of_run: Option<(&'a Cell, &'a Taken)>,
+    split: Split,
+    metrics: Metrics,
+}
+
+impl<'a> SampleRow<'a> {
+    /// Of a sample by itself.
+    pub(crate) fn new(sample: &'a Sample) -> Self {
+        let split = Split::of(&sample.connection);
+        let metrics = Metrics::of_split(&sample.connection, &split);
+        Self { sample, of_run: None, split, metrics }
+    }
+
+    /// Of one of a run, a visit to `cell`.
+    pub(crate) fn of_run(cell: &'a Cell, taken: &'a Taken) -> Self {
+        Self { of_run: Some((cell, taken)), ..Self::new(&taken.sample) }
+    }
+
+    const fn connection(&self) -> &Connection {
+        &self.sample.connection
+    }
+
+    const fn tcp(&self) -> Option<&TcpFacts> {
+        self.connection().facts.tcp.as_ref()
+    }
+
+    const fn quic(&self) -> Option<&QuicFacts> {
+        self.connection().facts.quic.as_ref()
+    }
+
+    const fn tls(&self) -> Option<&TlsFacts> {
+        self.connection().facts.tls.as_ref()
+    }
+
+    const fn http(&self) -> Option<&HttpFacts> {
+        self.connection().facts.http.as_ref()
+    }
+
+    const fn early_data(&self) -> Option<EarlyData> {
+        match self.tls() {
+            Some(tls) => tls.early_data,
+            None => None,
+        }
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        self.sample.failure()
+    }
+
+    fn phase(&self, name: PhaseName) -> Option<ColumnValue<'_>> {
+        time(self.split.phase(name)?.phase.duration())
+    }
+
+    fn metric(&self, metric: Metric) -> Option<ColumnValue<'_>> {
+        self.metrics.get(metric).map(|ns| ColumnValue::Time(ns.into()))
+    }
+
+    fn mark(&self, mark: Mark) -> Option<ColumnValue<'_>> {
+        offset(self.connection().marks.at(mark)?)
+    }
+
+    /// That of the connection, over TCP or QUIC.
+    fn congestion_control(&self) -> Option<&str> {
+        let tcp = self.tcp().and_then(|tcp| tcp.congestion_control.as_deref());
+        tcp.or_else(|| self.quic()?.congestion_control.as_deref())
+    }
+
+    /// Which clock stamped the flights.
+    fn clock(&self) -> Option<&'static str> {
+        let flights = &self.connection().flights;
+        let mut clocks = flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp.clock);
+        let class = |clock| match clock {
+            Clock::Kernel | Clock::KernelDerived => "kernel",
+            Clock::User => "user",
+            Clock::Simulated => "simulated",
+            Clock::Reported { .. } => "reported",
+        };
+        let first = class(clocks.next()?);
+        Some(if clocks.all(|clock| class(clock) == first) { first } else { "mixed" })
+    }
+}
+
+/// What a sample counts for, and what it lacks, by their names.
+pub(crate) const fn standing(standing: Standing) -> (&'static str, Option<&'static str>) {
+    match standing {
+        Standing::Proven => ("proven", None),
+        Standing::Failed => ("failed", None),
+        Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name())),
+    }
+}
+
+fn address<'a>(address: SocketAddr) -> Option<ColumnValue<'a>> {
+    text(address.to_string())
+}
+
+/// A URL as it can be shown.
+fn url(value: &str) -> Option<ColumnValue<'_>> {
+    (!value.is_empty()).then(|| ColumnValue::Text(without_secrets(value, shown_url)))
+}
+
+/// Most texts have nothing to hide, and are not copied.
+fn without_secrets(value: &str, shown: fn(&str) -> String) -> Cow<'_, str> {
+    match value.contains(['?', '#', '@']) {
+        true => Cow::Owned(shown(value)),
+        false => Cow::Borrowed(value),
+    }
+}
+
+/// Where a column is in CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InCsv {
+    Nowhere,
+    /// Before the columns of the sample itself, where it is one of a run.
+    OfRun,
+    /// At this place among the columns of a sample, from 0, under this name. Places are taken once: what is
+    /// added stands at the end.
+    At(usize, &'static str),
+}
+
+type SampleGetter = for<'a> fn(&'a SampleRow<'_>) -> Option<ColumnValue<'a>>;
+
+/// A column of samples, and the forms that have it.
+#[derive(Debug)]
+struct SampleColumn {
+    column: Column<SampleGetter>,
+    csv: InCsv,
+    parquet: bool,
+}
+
+/// What a field of a row is.
+#[derive(Clone, Debug)]
+pub(crate) enum SampleField {
+    Column(&'static Column<SampleGetter>, &'static str),
+    /// The value of this axis.
+    Axis(String),
+}
+
+impl SampleField {
+    /// Its heading, without the unit of times; and what it holds.
+    pub(crate) fn heading(&self) -> (Cow<'static, str>, ColumnType) {
+        match self {
+            Self::Column(column, name) => (Cow::Borrowed(name), column.holds),
+            // Axes can be called like a column.
+            Self::Axis(axis) => (Cow::Owned(format!("axis_{axis}")), ColumnType::Text),
+        }
+    }
+
+    pub(crate) fn value<'a>(&self, row: &'a SampleRow<'_>) -> Option<ColumnValue<'a>> {
+        match self {
+            Self::Column(column, _) => (column.get)(row),
+            Self::Axis(axis) => {
+                let factor = row.of_run?.0.factors.iter().find(|f| f.axis == *axis)?;
+                text(without_secrets(&factor.value, shown_urls_within))
+            }
+        }
+    }
+}
+
+/// The name of the column behind which those of the axes stand.
+const BEFORE_AXES: &str = "cell_name";
+
+/// The fields of a sample in CSV; with `axes`, those of a run with these axes before them.
+pub(crate) fn csv_fields(axes: Option<&[String]>) -> Vec<SampleField> {
+    let mut of_sample: Vec<(usize, SampleField)> = Vec::new();
+    let mut of_run: Vec<SampleField> = Vec::new();
+    for SampleColumn { column, csv, .. } in COLUMNS {
+        match csv {
+            InCsv::Nowhere => {}
+            InCsv::OfRun => of_run.push(SampleField::Column(column, column.name)),
+            InCsv::At(place, name) => of_sample.push((*place, SampleField::Column(column, name))),
+        }
+    }
+    of_sample.sort_by_key(|(place, _)| *place);
+    let of_run = axes.map(|axes| with_axes(of_run, axes)).unwrap_or_default();
+    of_run.into_iter().chain(of_sample.into_iter().map(|(_, field)| field)).collect()
+}
+
+/// The fields of a sample of a run with these axes in Parquet.
+pub(crate) fn parquet_fields(axes: &[String]) -> Vec<SampleField> {
+    let columns = COLUMNS.iter().filter(|c| c.parquet).map(|c| &c.column);
+    with_axes(columns.map(|column| SampleField::Column(column, column.name)).collect(), axes)
+}
+
+fn with_axes(mut fields: Vec<SampleField>, axes: &[String]) -> Vec<SampleField> {
+    let is_before = |field: &SampleField| matches!(field, SampleField::Column(column, _) if column.name == BEFORE_AXES);
+    let place = fields.iter().position(is_before).map_or(0, |place| place + 1);
+    fields.splice(place..place, axes.iter().cloned().map(SampleField::Axis));
+    fields
+}
+
+/// In both forms, in CSV at this place under this name.
+const fn both(place: usize, name: &'static str) -> (InCsv, bool) {
+    (InCsv::At(place, name), true)
+}
+
+/// In CSV alone, at this place under this name.
+const fn csv(place: usize, name: &'static str) -> (InCsv, bool) {
+    (InCsv::At(place, name), false)
+}
+
+/// In both forms, where a sample is one of a run.
+const RUN: (InCsv, bool) = (InCsv::OfRun, true);
+/// In Parquet alone.
+const PARQUET: (InCsv, bool) = (InCsv::Nowhere, true);
+
+macro_rules! columns {
+    ($($name:literal, $holds:ident, $forms:expr, $get:expr, $doc:literal;)*) => {
+        /// All columns, in the order of Parquet. Within a version of the format columns are only added.
+        const COLUMNS: &[SampleColumn] = &[$({
+            let (csv, parquet) = $forms;
+            let column: Column<SampleGetter> =
+                Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc };
+            SampleColumn { column, csv, parquet }
+        }),*];
+    };
+}
+
+columns! {
+    "cell", Integer, RUN, |s| integer(s.of_run?.1.cell), "number of the way to connect";
+    "cell_name", Text, RUN, |s| text(s.of_run?.0.name()), "what it is called";
+    "round", Integer, both(0, "sequence"), |s| integer(s.sample.sequence),
+        "number within the run, from 0, warm-up included; in a run of several cells and in the demo's file, number of the round";
+    "warmup", Boolean, both(1, "warmup"), |s| boolean(s.sample.warmup), "measured to warm up";
+    "standing", Text, RUN, |s| text(standing(s.of_run?.1.standing).0), "as in run files";
+    "shortfall", Text, RUN, |s| text(standing(s.of_run?.1.standing).1?), "as in run files";
+    "started", Timestamp, both(3, "started"), |s| timestamp(s.connection().started_unix_ns?),
+        "when the connection's origin was";
+    "lateness", Time, RUN, |s| time(s.of_run?.1.lateness), "as in run files";
+    "url", Text, both(2, "url"), |s| url(&s.sample.requested_url), "the URL asked for";
+
+    "phase_resolve", Time, csv(14, "resolve"), |s| s.phase(PhaseName::Resolve),
+        "length of the phase `resolve`; in a failed sample up to the failure";
+    "phase_connect", Time, csv(15, "connect"), |s| s.phase(PhaseName::Connect), "the same of `connect`";
+    "phase_tls", Time, csv(16, "tls"), |s| s.phase(PhaseName::Tls), "the same of `tls`, over TCP";
+    "phase_quic", Time, csv(47, "quic"), |s| s.phase(PhaseName::Quic),
+        "the same of `quic`: TLS is in it";
+    "phase_send", Time, csv(17, "send"), |s| s.phase(PhaseName::Send), "the same of `send`";
+    "phase_wait", Time, csv(18, "wait"), |s| s.phase(PhaseName::Wait), "the same of `wait`";
+    "phase_receive", Time, csv(19, "receive"), |s| s.phase(PhaseName::Receive), "the same of `receive`";
+    "first_byte", Time, csv(20, "ttfb"),
+        |s| time(s.connection().marks.at(Mark::ResponseStart)?.since(Offset::ZERO)),
+        "from the start to the first byte of the response";
+    "sum", Time, csv(21, "total"), |s| time(s.split.total()),
+        "from the start to the end, or the failure; with the redirects' time added, the whole visit's";
+
+    "resolve", Time, PARQUET, |s| s.metric(Metric::Resolve),
+        "the metric `resolve`: of a phase that came to its end";
+    "connect", Time, PARQUET, |s| s.metric(Metric::Connect), "the metric `connect`: of a phase that came to its end";
+    "tls", Time, PARQUET, |s| s.metric(Metric::Tls), "the metric `tls`: of a phase that came to its end";
+    "quic", Time, PARQUET, |s| s.metric(Metric::Quic), "the metric `quic`: of a phase that came to its end";
+    "setup", Time, PARQUET, |s| s.metric(Metric::Setup),
+        "the metric `setup`: all handshakes together, of a sample that did not fail";
+    "send", Time, PARQUET, |s| s.metric(Metric::Send), "the metric `send`: of a phase that came to its end";
+    "wait", Time, PARQUET, |s| s.metric(Metric::Wait), "the metric `wait`: of a phase that came to its end";
+    "receive", Time, PARQUET, |s| s.metric(Metric::Receive), "the metric `receive`: of a phase that came to its end";
+    "ttfb", Time, PARQUET, |s| s.metric(Metric::Ttfb),
+        "the metric `ttfb`: from the start to the first byte of the response, of a sample that did not fail";
+    "total", Time, PARQUET, |s| s.metric(Metric::Total),
+        "the metric `total`: from the start to the end, of a sample that did not fail";
+
+    "mark_domain_lookup_start", Time, PARQUET, |s| s.mark(Mark::DomainLookupStart),
+        "the mark `domain_lookup_start`, from the origin";
+    "mark_domain_lookup_end", Time, PARQUET, |s| s.mark(Mark::DomainLookupEnd), "the mark `domain_lookup_end`, from the origin";
+    "mark_connect_start", Time, PARQUET, |s| s.mark(Mark::ConnectStart), "the mark `connect_start`, from the origin";
+    "mark_tcp_connected", Time, PARQUET, |s| s.mark(Mark::TcpConnected), "the mark `tcp_connected`, from the origin";
+    "mark_secure_connection_start", Time, PARQUET, |s| s.mark(Mark::SecureConnectionStart),
+        "the mark `secure_connection_start`, from the origin";
+    "mark_handshake_complete", Time, PARQUET, |s| s.mark(Mark::HandshakeComplete), "the mark `handshake_complete`, from the origin";
+    "mark_handshake_confirmed", Time, PARQUET, |s| s.mark(Mark::HandshakeConfirmed), "the mark `handshake_confirmed`, from the origin";
+    "mark_request_start", Time, PARQUET, |s| s.mark(Mark::RequestStart), "the mark `request_start`, from the origin";
+    "mark_request_end", Time, PARQUET, |s| s.mark(Mark::RequestEnd), "the mark `request_end`, from the origin";
+    "mark_response_start", Time, PARQUET, |s| s.mark(Mark::ResponseStart), "the mark `response_start`, from the origin";
+    "mark_response_end", Time, PARQUET, |s| s.mark(Mark::ResponseEnd), "the mark `response_end`, from the origin";
+
+    "part_resolver", Time, both(24, "resolver"), |s| time(s.split.parts.resolver),
+        "the part `resolver`; all parts add up to the end of the last phase that happened";
+    "part_network", Time, both(25, "network"), |s| time(s.split.parts.network), "the part `network`";
+    "part_variation", Time, both(26, "variation"), |s| time(s.split.parts.variation), "the part `variation`";
+    "part_server", Time, both(27, "server"), |s| time(s.split.parts.server), "the part `server`";
+    "part_client", Time, both(28, "client"), |s| time(s.split.parts.client), "the part `client`";
+    "part_transfer", Time, both(29, "transfer"), |s| time(s.split.parts.transfer), "the part `transfer`";
+    "part_pause", Time, both(58, "pause"), |s| time(s.split.parts.pause), "the part `pause`";
+    "part_fallback", Time, both(30, "fallback"), |s| time(s.split.parts.fallback), "the part `fallback`";
+    "part_unexplained", Time, both(31, "unexplained"), |s| time(s.split.parts.unexplained),
+        "the part `unexplained`";
+    "server_uncertainty", Time, both(32, "server_uncertainty"),
+        |s| time(s.split.server_uncertainty()?),
+        "how far the server's part may be off, either way";
+    "rtt", Time, both(23, "rtt"), |s| time(s.split.rtt?), "the round-trip time used";
+    "round_trips", Integer, both(22, "round_trips"), |s| integer(s.split.round_trips),
+        "round trips counted";
+
+    "remote", Text, both(4, "remote"), |s| address(s.connection().facts.remote?), "`address:port`";
+    "local", Text, both(57, "local"), |s| address(s.connection().facts.local?), "`address:port`";
+    "family", Text, both(5, "family"),
+        |s| text(if s.connection().facts.remote?.is_ipv4() { "IPv4" } else { "IPv6" }),
+        "`IPv4` or `IPv6`";
+    "reused", Boolean, both(46, "reused"), |s| boolean(s.connection().facts.reused),
+        "the connection was open before";
+    "clock", Text, csv(34, "clock"), |s| text(s.clock()?),
+        "which clock timed the flights: `kernel`, `user`, `simulated`, `reported`, `mixed`";
+    "congestion_control", Text, both(56, "congestion_control"), |s| text(s.congestion_control()?),
+        "of the client, over TCP or QUIC";
+    "tcp_syn_rtt", Time, PARQUET, |s| time(s.tcp()?.syn_rtt?), "JSON's `tcp.syn_rtt_ns`";
+    "tcp_min_rtt", Time, PARQUET, |s| time(s.tcp()?.min_rtt?), "JSON's `tcp.min_rtt_ns`";
+    "tcp_retransmits", Integer, both(33, "retransmits"), |s| integer(s.tcp()?.retransmits?),
+        "JSON's `tcp.retransmits`";
+    "tcp_send_mss_bytes", Integer, PARQUET, |s| integer(s.tcp()?.send_mss?), "JSON's `tcp.send_mss_bytes`";
+    "tcp_receive_mss_bytes", Integer, PARQUET, |s| integer(s.tcp()?.receive_mss?), "JSON's `tcp.receive_mss_bytes`";
+    "tcp_out_of_order", Integer, PARQUET, |s| integer(s.tcp()?.out_of_order?), "JSON's `tcp.out_of_order`";
+    "tcp_syn_departure_uncertainty", Time, PARQUET,
+        |s| time(s.tcp()?.syn_departure_uncertainty?), "JSON's `tcp.syn_departure_uncertainty_ns`";
+    "quic_version", Text, both(52, "quic_version"), |s| text(s.quic()?.version.as_deref()?),
+        "JSON's `quic.version`";
+    "quic_min_rtt", Time, PARQUET, |s| time(s.quic()?.min_rtt?), "JSON's `quic.min_rtt_ns`";
+    "quic_datagrams_sent", Integer, PARQUET, |s| integer(s.quic()?.datagrams_sent), "JSON's `quic.datagrams_sent`";
+    "quic_datagrams_received", Integer, PARQUET, |s| integer(s.quic()?.datagrams_received),
+        "JSON's `quic.datagrams_received`";
+    "quic_lost_packets", Integer, both(54, "quic_lost_packets"),
+        |s| integer(s.quic()?.lost_packets?), "JSON's `quic.lost_packets`";
+    "quic_retry", Boolean, both(53, "quic_retry"), |s| boolean(s.quic()?.retry), "JSON's `quic.retry`";
+    "quic_bytes_before_validation", Integer, PARQUET,
+        |s| integer(s.quic()?.bytes_before_validation?), "JSON's `quic.bytes_before_validation`";
+    "quic_amplification_stall", Time, both(55, "quic_amplification_stall"),
+        |s| time(s.quic()?.amplification_stall?), "JSON's `quic.amplification_stall_ns`";
+
+    "tls_version", Text, both(8, "tls_version"), |s| text(s.tls()?.version.as_deref()?),
+        "JSON's `tls.version`";
+    "tls_cipher_suite", Text, both(9, "cipher_suite"),
+        |s| text(s.tls()?.cipher_suite.as_deref()?), "JSON's `tls.cipher_suite`";
+    "tls_group", Text, both(10, "group"), |s| text(s.tls()?.group.as_deref()?), "JSON's `tls.group`";
+    "tls_handshake", Text, both(11, "handshake"), |s| text(s.tls()?.handshake?.name()),
+        "JSON's `tls.handshake`";
+    "tls_session_offered", Text, both(48, "session_offered"),
+        |s| text(s.tls()?.session_offered?.name()),
+        "`session-id`, `ticket` or `psk`; none where none was offered";
+    "tls_early_data_bytes", Integer, both(49, "early_data_bytes"),
+        |s| integer(s.early_data()?.bytes_before_server_hello),
+        "`bytes_before_server_hello` of JSON's `early_data`";
+    "tls_early_data_accepted", Boolean, both(50, "early_data_accepted"),
+        |s| boolean(s.early_data()?.accepted?), "`accepted` of JSON's `early_data`";
+    "tls_alpn", Text, both(12, "alpn"), |s| text(s.tls()?.alpn.as_deref()?), "JSON's `tls.alpn`";
+    "tls_certificate_chain_bytes", Integer, both(13, "certificate_chain_bytes"),
+        |s| integer(s.tls()?.certificate_chain_bytes()?), "JSON's `tls.certificate_chain_bytes`";
+    "tls_verified", Boolean, PARQUET, |s| boolean(s.tls()?.verified?), "JSON's `tls.verified`";
+    "tls_tickets_received", Integer, both(51, "tickets_received"),
+        |s| integer(s.tls()?.tickets_received?), "JSON's `tls.tickets_received`";
+
+    "http_method", Text, PARQUET, |s| text(s.http()?.method.as_str()), "JSON's `http.method`";
+    "http_version", Text, both(6, "http_version"), |s| text(s.http()?.version.as_deref()?),
+        "JSON's `http.version`";
+    "http_status", Integer, both(7, "status"), |s| integer(s.http()?.status?), "JSON's `http.status`";
+    "http_request_bytes", Integer, both(35, "request_bytes"),
+        |s| integer(s.http()?.request_bytes?), "JSON's `http.request_bytes`";
+    "http_upload_bytes", Integer, PARQUET, |s| integer(s.http()?.upload_bytes?), "JSON's `http.upload_bytes`";
+    "http_header_bytes", Integer, both(36, "header_bytes"), |s| integer(s.http()?.header_bytes?),
+        "JSON's `http.header_bytes`";
+    "http_body_bytes", Integer, both(37, "body_bytes"), |s| integer(s.http()?.body_bytes?),
+        "JSON's `http.body_bytes`";
+    "effective_url", Text, both(38, "effective_url"), |s| url(&s.connection().url),
+        "the URL of the last connection";
+    "redirects", Integer, both(39, "redirects"), |s| integer(s.sample.redirects.len()),
+        "how many were followed";
+    "redirect", Time, both(40, "redirect"),
+        |s| if s.sample.redirects.is_empty() { None } else { time(redirect_time(s.sample)) },
+        "what they took together; none without";
+
+    "failure_phase", Text, both(41, "error_phase"), |s| text(s.failure()?.phase.name()),
+        "JSON's `failure.phase`";
+    "failure_fault", Text, both(42, "error_fault"), |s| text(s.failure()?.cause.fault().name()),
+        "JSON's `failure.fault`";
+    "failure_cause", Text, both(43, "error_cause"), |s| text(s.failure()?.cause.name()),
+        "JSON's `failure.cause`";
+    "failure_message", Text, both(44, "error"), |s| text(s.failure()?.cause.to_string()),
+        "JSON's `failure.message`";
+    "failure_hint", Text, csv(45, "hint"), |s| text(for_failure(&s.failure()?.cause)?), "JSON's `failure.hint`";
+    "failure_at", Time, PARQUET, |s| offset(s.failure()?.at?), "JSON's `failure.at_ns`";
+    "failure_type", Text, both(59, "error_type"), |s| text(s.failure()?.failure_type().as_str()),
+        "JSON's `failure.type`";
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use firstbyte_core::explain::reconcile::{Witness, reconcile};
+use firstbyte_core::explain::{Equation, Evidence, Way, WayKind, findings};
+use firstbyte_core::timeline::{Connection, Sample};
+use serde_json::Value;
+
+use super::*;
+use crate::fixtures;
+use crate::style::Style;
+
+fn way(sample: &Sample, first: Option<&Sample>) -> Way {
+    let connections = (0..20).map(|round| (round, sample.connection.clone()));
+    Way {
+        proven: connections.collect(),
+        first: first.map(|first| first.connection.clone()),
+        ..Way::default()
+    }
+}
+
+fn explanation() -> Explanation {
+    let subject = fixtures::tls12_sydney();
+    let evidence = Evidence {
+        ways: vec![
+            (WayKind::Subject, way(&subject, Some(&fixtures::fallback()))),
+            (WayKind::Plain, way(&fixtures::plain_http(), None)),
+            (WayKind::Tls13, way(&fixtures::tls13_http2(), None)),
+        ],
+        redirects: Vec::new(),
+    };
+    let equation = |connection: &Connection, first| {
+        Equation::of(std::iter::repeat_n(connection, 20), first).unwrap()
+    };
+    let ways = evidence.ways.iter().map(|(kind, way)| WayView {
+        kind: *kind,
+        equation: equation(way.middle().unwrap(), None),
+        asked: if *kind == WayKind::Tls13 { 22 } else { 20 },
+        proven: 20,
+        middle: way.middle().unwrap().clone(),
+    });
+    let ms = Duration::from_millis;
+    Explanation {
+        url: subject.connection.url.clone(),
+        date: "20 November 2026, 14:05 UTC".into(),
+        command: vec!["firstbyte".into(), "explain".into(), subject.connection.url.clone()],
+        equation: equation(&subject.connection, Some(&fixtures::fallback().connection)),
+        failed: 1,
+        ways: ways.collect(),
+        left_out: vec![(WayKind::Ipv6, "connect: connection refused".into())],
+        redirects: vec![fixtures::plain_http().connection],
+        findings: findings(&evidence),
+        reconciled: vec![
+            reconcile(Witness::Log, ms(8), ms(9), None, None),
+            reconcile(Witness::ServerTiming(vec!["app".into()]), ms(8), ms(8), None, None),
+            reconcile(Witness::Capture, ms(9), ms(2), None, None),
+        ],
+        warnings: vec![crate::warning::Warning::NoIntervals { rounds: 1, needed: 20 }],
+    }
+}
+
+#[test]
+fn the_text_fits_eighty_columns() {
+    let explanation = explanation();
+    let style = Style::default();
+    let text = text(&explanation, &style);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert!(text.contains("TLS 2 × 81.1"));
+    assert!(text.contains("1. TLS 1.2 is spoken"));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn ascii_and_colours_change_nothing_else() {
+    let explanation = explanation();
+    let plain = Style { unicode: false, ..Style::default() };
+    let ascii = text(&explanation, &plain);
+    assert!(ascii.is_ascii());
+    let coloured = text(&explanation, &Style { color: true, ..Style::default() });
+    let undressed: Vec<String> =
+        fixtures::undressed(&coloured).lines().map(|line| line.trim_end().to_owned()).collect();
+    let text = text(&explanation, &Style::default());
+    assert_eq!(undressed, text.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn figures_printed_add_up() {
+    let explanation = explanation();
+    let scale = crate::units::Scale::for_largest(explanation.equation.total);
+    let (rows, scale) = super::text::rows(&explanation.equation, scale);
+    let sum: u64 = rows.iter().map(|row| row.steps).sum();
+    assert_eq!(sum, scale.steps(explanation.equation.total));
+}
+
+#[test]
+fn every_field_of_the_json_is_documented() {
+    const FORMATS: &str = include_str!("../../../../docs/formats.md");
+    let value: Value = serde_json::from_str(&json(&explanation())).unwrap();
+    assert_eq!((&value["format"], &value["version"]), (&"firstbyte/explanation".into(), &1.into()));
+    let mut names = BTreeSet::new();
+    let mut open = vec![&value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    names.insert(name.clone());
+                    // Connections are described where samples are.
+                    if name != "connection" && name != "redirects" {
+                        open.push(value);
+                    }
+                }
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        assert!(FORMATS.contains(&format!("`{name}`")), "{name} is not described");
+    }
+}
+
+#[test]
+fn the_page_loads_and_runs_nothing() {
+    let mut explanation = explanation();
+    explanation.url = "https://<script>alert(1)</script>/".into();
+    let page = page(&explanation);
+    assert!(page.contains("script-src 'none'") && page.contains("default-src 'none'"));
+    assert!(!page.contains("<script"));
+    assert!(page.contains("Every way that was tried"));
+    assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
+}
+
+/// Half a round trip a line: three columns with as many lines as halves of round trips.
+#[test]
+fn the_whiteboard_is_drawn_to_scale() {
+    let explanation = explanation();
+    let board = super::whiteboard::whiteboard(&explanation, &Style::default());
+    let find = |words: &str| board.iter().position(|line| line.contains(words)).unwrap();
+    // TCP, two round trips of TLS, and the request: four round trips, told in pairs of lines.
+    assert_eq!(find("ClientHello") - find("SYN ─"), 2);
+    assert!(board.last().unwrap().contains("81.1 ms"), "{board:?}");
+    for line in &board {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let mut without_tls = explanation;
+    without_tls.ways[0].middle = fixtures::plain_http().connection;
+    assert_eq!(super::whiteboard::whiteboard(&without_tls, &Style::default()), [""; 0]);
+}

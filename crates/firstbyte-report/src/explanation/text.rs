@@ -1,0 +1,457 @@
+//! An explanation for the terminal, on one page of 80 columns.
+
+use std::time::Duration;
+
+use firstbyte_core::explain::reconcile::{Reconciled, Witness};
+use firstbyte_core::explain::{Equation, Finding, Span, Term, TermKind, WayKind};
+use firstbyte_core::sequence::Sequence;
+use firstbyte_core::stats::Interval;
+use firstbyte_core::timeline::Connection;
+
+use super::{Explanation, WayView, whiteboard};
+use crate::advice;
+use crate::equation::apportion;
+use crate::sequence;
+use crate::style::{Ink, Style, wrap};
+use crate::units::{Scale, count};
+
+/// `explanation` for a terminal.
+pub fn text(explanation: &Explanation, style: &Style) -> String {
+    let mut lines = head(explanation, style);
+    lines.push(String::new());
+    let scale = Scale::for_largest(explanation.equation.total);
+    lines.extend(equation(&explanation.equation, scale, style));
+    lines.push(String::new());
+    lines.extend(terms(&explanation.equation, scale, style));
+    if let Some(first) = first(&explanation.equation, scale, style) {
+        lines.push(String::new());
+        lines.extend(first);
+    }
+    let board = whiteboard::whiteboard(explanation, style);
+    if !board.is_empty() {
+        lines.push(String::new());
+        lines.extend(board);
+    }
+    if let Some(way) = explanation.subject() {
+        lines.push(String::new());
+        lines.push(style.paint(Ink::Faint, "the connection in the middle by total time"));
+        let diagram = sequence::diagram(&Sequence::of(&way.middle), style);
+        lines.extend(diagram.lines().map(str::to_owned));
+    }
+    lines.push(String::new());
+    lines.extend(ways(explanation, scale, style));
+    for reconciled in &explanation.reconciled {
+        lines.push(String::new());
+        lines.extend(witness(reconciled, scale, style));
+    }
+    lines.push(String::new());
+    lines.extend(findings(explanation, style));
+    let mut text = String::new();
+    for line in lines {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn head(explanation: &Explanation, style: &Style) -> Vec<String> {
+    let mut lines = vec![style.paint(Ink::Strong, &style.safe(&explanation.url))];
+    let dot = style.glyph(" · ", ", ");
+    let mut facts = Vec::new();
+    if let Some(way) = explanation.subject() {
+        facts.extend(described(&way.middle));
+        let connections = count(way.proven as u64, "connection");
+        facts.push(match explanation.failed {
+            0 => connections,
+            failed => format!("{connections}, {failed} more failed"),
+        });
+    }
+    let words: Vec<String> =
+        facts
+            .iter()
+            .enumerate()
+            .map(|(i, fact)| {
+                if i + 1 < facts.len() { format!("{fact}{}", dot.trim_end()) } else { fact.clone() }
+            })
+            .collect();
+    lines.extend(wrap("", &words, style.columns()));
+    lines
+}
+
+/// Address, versions and the like.
+pub(super) fn described(connection: &Connection) -> Vec<String> {
+    let facts = &connection.facts;
+    let mut words: Vec<String> =
+        facts.remote.map(|remote| remote.to_string()).into_iter().collect();
+    if let Some(tls) = &facts.tls {
+        words.extend(tls.version.as_deref().map(|v| v.replace("TLSv", "TLS ")));
+        words.extend(tls.group.clone());
+    }
+    let http = facts.http.as_ref();
+    words.extend(http.and_then(|h| h.version.as_ref()).map(|v| format!("HTTP/{v}")));
+    words.extend(http.and_then(|h| h.status).map(|s| s.to_string()));
+    words.extend(http.and_then(|h| h.body_bytes).map(super::super::units::bytes));
+    words
+}
+
+/// What a term is called in the equation.
+fn name(term: &Term) -> String {
+    match (term.kind, term.span) {
+        (TermKind::Resolver, _) => "DNS".into(),
+        (TermKind::RoundTrips, Some(span)) => span.name().into(),
+        (TermKind::Stalls, Some(span)) => format!("{} full window", span.name()),
+        (TermKind::Server, Some(Span::Request)) => "server".into(),
+        (TermKind::Server, Some(span)) => format!("server ({} handshake)", span.name()),
+        (TermKind::Pause, Some(span)) => format!("pause ({})", span.name()),
+        (TermKind::Variation, _) => "TCP beyond a round trip".into(),
+        (kind, _) => kind.name().into(),
+    }
+}
+
+/// The equation's figures, as steps of the scale that add up.
+fn figures(equation: &Equation, scale: Scale) -> (Vec<(u64, Option<u64>)>, u64) {
+    let total = scale.steps(equation.total);
+    let each = equation.rtt.map(|rtt| scale.steps(rtt));
+    let fixed: u64 =
+        equation.terms.iter().filter_map(|term| Some(u64::from(term.round_trips) * each?)).sum();
+    let free: Vec<Duration> =
+        equation.terms.iter().filter(|t| t.round_trips == 0).map(|t| t.time).collect();
+    let rounded = total.checked_sub(fixed).and_then(|left| apportion(&free, left, scale));
+    let mut rounded = rounded.map(Vec::into_iter);
+    let figures = equation.terms.iter().map(|term| match (term.round_trips, each) {
+        (n, Some(each)) if n > 0 && rounded.is_some() => (u64::from(n) * each, Some(each)),
+        (0, _) => {
+            let steps = rounded.as_mut().and_then(Iterator::next);
+            (steps.unwrap_or_else(|| scale.steps(term.time)), None)
+        }
+        _ => (scale.steps(term.time), None),
+    });
+    (figures.collect(), total)
+}
+
+/// A scale in which the figures add up: round trips are long, and their rounding may not be made up
+/// for by what is left.
+fn fitting(equation: &Equation, mut scale: Scale) -> Scale {
+    loop {
+        let (figures, total) = figures(equation, scale);
+        if figures.iter().map(|(steps, _)| steps).sum::<u64>() == total {
+            return scale;
+        }
+        match scale.finer() {
+            Some(finer) => scale = finer,
+            None => return scale,
+        }
+    }
+}
+
+pub(super) fn equation(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
+    let scale = fitting(equation, scale);
+    let (figures, total) = figures(equation, scale);
+    let times = style.glyph("×", "x");
+    let mut words = Vec::new();
+    for (term, (steps, each)) in equation.terms.iter().zip(figures).filter(|(_, (s, _))| *s > 0) {
+        let plus = if words.is_empty() { "" } else { "+ " };
+        let name = name(term);
+        words.push(match each {
+            Some(each) => {
+                format!("{plus}{name} {} {times} {}", term.round_trips, scale.figure(each))
+            }
+            None => format!("{plus}{name} {}", scale.figure(steps)),
+        });
+    }
+    let first = format!("total {} = ", scale.print(total, style));
+    let lines = wrap(&first, &words, style.columns());
+    lines.into_iter().map(|line| style.paint(Ink::Strong, &line)).collect()
+}
+
+const NAME: usize = 33;
+
+/// A term as a table shows it.
+pub(super) struct Row {
+    pub label: String,
+    pub steps: u64,
+    pub interval: Option<Interval>,
+    /// Of the total.
+    pub share: f64,
+    kind: TermKind,
+}
+
+/// Every term in figures that add up, and the scale they are in.
+pub(super) fn rows(equation: &Equation, scale: Scale) -> (Vec<Row>, Scale) {
+    let scale = fitting(equation, scale);
+    let (figures, total) = figures(equation, scale);
+    let row = |(term, (steps, _)): (&Term, (u64, Option<u64>))| {
+        let span = term.span.map_or("", Span::name);
+        let label = match (term.kind, term.round_trips) {
+            (TermKind::Stalls, n) => format!("  {span}: full window, {}", trips(n)),
+            (_, 0) => name(term),
+            (_, n) => format!("{}, {}", name(term), trips(n)),
+        };
+        let share = steps as f64 / total.max(1) as f64;
+        Row { label, steps, interval: term.interval, share, kind: term.kind }
+    };
+    // What is shorter than a step is nothing that a reader looks for.
+    let rows = equation.terms.iter().zip(figures).map(row).filter(|row| row.steps > 0);
+    (rows.collect(), scale)
+}
+
+/// Every term with its interval and a bar.
+fn terms(equation: &Equation, scale: Scale, style: &Style) -> Vec<String> {
+    let (rows, scale) = rows(equation, scale);
+    let width = style.columns().saturating_sub(NAME + 35).clamp(6, 60);
+    let heading = format!("where the time goes, {}", scale.name(style));
+    let heading = format!("{heading:<NAME$} {:>8}  {:<17}share", "", "95 % interval");
+    let mut lines = vec![style.paint(Ink::Faint, &heading)];
+    for Row { label, steps, interval, share, kind } in rows {
+        let figure = scale.figure(steps);
+        let bar = style.glyph("█", "#").repeat((share * width as f64).round() as usize);
+        let bar = if bar.is_empty() { String::new() } else { style.paint(ink(kind), &bar) + " " };
+        let interval = interval.map_or_else(String::new, |i| range(i, scale, style));
+        let share = percent(share, style);
+        lines.push(format!("{label:<NAME$} {figure:>8}  {interval:<17}{bar}{share}"));
+    }
+    let label = format!("total, {}", trips(equation.round_trips()));
+    let total = scale.figure(scale.steps(equation.total));
+    let interval = equation.interval.map_or_else(String::new, |i| range(i, scale, style));
+    lines.push(style.paint(Ink::Strong, &format!("{label:<NAME$} {total:>8}  {interval}")));
+    if equation.typical < equation.of {
+        let text =
+            format!("{} of {} connections took these round trips", equation.typical, equation.of);
+        lines.push(style.paint(Ink::Faint, &text));
+    }
+    lines
+}
+
+fn trips(n: u32) -> String {
+    count(u64::from(n), "round trip")
+}
+
+const fn ink(kind: TermKind) -> Ink {
+    match kind {
+        TermKind::Resolver => Ink::Resolver,
+        TermKind::RoundTrips | TermKind::Stalls => Ink::Network,
+        TermKind::Server => Ink::Server,
+        TermKind::Client => Ink::Client,
+        TermKind::Transfer => Ink::Transfer,
+        TermKind::Fallback | TermKind::Variation | TermKind::Pause => Ink::Loss,
+        TermKind::Unexplained => Ink::Faint,
+    }
+}
+
+pub(super) fn range(interval: Interval, scale: Scale, style: &Style) -> String {
+    let figure = |ns: f64| scale.figure(scale.steps(Duration::from_nanos(ns.max(0.0) as u64)));
+    format!("{} {} {}", figure(interval.low), style.glyph("…", "to"), figure(interval.high))
+}
+
+fn percent(share: f64, style: &Style) -> String {
+    let percent = share * 100.0;
+    if percent < 0.1 {
+        return style.paint(Ink::Faint, "<0.1 %");
+    }
+    style.paint(Ink::Faint, &format!("{percent:.1} %"))
+}
+
+/// The first connection, beside those after it.
+pub(super) fn first(equation: &Equation, scale: Scale, style: &Style) -> Option<Vec<String>> {
+    let (total, extras) = equation.first.as_ref()?;
+    let difference = total.as_nanos() as i128 - equation.total.as_nanos() as i128;
+    let figure = |ns: i128| {
+        let time = Duration::from_nanos(ns.unsigned_abs() as u64);
+        let sign = if ns < 0 { style.glyph("−", "-") } else { "+" };
+        format!("{sign}{}", scale.time_figure(time))
+    };
+    let unit = scale.name(style);
+    let mut words = vec![format!(
+        "{} {unit}, {} {unit} than those after it{}",
+        scale.time_figure(*total),
+        if difference < 0 {
+            format!(
+                "{} less",
+                scale.time_figure(Duration::from_nanos(difference.unsigned_abs() as u64))
+            )
+        } else {
+            format!("{} more", scale.time_figure(Duration::from_nanos(difference as u64)))
+        }
+        .replace(' ', &format!(" {unit} ")),
+        "",
+    )];
+    words[0] = words[0].replacen(&format!(" {unit} than"), " than", 1);
+    let told: Vec<_> = extras
+        .iter()
+        .filter(|e| scale.steps(Duration::from_nanos(e.ns.unsigned_abs())) > 0)
+        .take(5)
+        .collect();
+    if !told.is_empty() {
+        words[0].push(':');
+    }
+    for (i, extra) in told.iter().enumerate() {
+        let term = Term {
+            kind: extra.kind,
+            span: extra.span,
+            round_trips: 0,
+            time: Duration::ZERO,
+            interval: None,
+        };
+        let trips = match extra.round_trips {
+            0 => String::new(),
+            n => format!(" ({n:+} {})", if n.abs() == 1 { "round trip" } else { "round trips" }),
+        };
+        let comma = if i + 1 < told.len() { "," } else { "" };
+        words.push(format!("{} {}{trips}{comma}", name(&term), figure(i128::from(extra.ns))));
+    }
+    Some(wrap("first attempt  ", &words, style.columns()))
+}
+
+/// All ways that worked, one a line.
+fn ways(explanation: &Explanation, scale: Scale, style: &Style) -> Vec<String> {
+    let heads = ["total", "set-up", "request", "server", "client", "other"];
+    let heads: String = heads.iter().map(|head| format!(" {head:>8}")).collect();
+    let unit = format!("ways to connect, {}", scale.name(style));
+    let mut lines = vec![style.paint(Ink::Faint, &format!("{unit:<WAY$}{heads}  trips"))];
+    lines.extend(explanation.ways.iter().map(|way| way_line(way, scale, style)));
+    for (kind, why) in &explanation.left_out {
+        let line = format!("{}: {}", kind.name(), style.safe(why));
+        let wrapped = wrap("not possible: ", &[line], style.columns());
+        lines.extend(wrapped.into_iter().map(|line| style.paint(Ink::Faint, &line)));
+    }
+    lines
+}
+
+const WAY: usize = 19;
+
+fn way_line(way: &WayView, scale: Scale, style: &Style) -> String {
+    let equation = &way.equation;
+    let of = |kinds: &[TermKind], spans: &[Span]| -> Duration {
+        let wanted =
+            |t: &&Term| kinds.contains(&t.kind) && t.span.is_none_or(|span| spans.contains(&span));
+        equation.terms.iter().filter(wanted).map(|t| t.time).sum()
+    };
+    let trips = [TermKind::RoundTrips, TermKind::Stalls];
+    let setup = of(&trips, &[Span::Connect, Span::Tls, Span::Quic]);
+    let request = of(&trips, &[Span::Request, Span::Response]);
+    let server = of(&[TermKind::Server], &Span::ALL);
+    let client = of(&[TermKind::Client], &[]);
+    let other = equation.total.saturating_sub(setup + request + server + client);
+    let figures: String = [equation.total, setup, request, server, client, other]
+        .iter()
+        .map(|time| match time.is_zero() {
+            true => format!(" {:>8}", style.glyph("·", ".")),
+            false => format!(" {:>8}", scale.time_figure(*time)),
+        })
+        .collect();
+    let name = format!("{:<WAY$}", way.kind.name());
+    let subject = way.kind == WayKind::Subject;
+    let name = if subject { style.paint(Ink::Strong, &name) } else { name };
+    let proven = if way.proven < way.asked {
+        style.paint(
+            Ink::Loss,
+            &format!("\n{:<WAY$}   {} of {} were made so", "", way.proven, way.asked),
+        )
+    } else {
+        String::new()
+    };
+    format!("{name}{figures}  {:>5}{proven}", equation.round_trips())
+}
+
+pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> Vec<String> {
+    let Reconciled { witness, said, estimated, tolerance } = reconciled;
+    let time = |d: Duration| scale.time(d, style);
+    let sign = style.glyph("±", "+-");
+    let who = match witness {
+        Witness::Log => "the server's log says".to_owned(),
+        Witness::ServerTiming(names) => {
+            format!("Server-Timing ({}) says", style.safe(&names.join(" + ")))
+        }
+        Witness::Capture => "the capture says".to_owned(),
+    };
+    let outcome = if reconciled.agrees() {
+        "they agree".to_owned()
+    } else if estimated > said {
+        format!(
+            "{} more: spent between the network and what it counts (queues, proxies, TLS)",
+            time(*estimated - *said)
+        )
+    } else {
+        format!(
+            "{} less: part of what it counts was not waited for from here",
+            time(*said - *estimated)
+        )
+    };
+    let words = vec![
+        format!("{who} {};", time(*said)),
+        format!("from here it is {} {sign} {}:", time(*estimated), time(*tolerance)),
+        outcome,
+    ];
+    wrap("server's time  ", &words, style.columns())
+}
+
+fn findings(explanation: &Explanation, style: &Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    if explanation.findings.is_empty() {
+        lines.push(
+            style.paint(Ink::Strong, "Nothing was found that costs time and could be otherwise."),
+        );
+    } else {
+        let n = explanation.findings.len() as u64;
+        lines.push(
+            style.paint(Ink::Strong, &format!("{}, the most costly first", count(n, "finding"))),
+        );
+    }
+    for (number, finding) in (1..).zip(&explanation.findings) {
+        lines.push(String::new());
+        lines.extend(one(number, finding, style));
+    }
+    if explanation.leaves_much_unexplained() {
+        let unexplained = explanation.equation.time(TermKind::Unexplained);
+        let scale = Scale::for_largest(explanation.equation.total);
+        lines.push(String::new());
+        lines.push(format!("unexplained: {}", scale.time(unexplained, style)));
+    }
+    lines
+}
+
+fn one(number: usize, finding: &Finding, style: &Style) -> Vec<String> {
+    let ms =
+        |time: Duration| Scale::for_largest(time.max(Duration::from_millis(100))).time(time, style);
+    let cost = ms(finding.cost);
+    let concerns = finding.concerns.map_or_else(String::new, |who| format!(" ({who})"));
+    let mut lines: Vec<String> = wrap(
+        &format!("{number}. "),
+        &[format!("{}: {cost}{concerns}", style.safe(&finding.title))],
+        style.columns(),
+    );
+    for line in &mut lines {
+        *line = style.paint(Ink::Strong, line);
+    }
+    let mut add = |name: &str, text: String| {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        lines.extend(wrap(&format!("   {name:<7} "), &words, style.columns()));
+    };
+    add("seen", style.safe(&finding.evidence));
+    add("change", style.safe(&advice::for_finding(finding)));
+    let saves = saves(finding, style);
+    if !saves.is_empty() {
+        add("saves", saves);
+    }
+    lines
+}
+
+/// What a change saves: measured, predicted, or both.
+pub(super) fn saves(finding: &Finding, style: &Style) -> String {
+    let mut saves = Vec::new();
+    if let Some(measured) = finding.saving.measured {
+        let interval = measured.interval.map_or_else(String::new, |i| {
+            format!(" ({:.1} {} {:.1})", i.low / 1e6, style.glyph("…", "to"), i.high / 1e6)
+        });
+        saves.push(format!("{:.1} ms{interval} measured", measured.value / 1e6));
+    }
+    if let Some(predicted) = finding.saving.predicted {
+        saves.push(format!("{} predicted", milliseconds(predicted, style)));
+    }
+    saves.join(", ")
+}
+
+/// A time in milliseconds, or seconds where it is long.
+fn milliseconds(time: Duration, style: &Style) -> String {
+    Scale::for_largest(time.max(Duration::from_millis(100))).time(time, style)
+}

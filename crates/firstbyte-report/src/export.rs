@@ -1,0 +1,180 @@
+//! All samples of a run, in the forms that hold them: parts are made by whichever thread, and put together in order.
+//!
+//! Input: samples, a run of them at a time. Output: files. A sample's split is made once for all forms.
+
+use std::cell::OnceCell;
+use std::io::{self, Write};
+
+use firstbyte_core::run::{Cell, Taken};
+
+use super::columns::sample::{SampleField, SampleRow, csv_fields};
+use super::csv;
+use super::har::{self, HarWriter};
+use super::ndjson;
+use super::parquet::{self, ParquetWriter, SampleGrouper};
+
+/// The forms that hold samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// NDJSON: a sample a line.
+    Json,
+    /// A sample a row.
+    Csv,
+    /// The same columns, packed.
+    Parquet,
+    /// HTTP archive 1.2.
+    Har,
+}
+
+impl Form {
+    /// How many samples a part is made of, at most. Those of Parquet are groups of rows; JSON is ten times as long.
+    pub const fn samples_at_once(self) -> usize {
+        match self {
+            Self::Csv | Self::Parquet => parquet::GROUP,
+            Self::Json | Self::Har => 1_024,
+        }
+    }
+}
+
+/// A file on its way.
+pub enum SampleWriter<W: Write + Send> {
+    /// Parts need nothing but to be put together.
+    Plain(W),
+    /// Groups of rows, and a footer.
+    Parquet(Box<ParquetWriter<W>>),
+    /// Entries between a head and an end.
+    Har(HarWriter<W>),
+}
+
+/// What makes parts of a file.
+pub struct PartMaker(Maker);
+
+enum Maker {
+    Json,
+    Csv(Vec<SampleField>),
+    Parquet(SampleGrouper),
+    Har,
+}
+
+/// A part of a file, made.
+pub struct FilePart(Made);
+
+enum Made {
+    Bytes(Vec<u8>),
+    Group(parquet::EncodedGroup),
+}
+
+enum Unfinished {
+    Bytes(Vec<u8>),
+    Group(parquet::GroupRows),
+}
+
+/// Begins the file of a run with these axes; gives what makes its parts.
+///
+/// # Errors
+/// Those of `out`.
+pub fn begin<W: Write + Send>(
+    form: Form,
+    mut out: W,
+    axes: &[String],
+) -> io::Result<(SampleWriter<W>, PartMaker)> {
+    Ok(match form {
+        Form::Json => (SampleWriter::Plain(out), PartMaker(Maker::Json)),
+        Form::Csv => {
+            let fields = csv_fields(Some(axes));
+            let mut header = Vec::new();
+            csv::header(&mut header, &fields);
+            out.write_all(&header)?;
+            (SampleWriter::Plain(out), PartMaker(Maker::Csv(fields)))
+        }
+        Form::Parquet => {
+            let writer = ParquetWriter::new(out, axes)?;
+            let maker = PartMaker(Maker::Parquet(writer.grouper()));
+            (SampleWriter::Parquet(Box::new(writer)), maker)
+        }
+        Form::Har => (SampleWriter::Har(HarWriter::new(out)?), PartMaker(Maker::Har)),
+    })
+}
+
+impl<W: Write + Send> SampleWriter<W> {
+    /// Adds a part, one of its own form.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn append(&mut self, part: FilePart) -> io::Result<()> {
+        match (self, part.0) {
+            (Self::Plain(out), Made::Bytes(bytes)) => out.write_all(&bytes),
+            (Self::Har(out), Made::Bytes(bytes)) => out.append(&bytes),
+            (Self::Parquet(out), Made::Group(group)) => out.append(group),
+            _ => Err(io::Error::other("a part of another form")),
+        }
+    }
+
+    /// Writes the end.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(mut out) => out.flush(),
+            Self::Parquet(out) => out.finish(),
+            Self::Har(out) => out.finish(),
+        }
+    }
+}
+
+/// A part of each of the files that `makers` are of: of all `samples`, with their cells.
+///
+/// # Errors
+/// The first among `samples`. Making parts has none that can occur; it would be turned by `failed`.
+pub fn parts<'a, E>(
+    makers: &[PartMaker],
+    samples: impl Iterator<Item = Result<Taken, E>>,
+    cell: impl Fn(&Taken) -> &'a Cell,
+    failed: impl Fn(io::Error) -> E,
+) -> Result<Vec<FilePart>, E> {
+    let mut begun: Vec<Unfinished> = makers.iter().map(PartMaker::begin).collect();
+    for taken in samples {
+        let taken = taken?;
+        let cell = cell(&taken);
+        let row = OnceCell::new();
+        let row = || row.get_or_init(|| SampleRow::of_run(cell, &taken));
+        for (maker, part) in makers.iter().zip(&mut begun) {
+            match (&maker.0, part) {
+                (Maker::Json, Unfinished::Bytes(out)) => ndjson::taken(cell, &taken, out),
+                (Maker::Har, Unfinished::Bytes(out)) => har::entries(cell, &taken, out),
+                (Maker::Csv(fields), Unfinished::Bytes(out)) => {
+                    csv::row(out, fields, row());
+                    Ok(())
+                }
+                (Maker::Parquet(grouper), Unfinished::Group(group)) => {
+                    grouper.add(group, row());
+                    Ok(())
+                }
+                _ => Err(io::Error::other("a part of another form")),
+            }
+            .map_err(&failed)?;
+        }
+    }
+    let ended = makers.iter().zip(begun).map(|(maker, part)| maker.end(part));
+    ended.collect::<io::Result<_>>().map_err(failed)
+}
+
+impl PartMaker {
+    fn begin(&self) -> Unfinished {
+        match &self.0 {
+            Maker::Json | Maker::Csv(_) | Maker::Har => Unfinished::Bytes(Vec::new()),
+            Maker::Parquet(grouper) => Unfinished::Group(grouper.begin()),
+        }
+    }
+
+    fn end(&self, part: Unfinished) -> io::Result<FilePart> {
+        match (&self.0, part) {
+            (Maker::Parquet(grouper), Unfinished::Group(group)) => {
+                grouper.end(group).map(|group| FilePart(Made::Group(group)))
+            }
+            (_, Unfinished::Bytes(bytes)) => Ok(FilePart(Made::Bytes(bytes))),
+            _ => Err(io::Error::other("a part of another form")),
+        }
+    }
+}

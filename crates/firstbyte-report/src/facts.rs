@@ -1,0 +1,314 @@
+//! The facts of a sample: what was negotiated, proven and counted, each on a labelled line.
+
+use std::time::Duration;
+
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{
+    Attempt, AttemptOutcome, Connection, EarlyData, Handshake, Lookup, Offset, Sample, Stamp,
+    TlsFacts,
+};
+
+use super::dates;
+use super::style::{Ink, Style, wrap};
+use super::units::{Scale, bytes, count};
+use firstbyte_core::shown_url::shown_url;
+
+const LABEL_WIDTH: usize = 12;
+
+/// Every fact that is known, as lines.
+pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String> {
+    let connection = &sample.connection;
+    let mut facts = Facts { style, lines: Vec::new() };
+    facts.redirects(sample);
+    facts.address(connection);
+    facts.round_trip(connection, split);
+    if let Some(tls) = &connection.facts.tls {
+        facts.tls(tls, connection.started_unix_ns);
+    }
+    facts.tcp(connection);
+    facts.quic(connection);
+    facts.sizes(connection);
+    facts.lookups(&connection.lookups);
+    facts.attempts(&connection.attempts);
+    facts.clocks(connection);
+    facts.lines
+}
+
+struct Facts<'a> {
+    style: &'a Style,
+    lines: Vec<String>,
+}
+
+impl Facts<'_> {
+    /// One labelled line of `words`, wrapped behind the label. The words are made safe here.
+    fn put(&mut self, label: &str, words: &[String]) {
+        let words: Vec<String> = words
+            .iter()
+            .filter(|word| !word.is_empty())
+            .map(|word| self.style.safe(word))
+            .collect();
+        if words.is_empty() {
+            return;
+        }
+        let label = format!("{label:<LABEL_WIDTH$}");
+        for line in wrap(&label, &words, self.style.columns()) {
+            let (head, tail) = line.split_at(LABEL_WIDTH);
+            self.lines.push(format!("{}{tail}", self.style.paint(Ink::Faint, head)));
+        }
+    }
+
+    /// Clauses, each but the last with a separator behind it.
+    fn clauses(&mut self, label: &str, clauses: Vec<String>) {
+        let separator = self.style.glyph(" ·", ",");
+        let clauses: Vec<String> = clauses.into_iter().filter(|c| !c.is_empty()).collect();
+        let last = clauses.len().saturating_sub(1);
+        let words: Vec<String> = clauses
+            .into_iter()
+            .enumerate()
+            .map(|(i, clause)| if i == last { clause } else { clause + separator })
+            .collect();
+        self.put(label, &words);
+    }
+
+    fn redirects(&mut self, sample: &Sample) {
+        for (i, hop) in sample.redirects.iter().enumerate() {
+            let split = Split::of(hop);
+            let http = hop.facts.http.as_ref();
+            let status = http.and_then(|h| h.status).map(|s| s.to_string()).unwrap_or_default();
+            let mut words = vec![
+                time(split.total(), self.style),
+                format!("({})", count(u64::from(split.round_trips), "round trip")),
+                status,
+                shown_url(&hop.url),
+            ];
+            if let Some(to) = http.and_then(|h| h.header("location")) {
+                let to = shown_url(to);
+                words.push(format!("{} {to}", self.style.glyph("→", "->")));
+            }
+            self.put(if i == 0 { "redirects" } else { "" }, &words);
+        }
+    }
+
+    fn address(&mut self, connection: &Connection) {
+        let Some(remote) = connection.facts.remote else { return };
+        let family = if remote.is_ipv4() { "IPv4" } else { "IPv6" };
+        let local = connection.facts.local.map(|a| format!("from {a}")).unwrap_or_default();
+        self.clauses("address", vec![format!("{remote} ({family})"), local]);
+    }
+
+    fn round_trip(&mut self, connection: &Connection, split: &Split) {
+        let Some(rtt) = split.rtt else { return };
+        let tcp = connection.facts.tcp.as_ref();
+        let syn = tcp.and_then(|t| t.syn_rtt);
+        let min = tcp.and_then(|t| t.min_rtt);
+        let source = if syn == Some(rtt) {
+            "SYN exchange"
+        } else if min == Some(rtt) {
+            "kernel's minimum"
+        } else {
+            "shortest exchange seen"
+        };
+        let also = |name: &str, value: Option<Duration>| match value {
+            Some(value) if value != rtt => format!("{name} {}", time(value, self.style)),
+            _ => String::new(),
+        };
+        let spread = split.rtt_spread.filter(|s| !s.is_zero());
+        let clauses = vec![
+            format!("{} ({source})", time(rtt, self.style)),
+            also("SYN exchange", syn),
+            also("kernel's minimum", min),
+            spread.map(|s| format!("varied by {}", time(s, self.style))).unwrap_or_default(),
+        ];
+        self.clauses("round trip", clauses);
+    }
+
+    fn tls(&mut self, tls: &TlsFacts, started_unix_ns: Option<u64>) {
+        let handshake = tls.handshake.map(|h| match h {
+            Handshake::Full => "full handshake".to_owned(),
+            Handshake::FullWithHelloRetryRequest => {
+                "full handshake with HelloRetryRequest".to_owned()
+            }
+            Handshake::Resumed => "resumed".to_owned(),
+        });
+        let tickets = tls.tickets_received.filter(|n| *n > 0);
+        let clauses = [
+            tls.version.clone(),
+            tls.cipher_suite.clone(),
+            tls.group.clone(),
+            handshake,
+            tls.early_data.map(|early| early_data(&early)),
+            (tls.early_data_allowed == Some(false))
+                .then(|| "the session does not allow early data".to_owned()),
+            tls.alpn.as_ref().map(|alpn| format!("ALPN {alpn}")),
+            tickets.map(|n| count(u64::from(n), "session ticket")),
+        ];
+        self.clauses("tls", clauses.into_iter().flatten().collect());
+        let (Some(leaf), Some(chain)) = (tls.certificates.first(), tls.certificate_chain_bytes())
+        else {
+            return;
+        };
+        let verified = match tls.verified {
+            Some(true) => "verified",
+            Some(false) => "not verified",
+            None => "",
+        };
+        let n = tls.certificates.len() as u64;
+        let clauses = vec![count(n, "certificate"), bytes(chain), verified.into()];
+        self.clauses("chain", clauses);
+        let expiry = leaf.not_after_unix.map(|at| expiry(at, started_unix_ns)).unwrap_or_default();
+        self.clauses("leaf", vec![leaf.subject.clone(), leaf.key.clone(), expiry]);
+        self.put("issuer", std::slice::from_ref(&leaf.issuer));
+    }
+
+    /// What QUIC did besides carrying the exchange; its stalls by name.
+    fn quic(&mut self, connection: &Connection) {
+        let Some(quic) = &connection.facts.quic else { return };
+        let stall = quic.amplification_stall.map(|stall| {
+            let stood = time(stall, self.style);
+            format!("server stood still for {stood} at 3 times what it had received")
+        });
+        let lost = quic.lost_packets.filter(|lost| *lost > 0);
+        self.clauses(
+            "quic",
+            vec![
+                quic.version.as_ref().map(|v| format!("version {v}")).unwrap_or_default(),
+                format!(
+                    "{} sent, {} received",
+                    count(u64::from(quic.datagrams_sent), "datagram"),
+                    quic.datagrams_received
+                ),
+                lost.map(|lost| format!("{} lost", count(lost, "packet"))).unwrap_or_default(),
+                if quic.retry { "address validated by Retry".into() } else { String::new() },
+                stall.unwrap_or_default(),
+            ],
+        );
+    }
+
+    fn tcp(&mut self, connection: &Connection) {
+        let Some(tcp) = &connection.facts.tcp else { return };
+        let clauses = [
+            tcp.retransmits.map(|n| count(u64::from(n), "retransmit")),
+            tcp.congestion_control.clone(),
+            tcp.send_mss.map(|mss| format!("segments of {}", bytes(u64::from(mss)))),
+        ];
+        self.clauses("tcp", clauses.into_iter().flatten().collect());
+    }
+
+    fn sizes(&mut self, connection: &Connection) {
+        let Some(http) = &connection.facts.http else { return };
+        let clauses = [
+            http.request_bytes.map(|n| format!("request {}", bytes(n))),
+            http.header_bytes.map(|n| format!("response headers {}", bytes(n))),
+            http.body_bytes.map(|n| format!("body {}", bytes(n))),
+            http.decoded_bytes.map(|n| format!("decoded {}", bytes(n))),
+            http.may_be_cut_short.then(|| {
+                "ended without close_notify and without an announced length: may be cut short"
+                    .to_owned()
+            }),
+        ];
+        self.clauses("http", clauses.into_iter().flatten().collect());
+    }
+
+    fn lookups(&mut self, lookups: &[Lookup]) {
+        for (i, lookup) in lookups.iter().enumerate() {
+            let took = lookup.end.map(|end| time(end.since(lookup.start), self.style));
+            let mut words = vec![
+                format!("{:<4}", lookup.record_type.name()),
+                took.unwrap_or_else(|| "not waited for".into()),
+            ];
+            if lookup.end.is_some() {
+                words.push(self.style.glyph("→", "->").into());
+            }
+            match &lookup.error {
+                Some(error) => words.push(error.clone()),
+                None if lookup.end.is_none() => {}
+                None if lookup.addresses.is_empty() => words.push("no address".into()),
+                None => words.extend(lookup.addresses.iter().map(ToString::to_string)),
+            }
+            self.put(if i == 0 { "dns" } else { "" }, &words);
+        }
+    }
+
+    /// Only worth a line where there was more than the one that worked.
+    fn attempts(&mut self, attempts: &[Attempt]) {
+        if let [only] = attempts
+            && only.outcome == AttemptOutcome::Won
+        {
+            return;
+        }
+        let first = attempts.first().map_or(Offset::ZERO, |a| a.start);
+        for (i, attempt) in attempts.iter().enumerate() {
+            let took = attempt.end.map(|end| time(end.since(attempt.start), self.style));
+            let after = took.map(|t| format!("after {t}")).unwrap_or_default();
+            let outcome = match &attempt.outcome {
+                AttemptOutcome::Won => format!("connected {after}"),
+                AttemptOutcome::Lost => format!("given up {after}"),
+                AttemptOutcome::Failed { error } => format!("failed {after}: {error}"),
+            };
+            let begun = match i {
+                0 => String::new(),
+                _ => format!("begun {} later", time(attempt.start.since(first), self.style)),
+            };
+            self.clauses(
+                if i == 0 { "attempts" } else { "" },
+                vec![attempt.remote.to_string(), begun, outcome],
+            );
+        }
+    }
+
+    fn clocks(&mut self, connection: &Connection) {
+        use firstbyte_core::timeline::Clock::{Kernel, KernelDerived, Simulated, User};
+        let stamps: Vec<Stamp> =
+            connection.flights.iter().flat_map(|f| &f.chunks).map(|c| c.stamp).collect();
+        let stamped = |clock| stamps.iter().filter(|s| s.clock == clock).count();
+        let flights = count(connection.flights.len() as u64, "flight");
+        let (kernel, user) = (stamped(Kernel) + stamped(KernelDerived), stamped(User));
+        let words = match (kernel, user) {
+            (0, 0) if stamped(Simulated) > 0 => format!("{flights}, simulated"),
+            (0, 0) => match stamps.iter().filter_map(|stamp| stamp.clock.resolution()).max() {
+                Some(steps) => {
+                    format!(
+                        "{flights}, as the client says, in steps of {}",
+                        time(steps, self.style)
+                    )
+                }
+                None => return,
+            },
+            (_, 0) => format!("{flights}, all stamped by the kernel"),
+            (0, _) => format!("{flights}, all timed in user space"),
+            (k, u) => {
+                format!("{flights}: {k} stamps by the kernel, {u} taken in user space")
+            }
+        };
+        self.put("clock", &[words]);
+    }
+}
+
+/// "expires 2026-12-31, 41 days later": counted from the sample, which makes it reproducible.
+fn expiry(not_after_unix: i64, started_unix_ns: Option<u64>) -> String {
+    let Some(date) = dates::date(not_after_unix) else { return String::new() };
+    let Some(started) = started_unix_ns.and_then(|ns| i64::try_from(ns / 1_000_000_000).ok())
+    else {
+        return format!("expires {date}");
+    };
+    let days = (not_after_unix - started).div_euclid(86_400);
+    match u64::try_from(days) {
+        Ok(days) => format!("expires {date} (in {})", count(days, "day")),
+        Err(_) => format!("expired {date}"),
+    }
+}
+
+/// A time on its own, in the unit that suits it.
+fn time(duration: Duration, style: &Style) -> String {
+    Scale::for_largest(duration).time(duration, style)
+}
+
+/// "early data 312 bytes, accepted"
+fn early_data(early: &EarlyData) -> String {
+    let outcome = match early.accepted {
+        Some(true) => ", accepted",
+        Some(false) => ", rejected",
+        None => "",
+    };
+    format!("early data {} bytes{outcome}", early.bytes_before_server_hello)
+}

@@ -1,0 +1,44 @@
+//! Views of samples: one file per format, each a pure function from samples to text.
+//!
+//! Input: [`Sample`](firstbyte_core::timeline::Sample)s, from whatever source. Output: text. No
+//! view reads a clock, the environment or a file; all but [`write_out::deliver`] write nowhere
+//! themselves.
+
+pub mod advice;
+#[cfg(test)]
+mod any_test;
+pub mod audience;
+mod axis;
+pub mod chart;
+mod columns;
+pub mod csv;
+pub mod dates;
+#[cfg(test)]
+mod docs_test;
+mod equation;
+pub mod error;
+pub mod explanation;
+pub mod export;
+mod facts;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod flights;
+pub mod har;
+pub mod html;
+pub mod ndjson;
+pub mod parquet;
+pub mod prediction;
+pub mod sequence;
+pub mod shell;
+pub mod study;
+pub mod study_table;
+pub mod style;
+mod svg;
+pub mod table;
+pub mod units;
+pub mod warning;
+pub mod waterfall;
+pub mod wire;
+pub mod write_out;
+
+pub use style::Style;

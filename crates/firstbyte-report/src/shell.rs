@@ -1,0 +1,25 @@
+//! Commands as one would type them.
+
+/// `words` as a shell takes them (POSIX).
+pub fn line(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let quoted = words.iter().map(|word| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["firstbyte", "--way", "HTTP/3: http=3", "it's", ""].map(String::from);
+        assert_eq!(line(&words), "firstbyte --way 'HTTP/3: http=3' 'it'\\''s' ''");
+    }
+}

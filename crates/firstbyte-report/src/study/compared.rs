@@ -1,0 +1,220 @@
+//! From a [`Comparison`] to what the views read: nothing is computed here but which sentences come
+//! first.
+
+use std::collections::BTreeMap;
+
+use firstbyte_core::compare::{self, Axis, Comparison, PairEffects, Role};
+use firstbyte_core::run::Metric;
+use firstbyte_core::stats;
+
+use super::grouping::pair_names;
+use super::{EffectView, Estimate, Sentence, Study, SummaryView, Verdict};
+
+/// Above so many ways to be compared, the first sentences are about the total alone.
+const MANY: usize = 4;
+
+impl From<&stats::Estimate> for Estimate {
+    fn from(estimate: &stats::Estimate) -> Self {
+        Self { value: estimate.value, interval: estimate.interval }
+    }
+}
+
+impl From<&compare::Verdict> for Verdict {
+    fn from(verdict: &compare::Verdict) -> Self {
+        match verdict {
+            compare::Verdict::Faster => Self::Faster,
+            compare::Verdict::Slower => Self::Slower,
+            compare::Verdict::NoDifference { .. } => Self::Same,
+            compare::Verdict::Open { .. }
+            | compare::Verdict::NotAmongAll { .. }
+            | compare::Verdict::TooFewRounds { .. } => Self::Open,
+        }
+    }
+}
+
+impl Study<'_> {
+    /// The study with what `comparison` says of its cells, which have these `axes`.
+    #[must_use]
+    pub fn with_comparison(mut self, comparison: &Comparison, axes: &[Axis]) -> Self {
+        self.summaries = summaries(comparison);
+        self.effects = comparison.pairs.iter().flat_map(effects).collect();
+        let missing = comparison.base_missing.iter();
+        let words = |missing| compare::base_missing_sentence(self.cells, axes, missing);
+        self.missing = missing.map(words).collect();
+        self.sentences = self.headlines(comparison, axes);
+        self
+    }
+
+    /// What was found, one axis after the other: of the leading one the total and the handshake, of the
+    /// others the total.
+    fn headlines(&self, comparison: &Comparison, axes: &[Axis]) -> Vec<Sentence> {
+        let of = |role: Role| self.alike(comparison, role);
+        let say = |(name, pairs): &(String, Vec<&PairEffects>), metric| match pairs.as_slice() {
+            [pair] => self.one(axes, pair, metric),
+            pairs => together(name, pairs, metric),
+        };
+        let leading = of(Role::Primary);
+        let mut sentences: Vec<Sentence> =
+            leading.iter().filter_map(|pairs| say(pairs, Metric::Total)).collect();
+        if leading.len() <= MANY {
+            sentences.extend(leading.iter().filter_map(|pairs| say(pairs, handshake(&pairs.1))));
+        }
+        sentences.extend(of(Role::Secondary).iter().filter_map(|pairs| say(pairs, Metric::Total)));
+        for pair in comparison.pairs.iter().filter(|p| p.pair.role == Role::SelfCheck) {
+            sentences.extend(self.one(axes, pair, Metric::Total));
+        }
+        sentences
+    }
+
+    /// Comparisons of the same two values, whatever the path.
+    fn alike<'c>(
+        &self,
+        comparison: &'c Comparison,
+        role: Role,
+    ) -> Vec<(String, Vec<&'c PairEffects>)> {
+        let mut alike: Vec<(String, Vec<&PairEffects>)> = Vec::new();
+        for pair in comparison.pairs.iter().filter(|p| p.pair.role == role) {
+            let (name, _) = pair_names(self.cells, pair.pair.base, pair.pair.variant);
+            match alike.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, pairs)) => pairs.push(pair),
+                None => alike.push((name, vec![pair])),
+            }
+        }
+        alike
+    }
+
+    fn one(&self, axes: &[Axis], pair: &PairEffects, metric: Metric) -> Option<Sentence> {
+        let effect = pair.metric(metric)?;
+        let text = compare::sentence(self.cells, axes, &pair.pair, effect);
+        Some(Sentence { text, verdict: Verdict::from(&effect.verdict) })
+    }
+}
+
+/// The handshake that both sides of every pair have; else the connection set-up as a whole.
+fn handshake(pairs: &[&PairEffects]) -> Metric {
+    let both_have = |metric: &Metric| pairs.iter().all(|pair| pair.metric(*metric).is_some());
+    [Metric::Tls, Metric::Quic].into_iter().find(both_have).unwrap_or(Metric::Setup)
+}
+
+/// One sentence for the same comparison on several paths.
+fn together(name: &str, pairs: &[&PairEffects], metric: Metric) -> Option<Sentence> {
+    let effects: Vec<_> = pairs.iter().filter_map(|p| p.metric(metric)).collect();
+    let n = effects.len();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for effect in &effects {
+        *counts.entry(Verdict::from(&effect.verdict).word()).or_default() += 1;
+    }
+    let verdict = Verdict::from(&effects.first()?.verdict);
+    let phrase = metric.phrase();
+    if counts.len() > 1 {
+        let parts: Vec<String> = ["faster", "slower", "no difference", "open"]
+            .into_iter()
+            .filter_map(|word| Some(format!("{word} in {}", counts.get(word)?)))
+            .collect();
+        let text = format!("{name}, {phrase} at the median: {} of {n}", parts.join(", "));
+        return Some(Sentence { text, verdict: Verdict::Open });
+    }
+    let everywhere = match n {
+        2 => "in both comparisons".to_owned(),
+        n => format!("in all {n} comparisons"),
+    };
+    let (variant, base) = name.split_once(" against ").unwrap_or((name, "the base"));
+    let text = match verdict {
+        Verdict::Faster | Verdict::Slower => {
+            let shares = effects.iter().filter_map(|e| e.effect.relative.as_ref());
+            let shares: Vec<f64> = shares.map(|e| e.value.abs() * 100.0).collect();
+            let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = shares.iter().copied().fold(0.0, f64::max);
+            let range = match (format!("{least:.0}"), format!("{most:.0}")) {
+                _ if shares.len() < n => String::new(),
+                (least, most) if least == most => format!(" {most} %"),
+                (least, most) => format!(" {least} to {most} %"),
+            };
+            let word = verdict.word();
+            format!("{variant} made {phrase}{range} {word} at the median than {base}, {everywhere}")
+        }
+        Verdict::Same => format!("{name}, {phrase} at the median: no difference, {everywhere}"),
+        Verdict::Open => format!("{name}, {phrase} at the median: cannot say, {everywhere}"),
+    };
+    Some(Sentence { text, verdict })
+}
+
+fn summaries(comparison: &Comparison) -> Vec<SummaryView> {
+    let of = |cell: &compare::CellSummary| {
+        let index = cell.cell;
+        let view = move |m: &compare::MetricSummary| {
+            let beyond = m.percentiles.iter().filter(|p| p.q > 0.5);
+            let beyond =
+                beyond.filter_map(|p| Some((p.q, Estimate { value: p.ns?, interval: p.interval })));
+            let median = (0.5, Estimate::from(&m.median));
+            SummaryView {
+                cell: index,
+                metric: m.metric,
+                samples: m.n,
+                quantiles: std::iter::once(median).chain(beyond).collect(),
+                outliers: m.outliers,
+                autocorrelation: m.autocorrelation,
+                notable: m.notable_autocorrelation,
+            }
+        };
+        cell.metrics.iter().map(view).collect::<Vec<_>>()
+    };
+    comparison.cells.iter().flat_map(of).collect()
+}
+
+fn effects(pair: &PairEffects) -> Vec<EffectView> {
+    let of = |effect: &compare::MetricEffect| EffectView {
+        role: pair.pair.role,
+        base: pair.pair.base,
+        variant: pair.pair.variant,
+        metric: effect.metric,
+        pairs: pair.rounds,
+        unpaired: pair.unpaired,
+        difference: Estimate::from(&effect.effect.difference),
+        relative: effect.effect.relative.as_ref().map(|e| e.value),
+        hodges_lehmann: effect.effect.hodges_lehmann,
+        p_values: effect.estimate().p_value.zip(effect.p_adjusted).map(|(p, holm)| [p, holm]),
+        quantiles: effect
+            .effect
+            .quantiles
+            .iter()
+            // Where so few rounds are beyond that there is no interval, the difference is chance.
+            .filter(|q| q.difference.interval.is_some())
+            .map(|q| (q.q, Estimate::from(&q.difference)))
+            .collect(),
+        verdict: Verdict::from(&effect.verdict),
+    };
+    pair.metrics.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::compare::{Settings, Table, axes_of, compare};
+
+    use super::super::fixtures::made;
+    use crate::{Style, html, study_table};
+
+    #[test]
+    fn a_comparison_is_shown_as_it_is() {
+        let mut made = made(3, 2, 1, 30);
+        let mut twin = made.cells[0].clone();
+        twin.twin_of = Some(0);
+        made.cells.push(twin);
+        let again: Vec<_> = made.rows.iter().filter(|r| r.cell == 0).copied().collect();
+        made.rows.extend(again.into_iter().map(|row| firstbyte_core::run::Row { cell: 6, ..row }));
+        let table = Table::of(made.cells.len(), &made.rows);
+        let axes = axes_of(&made.cells);
+        let comparison = compare(&made.cells, &axes, &table, &Settings::default());
+        let study = made.study(&[]).with_comparison(&comparison, &axes);
+        let texts: Vec<&str> = study.sentences.iter().map(|s| s.text.as_str()).collect();
+        let first = texts[0];
+        assert!(first.starts_with("TLS 1.3 made the total time "), "{first}");
+        assert!(first.ends_with(" % faster at the median than TLS 1.2, in both comparisons"));
+        assert!(texts.last().unwrap().starts_with("A/A, the total time: no difference"));
+        let text = study_table::table(&study, &Style::default());
+        assert!(text.contains("Total time, ms: variant minus TLS 1.2"), "{text}");
+        assert!(text.contains("Vancouver"));
+        let page = html::page(&study);
+        assert!(page.contains("<h3>London</h3>") && page.contains("TLS 1.2 (A/A)"));
+    }
+}

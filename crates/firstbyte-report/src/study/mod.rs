@@ -1,0 +1,200 @@
+//! A comparison as its views need it: what the pictures, the page and the terminal tables read.
+//!
+//! Input: cells and rows of a run, the median sample of each cell, and what statistics made of the
+//! rows. Nothing here computes statistics: estimates, intervals and verdicts come from the caller.
+//! `Digest` reduces the rows, however many there are, to what a picture can show.
+
+mod compared;
+mod digest;
+#[cfg(test)]
+pub(crate) mod fixtures;
+mod grouping;
+
+use firstbyte_core::compare::Role;
+use firstbyte_core::run::{Cell, Metric, Row};
+use firstbyte_core::stats::Interval;
+use firstbyte_core::timeline::Connection;
+
+pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series, percentiles};
+pub(crate) use grouping::{Group, Grouping, pair_names};
+
+/// A comparison, whole.
+#[derive(Clone, Debug, Default)]
+pub struct Study<'a> {
+    /// What is compared, in one line.
+    pub title: &'a str,
+    /// When it was measured, as text.
+    pub date: &'a str,
+    /// The command line that repeats it.
+    pub command: &'a str,
+    /// What it was measured on and with: names and values.
+    pub environment: &'a [(String, String)],
+    /// The ways to connect.
+    pub cells: &'a [Cell],
+    /// Every sample, in any order.
+    pub rows: &'a [Row],
+    /// For each cell the sample in the middle by total time, where one counts.
+    pub medians: &'a [Option<&'a Connection>],
+    /// What was found, in words, the most important first.
+    pub sentences: Vec<Sentence>,
+    /// Each cell's quantiles.
+    pub summaries: Vec<SummaryView>,
+    /// Each variant's difference from its base.
+    pub effects: Vec<EffectView>,
+    /// Comparisons that there are none of, in words.
+    pub missing: Vec<String>,
+    /// Why samples failed.
+    pub failures: Vec<FailureView>,
+}
+
+/// What an effect allows to be said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// The variant takes less time.
+    Faster,
+    /// The variant takes more time.
+    Slower,
+    /// They differ by less than matters.
+    Same,
+    /// The interval holds zero, or there is none.
+    #[default]
+    Open,
+}
+
+impl Verdict {
+    /// What it is called in a table.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "no difference",
+            Self::Open => "open",
+        }
+    }
+
+    /// Its class in a style sheet.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Open => "open",
+        }
+    }
+
+    /// Its symbol: told apart by shape, not by colour alone.
+    pub(crate) const fn symbol(self) -> &'static str {
+        match self {
+            Self::Faster => "▼",
+            Self::Slower => "▲",
+            Self::Same => "=",
+            Self::Open => "○",
+        }
+    }
+
+    pub(crate) const fn ascii(self) -> &'static str {
+        match self {
+            Self::Faster => "v",
+            Self::Slower => "^",
+            Self::Same => "=",
+            Self::Open => "o",
+        }
+    }
+}
+
+/// A finding in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// The sentence.
+    pub text: String,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+/// A value with the interval that covers it with 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The value, nanoseconds.
+    pub value: f64,
+    /// Its interval, where there were enough rounds for one.
+    pub interval: Option<Interval>,
+}
+
+/// Quantiles of one metric in one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryView {
+    /// Index of the cell.
+    pub cell: usize,
+    /// Of what.
+    pub metric: Metric,
+    /// Samples that count.
+    pub samples: usize,
+    /// Quantile (0.5 is the median) and its value, ascending.
+    pub quantiles: Vec<(f64, Estimate)>,
+    /// Values far from the median: flagged, and part of every figure.
+    pub outliers: usize,
+    /// How alike neighbouring rounds are (lag 1).
+    pub autocorrelation: Option<f64>,
+    /// Whether that is more than chance gives, and enough to matter.
+    pub notable: bool,
+}
+
+/// The difference between two cells in one metric, paired by round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectView {
+    /// What the two are compared for.
+    pub role: Role,
+    /// Index of the cell that is compared against.
+    pub base: usize,
+    /// Index of the cell that is compared.
+    pub variant: usize,
+    /// In what.
+    pub metric: Metric,
+    /// Rounds in which both count.
+    pub pairs: usize,
+    /// Rounds in which only one does; they are in no figure of the two.
+    pub unpaired: usize,
+    /// Median of the paired differences, variant minus base.
+    pub difference: Estimate,
+    /// The same as a share of the base's median; −0.5 is "half as long".
+    pub relative: Option<f64>,
+    /// Hodges and Lehmann's estimate of the difference, nanoseconds.
+    pub hodges_lehmann: f64,
+    /// The p-value of the difference, and the same adjusted for all comparisons of its kind.
+    pub p_values: Option<[f64; 2]>,
+    /// Quantile and the difference of both cells' quantiles, ascending: those with an interval.
+    pub quantiles: Vec<(f64, Estimate)>,
+    /// What it allows to be said.
+    pub verdict: Verdict,
+}
+
+/// Samples of one cell that failed for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureView {
+    /// Index of the cell.
+    pub cell: usize,
+    /// What happened.
+    pub cause: String,
+    /// How often.
+    pub count: u64,
+}
+
+impl Study<'_> {
+    pub(crate) fn summary(&self, cell: usize, metric: Metric) -> Option<&SummaryView> {
+        self.summaries.iter().find(|s| s.cell == cell && s.metric == metric)
+    }
+}
+
+impl SummaryView {
+    pub(crate) fn quantile(&self, wanted: f64) -> Option<Estimate> {
+        self.quantiles.iter().find(|(q, _)| (q - wanted).abs() < 1e-9).map(|(_, e)| *e)
+    }
+}
+
+/// "p99", "p99.9"; the median by its name.
+pub(crate) fn quantile_name(q: f64) -> String {
+    if (q - 0.5).abs() < 1e-9 {
+        return "median".into();
+    }
+    format!("p{}", crate::chart::round(q * 100.0, 2))
+}

@@ -1,0 +1,198 @@
+//! How text is dressed: width, colour, and which glyphs the terminal has.
+//!
+//! Nothing here looks at the environment; who calls decides (`NO_COLOR`, `is_terminal`, locale).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// How text is dressed for the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether ANSI colours may be used.
+    pub color: bool,
+    /// Terminal columns. Output is laid out for 60 to 200.
+    pub width: usize,
+    /// Whether glyphs outside ASCII may be used.
+    pub unicode: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { color: false, width: 80, unicode: true }
+    }
+}
+
+/// What a piece of text means; the colour follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ink {
+    /// As the terminal prints.
+    Plain,
+    /// What a reader looks for first.
+    Strong,
+    /// Scaffolding: axes, labels, units.
+    Faint,
+    /// Waiting for the name service.
+    Resolver,
+    /// Round trips.
+    Network,
+    /// The server at work.
+    Server,
+    /// The client at work.
+    Client,
+    /// Bytes under way.
+    Transfer,
+    /// Time lost: retries, fallback, failures.
+    Loss,
+    /// The first byte.
+    FirstByte,
+}
+
+impl Ink {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Strong => "1",
+            Self::Faint => "2",
+            Self::Resolver => "36",
+            Self::Network => "94",
+            Self::Server => "33",
+            Self::Client => "35",
+            Self::Transfer => "32",
+            Self::Loss => "31",
+            Self::FirstByte => "1;33",
+        }
+    }
+}
+
+impl Style {
+    /// The narrowest and the widest layout there is.
+    pub(crate) const WIDTHS: std::ops::RangeInclusive<usize> = 60..=200;
+
+    /// The width laid out for.
+    pub fn columns(&self) -> usize {
+        self.width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end())
+    }
+
+    /// `text` in `ink`.
+    pub(crate) fn paint(&self, ink: Ink, text: &str) -> String {
+        if !self.color || ink == Ink::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        format!("\x1b[{}m{text}\x1b[0m", ink.code())
+    }
+
+    /// Cells of a bar, each with its ink, in as few escape sequences as it takes.
+    pub(crate) fn cells(&self, cells: &[(char, Ink)]) -> String {
+        let mut out = String::new();
+        for run in cells.chunk_by(|a, b| a.1 == b.1) {
+            let text: String = run.iter().map(|c| c.0).collect();
+            out += &self.paint(run[0].1, &text);
+        }
+        out
+    }
+
+    /// `unicode`, or `ascii` where the terminal has only that.
+    pub fn glyph<T>(&self, unicode: T, ascii: T) -> T {
+        if self.unicode { unicode } else { ascii }
+    }
+
+    /// Our own `text` as the terminal can show it: its few signs outside ASCII written with letters.
+    pub fn plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        const SIGNS: [(char, &str); 6] =
+            [('µ', "u"), ('×', "x"), ('…', "..."), ('·', ","), ('–', "-"), ('→', "->")];
+        if self.unicode || text.is_ascii() {
+            return text.into();
+        }
+        let sign = |c: char| SIGNS.iter().find(|(sign, _)| *sign == c).map(|(_, word)| *word);
+        let mut plain = String::with_capacity(text.len());
+        for c in text.chars() {
+            match sign(c) {
+                Some(word) => plain.push_str(word),
+                None => plain.push(c),
+            }
+        }
+        plain.into()
+    }
+
+    /// `text` as the terminal can show it: no control characters, which could move its cursor or
+    /// change its colours, and without `unicode` nothing outside ASCII.
+    pub(crate) fn safe(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for c in text.chars() {
+            match c {
+                c if c.is_control() || is_direction_control(c) => {
+                    let _ = write!(out, "{}", c.escape_default());
+                }
+                c if c.is_ascii() || self.unicode => out.push(c),
+                c => {
+                    let _ = write!(out, "{}", c.escape_default());
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Characters that reorder what stands around them (Unicode TR 9 §2).
+pub(crate) fn is_direction_control(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Lays `words` out on lines of at most `width` columns: the first behind `first`, the others
+/// behind as many blanks as `first` is wide. A word with blanks in it is kept whole where a line
+/// can hold it; one without that is too long (a URL, to be copied whole) stands alone on its line.
+pub fn wrap(first: &str, words: &[String], width: usize) -> Vec<String> {
+    let indent = first.chars().count();
+    let words = words.iter().flat_map(|word| {
+        let whole = indent + word.chars().count() <= width;
+        if whole { vec![word.as_str()] } else { word.split(' ').collect() }
+    });
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut len = indent;
+    for word in words {
+        let word_len = word.chars().count();
+        let blank = usize::from(len > indent);
+        if len > indent && len + blank + word_len > width {
+            lines.push(line);
+            line = " ".repeat(indent);
+            len = indent;
+        } else if blank == 1 {
+            line.push(' ');
+            len += 1;
+        }
+        line += word;
+        len += word_len;
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_colour_there_is_no_escape() {
+        let plain = Style::default();
+        assert_eq!(plain.paint(Ink::Server, "x"), "x");
+        let colored = Style { color: true, ..plain };
+        assert_eq!(colored.paint(Ink::Server, "x"), "\x1b[33mx\x1b[0m");
+        assert_eq!(colored.cells(&[('a', Ink::Plain), ('b', Ink::Plain)]), "ab");
+    }
+
+    #[test]
+    fn a_server_cannot_write_to_the_terminal() {
+        let hostile = "CN=\x1b[2Jx\u{202e}\r\nö";
+        assert_eq!(Style::default().safe(hostile), "CN=\\u{1b}[2Jx\\u{202e}\\r\\nö");
+        let ascii = Style { unicode: false, ..Style::default() };
+        assert_eq!(ascii.safe("ö"), "\\u{f6}");
+    }
+
+    #[test]
+    fn wraps_behind_the_first_word() {
+        let words: Vec<String> =
+            ["aaa", "bbb", "ccccccccccc", "d e f g h"].map(String::from).to_vec();
+        assert_eq!(wrap("x  ", &words, 10), ["x  aaa bbb", "   ccccccccccc", "   d e f g", "   h"]);
+    }
+}

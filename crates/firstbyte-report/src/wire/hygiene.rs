@@ -1,0 +1,74 @@
+//! What was removed, and what could not be read.
+
+use std::fmt::Write as _;
+
+use firstbyte_passive::{Hygiene, names};
+
+use super::count;
+
+/// What was read, and every count of something that is not as it should be.
+pub fn hygiene(hygiene: &Hygiene) -> String {
+    let mut text = format!(
+        "{} frames, {} TCP and {} UDP",
+        count(hygiene.frames),
+        count(hygiene.tcp_packets),
+        count(hygiene.udp_packets)
+    );
+    if let Some((first, last)) = hygiene.span {
+        let _ = write!(text, ", {:.3} s", last.since(first).as_secs_f64());
+    }
+    text.push('\n');
+    if let Some(dropped) = hygiene.dropped {
+        let what = match dropped {
+            0 => "frames were dropped",
+            _ => "frames were dropped: the capture did not keep up",
+        };
+        let _ = writeln!(text, "  {:>9}  {what}", count(dropped));
+    }
+    let findings = [
+        (hygiene.duplicates, "copies of packets made by the capture were removed"),
+        (hygiene.port_reuses, "times a port was used again: a new connection each"),
+        (hygiene.cut_payloads, "packets were cut by the snap length: read as far as they go"),
+        (hygiene.cut_headers, "packets were cut within their headers: not read"),
+        (hygiene.malformed, "packets have headers that contradict each other: not read"),
+        (hygiene.unknown_links, "frames are of a link type that is not known: not read"),
+        (hygiene.untimed, "frames have no time: those before them lend theirs"),
+        (hygiene.fragments, "fragments of IP"),
+        (hygiene.reassembled, "datagrams put together from fragments"),
+        (hygiene.not_ip, "frames without IP"),
+        (hygiene.other_transports, "packets that are neither TCP nor UDP"),
+        (hygiene.out_of_order_times, "frames are older than the one before, by less than a second"),
+        (hygiene.clock_steps, "times the capture's clock was set back"),
+        (hygiene.idle, "connections were given up after a long silence"),
+        (hygiene.evicted, "connections were given up because there were too many"),
+        (hygiene.half_open_evicted, "half-open connections were given up, and are not shown"),
+        (hygiene.held_overflow, "times more was out of order than is held"),
+    ];
+    let unread = &hygiene.unread_quic;
+    if unread.connections() > 0 {
+        let versions: Vec<String> = unread
+            .versions()
+            .map(|(version, many)| format!("{} {}", names::quic_version(version), count(many)))
+            .collect();
+        let _ = writeln!(
+            text,
+            "  {:>9}  QUIC connections are of versions that cannot be read: {}",
+            count(unread.connections()),
+            versions.join(", ")
+        );
+    }
+    for (number, what) in findings.into_iter().filter(|(number, _)| *number > 0) {
+        let _ = writeln!(text, "  {:>9}  {what}", count(number));
+    }
+    text
+}
+
+/// A live capture so far, in a line.
+pub fn live_line(hygiene: &Hygiene, connections: u64, handshakes_per_second: f64) -> String {
+    format!(
+        "{} packets  {} connections  {handshakes_per_second:.0} handshakes/s  {} dropped",
+        count(hygiene.frames),
+        count(connections),
+        count(hygiene.dropped.unwrap_or(0))
+    )
+}
