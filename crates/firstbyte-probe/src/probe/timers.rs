@@ -8,9 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep_until};
-
 use firstbyte_clock::timer_now;
+use tokio::time::{Sleep, sleep_until};
 
 /// Timers that limit nothing at the moment, of one runtime.
 #[derive(Default)]
