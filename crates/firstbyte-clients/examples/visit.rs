@@ -1,0 +1,125 @@
+//! One visit by Chromium, as text: `cargo run -p firstbyte-clients --example visit -- URL [OPTION]...`
+//!
+//! Options: --cacert FILE, --pin HOST=ADDRESS, --http1.1, --http2, --http3, --tls1.2, --tls1.3, --kept, --resumed,
+//! --early-data, --count N, --chunks (nothing but every run of bytes, to be held against a capture: direction, time in
+//! nanoseconds since the Unix epoch, bytes; behind the connection's local port).
+#![allow(clippy::print_stdout, reason = "what an example is for")]
+
+use std::error::Error;
+
+use firstbyte_clients::chromium::{
+    Chromium, ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls, ChromiumVisit, HostPin,
+};
+use firstbyte_core::timeline::Direction;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut options = ChromiumOptions::default();
+    let mut url = None;
+    let (mut count, mut chunks) = (1, false);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match &*word {
+            "--cacert" => {
+                let file = words.next().ok_or("--cacert FILE")?;
+                options.trusted_pem.push(std::fs::read_to_string(file)?);
+            }
+            "--pin" => {
+                let pin = words.next().ok_or("--pin HOST=ADDRESS")?;
+                let (host, address) = pin.split_once('=').ok_or("--pin HOST=ADDRESS")?;
+                let (host, address) = (host.to_owned(), address.parse()?);
+                options.pins.push(HostPin { host, address });
+            }
+            "--http1.1" => options.http = ChromiumHttp::Http1,
+            "--http2" => options.http = ChromiumHttp::Http2,
+            "--http3" => options.http = ChromiumHttp::Http3,
+            "--tls1.2" => options.tls = ChromiumTls::Tls12,
+            "--tls1.3" => options.tls = ChromiumTls::Tls13,
+            "--kept" => options.session = ChromiumSession::Kept,
+            "--resumed" => options.session = ChromiumSession::Resumed,
+            "--early-data" => options.session = ChromiumSession::EarlyData,
+            "--count" => count = words.next().ok_or("--count N")?.parse()?,
+            "--chunks" => chunks = true,
+            _ => url = Some(word),
+        }
+    }
+    let url = url.ok_or("which URL?")?;
+    let mut browser = Chromium::new(options);
+    for _ in 0..count {
+        let visit = browser.visit(&url)?;
+        if chunks { show_chunks(&visit) } else { show(&visit) }
+    }
+    Ok(())
+}
+
+fn show_chunks(visit: &ChromiumVisit) {
+    let connection = &visit.sample().connection;
+    let Some(origin) = connection.started_unix_ns else { return };
+    let port = connection.facts.local.map_or(0, |local| local.port());
+    println!("connection {port}");
+    let unix = |ns: i64| i128::from(origin) + i128::from(ns);
+    for (mark, stamp) in connection.marks.iter() {
+        println!("mark {} {}", mark.name(), unix(stamp.at.as_nanos()));
+    }
+    for flight in &connection.flights {
+        for chunk in &flight.chunks {
+            let direction = if flight.direction == Direction::Sent { "sent" } else { "received" };
+            println!("{direction} {} {}", unix(chunk.stamp.at.as_nanos()), chunk.bytes);
+        }
+    }
+}
+
+fn show(visit: &ChromiumVisit) {
+    let connection = &visit.sample().connection;
+    let facts = &connection.facts;
+    let http = facts.http.as_ref();
+    println!("{}", connection.url);
+    if let Some(client) = &facts.client {
+        println!("client    {} {}", client.name, client.version.as_deref().unwrap_or_default());
+    }
+    let version = http.and_then(|http| http.version.as_deref()).unwrap_or("unknown");
+    let status = http.and_then(|http| http.status);
+    println!("http      {version}, status {}", status.map_or("none".to_owned(), |s| s.to_string()));
+    if let Some(tls) = &facts.tls {
+        let handshake = tls.handshake.map_or("unknown", |handshake| handshake.name());
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        println!("tls       {} {handshake} {}", text(&tls.version), text(&tls.group));
+        if let Some(early) = tls.early_data {
+            let bytes = early.bytes_before_server_hello;
+            println!("early     {bytes} bytes, accepted: {:?}", early.accepted);
+        }
+    }
+    println!("reused    {}", facts.reused);
+    for (mark, stamp) in connection.marks.iter() {
+        println!("  {:24} {:9.3} ms", mark.name(), stamp.at.as_nanos() as f64 / 1e6);
+    }
+    for flight in &connection.flights {
+        let arrow = if flight.direction == Direction::Sent { "→" } else { "←" };
+        let (at, bytes) = (flight.first().as_nanos() as f64 / 1e6, flight.bytes());
+        println!("  {arrow} {at:9.3} ms {bytes:6} bytes  {}", flight.messages.join(", "));
+    }
+    if let Some(failure) = &connection.failure {
+        println!("failure   {failure}");
+    }
+    if let Some(panel) = visit.panel {
+        let shown = [
+            ("Stalled", panel.stalled),
+            ("DNS Lookup", panel.dns_lookup),
+            ("Initial connection", panel.initial_connection),
+            ("SSL", panel.ssl),
+            ("Request sent", panel.request_sent),
+            ("Waiting for server response", panel.waiting),
+            ("Content Download", panel.content_download),
+        ];
+        println!("panel");
+        for (name, took) in shown {
+            let took = took.map_or("-".to_owned(), |t| format!("{:.3} ms", t.as_secs_f64() * 1e3));
+            println!("  {name:28} {took:>12}");
+        }
+    }
+    for beside in &visit.beside {
+        println!("beside    {} to {}", beside.purpose.name(), beside.origin);
+    }
+    for resource in &visit.page.resources {
+        println!("resource  {} over {:?}", resource.url, resource.connection);
+    }
+}

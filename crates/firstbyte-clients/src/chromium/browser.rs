@@ -1,0 +1,306 @@
+//! One visit over DevTools, with a trace of the network stack.
+//!
+//! Input: options and a URL. Output: what browser and log said, handed to `assembly`. The browser stays between
+//! visits; each has a browser context of its own, and a trace from before its first request to after its last.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::assembly::{Heard, assemble};
+use super::launch::{self, Origin};
+use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit};
+use crate::devtools::{DevTools, DevToolsEvent};
+use crate::netlog::NetLogRecord;
+use crate::netlog::perfetto::PerfettoReader;
+use crate::process::{ClientError, ClientProcess};
+
+/// How long the browser may take to start, or to answer what needs no network.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// A trace of one visit is a few hundred kilobytes.
+const TRACE_LIMIT_BYTES: usize = 256 << 20;
+const TRACE_PIECE_BYTES: usize = 1 << 20;
+/// Where the browser keeps the trace, kilobytes; what does not fit is lost, and the sample with it.
+const TRACE_BUFFER_KB: u32 = 64 << 10;
+
+/// A browser that takes samples.
+#[derive(Debug)]
+pub struct Chromium {
+    options: ChromiumOptions,
+    interrupted: Arc<AtomicBool>,
+    running: Option<Running>,
+}
+
+/// A browser that was started.
+#[derive(Debug)]
+struct Running {
+    devtools: DevTools,
+    /// Where HTTP/3 is forced, it is for one origin.
+    origin: Origin,
+    version: Option<String>,
+}
+
+/// Ends the visit that is under way, from another thread.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle(Arc<AtomicBool>);
+
+impl InterruptHandle {
+    /// Ends it: it returns [`ClientError::Interrupted`] within a tenth of a second.
+    pub fn interrupt(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Chromium {
+    /// A browser that is started with its first visit.
+    pub fn new(options: ChromiumOptions) -> Self {
+        Self { options, interrupted: Arc::default(), running: None }
+    }
+
+    /// What ends its visits.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle(Arc::clone(&self.interrupted))
+    }
+
+    /// Its version, once it was started: "156.0.8078.79".
+    pub fn version(&self) -> Option<&str> {
+        self.running.as_ref()?.version.as_deref()
+    }
+
+    /// The process behind it, once it was started.
+    pub fn process(&self) -> Option<&ClientProcess> {
+        self.running.as_ref().map(|running| running.devtools.process())
+    }
+
+    /// Starts the browser for `url`, if it is not running.
+    ///
+    /// # Errors
+    /// It is missing, does not come up, or `url` is none of HTTP.
+    pub fn start(&mut self, url: &str) -> Result<(), ClientError> {
+        let origin = Origin::of_url(url).ok_or_else(|| ClientError::Refused {
+            command: "visiting".to_owned(),
+            detail: "the URL is none of http or https".to_owned(),
+        })?;
+        let forced = self.options.http == ChromiumHttp::Http3;
+        let fits = |running: &Running| !forced || running.origin == origin;
+        if self.running.as_ref().is_some_and(fits) {
+            return Ok(());
+        }
+        self.running = None;
+        self.interrupted.store(false, Ordering::Relaxed);
+        let process = ClientProcess::start(&launch::command(&self.options, &origin))?;
+        let mut devtools = DevTools::over(process, Arc::clone(&self.interrupted))?;
+        let version = devtools.call(None, "Browser.getVersion", &json!({}), ANSWER_LIMIT)?;
+        let version = version.get("product").and_then(Value::as_str);
+        let version = version.and_then(|v| v.rsplit('/').next()).map(str::to_owned);
+        self.running = Some(Running { devtools, origin, version });
+        Ok(())
+    }
+
+    /// Visits `url` once, as the options say. A page that does not load is a sample with a failure; after an error
+    /// the next visit starts another browser.
+    ///
+    /// # Errors
+    /// The browser is missing, ended, hung, or does not do as it is told.
+    pub fn visit(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
+        self.interrupted.store(false, Ordering::Relaxed);
+        self.start(url)?;
+        let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
+        let result = running.visit(url, &self.options);
+        if result.is_err() {
+            self.running = None;
+        }
+        result
+    }
+
+    /// Ends the browser; the next visit starts another.
+    pub fn close(&mut self) {
+        self.running = None;
+    }
+}
+
+impl Running {
+    fn visit(
+        &mut self,
+        url: &str,
+        options: &ChromiumOptions,
+    ) -> Result<ChromiumVisit, ClientError> {
+        let context = json!({ "disposeOnDetach": true });
+        let context = self.call(None, "Target.createBrowserContext", &context)?;
+        let context = text_of(&context, "browserContextId");
+        let page = self.open_page(&context)?;
+        self.devtools.take_events();
+        self.start_trace()?;
+        if options.session != ChromiumSession::New {
+            // What comes of it shows in the visit itself.
+            self.navigate(&page, url, options.time_limit)?;
+            if options.session != ChromiumSession::Kept {
+                self.close_connections(&context)?;
+            }
+            self.devtools.take_events();
+        }
+        let refused = self.navigate(&page, url, options.time_limit)?;
+        let events = self.devtools.take_events();
+        let (log, reader) = self.end_trace()?;
+        self.call(None, "Target.disposeBrowserContext", &json!({ "browserContextId": context }))?;
+        let heard = Heard {
+            url,
+            events: events.into_iter().filter(|e| e.session.as_deref() == Some(&*page)).collect(),
+            refused,
+            log,
+            wall_clock: reader.wall_clock(),
+            version: self.version.clone(),
+            time_limit: options.time_limit,
+        };
+        Ok(ChromiumVisit { without_sandbox: launch::without_sandbox(), ..assemble(heard) })
+    }
+
+    fn call(
+        &mut self,
+        session: Option<&str>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, ClientError> {
+        self.devtools.call(session, method, params, ANSWER_LIMIT)
+    }
+
+    /// Opens an empty tab, and returns the session with it.
+    fn open_page(&mut self, context: &str) -> Result<String, ClientError> {
+        let target = json!({ "url": "about:blank", "browserContextId": context });
+        let target = self.call(None, "Target.createTarget", &target)?;
+        let target = json!({ "targetId": text_of(&target, "targetId"), "flatten": true });
+        let session = self.call(None, "Target.attachToTarget", &target)?;
+        let session = text_of(&session, "sessionId");
+        self.call(Some(&session), "Page.enable", &json!({}))?;
+        self.call(Some(&session), "Network.enable", &json!({}))?;
+        let disabled = json!({ "cacheDisabled": true });
+        self.call(Some(&session), "Network.setCacheDisabled", &disabled)?;
+        Ok(session)
+    }
+
+    /// Loads `url`, and waits until it is loaded. Says why where it was not.
+    fn navigate(
+        &mut self,
+        page: &str,
+        url: &str,
+        limit: Duration,
+    ) -> Result<Option<String>, ClientError> {
+        let answer = self.devtools.call(Some(page), "Page.navigate", &json!({ "url": url }), limit);
+        let answer = match answer {
+            Err(ClientError::TimedOut { .. }) => return self.give_up(page),
+            answer => answer?,
+        };
+        if let Some(refused) = answer.get("errorText").and_then(Value::as_str) {
+            // The page that says so loads as well.
+            return Ok(Some(refused.to_owned()));
+        }
+        let loader = text_of(&answer, "loaderId");
+        let of_page = |event: &DevToolsEvent| event.session.as_deref() == Some(page);
+        let loaded = self.devtools.wait("the page's load", limit, |event| {
+            (of_page(event) && event.method == "Page.loadEventFired").then(|| event.clone())
+        });
+        let loaded = match loaded {
+            Err(ClientError::TimedOut { .. }) => return self.give_up(page),
+            loaded => loaded?,
+        };
+        // The document may come to its end behind the event, in DevTools' eyes.
+        let ended = self.devtools.wait("the document's end", ANSWER_LIMIT, |event| {
+            let ends = ["Network.loadingFinished", "Network.loadingFailed"];
+            let document = event.params.get("requestId").and_then(Value::as_str) == Some(&*loader);
+            (of_page(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
+        })?;
+        self.devtools.put_back(loaded);
+        self.devtools.put_back(ended);
+        Ok(None)
+    }
+
+    /// Stops a page that takes too long. What was seen of it is a sample.
+    fn give_up(&mut self, page: &str) -> Result<Option<String>, ClientError> {
+        self.call(Some(page), "Page.stopLoading", &json!({}))?;
+        Ok(Some(TIMED_OUT.to_owned()))
+    }
+
+    /// Closes every connection of `context`, by the browser's own page for that; sessions stay.
+    fn close_connections(&mut self, context: &str) -> Result<(), ClientError> {
+        let page = self.open_page(context)?;
+        let sockets = json!({ "url": "chrome://net-internals/#sockets" });
+        self.call(Some(&page), "Page.navigate", &sockets)?;
+        self.devtools.wait("net-internals", ANSWER_LIMIT, |event| {
+            let loaded = event.session.as_deref() == Some(&*page);
+            (loaded && event.method == "Page.loadEventFired").then_some(())
+        })?;
+        let flush = json!({ "expression": "chrome.send('flushSocketPools'); location.href" });
+        let done = self.call(Some(&page), "Runtime.evaluate", &flush)?;
+        if done.get("exceptionDetails").is_some() {
+            let detail = "chrome.send is not there on chrome://net-internals".to_owned();
+            return Err(ClientError::Refused { command: "flushSocketPools".to_owned(), detail });
+        }
+        Ok(())
+    }
+
+    fn start_trace(&mut self) -> Result<(), ClientError> {
+        let config = json!({
+            "transferMode": "ReturnAsStream",
+            "streamFormat": "proto",
+            "traceConfig": {
+                "recordMode": "recordUntilFull",
+                "traceBufferSizeInKb": TRACE_BUFFER_KB,
+                "includedCategories": ["netlog"],
+                "excludedCategories": ["*"],
+            },
+        });
+        self.call(None, "Tracing.start", &config).map(drop)
+    }
+
+    fn end_trace(&mut self) -> Result<(NetLogRecord, PerfettoReader), ClientError> {
+        self.call(None, "Tracing.end", &json!({}))?;
+        let complete = self.devtools.wait("the trace", ANSWER_LIMIT, |event| {
+            (event.method == "Tracing.tracingComplete").then(|| event.params.clone())
+        })?;
+        if complete.get("dataLossOccurred").and_then(Value::as_bool) == Some(true) {
+            return Err(broken_trace("parts of it are lost"));
+        }
+        let stream = text_of(&complete, "stream");
+        let (mut log, mut reader) = (NetLogRecord::default(), PerfettoReader::default());
+        let mut read = 0;
+        loop {
+            let wanted = json!({ "handle": stream, "size": TRACE_PIECE_BYTES });
+            let piece = self.call(None, "IO.read", &wanted)?;
+            let data = piece.get("data").and_then(Value::as_str).unwrap_or_default();
+            let bytes = match piece.get("base64Encoded").and_then(Value::as_bool) {
+                Some(true) => {
+                    super::facts::base64(data).ok_or_else(|| broken_trace("no base64"))?
+                }
+                _ => data.as_bytes().to_vec(),
+            };
+            read += bytes.len();
+            if read > TRACE_LIMIT_BYTES {
+                let what = "the trace of a visit";
+                return Err(ClientError::TooMuch { what, limit_bytes: TRACE_LIMIT_BYTES });
+            }
+            let taken = reader.feed(&bytes, |event| log.push(event));
+            taken.map_err(|error| broken_trace(&error.to_string()))?;
+            if piece.get("eof").and_then(Value::as_bool) != Some(false) {
+                break;
+            }
+        }
+        self.call(None, "IO.close", &json!({ "handle": stream }))?;
+        if reader.left_over_bytes() > 0 {
+            return Err(broken_trace("it is cut short"));
+        }
+        Ok((log, reader))
+    }
+}
+
+/// What the sample of a page that takes too long says in place of a network error.
+pub(super) const TIMED_OUT: &str = "firstbyte:timed-out";
+
+fn broken_trace(detail: &str) -> ClientError {
+    ClientError::Refused { command: "the trace".to_owned(), detail: detail.to_owned() }
+}
+
+fn text_of(value: &Value, name: &str) -> String {
+    value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}

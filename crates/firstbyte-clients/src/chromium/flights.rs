@@ -1,0 +1,78 @@
+//! Bytes and messages, as the log tells them one by one, to flights.
+//!
+//! Input: events in order: messages sent are named before their bytes leave, those received after theirs came. Output:
+//! flights of the model.
+
+use firstbyte_core::timeline::{Chunk, Clock, Direction, Flight, Offset, Stamp};
+
+/// The trace's clock has steps of a microsecond.
+const RESOLUTION_NS: u32 = 1_000;
+
+/// Times of the log as times of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) at_us: i64,
+}
+
+impl Origin {
+    pub(super) fn stamp(self, at_us: i64) -> Stamp {
+        let clock = Clock::Reported { resolution_ns: RESOLUTION_NS };
+        Stamp { at: self.offset(at_us), clock }
+    }
+
+    pub(super) fn offset(self, at_us: i64) -> Offset {
+        Offset::from_nanos(at_us.saturating_sub(self.at_us).saturating_mul(1000))
+    }
+}
+
+/// Flights that are being put together.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    flights: Vec<Flight>,
+    to_be_sent: Vec<String>,
+}
+
+impl Flights {
+    /// Bytes left, or came.
+    pub(super) fn moved(&mut self, direction: Direction, stamp: Stamp, bytes: u64) {
+        let chunk = Chunk::new(stamp, bytes);
+        let messages = match direction {
+            Direction::Sent => std::mem::take(&mut self.to_be_sent),
+            Direction::Received => Vec::new(),
+        };
+        match self.flights.last_mut() {
+            Some(last) if last.direction == direction => {
+                last.chunks.push(chunk);
+                last.messages.extend(messages);
+            }
+            _ => self.flights.push(Flight { direction, chunks: vec![chunk], messages }),
+        }
+    }
+
+    /// A message was written, whose bytes leave next, or was read out of bytes that came last.
+    pub(super) fn message(&mut self, direction: Direction, name: String) {
+        if direction == Direction::Sent {
+            self.to_be_sent.push(name);
+            return;
+        }
+        let mut received = self.flights.iter_mut().rev();
+        if let Some(last) = received.find(|flight| flight.direction == Direction::Received) {
+            last.messages.push(name);
+        }
+    }
+
+    /// The same, unless the flight under way has that message already: parts of one are written down one by one, and
+    /// again where they are sent again.
+    pub(super) fn part(&mut self, direction: Direction, name: &str) {
+        let sent = self.to_be_sent.iter().map(String::as_str);
+        let under_way = self.flights.last().filter(|flight| flight.direction == direction);
+        let under_way = under_way.into_iter().flat_map(|flight| &flight.messages);
+        if !under_way.map(String::as_str).chain(sent).any(|known| known == name) {
+            self.message(direction, name.to_owned());
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<Flight> {
+        self.flights
+    }
+}

@@ -1,0 +1,198 @@
+//! How the browser is started: switches and profile.
+//!
+//! Input: options, and the origin to be visited. Output: a [`ClientCommand`]. What each switch is for stands beside it.
+
+use std::net::IpAddr;
+
+use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls};
+use crate::process::ClientCommand;
+
+/// Host of the service that a new profile asks for accounts: it is not resolved.
+const ACCOUNTS: &str = "accounts.google.com";
+
+/// An origin of URLs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Origin {
+    /// That of `url`.
+    pub(super) fn of_url(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let tls = match scheme {
+            _ if scheme.eq_ignore_ascii_case("https") => true,
+            _ if scheme.eq_ignore_ascii_case("http") => false,
+            _ => return None,
+        };
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, after) = rest.split_once(']')?;
+                (host, after.strip_prefix(':'))
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let default = if tls { 443 } else { 80 };
+        let port = port.filter(|port| !port.is_empty());
+        let port = port.map_or(Some(default), |port| port.parse().ok())?;
+        (!host.is_empty()).then(|| Self { tls, host: host.to_ascii_lowercase(), port })
+    }
+
+    /// "host:port", as in a certificate's or a log's authority.
+    pub(super) fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// As in URLs, the port always named.
+    pub(super) fn text(&self) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority())
+    }
+}
+
+/// Whether this process may not use the sandbox: root may not.
+pub(super) fn without_sandbox() -> bool {
+    nix::unistd::Uid::effective().is_root()
+}
+
+/// What is to be started to visit `origin`.
+pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientCommand {
+    let mut arguments: Vec<String> = [
+        "--headless",
+        "--remote-debugging-pipe",
+        "--user-data-dir={home}/profile",
+        // Nothing but what it was asked for: updates, reports, accounts, hints.
+        "--disable-background-networking",
+        "--disable-breakpad",
+        "--disable-client-side-phishing-detection",
+        "--disable-component-extensions-with-background-pages",
+        "--disable-component-update",
+        "--disable-default-apps",
+        "--disable-domain-reliability",
+        "--disable-extensions",
+        "--disable-sync",
+        "--metrics-recording-only",
+        "--no-default-browser-check",
+        "--no-first-run",
+        "--no-pings",
+        "--no-service-autorun",
+        // No screen, and small shared memory in containers.
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        // Tabs that nobody sees are not slowed down.
+        "--disable-background-timer-throttling",
+        "--disable-backgrounding-occluded-windows",
+        "--disable-renderer-backgrounding",
+        "--mute-audio",
+        // No keyring of the desktop's is asked.
+        "--password-store=basic",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if without_sandbox() {
+        arguments.push("--no-sandbox".to_owned());
+    }
+    arguments.push(format!("--host-resolver-rules={}", resolver_rules(options, origin)));
+    match options.http {
+        ChromiumHttp::Negotiated => {}
+        ChromiumHttp::Http1 => {
+            arguments.extend(["--disable-http2", "--disable-quic"].map(str::to_owned));
+        }
+        ChromiumHttp::Http2 => arguments.push("--disable-quic".to_owned()),
+        ChromiumHttp::Http3 => {
+            arguments.push("--enable-quic".to_owned());
+            arguments.push(format!("--origin-to-force-quic-on={}", origin.authority()));
+        }
+    }
+    match options.tls {
+        ChromiumTls::Both => {}
+        ChromiumTls::Tls12 => arguments.push("--ssl-version-max=tls1.2".to_owned()),
+        ChromiumTls::Tls13 => arguments.push("--ssl-version-min=tls1.3".to_owned()),
+    }
+    if options.session == ChromiumSession::EarlyData {
+        arguments.push("--enable-features=EnableTLS13EarlyData".to_owned());
+    }
+    arguments.push("--disable-features=MediaRouter,OptimizationHints,Translate".to_owned());
+    arguments.push("about:blank".to_owned());
+    ClientCommand {
+        program: options.program.clone(),
+        package: "chromium",
+        arguments,
+        files: vec![("profile/Default/Preferences".to_owned(), PREFERENCES.to_owned())],
+        trusted_pem: options.trusted_pem.clone(),
+    }
+}
+
+/// No connections in advance (2: never), so that what is measured belongs to the visit; no accounts.
+const PREFERENCES: &str = r#"{"net":{"network_prediction_options":2},"signin":{"allowed":false},"search":{"suggest_enabled":false},"alternate_error_pages":{"enabled":false}}"#;
+
+fn resolver_rules(options: &ChromiumOptions, origin: &Origin) -> String {
+    let mut rules: Vec<String> = Vec::new();
+    for pin in &options.pins {
+        let address = match pin.address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        rules.push(format!("MAP {} {address}", pin.host));
+    }
+    if origin.host != ACCOUNTS && options.pins.iter().all(|pin| pin.host != ACCOUNTS) {
+        rules.push(format!("MAP {ACCOUNTS} ~NOTFOUND"));
+    }
+    rules.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_read_from_urls() {
+        let text = |url: &str| Origin::of_url(url).map(|origin| origin.text());
+        assert_eq!(text("https://Example.org").as_deref(), Some("https://example.org:443"));
+        assert_eq!(text("http://a.b:81/x?y#z").as_deref(), Some("http://a.b:81"));
+        assert_eq!(text("https://[::1]:8443/").as_deref(), Some("https://[::1]:8443"));
+        assert_eq!(text("https://me:secret@h/").as_deref(), Some("https://h:443"));
+        for bad in ["", "example.org", "ftp://h/", "https://", "https://h:port/", "https://[::1/"] {
+            assert_eq!(text(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn switches_are_those_of_the_options() {
+        let origin = Origin::of_url("https://site.test:8443/").unwrap();
+        let switches = |options: ChromiumOptions| command(&options, &origin).arguments.join(" ");
+        let plain = switches(ChromiumOptions::default());
+        assert!(
+            !plain.contains("quic")
+                && !plain.contains("ssl-version")
+                && !plain.contains("EarlyData")
+        );
+        assert!(!plain.contains("ignore-certificate-errors"));
+        let http3 = switches(ChromiumOptions { http: ChromiumHttp::Http3, ..Default::default() });
+        assert!(http3.contains("--origin-to-force-quic-on=site.test:8443"));
+        let pin = HostPinOf("site.test", "::1").pin();
+        let pinned = switches(ChromiumOptions { pins: vec![pin], ..Default::default() });
+        assert!(pinned.contains("MAP site.test [::1],"), "{pinned}");
+        let early = ChromiumOptions { session: ChromiumSession::EarlyData, ..Default::default() };
+        assert!(switches(early).contains("EnableTLS13EarlyData"));
+    }
+
+    struct HostPinOf(&'static str, &'static str);
+
+    impl HostPinOf {
+        fn pin(&self) -> super::super::HostPin {
+            super::super::HostPin { host: self.0.to_owned(), address: self.1.parse().unwrap() }
+        }
+    }
+}

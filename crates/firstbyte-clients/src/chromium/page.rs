@@ -1,0 +1,312 @@
+//! The page around the document: its connections, other resources, and what the browser did beside.
+//!
+//! Input: events of DevTools' domain Network, and the log. Output: a `Navigation` completed, and `BesideRequest`s.
+//! Connections are the log's; exchanges of other resources are DevTools' times, which say when a request was blocked on
+//! a step: good enough for a waterfall, and no flights.
+
+use firstbyte_core::timeline::{
+    Beginning, ConnectionUse, DeliveredFrom, Initiator, Mark, Marks, Navigation, PageConnection,
+    Resource, ResourceSizes, Stamp,
+};
+use serde_json::Value;
+
+use super::assembly::{Found, Heard, Leg, found};
+use super::flights::Origin;
+use super::{BesidePurpose, BesideRequest, launch, quic, tcp};
+use crate::devtools::DevToolsEvent;
+
+/// The identifier of the document's request.
+pub(super) fn document_request(events: &[DevToolsEvent]) -> Option<String> {
+    let document = events.iter().find(|event| {
+        let text = |name| text(&event.params, name);
+        event.method == "Network.requestWillBeSent"
+            && text("type") == Some("Document")
+            && text("requestId") == text("loaderId")
+    })?;
+    text(&document.params, "requestId").map(str::to_owned)
+}
+
+/// The responses of the document: those that redirected, and the last.
+pub(super) fn document_responses(events: &[DevToolsEvent], document: Option<&str>) -> Vec<Value> {
+    let of_document = events
+        .iter()
+        .filter(|event| document.is_some() && text(&event.params, "requestId") == document);
+    let responses = of_document.filter_map(|event| match &*event.method {
+        "Network.requestWillBeSent" => event.params.get("redirectResponse").cloned(),
+        "Network.responseReceived" => event.params.get("response").cloned(),
+        _ => None,
+    });
+    responses.collect()
+}
+
+/// Why the document did not come to its end.
+pub(super) fn load_error<'a>(
+    events: &'a [DevToolsEvent],
+    document: Option<&str>,
+) -> Option<&'a str> {
+    let failed = events.iter().find(|event| {
+        event.method == "Network.loadingFailed"
+            && document.is_some()
+            && text(&event.params, "requestId") == document
+    })?;
+    text(&failed.params, "errorText")
+}
+
+/// When the document was all there, seconds of the browser's clock.
+pub(super) fn finished_at(events: &[DevToolsEvent], document: Option<&str>) -> Option<f64> {
+    let finished = events.iter().find(|event| {
+        event.method == "Network.loadingFinished"
+            && document.is_some()
+            && text(&event.params, "requestId") == document
+    })?;
+    finished.params.get("timestamp")?.as_f64()
+}
+
+/// Puts in connections, resources and the page's own times.
+pub(super) fn complete(
+    mut page: Navigation,
+    heard: &Heard<'_>,
+    main: Option<&Leg>,
+    main_responses: &[Value],
+    origin: Origin,
+) -> Navigation {
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut place_of = |page: &mut Navigation, response: &Value| {
+        let number = response.get("connectionId").and_then(Value::as_u64).filter(|n| *n > 0)?;
+        let url = text(response, "url").unwrap_or_default();
+        let known = numbers.iter().position(|known| *known == number);
+        Some(known.unwrap_or_else(|| {
+            numbers.push(number);
+            page.connections.push(connection(heard, main, number, url, response, origin));
+            numbers.len() - 1
+        }))
+    };
+    if let Some(response) = main_responses.last()
+        && let Some(place) = place_of(&mut page, response)
+    {
+        page.main_connection = Some(place);
+        let reused = page.main.connection.facts.reused;
+        page.main_use = Some(match reused {
+            true => ConnectionUse::Reused,
+            false => ConnectionUse::Opened,
+        });
+    }
+    let document = document_request(&heard.events);
+    for event in &heard.events {
+        let request = text(&event.params, "requestId");
+        if event.method != "Network.responseReceived" || request == document.as_deref() {
+            continue;
+        }
+        let (Some(response), Some(request)) = (event.params.get("response"), request) else {
+            continue;
+        };
+        if !text(response, "url").is_some_and(|url| url.starts_with("http")) {
+            continue;
+        }
+        let place = place_of(&mut page, response);
+        let mut resource = resource(heard, request, response, origin);
+        resource.connection =
+            place.filter(|_| !resource.delivered_from.is_some_and(DeliveredFrom::is_local));
+        page.resources.push(resource);
+    }
+    name_uses(&mut page);
+    for (event, at) in [
+        ("Page.domContentEventFired", &mut page.content_loaded),
+        ("Page.loadEventFired", &mut page.loaded),
+    ] {
+        let event = heard.events.iter().find(|heard| heard.method == event);
+        let seconds = event.and_then(|event| event.params.get("timestamp")?.as_f64());
+        *at = seconds.map(|seconds| origin.stamp(microseconds(seconds)));
+    }
+    page
+}
+
+/// How each resource came by its connection: the first one had it opened, unless the document had.
+fn name_uses(page: &mut Navigation) {
+    let mut opened: Vec<usize> = page.main_connection.into_iter().collect();
+    for resource in &mut page.resources {
+        let Some(place) = resource.connection else { continue };
+        let connection = &page.connections[place];
+        let own = launch::Origin::of_url(&resource.url).map(|origin| origin.authority());
+        let first = !opened.contains(&place);
+        opened.push(place);
+        let was_open = matches!(connection.beginning, Some(Beginning::OpenBefore { .. }));
+        resource.connection_use = Some(match own {
+            _ if first && !was_open => ConnectionUse::Opened,
+            Some(own) if own != connection.authority => ConnectionUse::Coalesced,
+            _ => ConnectionUse::Reused,
+        });
+    }
+}
+
+fn connection(
+    heard: &Heard<'_>,
+    main: Option<&Leg>,
+    number: u64,
+    url: &str,
+    response: &Value,
+    origin: Origin,
+) -> PageConnection {
+    let log = &heard.log;
+    let authority = launch::Origin::of_url(url).map(|origin| origin.authority());
+    let mut page = PageConnection {
+        authority: authority.unwrap_or_default(),
+        client_id: Some(number.to_string()),
+        protocol: text(response, "protocol").map(str::to_owned),
+        ..PageConnection::default()
+    };
+    let Some(leg) = main else { return page };
+    let everything = Leg { from: 0, to: log.len(), job: None, quic_session: None, ..leg.clone() };
+    let mut built = firstbyte_core::timeline::Connection::default();
+    let set_up = match found(log, &everything, Some(number)) {
+        Some(Found::Tcp(socket)) => {
+            tcp::put_down(log, socket, &everything, true, origin, &mut built);
+            tcp::set_up(log, socket)
+        }
+        Some(Found::Quic(session)) => {
+            quic::put_down(log, session, &everything, true, origin, &mut built);
+            quic::set_up(log, session)
+        }
+        None => None,
+    };
+    (page.remote, page.local) = (built.facts.remote, built.facts.local);
+    page.tls = built.facts.tls;
+    let Some((begun, ready)) = set_up else { return page };
+    if begun >= origin.at_us || ready.is_none_or(|ready| ready >= origin.at_us) {
+        page.beginning = Some(Beginning::Opened);
+        let set_up = built.marks.iter().filter(|(mark, _)| *mark <= Mark::HandshakeConfirmed);
+        for (mark, stamp) in set_up {
+            page.marks.set(mark, stamp);
+        }
+    } else {
+        page.beginning = Some(Beginning::OpenBefore { idle: None });
+    }
+    page
+}
+
+fn resource(heard: &Heard<'_>, request: &str, response: &Value, origin: Origin) -> Resource {
+    let of_request = |method: &str| {
+        heard.events.iter().find(|event| {
+            event.method == method && text(&event.params, "requestId") == Some(request)
+        })
+    };
+    let sent = of_request("Network.requestWillBeSent").map(|event| &event.params);
+    let finished = of_request("Network.loadingFinished").map(|event| &event.params);
+    let truth = |name: &str| response.get(name).and_then(Value::as_bool) == Some(true);
+    let delivered_from = if truth("fromServiceWorker") {
+        DeliveredFrom::ServiceWorker
+    } else if truth("fromPrefetchCache") {
+        DeliveredFrom::PrefetchCache
+    } else if truth("fromDiskCache") {
+        DeliveredFrom::DiskCache
+    } else {
+        DeliveredFrom::Network
+    };
+    let stamp = |seconds: f64| origin.stamp(microseconds(seconds));
+    let asked = sent.and_then(|sent| sent.get("timestamp")?.as_f64()).map(stamp);
+    let finished_s = finished.and_then(|finished| finished.get("timestamp")?.as_f64());
+    let initiator = sent.and_then(|sent| {
+        let initiator = sent.get("initiator")?;
+        let url = text(initiator, "url").map(str::to_owned);
+        Some(Initiator { kind: text(initiator, "type")?.to_owned(), url })
+    });
+    Resource {
+        url: text(response, "url").unwrap_or_default().to_owned(),
+        method: sent.and_then(|sent| text(sent.get("request")?, "method")).map(str::to_owned),
+        status: response.get("status").and_then(Value::as_u64).and_then(|s| u16::try_from(s).ok()),
+        initiator,
+        delivered_from: Some(delivered_from),
+        protocol: text(response, "protocol").map(str::to_owned),
+        priority: sent
+            .and_then(|sent| text(sent.get("request")?, "initialPriority"))
+            .map(str::to_owned),
+        asked,
+        marks: exchange(response, finished_s, &stamp),
+        sizes: ResourceSizes {
+            transferred_bytes: finished
+                .and_then(|finished| finished.get("encodedDataLength")?.as_f64())
+                .filter(|bytes| *bytes >= 0.0)
+                .map(|bytes| bytes as u64),
+            ..ResourceSizes::default()
+        },
+        ..Resource::default()
+    }
+}
+
+/// An exchange by DevTools' times.
+fn exchange(response: &Value, finished_s: Option<f64>, stamp: &dyn Fn(f64) -> Stamp) -> Marks {
+    let mut marks = Marks::default();
+    let Some(timing) = response.get("timing") else { return marks };
+    let Some(request) = timing.get("requestTime").and_then(Value::as_f64) else { return marks };
+    let mut set = |mark, name: &str| {
+        let ms = timing.get(name).and_then(Value::as_f64).filter(|ms| *ms >= 0.0);
+        if let Some(ms) = ms {
+            marks.set(mark, stamp(request + ms / 1000.0));
+        }
+    };
+    set(Mark::RequestStart, "sendStart");
+    set(Mark::RequestEnd, "sendEnd");
+    set(Mark::ResponseStart, "receiveHeadersStart");
+    if let Some(finished) = finished_s
+        && marks.at(Mark::ResponseStart).is_none_or(|start| start <= stamp(finished).at)
+    {
+        marks.set(Mark::ResponseEnd, stamp(finished));
+    }
+    marks
+}
+
+/// What the browser asked for beside the page, from the first leg on.
+pub(super) fn beside(
+    heard: &Heard<'_>,
+    first: Option<&Leg>,
+    page: &Navigation,
+) -> Vec<BesideRequest> {
+    let from = first.map_or(i64::MIN, |leg| leg.from_us);
+    let mut of_page: Vec<String> = page.resources.iter().map(|r| r.url.clone()).collect();
+    of_page.push(page.main.connection.url.clone());
+    of_page.extend(page.main.redirects.iter().map(|connection| connection.url.clone()));
+    let mut found: Vec<BesideRequest> = Vec::new();
+    for event in heard.log.events().filter(|event| event.at_us >= from) {
+        if !event.begins("HTTP_STREAM_JOB_CONTROLLER") {
+            continue;
+        }
+        let Some(url) = event.text("url") else { continue };
+        let Some(origin) = launch::Origin::of_url(url) else { continue };
+        let preconnect = event.truth("is_preconnect") == Some(true);
+        if !preconnect && of_page.iter().any(|known| known == url) {
+            continue;
+        }
+        let same_site =
+            of_page.iter().any(|known| launch::Origin::of_url(known) == Some(origin.clone()));
+        let purpose = if preconnect {
+            BesidePurpose::Preconnect
+        } else if url.ends_with("/favicon.ico") {
+            BesidePurpose::Favicon
+        } else if same_site {
+            // A resource of the page's whose response came after its load, or never.
+            continue;
+        } else {
+            BesidePurpose::BrowserService
+        };
+        let group = origin.text();
+        let opened_connection =
+            heard.log.events().any(|made| {
+                made.at_us >= event.at_us
+                    && &*made.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
+                    && made
+                        .text("group_id")
+                        .is_some_and(|id| id.starts_with(group.trim_end_matches(":443")))
+            }) && !page.connections.iter().any(|known| known.authority == origin.authority());
+        found.push(BesideRequest { purpose, origin: origin.text(), opened_connection });
+    }
+    found
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name)?.as_str()
+}
+
+/// Seconds of the browser's monotonic clock, as the log counts.
+fn microseconds(seconds: f64) -> i64 {
+    (seconds * 1e6).round() as i64
+}

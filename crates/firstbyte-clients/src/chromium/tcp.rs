@@ -1,0 +1,439 @@
+//! A connection over TCP, out of the log.
+//!
+//! Input: the record, the socket, and the request's leg. Output: attempts, marks, flights and facts of a `Connection`.
+//! A time is that of the socket's own event: a `write` that returned, a `read` that brought bytes. What the browser
+//! does with them later (threads, cache, renderer) is not in it.
+
+use std::net::SocketAddr;
+
+use firstbyte_core::timeline::{
+    Attempt, AttemptOutcome, Connection, Direction, EarlyData, Handshake, Mark, TlsFacts,
+};
+
+use super::assembly::Leg;
+use super::facts;
+use super::flights::{Flights, Origin};
+use crate::netlog::{NetLogEvent, NetLogPhase, NetLogRecord};
+
+/// Where the parts of an exchange are in the log.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    /// Before the request's first bytes leave.
+    request: Option<usize>,
+    /// When its last have left.
+    request_end: Option<usize>,
+    /// When the final response's head was read.
+    response: Option<usize>,
+    /// When its end was read.
+    response_end: Option<usize>,
+}
+
+/// When the connection of `socket` was begun and was there.
+pub(super) fn set_up(log: &NetLogRecord, socket: u64) -> Option<(i64, Option<i64>)> {
+    let (begun, connected) = log.span(socket, "TCP_CONNECT", i64::MIN)?;
+    let ready = match log.span(socket, "SSL_CONNECT", i64::MIN) {
+        // With early data, SSL_CONNECT ends before the server has answered.
+        Some((_, ready)) => ready.and(handshake_complete(log, socket)),
+        None => connected,
+    };
+    Some((begun, ready))
+}
+
+/// Puts down all that is known of the exchange of `leg` on `socket`. `fresh` where the connection was opened for it.
+pub(super) fn put_down(
+    log: &NetLogRecord,
+    socket: u64,
+    leg: &Leg,
+    fresh: bool,
+    origin: Origin,
+    connection: &mut Connection,
+) {
+    addresses(log, socket, connection);
+    let tls = tls_facts(log, socket);
+    let is_tls = tls.is_some();
+    if fresh {
+        connection.attempts = attempts(log, socket, origin);
+        set_up_marks(log, socket, origin, tls.as_ref(), connection);
+    }
+    connection.facts.tls = tls;
+    let session = http2_session(log, socket);
+    let places = match session {
+        Some(session) => http2_places(log, session, leg, connection),
+        None => http1_places(log, socket, leg, is_tls),
+    };
+    exchange_marks(log, socket, places, origin, connection);
+    let from = if fresh { 0 } else { leg.from };
+    let to = places.response_end.unwrap_or(leg.to);
+    connection.flights = flights(log, socket, session, leg, from..=to, origin);
+}
+
+fn addresses(log: &NetLogRecord, socket: u64, connection: &mut Connection) {
+    let connected = log.of_source(socket).find(|event| event.ends("TCP_CONNECT"));
+    let address = |name| connected?.text(name)?.parse::<SocketAddr>().ok();
+    connection.facts.local = address("local_address");
+    connection.facts.remote = address("remote_address").or_else(|| {
+        let begun = log.of_source(socket).find(|event| event.begins("TCP_CONNECT_ATTEMPT"));
+        begun?.text("address")?.parse().ok()
+    });
+}
+
+/// The attempts of the job that made `socket`: it may have raced others, each on a socket of its own.
+fn attempts(log: &NetLogRecord, socket: u64, origin: Origin) -> Vec<Attempt> {
+    let job = |source| {
+        let alive = log.of_source(source).find(|event| event.begins("SOCKET_ALIVE"));
+        alive.and_then(NetLogEvent::dependency)
+    };
+    let own_job = job(socket);
+    let mut sockets = vec![socket];
+    if own_job.is_some() {
+        let others = log.events().filter(|event| {
+            event.begins("SOCKET_ALIVE") && event.source != socket && event.dependency() == own_job
+        });
+        sockets.extend(others.map(|event| event.source));
+    }
+    let mut attempts = Vec::new();
+    for source in sockets {
+        for event in log.of_source(source).filter(|event| &*event.name == "TCP_CONNECT_ATTEMPT") {
+            match event.phase {
+                NetLogPhase::Begin => {
+                    let remote = event.text("address").and_then(|address| address.parse().ok());
+                    let Some(remote) = remote else { continue };
+                    let outcome =
+                        if source == socket { AttemptOutcome::Won } else { AttemptOutcome::Lost };
+                    let start = origin.offset(event.at_us);
+                    attempts.push(Attempt { remote, start, end: None, outcome });
+                }
+                NetLogPhase::End => {
+                    let Some(attempt) = attempts.last_mut() else { continue };
+                    attempt.end = Some(origin.offset(event.at_us));
+                    if let Some(number) = event.number("os_error").or(event.number("net_error")) {
+                        let error = nix::errno::Errno::from_raw(i32::try_from(number).unwrap_or(0));
+                        let error = error.desc().to_owned();
+                        attempt.outcome = AttemptOutcome::Failed { error };
+                    }
+                }
+                NetLogPhase::Point => {}
+            }
+        }
+    }
+    attempts.sort_by_key(|attempt| attempt.start);
+    attempts
+}
+
+fn set_up_marks(
+    log: &NetLogRecord,
+    socket: u64,
+    origin: Origin,
+    tls: Option<&TlsFacts>,
+    connection: &mut Connection,
+) {
+    let Some((begun, _)) = log.span(socket, "TCP_CONNECT", i64::MIN) else { return };
+    let first = connection.attempts.iter().map(|attempt| attempt.start).min();
+    let begun = first.map_or(origin.stamp(begun), |at| firstbyte_core::timeline::Stamp {
+        at,
+        ..origin.stamp(begun)
+    });
+    connection.marks.set(Mark::ConnectStart, begun);
+    let connected = log.of_source(socket).rfind(|event| {
+        event.ends("TCP_CONNECT_ATTEMPT")
+            && event.number("os_error").is_none()
+            && event.number("net_error").is_none()
+    });
+    let Some(connected) = connected else { return };
+    connection.marks.set(Mark::TcpConnected, origin.stamp(connected.at_us));
+    if tls.is_none() {
+        return;
+    }
+    connection.marks.set(Mark::SecureConnectionStart, origin.stamp(connected.at_us));
+    if let Some(complete) = handshake_complete(log, socket) {
+        connection.marks.set(Mark::HandshakeComplete, origin.stamp(complete));
+    }
+}
+
+/// When both Finished messages had left and come: the later of the two.
+fn handshake_complete(log: &NetLogRecord, socket: u64) -> Option<i64> {
+    let events: Vec<&NetLogEvent> = log.of_source(socket).collect();
+    let place = |name: &str| {
+        events.iter().position(|e| &*e.name == name && e.number("type") == Some(facts::FINISHED))
+    };
+    let sent = place("SSL_HANDSHAKE_MESSAGE_SENT")?;
+    let received = place("SSL_HANDSHAKE_MESSAGE_RECEIVED")?;
+    if sent > received {
+        let left = events[sent..].iter().find(|event| &*event.name == "SOCKET_BYTES_SENT");
+        return left.map(|event| event.at_us);
+    }
+    let came = events[..received].iter().rev();
+    came.clone().find(|event| &*event.name == "SOCKET_BYTES_RECEIVED").map(|event| event.at_us)
+}
+
+fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
+    log.of_source(socket).find(|event| event.begins("SSL_CONNECT"))?;
+    let mut facts = TlsFacts::default();
+    let (mut hellos, mut tickets, mut early_bytes) = (0, 0, 0);
+    let (mut answered, mut early_offered, mut accepted) = (false, false, None);
+    for event in log.of_source(socket) {
+        let message = |event: &NetLogEvent| facts::base64(event.text("bytes")?);
+        match (&*event.name, event.phase) {
+            ("SSL_HANDSHAKE_MESSAGE_SENT", _)
+                if event.number("type") == Some(facts::CLIENT_HELLO) =>
+            {
+                hellos += 1;
+                if let Some(message) = message(event) {
+                    (facts.session_offered, early_offered) = facts::offered(&message);
+                }
+            }
+            ("SSL_HANDSHAKE_MESSAGE_RECEIVED", _) => match event.number("type") {
+                Some(facts::SERVER_HELLO) => answered = true,
+                Some(facts::NEW_SESSION_TICKET) => tickets += 1,
+                _ => {}
+            },
+            // What leaves before anything came, but for the ClientHello itself, which no SSL_SOCKET_BYTES_SENT follows.
+            ("SSL_SOCKET_BYTES_SENT", _) if !answered => {
+                early_bytes += event.number("byte_count").unwrap_or(0).unsigned_abs();
+            }
+            ("SSL_HANDSHAKE_EARLY_DATA_REASON", _) => {
+                accepted = event.number("early_data_reason");
+            }
+            ("SSL_CONNECT", NetLogPhase::End) => {
+                let known = |name| event.number(name);
+                facts.version = event.text("version").and_then(facts::tls_version).map(Into::into);
+                facts.cipher_suite =
+                    known("cipher_suite").and_then(facts::cipher_suite).map(Into::into);
+                facts.group = known("key_exchange_group").and_then(facts::group).map(Into::into);
+                facts.handshake = event.truth("is_resumed").map(|resumed| match resumed {
+                    true => Handshake::Resumed,
+                    false if hellos > 1 => Handshake::FullWithHelloRetryRequest,
+                    false => Handshake::Full,
+                });
+                let alpn = event.text("next_proto");
+                facts.alpn = alpn.filter(|alpn| *alpn != "unknown").map(str::to_owned);
+                if facts.handshake.is_some_and(|handshake| handshake != Handshake::Resumed) {
+                    facts.verified = event.number("net_error").is_none().then_some(true);
+                }
+            }
+            _ => {}
+        }
+    }
+    facts.tickets_received = answered.then_some(tickets);
+    if early_offered {
+        facts.early_data_allowed = Some(true);
+        if early_bytes > 0 {
+            let accepted = accepted.map(|reason| reason == facts::EARLY_DATA_ACCEPTED);
+            let bytes_before_server_hello = early_bytes;
+            facts.early_data = Some(EarlyData { bytes_before_server_hello, accepted });
+        }
+    }
+    Some(facts)
+}
+
+/// The HTTP/2 session that uses `socket`.
+fn http2_session(log: &NetLogRecord, socket: u64) -> Option<u64> {
+    let number = log.number_of(socket)?;
+    let begun = log.events().find(|event| {
+        &*event.name == "HTTP2_SESSION_INITIALIZED" && event.dependency() == Some(number)
+    });
+    begun.map(|event| event.source)
+}
+
+fn http2_places(
+    log: &NetLogRecord,
+    session: u64,
+    leg: &Leg,
+    connection: &mut Connection,
+) -> Places {
+    let mut places = Places::default();
+    let (mut stream, mut received) = (None, 0);
+    let in_leg = log.placed(session).filter(|(place, _)| (leg.from..=leg.to).contains(place));
+    for (place, event) in in_leg {
+        let of_stream = stream.is_some() && event.number("stream_id") == stream;
+        let fin = event.truth("fin") == Some(true);
+        match &*event.name {
+            "HTTP2_SESSION_SEND_HEADERS"
+                if stream.is_none() && leg.job.is_some() && event.dependency() == leg.job =>
+            {
+                stream = event.number("stream_id");
+                places.request = Some(place);
+                places.request_end = fin.then_some(place);
+            }
+            "HTTP2_SESSION_SEND_DATA" if of_stream => {
+                places.request_end = fin.then_some(place).or(places.request_end);
+            }
+            "HTTP2_SESSION_RECV_HEADERS" if of_stream => {
+                if places.response.is_none() && !is_interim(event) {
+                    places.response = Some(place);
+                }
+                places.response_end = fin.then_some(place).or(places.response_end);
+            }
+            "HTTP2_SESSION_RECV_DATA" if of_stream => {
+                received += event.number("size").unwrap_or(0).unsigned_abs();
+                places.response_end = fin.then_some(place).or(places.response_end);
+            }
+            _ => {}
+        }
+    }
+    if let Some(http) = connection.facts.http.as_mut().filter(|_| places.response_end.is_some()) {
+        http.body_bytes = Some(received);
+    }
+    places
+}
+
+fn is_interim(event: &NetLogEvent) -> bool {
+    let headers = event.params.get("headers").and_then(serde_json::Value::as_array);
+    let mut headers = headers.into_iter().flatten().filter_map(serde_json::Value::as_str);
+    headers.any(|header| header.starts_with(":status: 1"))
+}
+
+fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places {
+    let request = |wanted: &dyn Fn(&NetLogEvent) -> bool| {
+        let mut events = log.placed(leg.source).filter(|(at, _)| (leg.from..=leg.to).contains(at));
+        events.find(|(_, event)| wanted(event)).map(|(place, _)| place)
+    };
+    let mut places = Places {
+        request: request(&|event| event.begins("HTTP_TRANSACTION_SEND_REQUEST")),
+        request_end: request(&|event| event.ends("HTTP_TRANSACTION_SEND_REQUEST")),
+        ..Places::default()
+    };
+    let Some(head) = request(&|event| &*event.name == "HTTP_TRANSACTION_READ_RESPONSE_HEADERS")
+    else {
+        return places;
+    };
+    // The head is whole now; its first bytes may have come before.
+    let plain = if tls { "SSL_SOCKET_BYTES_RECEIVED" } else { "SOCKET_BYTES_RECEIVED" };
+    let sent = places.request_end.unwrap_or(leg.from);
+    let mut came = log.placed(socket).filter(|(place, _)| (sent..head).contains(place));
+    places.response = came
+        .find(|(_, event)| &*event.name == plain)
+        .map_or(Some(head), |(place, _)| Some(place + 1));
+    let mut events = log.placed(leg.source).filter(|(at, _)| (leg.from..=leg.to).contains(at));
+    places.response_end = events
+        .rfind(|(_, event)| event.ends("HTTP_TRANSACTION_READ_BODY"))
+        .map_or(Some(head), |(place, _)| Some(place));
+    places
+}
+
+fn exchange_marks(
+    log: &NetLogRecord,
+    socket: u64,
+    places: Places,
+    origin: Origin,
+    connection: &mut Connection,
+) {
+    let sent_after = |from: usize| {
+        let mut events = log.placed(socket).filter(|(place, _)| *place > from);
+        events.find(|(_, event)| &*event.name == "SOCKET_BYTES_SENT").map(|(_, event)| event.at_us)
+    };
+    let mut set = |mark, at: Option<i64>| {
+        if let Some(at) = at {
+            connection.marks.set(mark, origin.stamp(at));
+        }
+    };
+    let begun = places.request.and_then(sent_after);
+    set(Mark::RequestStart, begun);
+    // Over HTTP/1.1 the end stands behind its last bytes, over HTTP/2 before them.
+    let end = places.request_end.and_then(|end| {
+        let mut sent = log.placed(socket).filter(|(place, event)| {
+            Some(*place) > places.request && *place < end && &*event.name == "SOCKET_BYTES_SENT"
+        });
+        sent.next_back().map(|(_, event)| event.at_us).or_else(|| sent_after(end))
+    });
+    set(Mark::RequestEnd, end);
+    set(Mark::ResponseStart, places.response.and_then(|place| first_arrival(log, socket, place)));
+    let last = places.response_end.and_then(|end| {
+        let mut came = log.placed(socket).filter(|(place, _)| *place < end);
+        came.rfind(|(_, event)| &*event.name == "SOCKET_BYTES_RECEIVED")
+    });
+    set(Mark::ResponseEnd, last.map(|(_, event)| event.at_us));
+}
+
+/// When the first bytes came of what was read out last before `place`: of its TLS record, where that came in pieces.
+fn first_arrival(log: &NetLogRecord, socket: u64, place: usize) -> Option<i64> {
+    let mut first = None;
+    let mut read_out = false;
+    for (_, event) in log.placed(socket).rev().filter(|(at, _)| *at < place) {
+        match &*event.name {
+            "SOCKET_BYTES_RECEIVED" => {
+                first = Some(event.at_us);
+                if !read_out {
+                    // Nothing is encrypted: what comes is read.
+                    return first;
+                }
+            }
+            "SSL_SOCKET_BYTES_RECEIVED" | "SSL_HANDSHAKE_MESSAGE_RECEIVED" => {
+                if read_out && first.is_some() {
+                    return first;
+                }
+                read_out = true;
+            }
+            _ => {}
+        }
+    }
+    first
+}
+
+fn flights(
+    log: &NetLogRecord,
+    socket: u64,
+    session: Option<u64>,
+    leg: &Leg,
+    places: std::ops::RangeInclusive<usize>,
+    origin: Origin,
+) -> Vec<firstbyte_core::timeline::Flight> {
+    let mut events: Vec<(usize, &NetLogEvent)> = log.placed(socket).collect();
+    events.extend(session.into_iter().flat_map(|session| log.placed(session)));
+    events.extend(log.placed(leg.source).filter(|(place, _)| *place >= leg.from));
+    events.sort_by_key(|(place, _)| *place);
+    let mut flights = Flights::default();
+    let mut keys = [false, false];
+    let mut old = true;
+    let mut stream = None;
+    for (_, event) in events.into_iter().filter(|(place, _)| places.contains(place)) {
+        let of_stream = stream.is_some() && event.number("stream_id") == stream;
+        let handshake = |direction, encrypted: bool| {
+            (direction, facts::message_name(event.number("type").unwrap_or(-1), encrypted))
+        };
+        let (direction, name) = match &*event.name {
+            "SOCKET_BYTES_SENT" | "SOCKET_BYTES_RECEIVED" => {
+                let sent = &*event.name == "SOCKET_BYTES_SENT";
+                let direction = if sent { Direction::Sent } else { Direction::Received };
+                let bytes = event.number("byte_count").unwrap_or(0).unsigned_abs();
+                flights.moved(direction, origin.stamp(event.at_us), bytes);
+                continue;
+            }
+            "SSL_HANDSHAKE_MESSAGE_SENT" => {
+                let finished = event.number("type") == Some(facts::FINISHED);
+                handshake(Direction::Sent, finished || !old && keys[0])
+            }
+            "SSL_HANDSHAKE_MESSAGE_RECEIVED" => {
+                let kind = event.number("type");
+                let encrypted = kind == Some(facts::FINISHED) || !old && keys[1];
+                if kind == Some(facts::SERVER_HELLO) {
+                    let message = event.text("bytes").and_then(facts::base64);
+                    let hello = message.as_deref().and_then(facts::ServerHello::read);
+                    // A key share is in no ServerHello of TLS 1.2.
+                    old = hello.is_none_or(|hello| hello.group.is_none() && !hello.resumed);
+                    keys = [hello.is_some_and(|hello| !hello.retry); 2];
+                }
+                handshake(Direction::Received, encrypted)
+            }
+            "HTTP2_SESSION_SEND_SETTINGS" => (Direction::Sent, "{SETTINGS}".to_owned()),
+            "HTTP2_SESSION_RECV_SETTINGS" => (Direction::Received, "{SETTINGS}".to_owned()),
+            "HTTP2_SESSION_SEND_HEADERS" if event.dependency() == leg.job => {
+                stream = event.number("stream_id");
+                (Direction::Sent, "{HEADERS}".to_owned())
+            }
+            "HTTP2_SESSION_RECV_HEADERS" if of_stream => {
+                (Direction::Received, "{HEADERS}".to_owned())
+            }
+            "HTTP2_SESSION_RECV_DATA" if of_stream && event.truth("fin") == Some(true) => {
+                (Direction::Received, "{DATA}".to_owned())
+            }
+            "HTTP_TRANSACTION_SEND_REQUEST_HEADERS" if session.is_none() => {
+                let line = event.text("line").unwrap_or_default().trim();
+                (Direction::Sent, line.to_owned())
+            }
+            _ => continue,
+        };
+        flights.message(direction, name);
+    }
+    flights.finish()
+}

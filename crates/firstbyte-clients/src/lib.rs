@@ -1,0 +1,13 @@
+//! Other clients than firstbyte's own: each drives a program, and turns what it says into the model.
+//!
+//! Input: a URL and how it is to be visited. Output: a `firstbyte_core::timeline::Sample`, as our own prober makes
+//! them; what a client does not say is absent. A browser is started anew, under a temporary home, and ends with its
+//! [`process::ClientProcess`]. [`netlog`] reads what Chromium's network stack says of itself, out of traces and of
+//! files that people exported.
+
+pub mod chromium;
+mod deadline;
+pub mod devtools;
+pub mod netlog;
+pub mod prober;
+pub mod process;

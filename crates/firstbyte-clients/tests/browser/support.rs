@@ -1,0 +1,91 @@
+//! A server, and a browser that trusts it.
+
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firstbyte_clients::chromium::{Chromium, ChromiumOptions, ChromiumVisit, HostPin};
+use firstbyte_clients::process::find;
+use firstbyte_core::timeline::{Connection, Mark};
+use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
+use firstbyte_lab::ca::Ca;
+
+pub(crate) const HOST: &str = "site.test";
+
+/// One browser at a time: several at once wait for each other, and what they measure is that.
+static TURN: Mutex<()> = Mutex::new(());
+
+pub(crate) struct Bench {
+    pub(crate) server: Handle,
+    pub(crate) ca_pem: String,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
+        for (program, package) in [("chromium", "chromium"), ("certutil", "libnss3-tools")] {
+            assert!(
+                find(program).is_some(),
+                "{program} is not installed: apt-get install {package}, or scripts/setup test"
+            );
+        }
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let ca = Ca::new().unwrap();
+        let mut config = Config::new(ca.issue(&[HOST.to_owned()]).unwrap());
+        change(&mut config);
+        let server = spawn(config, Listeners::loopback_with_quic().unwrap()).unwrap();
+        Self { server, ca_pem: ca.root_pem().to_owned(), _turn: turn }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("https://{HOST}:{}{path}", self.server.addr().port())
+    }
+
+    pub(crate) fn options(&self) -> ChromiumOptions {
+        ChromiumOptions {
+            trusted_pem: vec![self.ca_pem.clone()],
+            pins: vec![HostPin { host: HOST.to_owned(), address: Ipv4Addr::LOCALHOST.into() }],
+            time_limit: Duration::from_secs(20),
+            ..ChromiumOptions::default()
+        }
+    }
+
+    /// A visit to "/" by a browser of its own.
+    pub(crate) fn visit(&self, change: impl FnOnce(&mut ChromiumOptions)) -> ChromiumVisit {
+        self.visit_to(&self.url("/"), change)
+    }
+
+    pub(crate) fn visit_to(
+        &self,
+        url: &str,
+        change: impl FnOnce(&mut ChromiumOptions),
+    ) -> ChromiumVisit {
+        let mut options = self.options();
+        change(&mut options);
+        let visit = Chromium::new(options).visit(url).unwrap();
+        check(&visit);
+        visit
+    }
+}
+
+/// What holds of every visit.
+pub(crate) fn check(visit: &ChromiumVisit) {
+    visit.page.check().unwrap_or_else(|flaw| panic!("{flaw}: {visit:#?}"));
+    let connection = &visit.sample().connection;
+    for flight in &connection.flights {
+        assert!(flight.chunks.is_sorted_by_key(|chunk| chunk.stamp.at), "{flight:?}");
+    }
+    assert!(connection.flights.is_sorted_by_key(|flight| flight.first()), "{connection:#?}");
+    let order = [Mark::ConnectStart, Mark::RequestStart, Mark::ResponseStart, Mark::ResponseEnd];
+    let times: Vec<_> = order.iter().filter_map(|mark| connection.marks.at(*mark)).collect();
+    assert!(times.is_sorted(), "{connection:#?}");
+    let client = connection.facts.client.as_ref().unwrap();
+    assert_eq!(client.name, "Chromium");
+    assert!(client.version.as_ref().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+}
+
+/// What the server says of the request, in its response.
+pub(crate) fn server_said(connection: &Connection, name: &str) -> String {
+    let http = connection.facts.http.as_ref().unwrap();
+    http.header(name).unwrap_or("nothing").to_owned()
+}
