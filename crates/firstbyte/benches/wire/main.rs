@@ -3,7 +3,8 @@
 //! Generates three captures (TLS 1.3 connections one after another and side by side): large records in full-size
 //! packets, short ones, and handshakes with hardly anything behind them. Reads each from the page cache, every field of
 //! one pass, on one core and on all in turns, and beside it what the machine gave just then: how much faster all its cores
-//! compute, and how fast they copy the file out of the page cache and look at nothing, which no reader of it can pass. Then
+//! compute, and how fast they copy the file out of the page cache and look at nothing, which no reader of it can pass;
+//! how fast processors' time says that all cores were, had they done nothing else. Then
 //! capinfos (which only walks the packets), tshark and ndpiReader on the first. Before it, in processes of their own: the
 //! memory of 20,000 connections that are under way, over TCP and over QUIC. Fails below 1.2 GB/s of large records on one
 //! core, below 2.5 GB/s of short connections on two, and above 1 kB a connection.
@@ -92,9 +93,11 @@ fn capture(cores: &Cores, name: &str, path: &Path, shape: Shape, megabytes: u64)
     rate("copying the file, one core", bytes, copied.one);
     rate(&format!("copying the file, {} cores", cores.count), bytes, copied.all);
     times("all cores against one", copied.times);
-    let share = |copied: f64, analysed: f64| 100.0 * copied / analysed;
-    let (one, all) = (share(copied.one, analysed.one), share(copied.all, analysed.all));
-    println!("{:<36} {one:>7.0} %      {all:.0} % on all", "of the pace of copying, one core");
+    // By processors' time: what a machine would give that does nothing else, and how much of the work is copying.
+    let undisturbed = analysed.used[1] / cores.count as f64;
+    rate(&format!("{} cores that do nothing else", cores.count), bytes, undisturbed);
+    let copying = 100.0 * copied.used[0] / analysed.used[0];
+    println!("{:<36} {copying:>7.0} %", "share of copying in one core's work");
     times("computing, all cores against one", pairs::pairs(cores, &pairs::compute).times);
     [analysed.one, analysed.all].map(|seconds| bytes as f64 / 1e9 / seconds)
 }

@@ -59,6 +59,8 @@ pub(crate) struct Pairs {
     /// Seconds on one core and on all, medians.
     pub(crate) one: f64,
     pub(crate) all: f64,
+    /// Processors' seconds on one core and on all, medians: what else a machine does hardly touches them.
+    pub(crate) used: [f64; 2],
     /// How many times as fast: median over pairs, smallest, largest.
     pub(crate) times: [f64; 3],
     /// Processors' time on all, as a multiple of that on one: what is done more to share the work. The same.
@@ -77,11 +79,13 @@ pub(crate) fn pairs(cores: &Cores, work: &dyn Fn(usize)) -> Pairs {
     };
     let measured: Vec<[[f64; 2]; 2]> = (0..PAIRS).map(both).collect();
     let middle = |values: Vec<f64>| [values[PAIRS / 2], values[0], values[PAIRS - 1]];
-    let [one, all] =
-        [0, 1].map(|which| sorted(measured.iter().map(|pair| pair[which][0]))[PAIRS / 2]);
+    let median = |which: usize, what: usize| {
+        sorted(measured.iter().map(|pair| pair[which][what]))[PAIRS / 2]
+    };
     Pairs {
-        one,
-        all,
+        one: median(0, 0),
+        all: median(1, 0),
+        used: [median(0, 1), median(1, 1)],
         times: middle(sorted(measured.iter().map(|[one, all]| one[0] / all[0]))),
         work: middle(sorted(measured.iter().map(|[one, all]| all[1] / one[1]))),
     }

@@ -59,7 +59,7 @@ fn captures() -> Result<PathBuf, String> {
 type Outcome = (Vec<Observed>, Hygiene, Ended);
 
 /// All connections of a file, in order, and how it ended: the same, however many threads read it.
-fn read(path: &Path) -> Result<Outcome, capture::CaptureFileError> {
+fn read(path: &Path) -> Result<Outcome, firstbyte_capture::CaptureFileError> {
     let alone = read_on(1, path);
     for threads in [2, 3] {
         let (one, many) = (as_given(&alone), read_on(threads, path));
@@ -70,7 +70,7 @@ fn read(path: &Path) -> Result<Outcome, capture::CaptureFileError> {
     Ok((all, hygiene, ended))
 }
 
-fn read_on(threads: usize, path: &Path) -> Result<Outcome, capture::CaptureFileError> {
+fn read_on(threads: usize, path: &Path) -> Result<Outcome, firstbyte_capture::CaptureFileError> {
     let mut analyzer = Analyzer::new(Limits { exchanges: 1000, ..Limits::default() });
     let mut all = Vec::new();
     let mut emit = |observed: &Observed| all.push(observed.clone());
@@ -80,7 +80,9 @@ fn read_on(threads: usize, path: &Path) -> Result<Outcome, capture::CaptureFileE
 }
 
 /// What can be compared, in the order in which it was given out.
-fn as_given(read: &Result<Outcome, capture::CaptureFileError>) -> Result<&Outcome, String> {
+fn as_given(
+    read: &Result<Outcome, firstbyte_capture::CaptureFileError>,
+) -> Result<&Outcome, String> {
     read.as_ref().map_err(ToString::to_string)
 }
 
