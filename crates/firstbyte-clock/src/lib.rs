@@ -135,19 +135,19 @@ pub struct Timebase {
 impl Timebase {
     /// Makes this moment the origin.
     pub fn start() -> Self {
-        // Reading one clock between two readings of the other bounds how far apart they are;
-        // the tightest of a few tries avoids one that was interrupted.
-        let (_, monotonic, realtime) = (0..4)
-            .map(|_| {
-                let before = Monotonic::now();
-                let realtime = Realtime::now();
-                let after = Monotonic::now();
-                let apart = after.0 - before.0;
-                (apart, Monotonic(before.0 + apart / 2), realtime)
-            })
-            .min_by_key(|(apart, ..)| *apart)
-            .unwrap_or((0, Monotonic::now(), Realtime::now()));
-        Self { monotonic, realtime }
+        // The tightest of a few tries avoids one that was interrupted.
+        (0..4).map(|_| Self::bracketed()).min_by_key(|(apart, _)| *apart).map_or_else(
+            || Self { monotonic: Monotonic::now(), realtime: Realtime::now() },
+            |(_, base)| base,
+        )
+    }
+
+    /// Reading one clock between two readings of the other bounds how far apart they are: so many nanoseconds.
+    fn bracketed() -> (i64, Self) {
+        let before = Monotonic::now();
+        let realtime = Realtime::now();
+        let apart = Monotonic::now().0 - before.0;
+        (apart, Self { monotonic: Monotonic(before.0 + apart / 2), realtime })
     }
 
     /// Wall-clock time of the origin.
@@ -179,7 +179,12 @@ impl Timebase {
 
     /// How far the wall clock was stepped since the origin: kernel stamps are off by as much.
     pub fn stepped(&self) -> Duration {
-        let now = Self::start();
+        /// Nanoseconds that count for nothing here.
+        const CLOSE: i64 = 1_000;
+        let now = match Self::bracketed() {
+            (apart, now) if apart <= CLOSE => now,
+            _ => Self::start(),
+        };
         let wall = now.realtime.0 - self.realtime.0;
         let real = now.monotonic.0 - self.monotonic.0;
         Duration::from_nanos((wall - real).unsigned_abs())

@@ -16,6 +16,10 @@ pub fn shown_url(text: &str) -> String {
 
 /// `text` without what may let somebody in, in any URL within it. A comma or a space ends a URL.
 pub fn shown_urls_within(text: &str) -> String {
+    // As most are: nobody's name, nothing asked.
+    if !text.contains(['@', '?', '#']) {
+        return text.to_owned();
+    }
     let pieces = text.split_inclusive([',', ' ']).map(|piece| {
         let (url, end) = match piece.char_indices().next_back() {
             Some((at, ',' | ' ')) => piece.split_at(at),

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::scenario::ServerChoice;
 
 /// How to run a lab, besides its scenario.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabOptions {
     /// Write captures into this directory; it is made if it does not exist.
     pub capture: Option<PathBuf>,

@@ -150,7 +150,12 @@ impl Analyzer {
     /// The capture is over: gives out all that is under way, in the order in which it began.
     pub fn finish(&mut self, emit: &mut dyn FnMut(&Observed)) {
         let Sharded { shards, mut ledger, .. } = self.sharded();
-        OpenConnections::of(shards).for_each(|mut observed| ledger.end(&mut observed, emit));
+        let mut rests = OpenConnections::of(shards);
+        let Some(mut observed) = rests.next() else { return };
+        ledger.end(&mut observed, emit);
+        while rests.next_instead_of(&mut observed) {
+            ledger.end(&mut observed, emit);
+        }
     }
 
     /// Taken apart, for as long as the shards are followed by several threads.

@@ -59,12 +59,20 @@ impl Tally {
     }
 
     /// All of them; requests are counted only behind a `complete` handshake.
-    pub(super) fn seen(&self, complete: bool, approximate: bool) -> Exchanges {
+    /// They are put into `first`, whatever that held.
+    pub(super) fn seen(
+        &self,
+        complete: bool,
+        approximate: bool,
+        mut first: Vec<Exchange>,
+    ) -> Exchanges {
+        first.clear();
+        first.extend(self.kept.values());
         Exchanges {
             count: complete.then_some(self.begun),
             answered: self.answered,
             time: Some(timing::duration(self.time_ns)),
-            first: self.kept.values().collect(),
+            first,
             approximate,
         }
     }

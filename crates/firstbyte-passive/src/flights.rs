@@ -54,14 +54,39 @@ impl Flight {
         &self.codes[..usize::from(self.count)]
     }
 
+    /// All of `flights` for people, in the memory of `seen`.
+    pub(super) fn all_seen(
+        flights: &[Self],
+        mut seen: Vec<FlightSeen>,
+        client: Side,
+        name: impl Fn(u8) -> &'static str,
+    ) -> Vec<FlightSeen> {
+        seen.truncate(flights.len());
+        let again = seen.len();
+        for (flight, seen) in flights.iter().zip(&mut seen) {
+            let mut messages = std::mem::take(&mut seen.messages);
+            messages.clear();
+            messages.extend(flight.codes().iter().map(|code| name(*code)));
+            *seen = FlightSeen { messages, ..flight.bare(client) };
+        }
+        seen.extend(flights[again..].iter().map(|flight| flight.seen(client, &name)));
+        seen
+    }
+
     /// For people; `name` says what the numbers mean.
     pub(super) fn seen(&self, client: Side, name: impl Fn(u8) -> &'static str) -> FlightSeen {
+        let messages = self.codes().iter().map(|code| name(*code)).collect();
+        FlightSeen { messages, ..self.bare(client) }
+    }
+
+    /// Without its messages.
+    fn bare(&self, client: Side) -> FlightSeen {
         FlightSeen {
             by_client: self.side() == client,
             start: self.start,
             end: self.end,
             bytes: u64::from(self.bytes),
-            messages: self.codes().iter().map(|code| name(*code)).collect(),
+            messages: Vec::new(),
         }
     }
 }

@@ -111,11 +111,36 @@ impl Intake {
             }
         };
         self.clock(at);
+        match layers::plain_tcp(frame.link, frame.captured, frame.wire_bytes) {
+            Some(packet) => Some(self.arrival(frame, at, packet, false)),
+            None => self.any_packet(frame, at, whole),
+        }
+    }
+
+    /// Whatever is in a frame.
+    #[inline(never)]
+    fn any_packet<'a>(
+        &mut self,
+        frame: &Frame<'a>,
+        at: Time,
+        whole: &'a mut Vec<u8>,
+    ) -> Option<Arrival<'a>> {
         let (packet, reassembled) =
             match layers::packet(frame.link, frame.captured, frame.wire_bytes) {
                 Ok(packet) => (packet, false),
                 Err(unread) => (self.unread(at, &unread, whole)?, true),
             };
+        Some(self.arrival(frame, at, packet, reassembled))
+    }
+
+    #[inline]
+    fn arrival<'a>(
+        &mut self,
+        frame: &Frame<'_>,
+        at: Time,
+        packet: Packet<'a>,
+        reassembled: bool,
+    ) -> Arrival<'a> {
         let (payload, shard) = match packet.transport {
             Transport::Tcp(segment) => {
                 self.hygiene.tcp_packets += 1;
@@ -128,14 +153,14 @@ impl Intake {
             }
         };
         self.hygiene.cut_payloads += u64::from(payload.captured.len() < payload.bytes as usize);
-        Some(Arrival {
+        Arrival {
             frame: self.hygiene.frames,
             at,
             timed: frame.at.is_some(),
             shard,
             packet,
             reassembled,
-        })
+        }
     }
 
     #[inline]

@@ -5,12 +5,14 @@
 //! end in an [`Unread`], never in a panic. It must not reassemble: fragments are handed on as such.
 
 mod outer;
+mod tunnels;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use firstbyte_core::pcap::LinkType;
 
 pub(super) use outer::Outer;
+use tunnels::{gre, gtp};
 
 /// An address and a port; IPv4 as IPv4-mapped IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,11 +159,10 @@ pub enum Unread<'a> {
 /// Tunnels in tunnels, tags in tags: more of them than this is an attack.
 const DEEPEST: usize = 12;
 
+const ETHERNET: LinkType = LinkType(1);
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const TRANSPARENT_ETHERNET: u16 = 0x6558;
-const ERSPAN_2: u16 = 0x88be;
-const ERSPAN_3: u16 = 0x22eb;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const VXLAN_PORT: u16 = 4789;
@@ -174,6 +175,29 @@ const GTP_PORT: u16 = 2152;
 /// There is none to follow.
 pub fn packet(link: LinkType, frame: &[u8], wire_bytes: u32) -> Result<Packet<'_>, Unread<'_>> {
     follow(first(link, Bytes { captured: frame, bytes: wire_bytes })?)
+}
+
+/// The same, for what most frames are, and absent for all others: TCP in IP in Ethernet, whole headers and nothing
+/// between. Read in one go, by the same functions as what is not so plain, and without a place to put what comes
+/// next at each layer.
+#[inline]
+pub(super) fn plain_tcp(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option<Packet<'_>> {
+    let frame = Bytes { captured: frame, bytes: wire_bytes };
+    let head: &[u8; 14] = frame.captured.first_chunk()?;
+    if link != ETHERNET {
+        return None;
+    }
+    let rest = frame.behind(head.len()).ok()?;
+    let carried = match (u16::from_be_bytes([head[12], head[13]]), rest.byte(0).ok()? >> 4) {
+        (IPV4, 4) => ipv4(rest).ok()?,
+        (IPV6, 6) => ipv6(rest).ok()?,
+        _ => return None,
+    };
+    if carried.protocol != TCP {
+        return None;
+    }
+    let (ports, segment) = carried.segment().ok()?;
+    Some(carried.packet(ports, Transport::Tcp(segment)))
 }
 
 /// Opens one after the other, up to the innermost packet.
@@ -206,7 +230,7 @@ pub fn reassembled<'a>(fragment: &Fragment<'_>, whole: &'a [u8]) -> Result<Packe
         protocol: fragment.protocol,
         bytes,
     };
-    follow(extensions(carried)?)
+    follow(Next::Transport(extensions(carried)?))
 }
 
 /// Bytes of which only the first may have been kept.
@@ -217,6 +241,7 @@ struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
+    #[inline]
     fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Unread<'a>> {
         match self.captured.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
             Some(bytes) => Ok(*bytes),
@@ -236,6 +261,7 @@ impl<'a> Bytes<'a> {
         Ok(u32::from_be_bytes(self.array(at)?))
     }
 
+    #[inline]
     fn behind(self, header: usize) -> Result<Self, Unread<'a>> {
         match self.captured.get(header..) {
             Some(captured) => {
@@ -246,6 +272,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Without what follows the first `length`, such as Ethernet's padding.
+    #[inline]
     fn up_to(self, length: u32) -> Self {
         let kept = self.captured.len().min(length as usize);
         Self { captured: &self.captured[..kept], bytes: self.bytes.min(length) }
@@ -265,7 +292,7 @@ enum Next<'a> {
 
 fn first(link: LinkType, frame: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     Ok(match link.0 {
-        1 => Next::Ethernet(frame),
+        _ if link == ETHERNET => Next::Ethernet(frame),
         // NULL and LOOP: four bytes of address family, in one host's byte order or the network's.
         0 | 108 => Next::Ip(frame.behind(4)?),
         // PPP, with and without HDLC framing, and as pppd writes it.
@@ -339,13 +366,14 @@ fn mpls(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
 
 fn ip(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     match bytes.byte(0)? >> 4 {
-        4 => ipv4(bytes),
-        6 => ipv6(bytes),
+        4 => ipv4(bytes).map(Next::Transport),
+        6 => ipv6(bytes).map(Next::Transport),
         _ => Err(Unread::NotIp),
     }
 }
 
-fn ipv4(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
+#[inline]
+fn ipv4(bytes: Bytes<'_>) -> Result<Carried<'_>, Unread<'_>> {
     let head: [u8; 20] = bytes.array(0)?;
     let header = usize::from(head[0] & 0x0f) * 4;
     let total = u32::from(u16::from_be_bytes([head[2], head[3]]));
@@ -368,10 +396,11 @@ fn ipv4(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
             Fragment { source, destination, identification, protocol, offset, more, payload };
         return Err(Unread::Fragment(fragment));
     }
-    Ok(Next::Transport(Carried { source, destination, identification, protocol, bytes: rest }))
+    Ok(Carried { source, destination, identification, protocol, bytes: rest })
 }
 
-fn ipv6(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
+#[inline]
+fn ipv6(bytes: Bytes<'_>) -> Result<Carried<'_>, Unread<'_>> {
     const HEADER: usize = 40;
     let head: [u8; HEADER] = bytes.array(0)?;
     let length = u32::from(u16::from_be_bytes([head[4], head[5]]));
@@ -382,11 +411,12 @@ fn ipv6(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
     let source = Endpoint::v6(address, 0);
     address.copy_from_slice(&head[24..40]);
     let destination = Endpoint::v6(address, 0);
-    extensions(Carried { source, destination, identification: 0, protocol: head[6], bytes })
+    let carried = Carried { source, destination, identification: 0, protocol: head[6], bytes };
+    if carried.protocol == TCP { Ok(carried) } else { extensions(carried) }
 }
 
 /// What stands behind extension headers (RFC 8200 §4), if there are any.
-fn extensions(carried: Carried<'_>) -> Result<Next<'_>, Unread<'_>> {
+fn extensions(carried: Carried<'_>) -> Result<Carried<'_>, Unread<'_>> {
     let Carried { source, destination, identification: of_datagram, .. } = carried;
     let (mut protocol, mut rest) = (carried.protocol, carried.bytes);
     for _ in 0..DEEPEST {
@@ -425,13 +455,13 @@ fn extensions(carried: Carried<'_>) -> Result<Next<'_>, Unread<'_>> {
                 }
             }
             _ => {
-                return Ok(Next::Transport(Carried {
+                return Ok(Carried {
                     source,
                     destination,
                     identification: of_datagram,
                     protocol,
                     bytes: rest,
-                }));
+                });
             }
         }
     }
@@ -455,7 +485,10 @@ enum Opened<'a> {
 impl<'a> Carried<'a> {
     fn open(self) -> Result<Opened<'a>, Unread<'a>> {
         match self.protocol {
-            TCP => self.tcp(),
+            TCP => {
+                let (ports, segment) = self.segment()?;
+                Ok(Opened::Packet(self.packet(ports, Transport::Tcp(segment))))
+            }
             UDP => self.udp(),
             4 | 41 => Ok(Opened::Tunnel(Next::Ip(self.bytes))),
             47 => gre(self.bytes).map(Opened::Tunnel),
@@ -463,7 +496,9 @@ impl<'a> Carried<'a> {
         }
     }
 
-    fn tcp(self) -> Result<Opened<'a>, Unread<'a>> {
+    /// The ports and the segment of TCP.
+    #[inline]
+    fn segment(&self) -> Result<([u16; 2], Segment<'a>), Unread<'a>> {
         let head: [u8; 20] = self.bytes.array(0)?;
         let header = usize::from(head[12] >> 4) * 4;
         if header < 20 || header as u32 > self.bytes.bytes {
@@ -487,7 +522,7 @@ impl<'a> Carried<'a> {
             payload,
         };
         let ports = [[head[0], head[1]], [head[2], head[3]]].map(u16::from_be_bytes);
-        Ok(Opened::Packet(self.packet(ports, Transport::Tcp(segment))))
+        Ok((ports, segment))
     }
 
     fn udp(self) -> Result<Opened<'a>, Unread<'a>> {
@@ -511,6 +546,7 @@ impl<'a> Carried<'a> {
         Ok(Opened::Packet(self.packet(ports, Transport::Udp(rest.payload()))))
     }
 
+    #[inline]
     fn packet(&self, [from, to]: [u16; 2], transport: Transport<'a>) -> Packet<'a> {
         Packet {
             source: Endpoint { port: from, ..self.source },
@@ -519,47 +555,6 @@ impl<'a> Carried<'a> {
             transport,
         }
     }
-}
-
-/// RFC 2784, RFC 2890; ERSPAN as in draft-foschiano-erspan.
-fn gre(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
-    let flags = bytes.u16(0)?;
-    let kind = bytes.u16(2)?;
-    let sequence = flags & 0x1000 != 0;
-    let optional = [0x8000, 0x2000, 0x1000].iter().filter(|flag| flags & **flag != 0).count();
-    let rest = bytes.behind(4 + 4 * optional)?;
-    match kind {
-        // Without a sequence number there is no ERSPAN header either.
-        ERSPAN_2 => Ok(Next::Ethernet(if sequence { rest.behind(8)? } else { rest })),
-        ERSPAN_3 => {
-            let subheader = if rest.byte(11)? & 1 != 0 { 8 } else { 0 };
-            Ok(Next::Ethernet(rest.behind(12 + subheader)?))
-        }
-        kind => Ok(Next::Type(kind, rest)),
-    }
-}
-
-/// A packet of a mobile network's user plane (3GPP TS 29.281 §5.1).
-fn gtp(bytes: Bytes<'_>) -> Result<Next<'_>, Unread<'_>> {
-    const VERSION_1: u8 = 0x30;
-    const USER_DATA: u8 = 0xff;
-    let flags = bytes.byte(0)?;
-    if flags & 0xf0 != VERSION_1 || bytes.byte(1)? != USER_DATA {
-        return Err(Unread::NotIp);
-    }
-    if flags & 0x07 == 0 {
-        return Ok(Next::Ip(bytes.behind(8)?));
-    }
-    let (mut rest, mut extension) = (bytes.behind(12)?, bytes.byte(11)?);
-    for _ in 0..DEEPEST {
-        if extension == 0 {
-            return Ok(Next::Ip(rest));
-        }
-        let length = usize::from(rest.byte(0)?).max(1) * 4;
-        extension = rest.byte(length - 1)?;
-        rest = rest.behind(length)?;
-    }
-    Err(Unread::Malformed)
 }
 
 /// The MSS option among a SYN's options (RFC 9293 §3.7.1).

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::issued::Issued;
 use super::table::Seeded;
-use super::{Doubts, Hygiene, Observed, SessionId};
+use super::{Doubts, Exchange, FlightSeen, Hygiene, Observed, SessionId, TlsSeen};
 
 /// What happened to connections of some frames.
 #[derive(Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Happened {
     began: Vec<u64>,
     /// The frame with which each was over, in which `number` is the frame it began with.
     over: Vec<(u64, Observed)>,
+    /// How many of these there are. What is behind them was given out before: its memory is used again.
+    ended: usize,
     /// Frames that connections began with of which nothing is given out.
     forgotten: Vec<u64>,
     /// Session IDs that servers issued, each with its frame.
@@ -28,17 +30,50 @@ impl Happened {
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.began.is_empty()
-            && self.over.is_empty()
+            && self.ended == 0
             && self.forgotten.is_empty()
             && self.issued.is_empty()
+    }
+
+    fn over(&mut self) -> &mut [(u64, Observed)] {
+        &mut self.over[..self.ended]
     }
 
     /// Forgets what was settled; its room is kept.
     pub fn clear(&mut self) {
         self.began.clear();
-        self.over.clear();
+        self.ended = 0;
         self.forgotten.clear();
         self.issued.clear();
+    }
+}
+
+/// Memory of a connection that was given out.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    pub(super) tls: Option<Box<TlsSeen>>,
+    pub(super) flights: Vec<FlightSeen>,
+    pub(super) exchanges: Vec<Exchange>,
+}
+
+impl Spent {
+    pub(super) fn of(observed: &mut Observed) -> Self {
+        Self {
+            tls: observed.tls.take(),
+            flights: std::mem::take(&mut observed.flights),
+            exchanges: std::mem::take(&mut observed.exchanges.first),
+        }
+    }
+
+    /// `seen`, in the memory of what was seen before.
+    pub(super) fn tls(before: Option<Box<TlsSeen>>, seen: TlsSeen) -> Box<TlsSeen> {
+        match before {
+            Some(mut place) => {
+                *place = seen;
+                place
+            }
+            None => Box::new(seen),
+        }
     }
 }
 
@@ -65,9 +100,14 @@ impl Output<'_> {
         self.frame
     }
 
-    /// Gives out a connection.
-    pub(super) fn emit(&mut self, observed: Observed) {
-        self.happened.over.push((self.frame, observed));
+    /// Gives out the connection that `end` makes, out of what another one has left.
+    pub(super) fn emit(&mut self, end: impl FnOnce(Spent) -> Observed) {
+        let Happened { over, ended, .. } = self.happened;
+        match over.get_mut(*ended) {
+            Some(place) => *place = (self.frame, end(Spent::of(&mut place.1))),
+            None => over.push((self.frame, end(Spent::default()))),
+        }
+        *ended += 1;
     }
 
     /// A server gave this ID to a session.
@@ -129,7 +169,7 @@ impl Numbers {
         issued.sort_by_key(|(frame, _)| *frame);
         let mut issued = issued.into_iter().peekable();
         let mut over: Vec<&mut (u64, Observed)> =
-            happened.iter_mut().flat_map(|happened| &mut happened.over).collect();
+            happened.iter_mut().flat_map(Happened::over).collect();
         // Those of one frame are of one part, whose order is kept.
         over.sort_by_key(|(frame, _)| *frame);
         for (frame, observed) in over {

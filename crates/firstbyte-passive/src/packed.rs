@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 
 use super::Time;
 
-/// Most values fit into so many bytes, or a few times as many.
-const ROOM: usize = 32;
+/// Nearly all values fit into so many bytes: what a handshake leaves takes some 100.
+const ROOM: usize = 192;
 
 /// A value, packed.
 pub(crate) struct Packed<T>(Box<[u8]>, PhantomData<T>);
@@ -22,10 +22,11 @@ pub(crate) struct Packed<T>(Box<[u8]>, PhantomData<T>);
 impl<T: Pack> Packed<T> {
     /// `value`, packed.
     pub(crate) fn of(value: &T) -> Self {
-        let bytes = Vec::with_capacity(4 * ROOM);
-        let mut packer = Packer { bytes, before: Time::default() };
+        let mut packer = Packer::new(Time::default());
         value.pack(&mut packer);
-        Self(packer.bytes.into(), PhantomData)
+        let mut bytes = Vec::with_capacity(packer.length());
+        packer.append_to(&mut bytes);
+        Self(bytes.into(), PhantomData)
     }
 
     /// Whether nothing was packed.
@@ -65,11 +66,13 @@ pub(crate) struct PackedList<T>(Box<[u8]>, PhantomData<T>);
 impl<T: Pack> PackedList<T> {
     /// Adds a value at the end.
     pub(crate) fn push(&mut self, value: &T) {
-        let before = self.first();
-        let mut packer = Packer { bytes: std::mem::take(&mut self.0).into_vec(), before };
-        packer.bytes.reserve_exact(ROOM);
+        let mut packer = Packer::new(self.first());
         value.pack(&mut packer);
-        self.0 = packer.bytes.into();
+        // Not grown where it is: allocators have memory of the new size at hand, and growing goes the long way.
+        let mut bytes = Vec::with_capacity(self.0.len() + packer.length());
+        bytes.extend_from_slice(&self.0);
+        packer.append_to(&mut bytes);
+        self.0 = bytes.into();
     }
 
     /// The values, in order.
@@ -111,24 +114,71 @@ pub(crate) trait Pack {
 
 /// Takes values.
 pub(crate) struct Packer {
-    bytes: Vec<u8>,
+    /// What came last, and how much of it is filled: so that memory is asked for once, and for as much as is
+    /// needed.
+    room: [u8; ROOM],
+    filled: usize,
+    /// What did not fit any more.
+    before_room: Vec<u8>,
     /// The last time that was packed.
     before: Time,
 }
 
 impl Packer {
+    const fn new(before: Time) -> Self {
+        Self { room: [0; ROOM], filled: 0, before_room: Vec::new(), before }
+    }
+
     /// Bytes as they are, with their number.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.bytes.extend_from_slice(bytes);
+        match self.room.get_mut(self.filled..self.filled + bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.filled += bytes.len();
+            }
+            None => {
+                self.make_room();
+                self.before_room.extend_from_slice(bytes);
+            }
+        }
     }
 
+    #[inline]
     fn number(&mut self, mut number: u64) {
         while number > 0x7f {
-            self.bytes.push(number as u8 | 0x80);
+            self.byte(number as u8 | 0x80);
             number >>= 7;
         }
-        self.bytes.push(number as u8);
+        self.byte(number as u8);
+    }
+
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        if self.filled == ROOM {
+            self.make_room();
+        }
+        if let Some(place) = self.room.get_mut(self.filled) {
+            *place = byte;
+            self.filled += 1;
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.before_room.extend_from_slice(&self.room[..self.filled]);
+        self.filled = 0;
+    }
+
+    /// Bytes that were packed.
+    const fn length(&self) -> usize {
+        self.before_room.len() + self.filled
+    }
+
+    /// Adds them to `bytes`.
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.before_room);
+        bytes.extend_from_slice(&self.room[..self.filled]);
     }
 }
 
@@ -151,7 +201,19 @@ impl<'a> Unpacker<'a> {
         bytes
     }
 
+    #[inline]
     fn number(&mut self) -> u64 {
+        // Most numbers are one byte long.
+        match self.bytes {
+            [byte @ 0..0x80, rest @ ..] => {
+                self.bytes = rest;
+                u64::from(*byte)
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> u64 {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
             let Some((byte, rest)) = self.bytes.split_first() else { break };
@@ -168,9 +230,11 @@ impl<'a> Unpacker<'a> {
 macro_rules! numbers {
     ($($number:ty),*) => { $(
         impl Pack for $number {
+            #[inline]
             fn pack(&self, to: &mut Packer) {
                 to.number(u64::from(*self));
             }
+            #[inline]
             fn unpack(from: &mut Unpacker<'_>) -> Self {
                 from.number() as $number
             }
@@ -181,21 +245,25 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64);
 
 impl Pack for bool {
+    #[inline]
     fn pack(&self, to: &mut Packer) {
-        to.number(u64::from(*self));
+        to.byte(u8::from(*self));
     }
+    #[inline]
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         from.number() != 0
     }
 }
 
 impl Pack for Time {
+    #[inline]
     fn pack(&self, to: &mut Packer) {
         let since = self.unix_ns().wrapping_sub(to.before.unix_ns());
         // Small differences are short numbers, whatever their sign.
         to.number((since << 1 ^ since >> 63) as u64);
         to.before = *self;
     }
+    #[inline]
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         let turned = from.number();
         let since = (turned >> 1) as i64 ^ -((turned & 1) as i64);
@@ -220,7 +288,11 @@ impl Pack for Box<str> {
         to.bytes(self.as_bytes());
     }
     fn unpack(from: &mut Unpacker<'_>) -> Self {
-        String::from_utf8_lossy(from.bytes()).into()
+        let bytes = from.bytes();
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => String::from_utf8_lossy(bytes).into(),
+        }
     }
 }
 
@@ -236,12 +308,14 @@ impl<A: Pack, B: Pack> Pack for (A, B) {
 }
 
 impl<T: Pack> Pack for Option<T> {
+    #[inline]
     fn pack(&self, to: &mut Packer) {
         self.is_some().pack(to);
         if let Some(value) = self {
             value.pack(to);
         }
     }
+    #[inline]
     fn unpack(from: &mut Unpacker<'_>) -> Self {
         bool::unpack(from).then(|| T::unpack(from))
     }

@@ -6,7 +6,7 @@
 use super::intake::Arrival;
 use super::layers::Transport;
 use super::limits::Limits;
-use super::numbers::{Happened, Output};
+use super::numbers::{Happened, Output, Spent};
 use super::quic::{self, Datagram};
 use super::tcp;
 use super::{Hygiene, Observed, Time};
@@ -100,12 +100,28 @@ impl OpenConnections {
     }
 }
 
+impl OpenConnections {
+    /// Puts the next one in the place of one that was given out; false where there are no more.
+    pub fn next_instead_of(&mut self, place: &mut Observed) -> bool {
+        let Some(rest) = self.first() else { return false };
+        match rest.next(Spent::of(place)) {
+            Some(observed) => *place = observed,
+            None => return false,
+        }
+        true
+    }
+
+    fn first(&mut self) -> Option<&mut Rest> {
+        let rests = self.0.iter_mut().filter(|rest| rest.number().is_some());
+        rests.min_by_key(|rest| rest.number())
+    }
+}
+
 impl Iterator for OpenConnections {
     type Item = Observed;
 
     fn next(&mut self) -> Option<Observed> {
-        let rests = self.0.iter_mut().filter(|rest| rest.number().is_some());
-        rests.min_by_key(|rest| rest.number())?.next()
+        self.first()?.next(Spent::default())
     }
 }
 
@@ -124,9 +140,9 @@ impl Rest {
         }
     }
 
-    fn next(&mut self) -> Option<Observed> {
+    fn next(&mut self, spent: Spent) -> Option<Observed> {
         match self {
-            Self::Tcp(rest) => rest.next(),
+            Self::Tcp(rest) => rest.next(spent),
             Self::Udp(rest) => rest.next(),
         }
     }

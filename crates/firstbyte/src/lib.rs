@@ -6,5 +6,6 @@
 
 pub mod cli;
 mod parallel;
+pub mod plans;
 pub mod prediction;
 pub mod runs;

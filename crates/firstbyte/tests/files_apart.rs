@@ -388,6 +388,24 @@ fn what_does_no_harm_is_allowed() {
     assert_eq!(refused.code, 1, "{}", refused.stderr);
 }
 
+/// What a command made and wrote nothing into is nobody's result. What was there before stays, also where it is empty.
+#[test]
+fn what_fails_before_there_is_a_result_leaves_nothing_behind() {
+    let directory = directory();
+    let before = contents(directory.path());
+    for words in [
+        &["wire", "none", "--json=new.json", "--html", "new.html"] as &[&str],
+        &["wire", "diff", "capture", "none", "--csv=new.csv", "--html", "empty"],
+        &["explain", "--from", "none", "--json=new.json", "--svg", "pictures"],
+        &["predict", "--from", "none", "--csv=new.csv"],
+    ] {
+        let outcome = firstbyte(directory.path(), words);
+        assert_eq!(outcome.code, 26, "{words:?}: {}", outcome.stderr);
+        assert_eq!(contents(directory.path()), before, "{words:?}");
+        assert!(!directory.path().join("pictures").exists(), "{words:?}");
+    }
+}
+
 /// Where one output cannot be, the others are not begun.
 #[test]
 fn what_is_refused_leaves_nothing_behind() {

@@ -178,6 +178,7 @@ impl Followers<'_> {
         let followed = self.shards.iter().enumerate().filter(|(n, _)| task.shards >> n & 1 == 1);
         for (n, shard) in followed {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            task.block.touch(n);
             for arrival in task.block.arrivals(n) {
                 shard.packet(&arrival, happened, hygiene);
             }

@@ -42,9 +42,14 @@ pub(crate) fn finish(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnM
 fn end(shards: &mut [Shard], sender: SyncSender<Vec<Observed>>, spent: &Receiver<Vec<Observed>>) {
     let mut rests = OpenConnections::of(shards);
     loop {
+        // In the memory of connections that were given out, as far as there are some.
         let mut some = spent.try_recv().unwrap_or_default();
-        some.clear();
-        some.extend(rests.by_ref().take(AT_ONCE));
+        let mut again = 0;
+        while some.get_mut(again).is_some_and(|place| rests.next_instead_of(place)) {
+            again += 1;
+        }
+        some.truncate(again);
+        some.extend(rests.by_ref().take(AT_ONCE - again));
         // Nobody takes them any more where the other thread broke down.
         if some.is_empty() || sender.send(some).is_err() {
             break;

@@ -10,6 +10,7 @@ mod navigation;
 pub mod run;
 mod sample;
 pub mod stored;
+mod times;
 
 pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DatagramRecord, DnsRecord,
@@ -23,3 +24,4 @@ pub use navigation::{
     navigation_line,
 };
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
+pub use times::{nanoseconds, nanoseconds_if_any};

@@ -37,13 +37,18 @@ impl Header {
         })
     }
 
+    #[inline]
     pub(super) fn read<'a>(&self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
-        let number = |at| u32_at(input, at, self.big_endian);
-        let (Some(seconds), Some(fraction), Some(captured), Some(wire_bytes)) =
-            (number(0), number(4), number(8), number(12))
-        else {
+        let Some(numbers) = input.first_chunk::<16>() else {
             return Ok(Step::NeedMore(self.record_bytes));
         };
+        let (numbers, _) = numbers.as_chunks::<4>();
+        let number = |place: usize| match self.big_endian {
+            true => u32::from_be_bytes(numbers[place]),
+            false => u32::from_le_bytes(numbers[place]),
+        };
+        let (seconds, fraction) = (number(0), number(1));
+        let (captured, wire_bytes) = (number(2), number(3));
         if captured > LONGEST_FRAME {
             return Err(Broken { at: 8, what: "a packet longer than any packet can be" });
         }

@@ -103,7 +103,21 @@ impl CaptureReader {
     ///
     /// # Errors
     /// The file is no capture, or broken here.
+    #[inline]
     pub fn read<'a>(&mut self, input: &'a [u8]) -> Result<Read<'a>, CaptureError> {
+        // What a capture mostly has: one packet of the simple form after another.
+        if self.to_skip == 0
+            && let Format::Classic(header) = &self.format
+            && let Ok(Step::Frame(frame, bytes)) = header.read(input)
+        {
+            self.offset += bytes as u64;
+            return Ok(Read::Frame { frame, bytes });
+        }
+        self.read_any(input)
+    }
+
+    #[inline(never)]
+    fn read_any<'a>(&mut self, input: &'a [u8]) -> Result<Read<'a>, CaptureError> {
         if self.to_skip > 0 {
             let bytes = usize::try_from(self.to_skip).unwrap_or(usize::MAX).min(input.len());
             if bytes == 0 {
@@ -125,7 +139,7 @@ impl CaptureReader {
             }
             Ok(Step::Skip(bytes)) => {
                 self.to_skip = bytes;
-                self.read(input)
+                self.read_any(input)
             }
             Ok(Step::NeedMore(bytes)) => Ok(Read::NeedMore { bytes }),
             Err(Broken { at, what }) => {

@@ -224,8 +224,8 @@ fn proven(pairs: &[Pair]) -> Option<f64> {
     let candidates = ratios.iter().copied().filter(|ratio| ratio * FULL_SEGMENT >= SHORTEST_NS);
     // Were it more than twice the fastest, that one would have overtaken.
     for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest) {
-        // What a link would have been busy with for no longer than hosts are noisy says nothing of it.
-        let tells = |pair: &&Pair| candidate * pair.later >= 3.0 * NOISE_NS;
+        // A gap that noise alone could make says nothing of a link, though it agree: agreement allows for as much again.
+        let tells = |pair: &&Pair| candidate * pair.later >= 2.0 * NOISE_NS;
         let agreeing: Vec<&Pair> =
             pairs.iter().filter(tells).filter(|pair| pair.agrees(candidate)).collect();
         if agreeing.len() < PAIRS || !agreeing.iter().any(|pair| pair.discriminates()) {

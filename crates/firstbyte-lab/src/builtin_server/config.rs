@@ -6,6 +6,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::access_log::AccessLog;
 use crate::ca::ServerCertificate;
 
@@ -72,7 +74,8 @@ impl Config {
 }
 
 /// Protocol versions of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TlsVersions {
     /// TLS 1.2 and TLS 1.3.
     #[default]
@@ -84,7 +87,8 @@ pub enum TlsVersions {
 }
 
 /// How a server lets clients resume sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Resumption {
     /// TLS 1.2 by ticket (RFC 5077), and by session ID where the client takes no tickets; TLS 1.3 by
     /// ticket.
@@ -100,7 +104,8 @@ pub enum Resumption {
 }
 
 /// What a server does about early data (RFC 8446 §2.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EarlyData {
     /// Tickets do not allow it.
     #[default]

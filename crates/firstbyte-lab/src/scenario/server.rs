@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::command::{self, CommandSettings};
 use super::document::ServerDocument;
 use super::error::ScenarioError;
@@ -64,7 +66,8 @@ pub struct ServerSettings {
 }
 
 /// Which server software a host runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ServerChoice {
     /// nginx where it is installed and can do what is asked for, the built-in server elsewhere.
     #[default]

@@ -51,10 +51,12 @@ impl Filter {
 
     /// Whether the frame counts. Of a fragmented datagram the first piece has ports; the others pass if
     /// their hosts do.
+    #[inline]
     pub fn passes(&self, link: LinkType, captured: &[u8], wire_bytes: u32) -> bool {
-        if self.is_empty() {
-            return true;
-        }
+        self.is_empty() || self.has_packet(link, captured, wire_bytes)
+    }
+
+    fn has_packet(&self, link: LinkType, captured: &[u8], wire_bytes: u32) -> bool {
         let Some(outer) = Outer::of(link, captured, wire_bytes) else { return false };
         let host = !self.has_hosts() || outer.hosts.iter().any(|host| self.has(*host));
         let port = self.ports.is_empty()

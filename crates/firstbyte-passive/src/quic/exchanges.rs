@@ -154,6 +154,6 @@ impl Exchanges {
     /// All of them; the count only where the handshake was seen to its end.
     pub(super) fn end(mut self, complete: bool) -> observed::Exchanges {
         self.close();
-        self.tally.seen(complete, true)
+        self.tally.seen(complete, true, Vec::new())
     }
 }

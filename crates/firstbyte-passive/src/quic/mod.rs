@@ -274,7 +274,7 @@ impl Connections {
         self.ids.update(slot, connection.ids(), [None; 2], &self.table);
         self.held = self.held.saturating_sub(connection.held());
         if connection.is_quic() {
-            out.emit(connection.end(&key, ending));
+            out.emit(|_| connection.end(&key, ending));
         } else {
             out.forget(connection.number);
         }

@@ -5,7 +5,9 @@ use super::copies::{Copies, signature};
 use super::half::Half;
 use super::nagle::{Nagle, Seen};
 use crate::elapsed::Elapsed;
+use crate::flights::Flight;
 use crate::layers::{Packet, Segment};
+use crate::numbers::Spent;
 use crate::observed::ANSWER_WITHIN;
 use crate::observed::{Carrier, Closing, Ending, HeldBack, Observed, Roles, RoundTrips};
 use crate::passed::{Passed, STEP_NS, passed_before};
@@ -373,8 +375,9 @@ impl Flow {
         }
     }
 
-    /// The connection is over, for a reason of its own or as its packets say.
-    pub(super) fn end(mut self, key: &Key, ending: Option<Ending>) -> Observed {
+    /// The connection is over, for a reason of its own or as its packets say. What is known of it is put into the
+    /// memory that is `spent`.
+    pub(super) fn end(&mut self, key: &Key, ending: Option<Ending>, spent: Spent) -> Observed {
         let ends = key.ends();
         self.settle();
         self.settle_losses();
@@ -411,7 +414,7 @@ impl Flow {
         let timed = Timed { client, least, opening, flights: &flights };
         let handshake_time =
             if complete { timing::handshake(&timed, &mut self.doubts) } else { None };
-        let exchanges = self.session.exchanges(complete);
+        let exchanges = self.session.exchanges(complete, spent.exchanges);
         Observed {
             number: self.number,
             carrier: Carrier::Tcp,
@@ -433,10 +436,10 @@ impl Flow {
                 time: timing::duration(held.time_ns),
             }),
             round_trips,
-            tls: tls.map(Box::new),
+            tls: tls.map(|seen| Spent::tls(spent.tls, seen)),
             quic: None,
             handshake_time,
-            flights: flights.iter().map(|flight| flight.seen(client, message_name)).collect(),
+            flights: Flight::all_seen(&flights, spent.flights, client, message_name),
             exchanges,
             longest_idle: Some(timing::duration(self.passed.longest())),
             doubts: self.doubts,

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use super::Time;
 use super::layers::{Packet, Segment};
 use super::limits::Limits;
-use super::numbers::Output;
+use super::numbers::{Output, Spent};
 use super::observed::{Ending, Observed};
 use super::table::{Key, Slot, Table};
 use flow::{Flow, Taken};
@@ -124,9 +124,11 @@ impl Connections {
     /// The capture is over: what is under way.
     pub(super) fn rest(&mut self) -> Rest {
         self.half_open.clear();
-        let mut flows: Vec<(Key, Flow)> = self.table.drain().collect();
-        flows.sort_unstable_by_key(|(_, flow)| flow.number());
-        Rest(flows.into_iter())
+        let table = std::mem::replace(&mut self.table, Table::new(self.limits.seed));
+        let mut order: Vec<(u64, Slot)> =
+            table.flows().map(|(slot, flow)| (flow.number(), slot)).collect();
+        order.sort_unstable();
+        Rest { table, order: order.into_iter() }
     }
 
     fn insert(&mut self, key: Key, at: Time, side: usize, out: &mut Output<'_>) -> Slot {
@@ -190,26 +192,35 @@ impl Connections {
     }
 
     fn remove(&mut self, slot: Slot, ending: Option<Ending>, out: &mut Output<'_>) {
-        if let Some((key, flow)) = self.table.remove(slot) {
+        let (half_open_count, held) = (&mut self.half_open_count, &mut self.held);
+        self.table.end(slot, |key, flow| {
             if flow.is_half_open() {
-                self.half_open_count = self.half_open_count.saturating_sub(1);
+                *half_open_count = half_open_count.saturating_sub(1);
             }
-            self.held = self.held.saturating_sub(flow.held());
-            out.emit(flow.end(&key, ending));
-        }
+            *held = held.saturating_sub(flow.held());
+            out.emit(|spent| flow.end(key, ending, spent));
+        });
     }
 }
 
 /// What was under way at the end, in the order in which it began.
-pub(super) struct Rest(std::vec::IntoIter<(Key, Flow)>);
+pub(super) struct Rest {
+    table: Table<Flow>,
+    /// Numbers, and where they are.
+    order: std::vec::IntoIter<(u64, Slot)>,
+}
 
 impl Rest {
     /// The number of the one that comes next.
     pub(super) fn number(&self) -> Option<u64> {
-        self.0.as_slice().first().map(|(_, flow)| flow.number())
+        self.order.as_slice().first().map(|(number, _)| *number)
     }
 
-    pub(super) fn next(&mut self) -> Option<Observed> {
-        self.0.next().map(|(key, flow)| flow.end(&key, None))
+    /// That one, in the memory that is `spent`.
+    pub(super) fn next(&mut self, spent: Spent) -> Option<Observed> {
+        let (_, slot) = self.order.next()?;
+        let mut ended = None;
+        self.table.end(slot, |key, flow| ended = Some(flow.end(key, None, spent)));
+        ended
     }
 }

@@ -179,8 +179,13 @@ impl Exchanges {
     }
 
     /// All of them; requests are counted only behind a `complete` handshake.
-    pub(super) fn seen(&self, complete: bool, approximate: bool) -> observed::Exchanges {
-        self.tally.seen(complete, approximate)
+    pub(super) fn seen(
+        &self,
+        complete: bool,
+        approximate: bool,
+        first: Vec<Exchange>,
+    ) -> observed::Exchanges {
+        self.tally.seen(complete, approximate, first)
     }
 }
 

@@ -237,7 +237,8 @@ fn server_name(value: &[u8]) -> Option<Box<str>> {
 fn protocols(value: &[u8]) -> Option<Box<str>> {
     let mut reader = ByteCursor::new(value);
     reader.u16()?;
-    let mut names = String::new();
+    // What stands before each name is as long as the comma; before the first there is none.
+    let mut names = String::with_capacity(value.len().saturating_sub(3).min(LONGEST_PROTOCOLS));
     while let Some(name) = reader.block8() {
         if !names.is_empty() {
             names.push(',');
@@ -246,7 +247,7 @@ fn protocols(value: &[u8]) -> Option<Box<str>> {
             names.push('…');
             break;
         }
-        names.push_str(&text(name));
+        push_text(&mut names, name);
     }
     (!names.is_empty()).then(|| names.into())
 }
@@ -254,13 +255,23 @@ fn protocols(value: &[u8]) -> Option<Box<str>> {
 /// Bytes as text: what is not printable ASCII is escaped, so that it can be shown and is not lost.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
+    push_text(&mut text, bytes);
+    text
+}
+
+fn push_text(text: &mut String, bytes: &[u8]) {
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~') & (*byte != b'\\');
+    if bytes.iter().fold(true, |all, byte| all & plain(byte))
+        && let Ok(plain) = std::str::from_utf8(bytes)
+    {
+        return text.push_str(plain);
+    }
     for byte in bytes {
         match byte {
             b' '..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
             _ => text.extend(std::ascii::escape_default(*byte).map(char::from)),
         }
     }
-    text
 }
 
 fn highest_version(value: &[u8]) -> Option<u16> {

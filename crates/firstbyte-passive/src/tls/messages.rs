@@ -89,6 +89,17 @@ impl Assembler {
                 }
                 continue;
             }
+            if let Some((body, rest)) = self.whole_hello(bytes) {
+                found(Message {
+                    kind: bytes[0],
+                    body,
+                    bytes: (HEADER + body.len()) as u32,
+                    certificates: None,
+                    cut: false,
+                });
+                bytes = rest;
+                continue;
+            }
             let have = usize::from(self.have);
             let taken = bytes.len().min(HEADER - have);
             self.header[have..have + taken].copy_from_slice(&bytes[..taken]);
@@ -99,6 +110,15 @@ impl Assembler {
                 self.begin(u32::from_be_bytes([0, a, b, c]), found);
             }
         }
+    }
+
+    /// The body of a hello that begins here and is all there, and what follows: it need not be kept.
+    fn whole_hello<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let (&[kind, a, b, c], rest) = bytes.split_first_chunk::<HEADER>()?;
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        let hello = matches!(kind, CLIENT_HELLO | SERVER_HELLO) && length <= LONGEST_KEPT;
+        let begins = self.have == 0 && !self.cut;
+        if hello && begins { rest.split_at_checked(length) } else { None }
     }
 
     /// `bytes` of handshake records are not there.

@@ -140,9 +140,18 @@ impl Reader {
             }
             return &bytes[taken..];
         }
-        let taken = bytes.len().min(HEADER - self.have as usize);
-        let have = self.have as usize;
-        self.header[have..have + taken].copy_from_slice(&bytes[..taken]);
+        let taken = match bytes.first_chunk::<HEADER>() {
+            Some(header) if self.have == 0 => {
+                self.header = *header;
+                HEADER
+            }
+            _ => {
+                let have = usize::from(self.have);
+                let taken = bytes.len().min(HEADER - have);
+                self.header[have..have + taken].copy_from_slice(&bytes[..taken]);
+                taken
+            }
+        };
         self.have += taken as u8;
         if self.mode == Mode::AtStart && !may_begin(self.header[0]) {
             // Something of another protocol, however short: PostgreSQL agrees to TLS with one byte.

@@ -330,12 +330,20 @@ impl Recorder {
 
     /// The flights: runs of events in one direction.
     pub fn flights(&self) -> Vec<Flight> {
+        self.clone().take_flights()
+    }
+
+    /// The same, with the messages' names taken out of the notes.
+    pub fn take_flights(&mut self) -> Vec<Flight> {
+        let mut names: Vec<Vec<String>> =
+            self.events.iter_mut().map(|event| std::mem::take(&mut event.messages)).collect();
         let (mut in_order, mut left): (Option<Stamp>, Option<Stamp>) = (None, None);
-        let mut chunks: Vec<(Direction, Chunk, &[String])> = Vec::with_capacity(self.events.len());
+        let mut chunks: Vec<(Direction, Chunk, Vec<String>)> =
+            Vec::with_capacity(self.events.len());
         let mut counts = self.segments().into_iter();
-        for event in &self.events {
+        for (event, messages) in self.events.iter().zip(&mut names) {
             let (mut stamp, mut segments) = (self.stamp(event), None);
-            let (mut bytes, mut messages) = (event.bytes, event.messages.as_slice());
+            let mut bytes = event.bytes;
             if event.direction == Direction::Received {
                 stamp = in_order.map_or(stamp, |before| later(before, stamp));
                 in_order = Some(stamp);
@@ -346,28 +354,25 @@ impl Recorder {
                 if let Some(begun) = begun.filter(|begun| left.is_none_or(|at| at.at <= begun.at)) {
                     bytes -= FIRST_WINDOW;
                     let begun = Chunk::new(begun, FIRST_WINDOW);
-                    chunks.push((event.direction, begun, std::mem::take(&mut messages)));
+                    chunks.push((event.direction, begun, std::mem::take(messages)));
                 }
                 left = Some(stamp);
             }
             let acknowledged = event.acknowledged.map(|at| self.timebase.kernel_offset(at));
             let chunk = Chunk { stamp, bytes, acknowledged, segments };
-            chunks.push((event.direction, chunk, messages));
+            chunks.push((event.direction, chunk, std::mem::take(messages)));
         }
         // The kernel may have received an answer before the process noted what it had sent.
         // Sorting is stable, and equal times keep the order in which they were noted.
         chunks.sort_by_key(|(_, chunk, _)| chunk.stamp.at);
         let mut flights: Vec<Flight> = Vec::new();
-        for (direction, chunk, messages) in chunks {
+        for (direction, chunk, mut messages) in chunks {
             match flights.last_mut() {
                 Some(flight) if flight.direction == direction => {
                     flight.chunks.push(chunk);
-                    flight.messages.extend_from_slice(messages);
+                    flight.messages.append(&mut messages);
                 }
-                _ => {
-                    let (chunks, messages) = (vec![chunk], messages.to_vec());
-                    flights.push(Flight { direction, chunks, messages });
-                }
+                _ => flights.push(Flight { direction, chunks: vec![chunk], messages }),
             }
         }
         flights

@@ -383,10 +383,17 @@ impl StampedStream for SimulatedStream {
         self.wire.borrow_mut().send(bytes)
     }
 
-    fn sent_stamp(&self) -> Option<SentStamp> {
+    fn try_send_last(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_send(bytes)
+    }
+
+    fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp)) {
         let mut wire = self.wire.borrow_mut();
-        let due = wire.reports.front().is_some_and(|(at, _)| *at <= timer_now());
-        if due { wire.reports.pop_front().map(|(_, report)| report) } else { None }
+        while wire.reports.front().is_some_and(|(at, _)| *at <= timer_now()) {
+            if let Some((_, report)) = wire.reports.pop_front() {
+                take(report);
+            }
+        }
     }
 
     fn info(&self) -> Option<TcpInfo> {

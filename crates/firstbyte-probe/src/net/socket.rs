@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -44,8 +44,11 @@ pub(super) trait StampedStream: fmt::Debug {
     /// Sends as much as there is room for.
     fn try_send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Takes one report about sent bytes; `None` when there is none.
-    fn sent_stamp(&self) -> Option<SentStamp>;
+    /// Sends as much as there is room for, and the end of the stream: in one segment where they fit into one.
+    fn try_send_last(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Takes all reports about sent bytes that there are.
+    fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp));
 
     /// The kernel's figures by now.
     fn info(&self) -> Option<TcpInfo>;
@@ -78,6 +81,11 @@ pub(super) trait StampedDatagrams: fmt::Debug {
     /// The local address.
     fn local(&self) -> Option<SocketAddr>;
 }
+
+#[cfg(target_os = "linux")]
+const MORE: libc::c_int = libc::MSG_MORE;
+#[cfg(not(target_os = "linux"))]
+const MORE: libc::c_int = 0;
 
 /// The kernel's TCP socket.
 #[derive(Debug)]
@@ -130,8 +138,19 @@ impl StampedStream for KernelStream {
         self.io.try_io(Interest::WRITABLE, || SockRef::from(&self.io).send(bytes))
     }
 
-    fn sent_stamp(&self) -> Option<SentStamp> {
-        if self.stamping { sys::sent_stamp(self.fd()) } else { None }
+    fn try_send_last(&self, bytes: &[u8]) -> io::Result<usize> {
+        let socket = SockRef::from(&self.io);
+        // Without the flag the bytes are a segment, and the FIN is another.
+        let sent = socket.send_with_flags(bytes, MORE)?;
+        // What is held back goes with it; an error says that nothing can be sent any more.
+        let _ = socket.shutdown(Shutdown::Write);
+        Ok(sent)
+    }
+
+    fn sent_stamps(&self, take: &mut dyn FnMut(SentStamp)) {
+        if self.stamping {
+            sys::sent_stamps(self.fd(), take);
+        }
     }
 
     fn info(&self) -> Option<TcpInfo> {

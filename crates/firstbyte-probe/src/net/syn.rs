@@ -69,16 +69,14 @@ impl SynWatch {
     /// Takes over what the kernel has seen so far: it keeps only so much.
     pub(super) fn collect(&self) {
         let mut passed = self.passed.borrow_mut();
-        let mut packet = [0; sys::SYN_BYTES];
-        while let Ok((bytes, outgoing, at)) = sys::receive_syn(self.socket.as_fd(), &mut packet) {
-            let found = at.zip(packet.get(..bytes));
-            if let Some(found) = found.and_then(|(at, packet)| read(packet, outgoing, at)) {
+        sys::receive_syns(self.socket.as_fd(), &mut |packet, outgoing, at| {
+            if let Some(found) = at.and_then(|at| read(packet, outgoing, at)) {
                 if passed.len() == REMEMBERED {
                     passed.pop_front();
                 }
                 passed.push_back(found);
             }
-        }
+        });
     }
 
     /// The connection's SYN and its answer, where both were seen; those before the time `since` are another's.

@@ -4,11 +4,13 @@
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
-    enable_stamps, holds_nothing, open_syn_watch, peek, receive, receive_syn, sent_stamp, tcp_info,
+    enable_stamps, holds_nothing, open_syn_watch, peek, receive, receive_syns, sent_stamp,
+    sent_stamps, tcp_info,
 };
 #[cfg(not(target_os = "linux"))]
 pub(super) use other::{
-    enable_stamps, holds_nothing, open_syn_watch, peek, receive, receive_syn, sent_stamp, tcp_info,
+    enable_stamps, holds_nothing, open_syn_watch, peek, receive, receive_syns, sent_stamp,
+    sent_stamps, tcp_info,
 };
 
 use std::time::Duration;
@@ -121,9 +123,14 @@ mod linux {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Ancillary data buffer, aligned as control messages have to be.
+    /// Ancillary data buffer, aligned as control messages have to be: a stamp takes 64 bytes of it, a report 64 more.
     #[repr(C, align(8))]
-    struct Control([u8; 512]);
+    #[derive(Clone, Copy)]
+    struct Control([u8; 256]);
+
+    impl Control {
+        const EMPTY: Self = Self([0; 256]);
+    }
 
     /// Receives into `buffer`; the stamp is that of the last segment from which bytes were taken.
     pub(crate) fn receive(
@@ -147,7 +154,7 @@ mod linux {
         flags: libc::c_int,
     ) -> io::Result<(usize, Option<Realtime>)> {
         let mut stamp = None;
-        let received = receive_message(fd, buffer, flags, None, |level, kind, data| {
+        let received = receive_message(fd, buffer, flags, |level, kind, data| {
             if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
                 stamp = software_stamp(data);
             }
@@ -157,28 +164,58 @@ mod linux {
 
     /// Takes one report about sent bytes from the error queue; `None` when there is none.
     pub(crate) fn sent_stamp(fd: BorrowedFd<'_>) -> Option<SentStamp> {
-        let mut at = None;
-        let mut report = None;
-        receive_message(fd, &mut [], libc::MSG_ERRQUEUE, None, |level, kind, data| {
+        let mut report = Report::default();
+        receive_message(fd, &mut [], libc::MSG_ERRQUEUE, |level, kind, data| {
+            report.read(level, kind, data);
+        })
+        .ok()?;
+        report.stamp()
+    }
+
+    /// Takes all reports about sent bytes from the error queue, several with each call: a send has two.
+    pub(crate) fn sent_stamps(fd: BorrowedFd<'_>, take: &mut dyn FnMut(SentStamp)) {
+        receive_all::<4, 0>(fd, libc::MSG_ERRQUEUE, |message| {
+            let mut report = Report::default();
+            message.control(|level, kind, data| report.read(level, kind, data));
+            if let Some(stamp) = report.stamp() {
+                take(stamp);
+            }
+        });
+    }
+
+    /// What the kernel says of one report.
+    #[derive(Default)]
+    struct Report {
+        at: Option<Realtime>,
+        /// What it is of, and the number of the byte.
+        of: Option<(u32, u32)>,
+    }
+
+    impl Report {
+        fn read(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
             match (level, kind) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => at = software_stamp(data),
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => self.at = software_stamp(data),
                 (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
                     // struct sock_extended_err: errno u32, origin u8, type, code, pad u8,
                     // info u32, data u32.
                     if let (Some(SO_EE_ORIGIN_TIMESTAMPING), Some(info), Some(last_byte)) =
                         (data.get(4).copied(), u32_at(data, 8), u32_at(data, 12))
                     {
-                        report = Some((info, last_byte));
+                        self.of = Some((info, last_byte));
                     }
                 }
                 _ => {}
             }
-        })
-        .ok()?;
-        match (report?, at?) {
-            ((SCM_TSTAMP_SND, last_byte), at) => Some(SentStamp::Departed { last_byte, at }),
-            ((SCM_TSTAMP_ACK, last_byte), at) => Some(SentStamp::Acknowledged { last_byte, at }),
-            _ => None,
+        }
+
+        fn stamp(self) -> Option<SentStamp> {
+            match (self.of?, self.at?) {
+                ((SCM_TSTAMP_SND, last_byte), at) => Some(SentStamp::Departed { last_byte, at }),
+                ((SCM_TSTAMP_ACK, last_byte), at) => {
+                    Some(SentStamp::Acknowledged { last_byte, at })
+                }
+                _ => None,
+            }
         }
     }
 
@@ -186,19 +223,14 @@ mod linux {
         fd: BorrowedFd<'_>,
         buffer: &mut [u8],
         flags: libc::c_int,
-        from: Option<&mut libc::sockaddr_ll>,
-        mut control_message: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+        control_message: impl FnMut(libc::c_int, libc::c_int, &[u8]),
     ) -> io::Result<usize> {
-        let mut control = Control([0; 512]);
+        let mut control = Control::EMPTY;
         let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: msghdr is plain data; all-zero is a valid value.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_iov = &raw mut iov;
         message.msg_iovlen = 1;
-        if let Some(from) = from {
-            message.msg_namelen = mem::size_of_val(from) as libc::socklen_t;
-            message.msg_name = (&raw mut *from).cast();
-        }
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len() as _;
         // SAFETY: the message points to buffers that live through the call, with their lengths.
@@ -207,19 +239,93 @@ mod linux {
         if received < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel filled the control buffer and set its length; CMSG_FIRSTHDR and
-        // CMSG_NXTHDR stay within it, and cmsg_len covers header and data of each entry.
+        // SAFETY: the kernel filled the control buffer, which lives, and set its length.
+        unsafe { control_messages(&message, control_message) };
+        Ok(usize::try_from(received).unwrap_or(0))
+    }
+
+    /// Gives each of a message's control messages: its level, its type, its data.
+    ///
+    /// # Safety
+    /// The kernel filled the message, whose buffer for control messages lives.
+    unsafe fn control_messages(
+        message: &libc::msghdr,
+        mut each: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+    ) {
+        // SAFETY: as the caller says; CMSG_FIRSTHDR and CMSG_NXTHDR stay within the buffer, and cmsg_len covers header
+        // and data of each entry.
         unsafe {
-            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            let mut header = libc::CMSG_FIRSTHDR(message);
             while let Some(entry) = header.as_ref() {
                 let data = libc::CMSG_DATA(header);
                 let length = (entry.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
                 let bytes = std::slice::from_raw_parts(data, length);
-                control_message(entry.cmsg_level, entry.cmsg_type, bytes);
-                header = libc::CMSG_NXTHDR(&raw const message, header);
+                each(entry.cmsg_level, entry.cmsg_type, bytes);
+                header = libc::CMSG_NXTHDR(message, header);
             }
         }
-        Ok(usize::try_from(received).unwrap_or(0))
+    }
+
+    /// A message out of several that were received with one call.
+    struct Received<'a> {
+        message: &'a libc::msghdr,
+        bytes: &'a [u8],
+        from: &'a libc::sockaddr_ll,
+    }
+
+    impl Received<'_> {
+        fn control(&self, each: impl FnMut(libc::c_int, libc::c_int, &[u8])) {
+            // SAFETY: `receive_all` makes one only of what the kernel filled, while its buffers live.
+            unsafe { control_messages(self.message, each) };
+        }
+    }
+
+    /// Receives all that waits, up to `MANY` messages of up to `BYTES` with each call. A call that gives fewer has
+    /// emptied the queue, which takes another call where they are received one by one.
+    fn receive_all<const MANY: usize, const BYTES: usize>(
+        fd: BorrowedFd<'_>,
+        flags: libc::c_int,
+        mut take: impl FnMut(&Received<'_>),
+    ) {
+        let mut buffers = [[0; BYTES]; MANY];
+        let mut controls = [Control::EMPTY; MANY];
+        loop {
+            // SAFETY: these three are plain data; all-zero is a valid value.
+            let (mut messages, mut froms, mut iovs): (
+                [libc::mmsghdr; MANY],
+                [libc::sockaddr_ll; MANY],
+                [libc::iovec; MANY],
+            ) = unsafe { mem::zeroed() };
+            for at in 0..MANY {
+                iovs[at].iov_base = buffers[at].as_mut_ptr().cast();
+                iovs[at].iov_len = BYTES;
+                let header = &mut messages[at].msg_hdr;
+                header.msg_iov = &raw mut iovs[at];
+                header.msg_iovlen = 1;
+                header.msg_name = (&raw mut froms[at]).cast();
+                header.msg_namelen = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+                header.msg_control = controls[at].0.as_mut_ptr().cast();
+                header.msg_controllen = controls[at].0.len() as _;
+            }
+            // SAFETY: the messages point to buffers that live through the call, with their lengths.
+            let received = unsafe {
+                libc::recvmmsg(
+                    fd.as_raw_fd(),
+                    messages.as_mut_ptr(),
+                    MANY as libc::c_uint,
+                    (flags | libc::MSG_DONTWAIT) as _,
+                    std::ptr::null_mut(),
+                )
+            };
+            let received = usize::try_from(received).unwrap_or(0);
+            for (at, message) in messages.iter().enumerate().take(received) {
+                let bytes = &buffers[at][..(message.msg_len as usize).min(BYTES)];
+                take(&Received { message: &message.msg_hdr, bytes, from: &froms[at] });
+            }
+            if received < MANY {
+                break;
+            }
+        }
     }
 
     /// A socket that is given, from now on, each SYN and SYN/ACK that passes a device, from its IP header on.
@@ -247,41 +353,53 @@ mod linux {
         if result == 0 { Ok(socket.into()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// TCP segments with SYN, over IPv4 (no fragments but the first) and IPv6 (without extension headers).
-    const SYN_FILTER: [(u16, u8, u8, u32); 17] = [
+    /// The number under which a filter finds how a packet passed: `PACKET_OUTGOING`, or another (linux/filter.h:
+    /// SKF_AD_OFF + SKF_AD_PKTTYPE).
+    const PASSED: u32 = -0x1000_i32 as u32 + 4;
+    const OUTGOING: u32 = libc::PACKET_OUTGOING as u32;
+
+    /// SYNs that leave and SYN/ACKs that come, over IPv4 (no fragments but the first) and IPv6 (without extension headers).
+    /// On a path to oneself each passes the other way too.
+    const SYN_FILTER: [(u16, u8, u8, u32); 23] = [
         (0x30, 0, 0, 0),                // ldb [0]
         (0x54, 0, 0, 0xf0),             // and #0xf0
         (0x15, 0, 7, 0x40),             // jeq #0x40, next, 10
         (0x30, 0, 0, 9),                // ldb [9]: protocol
-        (0x15, 0, 11, 6),               // jeq #6, next, 16
+        (0x15, 0, 17, 6),               // jeq #6, next, 22
         (0x28, 0, 0, 6),                // ldh [6]: fragment offset
-        (0x45, 9, 0, 0x1fff),           // jset #0x1fff, 16, next
+        (0x45, 15, 0, 0x1fff),          // jset #0x1fff, 22, next
         (0xb1, 0, 0, 0),                // ldxb 4*([0]&0xf)
         (0x50, 0, 0, 13),               // ldb [x + 13]: flags
         (0x05, 0, 0, 4),                // ja 14
-        (0x15, 0, 5, 0x60),             // jeq #0x60, next, 16
+        (0x15, 0, 11, 0x60),            // jeq #0x60, next, 22
         (0x30, 0, 0, 6),                // ldb [6]: next header
-        (0x15, 0, 3, 6),                // jeq #6, next, 16
+        (0x15, 0, 9, 6),                // jeq #6, next, 22
         (0x30, 0, 0, 53),               // ldb [53]: flags
-        (0x45, 0, 1, 0x02),             // jset #2, next, 16
+        (0x54, 0, 0, 0x12),             // and #0x12: SYN and ACK
+        (0x15, 3, 0, 0x02),             // jeq #2, 19, next
+        (0x15, 0, 5, 0x12),             // jeq #0x12, next, 22
+        (0x30, 0, 0, PASSED),           // ldb how it passed
+        (0x15, 3, 2, OUTGOING),         // jeq outgoing, 22, 21
+        (0x30, 0, 0, PASSED),           // ldb how it passed
+        (0x15, 0, 1, OUTGOING),         // jeq outgoing, next, 22
         (0x06, 0, 0, SYN_BYTES as u32), // ret
         (0x06, 0, 0, 0),                // ret #0
     ];
 
-    /// Takes one of the packets; gives its length, whether it left, and when.
-    pub(crate) fn receive_syn(
+    /// Takes all packets that wait, several with each call: a connection has two. Gives each, whether it left, and when.
+    pub(crate) fn receive_syns(
         fd: BorrowedFd<'_>,
-        buffer: &mut [u8],
-    ) -> io::Result<(usize, bool, Option<Realtime>)> {
-        // SAFETY: sockaddr_ll is plain data; all-zero is a valid value.
-        let mut from: libc::sockaddr_ll = unsafe { mem::zeroed() };
-        let mut stamp = None;
-        let bytes = receive_message(fd, buffer, 0, Some(&mut from), |level, kind, data| {
-            if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
-                stamp = software_stamp(data);
-            }
-        })?;
-        Ok((bytes, from.sll_pkttype == libc::PACKET_OUTGOING as u8, stamp))
+        take: &mut dyn FnMut(&[u8], bool, Option<Realtime>),
+    ) {
+        receive_all::<4, SYN_BYTES>(fd, 0, |packet| {
+            let mut stamp = None;
+            packet.control(|level, kind, data| {
+                if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+                    stamp = software_stamp(data);
+                }
+            });
+            take(packet.bytes, packet.from.sll_pkttype == libc::PACKET_OUTGOING as u8, stamp);
+        });
     }
 
     /// The first of the three stamps of `struct scm_timestamping`: software. Zero is "none".
@@ -366,11 +484,10 @@ mod other {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn receive_syn(
+    pub(crate) fn receive_syns(
         _: BorrowedFd<'_>,
-        _: &mut [u8],
-    ) -> io::Result<(usize, bool, Option<Realtime>)> {
-        Err(io::ErrorKind::Unsupported.into())
+        _: &mut dyn FnMut(&[u8], bool, Option<Realtime>),
+    ) {
     }
 
     pub(crate) fn enable_stamps(_: BorrowedFd<'_>) -> io::Result<()> {
@@ -391,6 +508,8 @@ mod other {
     pub(crate) fn sent_stamp(_: BorrowedFd<'_>) -> Option<SentStamp> {
         None
     }
+
+    pub(crate) fn sent_stamps(_: BorrowedFd<'_>, _: &mut dyn FnMut(SentStamp)) {}
 
     pub(crate) fn tcp_info(_: BorrowedFd<'_>) -> Option<TcpInfo> {
         None

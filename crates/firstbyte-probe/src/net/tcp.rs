@@ -392,12 +392,20 @@ impl TcpStream {
         }
     }
 
+    /// Sends what the kernel takes of `bytes` without waiting, and ends the stream: nothing is sent after that.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send_last(&self, bytes: &[u8]) -> io::Result<(usize, SendId)> {
+        let now = Monotonic::now();
+        let sent = self.socket.try_send_last(bytes)?;
+        Ok((sent, self.notes().sent(sent, now)))
+    }
+
     /// Takes over what the kernel has reported about sent bytes so far.
     fn collect_sent_stamps(&self) {
-        while self.notes().awaits_reports()
-            && let Some(stamp) = self.socket.sent_stamp()
-        {
-            self.notes().report(stamp);
+        if self.notes().awaits_reports() {
+            self.socket.sent_stamps(&mut |stamp| self.notes().report(stamp));
         }
     }
 
@@ -477,6 +485,22 @@ mod tests {
             peer.write_all(&[7; 10_000]).unwrap();
             assert_eq!(read(&stream, &mut buffer, 5).await, 10_000);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_last_bytes_and_the_end_are_one_segment_with_a_stamp() {
+        use std::io::Read;
+
+        let (mut peer, stream) = pair().await;
+        let segments = |peer: &std::net::TcpStream| sys::tcp_info(peer.as_fd()).unwrap().segments;
+        let before = segments(&peer);
+        let (sent, id) = stream.send_last(&[1; 24]).unwrap();
+        stream.note_kernel();
+        assert_eq!(stream.notes().departure(id).map(|stamp| stamp.clock), Some(Clock::Kernel));
+        peer.set_nonblocking(false).unwrap();
+        assert_eq!((sent, peer.read_to_end(&mut Vec::new()).unwrap()), (24, 24));
+        assert_eq!(segments(&peer) - before, 1);
     }
 
     #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use firstbyte_core::timeline::{Cause, Header, Mark, PhaseName};
@@ -46,14 +46,12 @@ impl hyper::rt::Read for SharedStream {
             buffer.put_slice(&again);
             return Poll::Ready(Ok(()));
         }
-        // hyper asks for 8 kB at first, and for more when that was filled.
-        let mut piece = [0; 8 * 1024];
-        let room = buffer.remaining().min(piece.len());
         let mut stream = self.0.borrow_mut();
-        stream.poll_read(cx, &mut piece[..room]).map_ok(|bytes| {
-            head.note(&piece[..bytes], stream.watch().head_complete());
-            buffer.put_slice(&piece[..bytes]);
-        })
+        ready!(stream.poll_read(cx, buffer.remaining()))?;
+        let plaintext = stream.plaintext();
+        head.note(plaintext, stream.watch().head_complete());
+        buffer.put_slice(plaintext);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -109,19 +107,18 @@ impl Drop for EndTasks {
 impl Beside {
     /// Polls every task once, those included that are added meanwhile.
     fn poll(&self, cx: &mut Context<'_>) {
-        let mut kept = Vec::new();
-        loop {
-            let batch = std::mem::take(&mut *self.0.borrow_mut());
-            if batch.is_empty() {
-                break;
-            }
-            for mut task in batch {
-                if task.as_mut().poll(cx).is_pending() {
-                    kept.push(task);
-                }
+        let mut at = 0;
+        while let Some(mut task) = self.taken(at) {
+            if task.as_mut().poll(cx).is_pending() {
+                self.0.borrow_mut().insert(at, task);
+                at += 1;
             }
         }
-        self.0.borrow_mut().extend(kept);
+    }
+
+    fn taken(&self, at: usize) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let mut tasks = self.0.borrow_mut();
+        (at < tasks.len()).then(|| tasks.remove(at))
     }
 }
 
@@ -282,7 +279,7 @@ impl Open {
     /// Closes the connection, as far as that needs no waiting.
     pub(super) fn close(self) {
         drop(self.sender);
-        self.stream.borrow_mut().close(&mut Context::from_waker(Waker::noop()));
+        self.stream.borrow_mut().close();
     }
 
     /// Takes over what the kernel knows by now of a connection that stays open.
@@ -340,7 +337,7 @@ pub(super) fn note_head(head: &http::response::Parts, seen: &Shared) {
         .headers
         .iter()
         .map(|(name, value)| Header {
-            name: name.to_string(),
+            name: name.as_str().to_owned(),
             value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
         })
         .collect();

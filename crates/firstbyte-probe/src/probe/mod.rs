@@ -21,6 +21,7 @@ mod stream;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod tls;
 mod told;
 mod watch;
@@ -50,6 +51,7 @@ use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
 use self::resolve::Resolver;
 use self::stream::Stream;
+use self::timers::Timers;
 use self::tls::{Session, Spoken, Tls};
 use crate::net::SynWatch;
 
@@ -81,10 +83,11 @@ pub struct NetProber {
     resolver: Rc<Resolver>,
     tls: Tls,
     interrupted: Notify,
+    timers: Timers,
     /// Where this process may look at packets.
     syns: Option<Rc<SynWatch>>,
     /// The connection that samples are taken on, where they share one.
-    kept: RefCell<Option<Kept>>,
+    kept: RefCell<Option<Box<Kept>>>,
 }
 
 /// An open connection, and what its opening was like.
@@ -150,12 +153,13 @@ impl NetProber {
         }
         let syns = (options.http.version != HttpVersion::Http3).then(SynWatch::shared).flatten();
         let (interrupted, kept) = (Notify::new(), RefCell::new(None));
-        Ok(Self { options, resolver, tls, interrupted, syns, kept })
+        let timers = Timers::default();
+        Ok(Self { options, resolver, tls, interrupted, timers, syns, kept })
     }
 
     /// The open connection, if there is one that another exchange can follow on: a server that said
     /// `Connection: close`, or went away, has left none.
-    async fn usable(&self) -> Option<Kept> {
+    async fn usable(&self) -> Option<Box<Kept>> {
         let mut kept = self.kept.take()?;
         if kept.open.is_usable().await {
             return Some(kept);
@@ -197,26 +201,30 @@ impl NetProber {
         let seen = Observation::start(target.url.as_str());
         let deadline = deadline.begun();
         seen.borrow_mut().connection.facts.http =
-            Some(HttpFacts { method: http.method.to_string(), ..HttpFacts::default() });
-        let steps = async {
-            let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
-            match kept {
-                Some(kept) => self.again(kept, target, http, &seen).await,
-                None => self.steps(target, session, http, &seen, after).await,
+            Some(HttpFacts { method: http.method.as_str().to_owned(), ..HttpFacts::default() });
+        let outcome = {
+            // What they are is kilobytes: they stay where they are made. They end with this block, however far they
+            // came, since the last of what is seen is seen by sockets that are dropped.
+            let steps = std::pin::pin!(async {
+                let session = session.map_err(|detail| Cause::TlsSetup { detail })?;
+                match kept {
+                    Some(kept) => self.again(kept, target, http, &seen).await,
+                    None => self.steps(target, session, http, &seen, after).await,
+                }
+            });
+            let within_limit = async {
+                match deadline {
+                    Some((limit, at)) => tokio::time::timeout_at(at, steps)
+                        .await
+                        .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
+                    None => steps.await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.interrupted.notified() => Err(Cause::Interrupted),
+                outcome = within_limit => outcome,
             }
-        };
-        let within_limit = async {
-            match deadline {
-                Some((limit, at)) => tokio::time::timeout_at(at, steps)
-                    .await
-                    .unwrap_or(Err(timed_out(limit, TimeLimit::Visit))),
-                None => steps.await,
-            }
-        };
-        let outcome = tokio::select! {
-            biased;
-            () = self.interrupted.notified() => Err(Cause::Interrupted),
-            outcome = within_limit => outcome,
         };
         seen.borrow_mut().finish(outcome)
     }
@@ -224,24 +232,25 @@ impl NetProber {
     async fn steps(
         &self,
         target: &Target,
-        session: Option<Session>,
+        session: Option<Box<Session>>,
         http: &HttpOptions,
         seen: &Shared,
         after: After,
     ) -> Result<(), Cause> {
         let early = self.goes_early(&http.method);
-        let opening = async {
-            if self.speaks_quic() {
-                self.open_quic(target, early, seen).await
-            } else {
-                let (stream, http2) = self.handshakes(target, session, early, seen).await?;
-                Ok(Open::Tcp(http::Open::new(stream, http2)))
-            }
-        };
         let limit = self.options.connect_timeout;
-        let mut open = tokio::time::timeout(limit, opening)
-            .await
-            .unwrap_or_else(|_| Err(connect_timed_out(seen, limit)))?;
+        let opened = {
+            let opening = std::pin::pin!(async {
+                if self.speaks_quic() {
+                    Box::pin(self.open_quic(target, early, seen)).await
+                } else {
+                    let (stream, http2) = self.handshakes(target, session, early, seen).await?;
+                    Ok(Open::Tcp(http::Open::new(stream, http2)))
+                }
+            });
+            self.timers.within(limit, opening).await
+        };
+        let mut open = opened.unwrap_or_else(|| Err(connect_timed_out(seen, limit)))?;
         let result = self.exchange(&mut open, target, http, seen).await;
         match after {
             _ if result.is_err() => open.close(),
@@ -254,7 +263,7 @@ impl NetProber {
             After::Keep => {
                 open.note_kernel();
                 let first = seen.borrow().connection.clone();
-                self.keep(Kept { open, first });
+                self.keep(Box::new(Kept { open, first }));
             }
         }
         result
@@ -263,7 +272,7 @@ impl NetProber {
     /// An exchange on a connection that is open.
     async fn again(
         &self,
-        mut kept: Kept,
+        mut kept: Box<Kept>,
         target: &Target,
         http: &HttpOptions,
         seen: &Shared,
@@ -275,7 +284,7 @@ impl NetProber {
         Ok(())
     }
 
-    fn keep(&self, mut kept: Kept) {
+    fn keep(&self, mut kept: Box<Kept>) {
         kept.open.rest();
         self.kept.replace(Some(kept));
     }
@@ -326,7 +335,7 @@ impl NetProber {
     async fn handshakes(
         &self,
         target: &Target,
-        session: Option<Session>,
+        session: Option<Box<Session>>,
         early: bool,
         seen: &Shared,
     ) -> Result<(Stream, bool), Cause> {
@@ -362,6 +371,12 @@ impl NetProber {
         Ok((stream, http2))
     }
 
+    /// Whether nothing is missing of what a sample takes for granted, as far as that can be told at once.
+    fn is_ready_for(&self, target: &Target) -> bool {
+        let full = self.options.tls.session == SessionUse::Full || !target.tls;
+        !self.options.reuse && (full || self.tls.has_session(&target.host))
+    }
+
     async fn make_ready(&self, target: &Target) -> Result<(), Failure> {
         let needed = if self.options.reuse {
             if let Some(kept) = self.usable().await {
@@ -369,13 +384,8 @@ impl NetProber {
                 return Ok(());
             }
             After::Keep
-        } else if self.options.tls.session != SessionUse::Full && target.tls {
-            if self.tls.has_session(&target.host) {
-                return Ok(());
-            }
-            After::AwaitSession(SESSION_WAIT)
         } else {
-            return Ok(());
+            After::AwaitSession(SESSION_WAIT)
         };
         let mut deadline = Deadline::new(self.options.max_time);
         let connection = self.visit(target, &self.options.http, &mut deadline, needed).await;
@@ -383,11 +393,21 @@ impl NetProber {
     }
 
     async fn take_sample(&self, target: &Target) -> Sample {
-        let mut sample = Sample { requested_url: target.url.to_string(), ..Sample::default() };
-        let mut http = self.options.http.clone();
+        let requested_url = target.url.as_str().to_owned();
         let mut deadline = Deadline::new(self.options.max_time);
-        let mut connection = self.visit(target, &http, &mut deadline, self.after()).await;
-        let mut current = target.clone();
+        let http = &self.options.http;
+        let connection = self.visit(target, http, &mut deadline, self.after()).await;
+        let sample = Sample { requested_url, connection, ..Sample::default() };
+        if self.options.max_redirects.is_none() || redirect(&sample.connection).is_none() {
+            return sample;
+        }
+        Box::pin(self.follow(sample, target, deadline)).await
+    }
+
+    /// Goes where the response says, as often as is allowed.
+    async fn follow(&self, mut sample: Sample, from: &Target, mut deadline: Deadline) -> Sample {
+        let (mut http, mut current) = (self.options.http.clone(), from.clone());
+        let mut connection = std::mem::take(&mut sample.connection);
         while let Some(limit) = self.options.max_redirects
             && let Some(location) = redirect(&connection)
         {
@@ -443,6 +463,9 @@ impl Prober for NetProber {
     }
 
     fn prepare<'a>(&'a self, target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+        if self.is_ready_for(target) {
+            return Box::pin(std::future::ready(Ok(())));
+        }
         Box::pin(self.make_ready(target))
     }
 

@@ -105,7 +105,7 @@ impl Observation {
                     self.connection.marks.set(mark, stamp);
                 }
             }
-            self.connection.flights = recorder.flights();
+            self.connection.flights = recorder.take_flights();
             self.connection.facts.tcp = merge(self.tcp.take(), recorder.tcp.take());
         }
         self.keep_order();

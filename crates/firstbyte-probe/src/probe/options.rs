@@ -6,12 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use firstbyte_core::document::{nanoseconds, nanoseconds_if_any};
 use firstbyte_core::timeline::{HttpFacts, SessionMechanism};
 use http::header;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::options_stored::{body, method, nanoseconds, nanoseconds_if_any};
+use super::options_stored::{body, method};
 use super::secret::Secret;
 use crate::net::Bind;
 

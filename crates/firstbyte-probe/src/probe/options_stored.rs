@@ -1,7 +1,5 @@
 //! How options that are of others' types are stored, for plans in run files.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use serde::de::Error as _;
@@ -9,43 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::options::HeaderChange;
 use super::secret::Secret;
-
-/// A duration, in nanoseconds.
-pub(super) mod nanoseconds {
-    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        duration: &Duration,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_nanos)
-    }
-}
-
-/// A duration that may be absent, in nanoseconds.
-pub(super) mod nanoseconds_if_any {
-    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let ns = duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-        ns.serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        Option::<u64>::deserialize(deserializer).map(|ns| ns.map(Duration::from_nanos))
-    }
-}
 
 /// A method, by its name.
 pub(super) mod method {

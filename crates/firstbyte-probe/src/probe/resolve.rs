@@ -82,8 +82,11 @@ impl Resolver {
         }
         seen.borrow_mut().mark_now(Mark::DomainLookupStart);
         let found = match self {
-            Self::Dns(resolver) => dns(resolver, seen, options.family, host).await,
-            Self::System => system(seen, options.family, host, port).await.map(Resolved::from),
+            // Kilobytes, which a connection to an address does without.
+            Self::Dns(resolver) => Box::pin(dns(resolver, seen, options.family, host)).await,
+            Self::System => {
+                Box::pin(system(seen, options.family, host, port)).await.map(Resolved::from)
+            }
         };
         if found.is_ok() {
             seen.borrow_mut().mark_now(Mark::DomainLookupEnd);

@@ -5,6 +5,7 @@
 
 use firstbyte_core::shown_url::shown_urls_within;
 use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
+use memchr::memmem;
 
 #[derive(Debug)]
 pub(super) struct HttpWatch {
@@ -42,10 +43,13 @@ enum Protocol {
 struct Head {
     /// Its first bytes, as far as the status.
     start: Vec<u8>,
-    /// Its last bytes, to find the blank line across pieces.
-    tail: [u8; 4],
+    /// The last bytes so far, to find a blank line that began in an earlier piece.
+    tail: [u8; BLANK_LINE.len() - 1],
     complete: bool,
 }
+
+/// What a head ends with (RFC 9112 §2.1).
+const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
 
 /// `HTTP/1.1 1`: what an interim response begins with, but for the version (RFC 9112 §4).
 const UP_TO_STATUS: usize = 10;
@@ -53,18 +57,35 @@ const UP_TO_STATUS: usize = 10;
 impl Head {
     /// Feeds the next bytes; gives how many of them are of the head.
     fn feed(&mut self, bytes: &[u8]) -> usize {
-        for (at, byte) in bytes.iter().enumerate() {
-            if self.complete {
-                return at;
-            }
-            if self.start.len() < UP_TO_STATUS {
-                self.start.push(*byte);
-            }
-            self.tail.rotate_left(1);
-            self.tail[3] = *byte;
-            self.complete = self.tail == *b"\r\n\r\n";
+        if self.complete {
+            return 0;
         }
-        bytes.len()
+        let end = self.end_in(bytes);
+        self.complete = end.is_some();
+        let head = &bytes[..end.unwrap_or(bytes.len())];
+        let wanted = UP_TO_STATUS.saturating_sub(self.start.len());
+        self.start.extend_from_slice(&head[..wanted.min(head.len())]);
+        let kept = self.tail.len();
+        match head.last_chunk() {
+            Some(last) => self.tail = *last,
+            None => {
+                self.tail.rotate_left(head.len());
+                self.tail[kept - head.len()..].copy_from_slice(head);
+            }
+        }
+        head.len()
+    }
+
+    /// How many of the next bytes are of the head, where it ends in them.
+    fn end_in(&self, bytes: &[u8]) -> Option<usize> {
+        let kept = self.tail.len();
+        let mut seam = [0; 2 * (BLANK_LINE.len() - 1)];
+        let next = bytes.len().min(kept);
+        seam[..kept].copy_from_slice(&self.tail);
+        seam[kept..kept + next].copy_from_slice(&bytes[..next]);
+        let across = seam[..kept + next].windows(BLANK_LINE.len()).position(|w| w == BLANK_LINE);
+        let ends = across.map(|at| at + BLANK_LINE.len() - kept);
+        ends.or_else(|| memmem::find(bytes, BLANK_LINE).map(|at| at + BLANK_LINE.len()))
     }
 
     /// The same of a response, where heads of interim responses come before its own
@@ -220,12 +241,22 @@ fn request_line(bytes: &[u8]) -> String {
 
 fn first_line(bytes: &[u8]) -> String {
     let line = bytes.split(|b| *b == b'\r' || *b == b'\n').next().unwrap_or_default();
+    if line.len() <= SHOWN
+        && line.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        && let Ok(text) = str::from_utf8(line)
+    {
+        return text.to_owned();
+    }
     let text: String = String::from_utf8_lossy(line)
         .chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect();
-    if text.chars().count() > 48 { text.chars().take(47).chain(['…']).collect() } else { text }
+    let whole = text.chars().count() <= SHOWN;
+    if whole { text } else { text.chars().take(SHOWN - 1).chain(['…']).collect() }
 }
+
+/// So many characters of a line are shown.
+const SHOWN: usize = 48;
 
 #[cfg(test)]
 mod tests {

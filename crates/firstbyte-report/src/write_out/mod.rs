@@ -87,10 +87,10 @@ impl Format {
         Self { items: parser.items }
     }
 
-    /// Parses what a format file holds (`-w @FILE`). Line ends do not count, as in curl: a format
+    /// The format that a file holds (`-w @FILE`). Line ends do not count, as in curl: a format
     /// says `\n` where it wants one.
-    pub fn parse_file(contents: &str) -> Self {
-        Self::parse(&contents.replace(['\r', '\n'], ""))
+    pub fn in_file(contents: &str) -> String {
+        contents.replace(['\r', '\n'], "")
     }
 
     /// Names in `%{…}` that are no variable, in order. They print nothing; curl warns with

@@ -38,7 +38,8 @@ fn unknown_names_are_told() {
 
 #[test]
 fn a_format_file_loses_its_line_ends() {
-    let format = Format::parse_file("a: %{http_code}\\n\n  b: %{size_download}\\n\r\nc");
+    let format =
+        Format::parse(&Format::in_file("a: %{http_code}\\n\n  b: %{size_download}\\n\r\nc"));
     let text = &format.render(&fixtures::plain_http(), &Transfer::default())[0].text;
     assert_eq!(text, "a: 200\n  b: 14\nc");
 }

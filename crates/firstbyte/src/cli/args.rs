@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod live;
+mod outputs;
 mod predict;
 mod serve;
 mod wire;
@@ -12,12 +13,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
+use crate::plans::{ColorChoice, Destination};
 pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use live::{FilterArgs, LiveArgs};
+pub(super) use outputs::RowArgs;
 pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
-pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs, WireSession};
+pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
 
 /// Where did the time before the first byte go?
 ///
@@ -75,6 +78,10 @@ pub(super) enum Command {
 
 /// Flags mean what they mean to curl.
 #[derive(Args, Debug)]
+#[command(mut_arg("json", |a| a.help("One JSON object per sample (NDJSON), on stdout or in FILE")))]
+#[command(mut_arg("csv", |a| {
+    a.help("One CSV row per sample, times in microseconds, on stdout or in FILE")
+}))]
 pub(super) struct ProbeArgs {
     /// What to measure; https:// unless it says otherwise
     #[arg(required = true, value_name = "URL")]
@@ -93,14 +100,8 @@ pub(super) struct ProbeArgs {
           allow_negative_numbers = true, value_parser = whole_number)]
     pub warmup: Option<u32>,
 
-    /// One JSON object per sample (NDJSON), on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// One CSV row per sample, times in microseconds, on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
     #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output")]
     pub write_out: Option<String>,
@@ -251,15 +252,6 @@ fn whole_number(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "not a whole number from 0")
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum ColorChoice {
-    #[default]
-    /// When standard output is a terminal and NO_COLOR is not set
-    Auto,
-    Always,
-    Never,
-}
-
 #[derive(Args, Clone, Debug)]
 #[command(after_help = COMPARE_HELP)]
 pub(super) struct CompareArgs {
@@ -362,27 +354,21 @@ pub(super) struct RenderArgs {
     pub by: Option<String>,
     /// One page with all pictures and tables, which needs no network
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub html: Option<PathBuf>,
+    pub html: Option<Destination>,
     /// Every chart as SVG
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// Every chart as PNG
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub png: Option<PathBuf>,
-    /// All samples as CSV, on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
-    /// All samples as NDJSON, on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// All samples as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub parquet: Option<PathBuf>,
+    pub parquet: Option<Destination>,
     /// All samples as HTTP Archive (HAR 1.2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub har: Option<PathBuf>,
+    pub har: Option<Destination>,
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,

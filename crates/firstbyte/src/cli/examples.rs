@@ -9,7 +9,9 @@ use firstbyte_lab::Scenario;
 
 use super::args::{Cli, Command};
 use super::commands::compare::Study;
+use super::plan;
 use super::typed::Typed;
+use crate::plans::{CommandPlan, ComparisonSource};
 use crate::prediction::ways::Ways;
 
 /// The end of a command line for whoever reads it: what follows belongs to a shell, or is a comment.
@@ -87,21 +89,32 @@ fn hosts(words: &[String]) -> impl Iterator<Item = String> {
     urls.filter_map(|url| url.host_str().map(str::to_owned))
 }
 
+/// Whether the plan of a command line can be carried out, here or from JSON.
+fn carried_over(cli: &Cli, typed: &Typed) -> Result<(), String> {
+    let plan = plan::command(cli, typed).map_err(|problem| problem.to_string())?;
+    let stored = serde_json::to_string(&plan).map_err(|error| error.to_string())?;
+    let plan: CommandPlan = serde_json::from_str(&stored).map_err(|error| error.to_string())?;
+    assert_eq!(serde_json::to_string(&plan).unwrap(), stored);
+    // What clap takes as text: axes and their values.
+    match plan {
+        CommandPlan::Compare(plan) if matches!(plan.what, ComparisonSource::New { .. }) => {
+            Study::new(*plan).map(drop).map_err(|problem| problem.to_string())
+        }
+        CommandPlan::Predict(plan) => Ways::read(&plan.vary).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// What is wrong with a command line, if anything is.
 fn wrong(words: &[String]) -> Option<String> {
     let (cli, typed) = match Typed::read(words.iter().map(Into::into)) {
         Ok(read) => read,
         Err(error) => return Some(error.to_string()),
     };
-    // What clap takes as text: axes and their values.
-    let axes = match &cli.command {
-        Some(Command::Compare(args)) if args.plan.is_none() && args.resume.is_none() => {
-            Study::new(args, &typed).map(drop).map_err(|problem| problem.to_string())
-        }
-        Some(Command::Predict(args)) => Ways::read(&args.vary).map(drop).map_err(|e| e.to_string()),
-        _ => Ok(()),
-    };
-    if let Err(why) = axes {
+    // What is in files is another matter.
+    let reads_files = words.iter().any(|word| word.starts_with('@'))
+        || matches!(&cli.command, Some(Command::Compare(args)) if args.plan.is_some());
+    if !reads_files && let Err(why) = carried_over(&cli, &typed) {
         return Some(why);
     }
     let in_lab =

@@ -11,24 +11,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::args::{RenderArgs, VisitArgs};
 use super::exit::{self, Problem};
-use super::plan::{RowFile, RowForm};
+use crate::plans::{Destination, Outputs};
 use firstbyte_report::write_out::Format;
-
-const STDIO: &str = "-";
 
 /// Links that lead nowhere are followed so far, as the kernel does.
 const MOST_LINKS: usize = 40;
-
-/// The files that visits need: certificates, keys, bodies.
-pub(in crate::cli) fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
-    let bodies = args.data.iter().chain(&args.data_binary);
-    let bodies = bodies.filter_map(|text| text.0.strip_prefix('@')).map(PathBuf::from);
-    let issuers = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let certificates = args.cacert.iter().chain(&args.cert).chain(&args.key).cloned();
-    certificates.chain(bodies).chain(issuers).collect()
-}
 
 /// What a command does with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,27 +69,32 @@ impl Files {
         self.add(runs, Use::Run)
     }
 
-    /// Files that are written; `-` is standard output.
-    pub(in crate::cli) fn writes<'a>(self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
-        self.add(paths, Use::Written { private: false })
+    /// Files that are written.
+    pub(in crate::cli) fn writes<'a>(
+        self,
+        outputs: impl IntoIterator<Item = &'a Destination>,
+    ) -> Self {
+        self.add(outputs.into_iter().map(Destination::path), Use::Written { private: false })
     }
 
-    /// Files that are written, and are for their owner alone.
-    fn writes_privately<'a>(self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
-        self.add(paths, Use::Written { private: true })
+    /// The results of a command.
+    pub(in crate::cli) fn exports(self, outputs: &Outputs) -> Self {
+        self.exported(outputs, false)
     }
 
-    /// Files of rows. Those with the fields of responses, cookies among them, are for the owner alone.
-    pub(in crate::cli) fn writes_rows(self, rows: &[RowFile]) -> Self {
-        rows.iter().fold(self, |files, RowFile { path, form }| match form {
-            RowForm::Ndjson => files.writes_privately([path]),
-            RowForm::Csv => files.writes([path]),
-        })
+    /// Results in which responses are: forms that have their fields, cookies among them, are for the owner alone.
+    pub(in crate::cli) fn exports_of_responses(self, outputs: &Outputs) -> Self {
+        self.exported(outputs, true)
     }
 
-    /// A directory for pictures whose names end like this.
-    pub(in crate::cli) fn draws(self, directory: Option<&PathBuf>, ending: &'static str) -> Self {
-        self.fills(directory, ending, true)
+    fn exported(self, outputs: &Outputs, with_responses: bool) -> Self {
+        let Outputs { json, csv, parquet, zeek, har, html, packets, svg, png } = outputs;
+        let plain = [csv, parquet, zeek, html, packets].into_iter().flatten();
+        let with_fields = [json, har].into_iter().flatten().map(Destination::path);
+        self.writes(plain)
+            .add(with_fields, Use::Written { private: with_responses })
+            .fills(svg.as_ref(), "svg", true)
+            .fills(png.as_ref(), "png", true)
     }
 
     /// A lab's directories for captures and logs, which the lab makes.
@@ -118,19 +111,6 @@ impl Files {
         self
     }
 
-    /// What `args` ask for. Samples with the fields of responses, cookies among them, are for the owner alone.
-    pub(in crate::cli) fn renders(self, args: &RenderArgs) -> Self {
-        self.writes(args.csv.iter().chain(&args.parquet).chain(&args.html))
-            .writes_privately(args.json.iter().chain(&args.har))
-            .draws(args.svg.as_ref(), "svg")
-            .draws(args.png.as_ref(), "png")
-    }
-
-    /// What visits need: certificates, keys, bodies.
-    pub(in crate::cli) fn visits(self, args: &VisitArgs) -> Self {
-        self.reads(&needed_by_visits(args))
-    }
-
     /// The files that a format names.
     pub(in crate::cli) fn formats(mut self, format: &Format) -> Self {
         // A format may come back to a file.
@@ -142,14 +122,15 @@ impl Files {
         self
     }
 
-    fn add<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>, to: Use) -> Self {
-        self.named.extend(paths.into_iter().map(|path| Named { path: path.clone(), to }));
+    fn add<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>, to: Use) -> Self {
+        let named = |path: P| Named { path: path.as_ref().to_owned(), to };
+        self.named.extend(paths.into_iter().map(named));
         self
     }
 
     /// Whether every output is a file of its own.
     pub(in crate::cli) fn check(&self) -> Result<(), Problem> {
-        let stdout = Named { path: STDIO.into(), to: Use::StandardOutput };
+        let stdout = Named { path: Destination::STREAM.into(), to: Use::StandardOutput };
         let pictures = self.pictures();
         let mut seen: Vec<(&Named, Option<Identity>)> = Vec::new();
         for named in self.named.iter().chain([&stdout]).chain(&pictures) {
@@ -167,21 +148,16 @@ impl Files {
 
     /// Makes what is to be written, as far as it is not there, and leaves what is in it as it is. Where that cannot be,
     /// nothing is left behind.
-    pub(in crate::cli) fn open(&self) -> Result<(), Problem> {
+    pub(in crate::cli) fn open(&self) -> Result<Opened, Problem> {
         self.check()?;
-        let mut made = Vec::new();
+        let mut made = Opened::default();
+        self.make(&mut made)?;
         // What was made may turn out to be one file, by a link that led nowhere until now.
-        let opened = self.make(&mut made).and_then(|()| self.check());
-        if opened.is_err() {
-            for path in &made {
-                // What is left is empty, and the problem says more.
-                let _ = fs::remove_file(path);
-            }
-        }
-        opened
+        self.check()?;
+        Ok(made)
     }
 
-    fn make(&self, made: &mut Vec<PathBuf>) -> Result<(), Problem> {
+    fn make(&self, made: &mut Opened) -> Result<(), Problem> {
         for Named { path, to } in &self.named {
             let private = match to {
                 Use::Written { private } => *private,
@@ -199,12 +175,16 @@ impl Files {
             }
             options.open(path).map_err(|error| cannot_write(path, &error))?;
             if is_new {
-                made.extend(fs::canonicalize(path));
+                made.files.extend(fs::canonicalize(path));
             }
         }
         for Directory { path, .. } in self.directories.iter().filter(|directory| directory.is_ours)
         {
+            let is_new = fs::metadata(path).is_err();
             fs::create_dir_all(path).map_err(|error| cannot_write(path, &error))?;
+            if is_new {
+                made.directories.extend(fs::canonicalize(path));
+            }
         }
         Ok(())
     }
@@ -219,6 +199,36 @@ impl Files {
             pictures.extend(ours.map(|path| Named { path, to: Use::Picture }));
         }
         pictures
+    }
+}
+
+/// What was made for the outputs of a command. Where the command does not come to its end, what is still empty goes again.
+#[derive(Debug, Default)]
+#[must_use = "what is empty goes when this does"]
+pub(in crate::cli) struct Opened {
+    files: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl Opened {
+    /// The command has come to its end: an output without rows is one as well.
+    pub(in crate::cli) fn keep(mut self) {
+        self.files.clear();
+        self.directories.clear();
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Whoever fails to write has told so; what cannot be taken away is empty.
+        for path in &self.files {
+            if fs::symlink_metadata(path).is_ok_and(|now| now.is_file() && now.len() == 0) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        for path in &self.directories {
+            let _ = fs::remove_dir(path);
+        }
     }
 }
 
@@ -275,7 +285,7 @@ impl Identity {
 }
 
 fn is_stdio(path: &Path) -> bool {
-    path == Path::new(STDIO)
+    path == Path::new(Destination::STREAM)
 }
 
 /// Where `path` leads, also when there is nothing.

@@ -1,5 +1,5 @@
 //! The command line: what the user typed (`args`), what it means (`plan`), what is done
-//! (`commands`, one file each), and how it ends (`exit`).
+//! (`commands`, one file each, by plans alone), and how it ends (`exit`).
 
 mod args;
 mod commands;
@@ -7,6 +7,7 @@ mod condition;
 #[cfg(test)]
 mod examples;
 mod exit;
+mod exports;
 mod files;
 mod log;
 mod measuring;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::plans::CommandPlan;
 use crate::runs::RunError;
 use args::{Cli, Command};
 use exit::Problem;
@@ -46,20 +48,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !matches!(cli.command, Some(Command::Lab(_) | Command::Demo(_))) {
         signals::stand_in();
     }
-    let result = match cli.command {
-        Some(Command::Probe(arguments)) => commands::probe::run(&arguments),
-        Some(Command::Compare(arguments)) => commands::compare::run(&arguments, &typed),
-        Some(Command::Explain(arguments)) => commands::explain::run(&arguments, &typed),
-        Some(Command::Check(arguments)) => commands::check::run(&arguments),
-        Some(Command::Predict(arguments)) => commands::predict::run(&arguments),
-        Some(Command::Report(arguments)) => commands::report::run(&arguments),
-        Some(Command::Demo(arguments)) => commands::demo::run(&arguments),
-        Some(Command::Lab(arguments)) => commands::lab::run(&arguments),
-        Some(Command::Serve(arguments)) => commands::serve::run(&arguments),
-        Some(Command::Wire(arguments)) => commands::wire::run(&arguments),
-        None => commands::probe::run(&cli.probe),
-    };
-    match result {
+    match plan::command(&cli, &typed).and_then(|plan| commands::carry_out(&plan)) {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => report(&problem),
+    }
+}
+
+/// Does what `plan` says, to its exit code: for who has no command line. What is told is told on the standard streams.
+pub fn carry_out(plan: &CommandPlan) -> ExitCode {
+    match commands::carry_out(plan) {
         Ok(code) => ExitCode::from(code),
         Err(problem) => report(&problem),
     }
@@ -72,7 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 pub fn options_for(arguments: &[&str]) -> Result<firstbyte_probe::probe::options::Options, String> {
     let arguments = ["firstbyte"].iter().chain(arguments);
     let cli = Cli::try_parse_from(arguments).map_err(|e| e.to_string())?;
-    plan::Plan::new(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
+    plan::probe(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
 }
 
 /// A run file that cannot be used, in words.
@@ -99,6 +96,9 @@ fn report(problem: &Problem) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
     use clap::CommandFactory;
 
     use super::*;
@@ -120,6 +120,36 @@ mod tests {
             named += 1;
         }
         assert!(named > 12, "{named} flags");
+    }
+
+    /// Where commands are carried out, nobody knows what was typed.
+    #[test]
+    fn commands_see_plans_alone() {
+        fn sources(path: &Path, found: &mut Vec<PathBuf>) {
+            match fs::read_dir(path) {
+                Ok(entries) => {
+                    entries.for_each(|entry| sources(&entry.unwrap().path(), found));
+                }
+                Err(_) => found.push(path.to_owned()),
+            }
+        }
+        let cli = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli");
+        let mut found = Vec::new();
+        let parts = ["commands", "render", "exports.rs", "files.rs", "measuring.rs", "terminal.rs"];
+        for part in parts.map(|part| cli.join(part)).into_iter().chain([cli.join("../plans")]) {
+            sources(&part, &mut found);
+        }
+        found.retain(|path| {
+            let name = path.file_name().unwrap();
+            path.extension().is_some_and(|ending| ending == "rs") && name != "tests.rs"
+        });
+        for path in &found {
+            let text = fs::read_to_string(path).unwrap();
+            for of_typed in ["clap::", "args::", "typed::"] {
+                assert!(!text.contains(of_typed), "{} has {of_typed}", path.display());
+            }
+        }
+        assert!(found.len() > 35, "{} files", found.len());
     }
 
     /// Every command with its names, and the commands in it.

@@ -1,21 +1,31 @@
 //! From what was typed to what will be done: the one place for defaults, conflicts and formats.
 //!
-//! Everything is parsed and every file that will be needed is looked at before anything is
-//! measured.
+//! In: the command line, understood. Out: a plan ([`crate::plans`]), which is all that commands see. Everything is parsed
+//! before anything is measured.
 
+pub(in crate::cli) mod comparison;
 mod data;
+mod lab;
+#[cfg(test)]
+mod options_tests;
+pub(in crate::cli) mod plan_file;
+mod prediction;
 pub(in crate::cli) mod quantities;
+#[cfg(test)]
+mod tests;
 mod values;
+mod wire;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::args::{ProbeArgs, VisitArgs};
+use super::args::{Cli, Command, ProbeArgs, RenderArgs, VisitArgs, WireCommand};
 use super::exit::{self, Problem};
-use super::files::Files;
+use super::typed::Typed;
 use super::{terminal, typed};
+use crate::plans::{CommandPlan, Destination, Outputs, ProbePlan, ProbeView, RenderPlan};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::net::Bind;
 use firstbyte_probe::probe::options::{
@@ -24,93 +34,86 @@ use firstbyte_probe::probe::options::{
 };
 use firstbyte_probe::probe::{BadTarget, Secret, Target};
 use firstbyte_report::warning::Warning;
-use firstbyte_report::write_out;
+use firstbyte_report::write_out::Format;
+
+/// What the command that was typed is to do.
+pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> {
+    Ok(match &cli.command {
+        None => CommandPlan::Probe(Box::new(probe(&cli.probe)?)),
+        Some(Command::Probe(args)) => CommandPlan::Probe(Box::new(probe(args)?)),
+        Some(Command::Compare(args)) => {
+            CommandPlan::Compare(Box::new(comparison::comparison(args, typed)?))
+        }
+        Some(Command::Explain(args)) => {
+            CommandPlan::Explain(Box::new(comparison::explanation(args, typed)?))
+        }
+        Some(Command::Check(args)) => CommandPlan::Check(comparison::check(args)?),
+        Some(Command::Predict(args)) => {
+            CommandPlan::Predict(Box::new(prediction::prediction(args)?))
+        }
+        Some(Command::Report(args)) => CommandPlan::Report(comparison::report(args)),
+        Some(Command::Demo(args)) => CommandPlan::Demo(lab::demo(args)),
+        Some(Command::Lab(args)) => CommandPlan::Lab(lab::lab(args)),
+        Some(Command::Serve(args)) => CommandPlan::Serve(Box::new(lab::serve(args)?)),
+        Some(Command::Wire(args)) => match &args.command {
+            Some(WireCommand::Diff(args)) => {
+                CommandPlan::WireDiff(Box::new(wire::wire_diff(args)?))
+            }
+            None => CommandPlan::Wire(Box::new(wire::wire(args)?)),
+        },
+    })
+}
 
 /// What a `probe` command will do.
-#[derive(Debug)]
-pub(super) struct Plan {
-    pub targets: Vec<Target>,
-    pub options: Options,
-    pub samples: u32,
-    pub warmup: u32,
-    pub interval: Option<Duration>,
-    /// What goes to standard output.
-    pub view: View,
-    /// What goes to files, sample by sample.
-    pub rows: Vec<RowFile>,
-    pub silent: bool,
-}
-
-/// How samples are shown.
-#[derive(Debug)]
-pub(super) enum View {
-    /// Waterfall or table, for people; a sequence diagram where that was asked for.
-    Terminal { sequence: bool, verbose: bool },
-    /// One JSON object per sample.
-    Ndjson,
-    /// One CSV row per sample.
-    Csv,
-    /// curl's format language.
-    WriteOut(write_out::Format),
-}
-
-/// A file with a row per sample.
-#[derive(Debug)]
-pub(super) struct RowFile {
-    pub path: PathBuf,
-    pub form: RowForm,
-}
-
-/// How the rows of a file are written.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum RowForm {
-    Ndjson,
-    Csv,
-}
-
-impl Plan {
-    /// Visits to each target, those to warm up included.
-    pub(super) const fn rounds(&self) -> u32 {
-        self.warmup.saturating_add(self.samples)
+pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
+    for url in &args.urls {
+        target(&url.0)?;
     }
-
-    pub(super) fn new(args: &ProbeArgs) -> Result<Self, Problem> {
-        let targets: Vec<Target> =
-            args.urls.iter().map(|url| target(&url.0)).collect::<Result<_, _>>()?;
-        let warmup = args.warmup.unwrap_or(u32::from(args.samples > 1));
-        let options = options(&args.visit, output(args)?, None)?;
-        let plain = targets.iter().find(|target| !target.tls);
-        if let (HttpVersion::Http3, Some(target)) = (options.http.version, plain) {
-            let url = shown_url(target.url.as_str());
-            let message = format!("{url}: there is no HTTP/3 without TLS");
-            return Err(Problem::new(exit::USAGE, message).hint("use https://"));
-        }
-        let view = view(args)?;
-        let rows = row_files(args);
-        check_files(args, &view, &rows)?;
-        Ok(Self {
-            targets,
-            options,
-            samples: args.samples,
-            warmup,
-            interval: quantities::limit("--interval", args.interval.as_deref())?,
-            view,
-            rows,
-            silent: args.silent,
-        })
-    }
-}
-
-/// Whether what is written takes the place of what is read.
-fn check_files(args: &ProbeArgs, view: &View, rows: &[RowFile]) -> Result<(), Problem> {
+    let options = options(&args.visit, output(args)?, None)?;
     let format = args.write_out.iter().filter_map(|text| text.strip_prefix('@'));
-    let format: Vec<PathBuf> = format.map(PathBuf::from).collect();
-    let files =
-        Files::default().visits(&args.visit).reads(&format).writes(&args.output).writes_rows(rows);
-    match view {
-        View::WriteOut(format) => files.formats(format).check(),
-        _ => files.check(),
+    let format = format.map(PathBuf::from);
+    Ok(ProbePlan {
+        urls: args.urls.iter().map(|url| Secret::new(url.0.clone())).collect(),
+        options,
+        samples: args.samples,
+        warmup: args.warmup.unwrap_or(u32::from(args.samples > 1)),
+        interval: quantities::limit("--interval", args.interval.as_deref())?,
+        view: view(args)?,
+        outputs: Outputs {
+            json: args.rows.json.clone(),
+            csv: args.rows.csv.clone(),
+            ..Outputs::default()
+        },
+        reads: needed_by_visits(&args.visit).into_iter().chain(format).collect(),
+        silent: args.silent,
+        colors: args.color,
+    })
+}
+
+fn render(args: &RenderArgs) -> RenderPlan {
+    RenderPlan {
+        by: args.by.clone(),
+        outputs: Outputs {
+            json: args.rows.json.clone(),
+            csv: args.rows.csv.clone(),
+            parquet: args.parquet.clone(),
+            har: args.har.clone(),
+            html: args.html.clone(),
+            svg: args.svg.clone(),
+            png: args.png.clone(),
+            ..Outputs::default()
+        },
+        colors: args.color,
     }
+}
+
+/// The files that visits need: certificates, keys, bodies.
+fn needed_by_visits(args: &VisitArgs) -> Vec<PathBuf> {
+    let bodies = args.data.iter().chain(&args.data_binary);
+    let bodies = bodies.filter_map(|text| text.0.strip_prefix('@')).map(PathBuf::from);
+    let issuers = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let certificates = args.cacert.iter().chain(&args.cert).chain(&args.key).cloned();
+    certificates.chain(bodies).chain(issuers).collect()
 }
 
 /// What a URL that was typed leads to.
@@ -128,8 +131,11 @@ pub(super) fn target(url: &str) -> Result<Target, Problem> {
     })
 }
 
-fn view(args: &ProbeArgs) -> Result<View, Problem> {
-    let [json, csv, body] = [&args.json, &args.csv, &args.output].map(is_stdout);
+fn view(args: &ProbeArgs) -> Result<ProbeView, Problem> {
+    let is_stdout =
+        |output: &Option<Destination>| output.as_ref().is_some_and(Destination::is_stdout);
+    let [json, csv] = [&args.rows.json, &args.rows.csv].map(is_stdout);
+    let body = args.output.as_ref().is_some_and(|path| path.as_os_str() == Destination::STREAM);
     if body && (json || csv) {
         return Err(usage("the body cannot go to standard output beside --json or --csv")
             .hint("give -o a file"));
@@ -144,28 +150,14 @@ fn view(args: &ProbeArgs) -> Result<View, Problem> {
             rows => problem.hint(format!("{rows}=FILE writes to a file")),
         });
     }
-    if let Some(format) = &args.write_out {
-        let format = data::write_out(format)?;
-        for name in format.unknown() {
-            terminal::warn(&Warning::UnknownWriteOut { name: name.to_owned() });
-        }
-        return Ok(View::WriteOut(format));
+    let Some(text) = &args.write_out else {
+        return Ok(ProbeView::Terminal { sequence: args.sequence, verbose: args.verbose });
+    };
+    let format = data::write_out(text)?;
+    for name in Format::parse(&format).unknown() {
+        terminal::warn(&Warning::UnknownWriteOut { name: name.to_owned() });
     }
-    Ok(match (json, csv) {
-        (true, _) => View::Ndjson,
-        (_, true) => View::Csv,
-        _ => View::Terminal { sequence: args.sequence, verbose: args.verbose },
-    })
-}
-
-fn is_stdout(path: &Option<PathBuf>) -> bool {
-    path.as_ref().is_some_and(|path| path.as_os_str() == "-")
-}
-
-fn row_files(args: &ProbeArgs) -> Vec<RowFile> {
-    let asked = [(&args.json, RowForm::Ndjson), (&args.csv, RowForm::Csv)];
-    let asked = asked.into_iter().filter(|(path, _)| !is_stdout(path));
-    asked.filter_map(|(path, form)| Some(RowFile { path: path.clone()?, form })).collect()
+    Ok(ProbeView::WriteOut { format })
 }
 
 /// Time for a sample where there are many: one that hangs is not to hold up the others.
@@ -320,7 +312,7 @@ fn header(text: &str) -> Result<HeaderChange, Problem> {
 
 fn output(args: &ProbeArgs) -> Result<Option<Output>, Problem> {
     let Some(path) = &args.output else { return Ok(None) };
-    if path.as_os_str() == "-" {
+    if path.as_os_str() == Destination::STREAM {
         return Ok(Some(Output::Stdout));
     }
     if path.is_dir() {
@@ -346,30 +338,4 @@ fn usage(message: impl Into<String>) -> Problem {
 pub(super) fn interval(text: Option<&str>) -> Result<Option<Duration>, Problem> {
     let given = quantities::limit("--interval", text)?;
     Ok(given.or(text.map(|_| Duration::ZERO)))
-}
-
-#[cfg(test)]
-mod options_tests;
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-    use crate::cli::args::Cli;
-
-    #[test]
-    fn limits_are_curls_and_a_samples_where_there_are_many() {
-        let limits = |flags: &[&str], max_time| {
-            let words = [&["firstbyte", "https://a.test"], flags].concat();
-            let cli = Cli::try_parse_from(words).unwrap();
-            let options = options(&cli.probe.visit, None, max_time).unwrap();
-            (options.connect_timeout.as_secs(), options.max_time.map(|limit| limit.as_secs()))
-        };
-        assert_eq!(limits(&[], None), (300, None));
-        assert_eq!(limits(&[], Some(SAMPLE_TIMEOUT)), (300, Some(30)));
-        assert_eq!(limits(&["-m", "0"], Some(SAMPLE_TIMEOUT)), (300, None));
-        assert_eq!(limits(&["-m", "5", "-m", "7"], Some(SAMPLE_TIMEOUT)), (300, Some(7)));
-        assert_eq!(limits(&["--connect-timeout", "0"], None), (300, None));
-        assert_eq!(limits(&["--connect-timeout", "2"], None), (2, None));
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use super::args::ColorChoice;
 use super::exit::{self, Problem};
+use crate::plans::ColorChoice;
 use firstbyte_report::Style;
 use firstbyte_report::warning::Warning;
 

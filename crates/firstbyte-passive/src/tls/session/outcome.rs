@@ -3,7 +3,7 @@
 use super::{Past, Place, Session};
 use crate::Time;
 use crate::flights::Flight;
-use crate::observed::{self, AlertSeen, TlsSeen};
+use crate::observed::{self, AlertSeen, Exchange, TlsSeen};
 use crate::table::Side;
 use firstbyte_core::timeline::Handshake;
 
@@ -68,7 +68,8 @@ impl Session {
     }
 
     /// The exchanges, which are counted only behind a `complete` handshake.
-    pub(crate) fn exchanges(&self, complete: bool) -> observed::Exchanges {
-        self.exchanges.seen(complete, self.http2 || self.records_lost)
+    /// They are put into `first`.
+    pub(crate) fn exchanges(&self, complete: bool, first: Vec<Exchange>) -> observed::Exchanges {
+        self.exchanges.seen(complete, self.http2 || self.records_lost, first)
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Stream {
     /// What is in `outgoing`, by name.
     outgoing_names: Vec<String>,
     buffer: Vec<u8>,
+    /// What was received last, as HTTP reads it.
+    plaintext: Vec<u8>,
     /// The last read filled `buffer`.
     grow: bool,
     /// The part of `buffer` that was received and that TLS does not have yet.
@@ -84,6 +86,7 @@ impl Stream {
             outgoing: BytesMut::new(),
             outgoing_names: Vec::new(),
             buffer: vec![0; FIRST_BUFFER],
+            plaintext: Vec::new(),
             grow: false,
             undigested: 0..0,
             in_segment: 0,
@@ -101,13 +104,13 @@ impl Stream {
         }
     }
 
-    fn begin_tls(&mut self, session: Session, early: Option<Early>) {
+    fn begin_tls(&mut self, session: Box<Session>, early: Option<Early>) {
         self.tls = Some(Box::new(TlsLayer::new(session, early)));
     }
 
     /// Begins the TLS handshake with the request to come as early data: both leave together, and
     /// the handshake goes on while the response is read.
-    pub(super) fn begin_early(&mut self, mut session: Session) -> io::Result<()> {
+    pub(super) fn begin_early(&mut self, mut session: Box<Session>) -> io::Result<()> {
         session.connection.set_buffer_limit(None);
         self.begin_tls(session, Some(Early::default()));
         self.held = true;
@@ -115,7 +118,7 @@ impl Stream {
     }
 
     /// Does the TLS handshake. Its last flight is held back, to leave with the request.
-    pub(super) async fn handshake(&mut self, session: Session) -> Result<(), Cause> {
+    pub(super) async fn handshake(&mut self, session: Box<Session>) -> Result<(), Cause> {
         self.begin_tls(session, None);
         let result = std::future::poll_fn(|cx| self.poll_handshake(cx)).await;
         result.map_err(|error| self.fault.take().unwrap_or_else(|| io_cause(&error, "handshake")))
@@ -196,12 +199,12 @@ impl Stream {
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
         let tls = self.tls.as_ref()?;
         self.facts_noted.set(true);
-        let before = self.tcp.recorder().borrow().sent_before_first_arrival();
+        let before = || self.tcp.recorder().borrow().sent_before_first_arrival();
         let hello = tls.hello.unwrap_or_default();
         Some(TlsFacts {
             session_offered: offered(&hello, &tls.session),
             early_data: tls.early.as_ref().map(|early| EarlyData {
-                bytes_before_server_hello: before.saturating_sub(hello.record_bytes as u64),
+                bytes_before_server_hello: before().saturating_sub(hello.record_bytes as u64),
                 accepted: early.accepted,
             }),
             ..tls.session.facts()
@@ -361,12 +364,16 @@ impl Stream {
         error
     }
 
-    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting.
-    pub(super) fn close(&mut self, cx: &mut Context<'_>) {
-        if let Some(tls) = &mut self.tls {
-            tls.session.connection.send_close_notify();
-            self.outgoing_names.push("close_notify".into());
-            let _ = self.poll_send_all(cx);
+    /// Says goodbye (close_notify, RFC 8446 §6.1) as far as that needs no waiting: with the FIN, in one segment.
+    pub(super) fn close(&mut self) {
+        let Some(tls) = &mut self.tls else { return };
+        tls.session.connection.send_close_notify();
+        self.outgoing_names.push("close_notify".into());
+        if self.encrypt().is_ok()
+            && let Ok((bytes, id)) = self.tcp.send_last(&self.outgoing)
+        {
+            self.note_sent(bytes, id);
+            self.outgoing.advance(bytes);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Reading: how much at a time, what is in it, and which marks it is.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::task::{Context, Poll, ready};
 
 use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
 
-use super::Stream;
 use super::records::process_record;
+use super::{FIRST_BUFFER, Stream};
 use crate::probe::observation::When;
 
 /// Read at most this much at once, when there is nothing left to time.
@@ -17,47 +17,60 @@ const TIMED: usize = 128 * 1024;
 impl Stream {
     /// Receives until the server has left a session for another connection.
     pub(in crate::probe) fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut discarded = [0; 4 * 1024];
         loop {
             if self.tls.as_ref().is_none_or(|tls| tls.session.left_a_session()) {
                 return Poll::Ready(Ok(()));
             }
-            if ready!(self.poll_read(cx, &mut discarded))? == 0 {
+            ready!(self.poll_read(cx, FIRST_BUFFER))?;
+            if self.plaintext.is_empty() {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
         }
     }
 
-    /// Gives plaintext; 0 bytes is the end.
+    /// Receives at most `room` bytes of plaintext, for [`Self::plaintext`]; none is the end.
     pub(in crate::probe) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        into: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+        room: usize,
+    ) -> Poll<io::Result<()>> {
+        self.plaintext.clear();
         loop {
             if let Some(tls) = &mut self.tls {
-                match io::Read::read(&mut tls.session.connection.reader(), into) {
-                    Ok(bytes) => {
-                        self.note_plaintext(&into[..bytes]);
-                        return Poll::Ready(Ok(bytes));
+                let mut reader = tls.session.connection.reader();
+                match reader.fill_buf() {
+                    Ok(decrypted) => {
+                        let bytes = decrypted.len().min(room);
+                        self.plaintext.extend_from_slice(&decrypted[..bytes]);
+                        reader.consume(bytes);
+                        tls.read += bytes as u64;
+                        break;
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
                     // Closed without close_notify: HTTP knows whether the response was complete.
                     Err(_) => {
                         self.ended_abruptly = true;
-                        return Poll::Ready(Ok(0));
+                        break;
                     }
                 }
                 ready!(self.poll_fill(cx))?;
             } else {
                 let limit = self.read_limit();
-                let received = ready!(self.tcp.poll_receive(cx, into, limit));
+                let room = room.min(self.buffer.len());
+                let received = ready!(self.tcp.poll_receive(cx, &mut self.buffer[..room], limit));
                 let bytes = received.map_err(|e| self.note_io(e, "receive"))?;
                 self.note_read(bytes, limit);
-                self.note_plaintext(&into[..bytes]);
-                return Poll::Ready(Ok(bytes));
+                self.plaintext.extend_from_slice(&self.buffer[..bytes]);
+                break;
             }
         }
+        self.note_plaintext();
+        Poll::Ready(Ok(()))
+    }
+
+    /// What [`Self::poll_read`] received last.
+    pub(in crate::probe) fn plaintext(&self) -> &[u8] {
+        &self.plaintext
     }
 
     /// A read that takes bytes from several segments has the stamp of the last of them. What is timed
@@ -166,12 +179,12 @@ impl Stream {
         }
     }
 
-    fn note_plaintext(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
+    fn note_plaintext(&mut self) {
+        if self.plaintext.is_empty() {
             return;
         }
         let begun = self.watch.response_started;
-        let names = self.watch.received(bytes);
+        let names = self.watch.received(&self.plaintext);
         let recorder = self.tcp.recorder();
         let mut recorder = recorder.borrow_mut();
         for name in names {

@@ -20,12 +20,14 @@ const RECORD_HEADER: usize = 5;
 const RECORDS: usize = 16;
 
 pub(super) struct TlsLayer {
-    pub(super) session: Session,
+    pub(super) session: Box<Session>,
     pub(super) sent: RecordScanner,
     pub(super) received: RecordScanner,
     pub(super) tickets: u32,
     /// Plaintext decrypted so far, bytes.
     pub(super) decrypted: u64,
+    /// Of that, what HTTP has read.
+    pub(super) read: u64,
     /// Where the last records with plaintext stood, until the response has begun.
     pub(super) records: VecDeque<PlainRecord>,
     /// What was offered, as it was written.
@@ -54,22 +56,23 @@ pub(super) struct PlainRecord {
 }
 
 impl TlsLayer {
-    pub(super) fn new(session: Session, early: Option<Early>) -> Self {
+    pub(super) fn new(session: Box<Session>, early: Option<Early>) -> Self {
         Self {
             session,
             sent: RecordScanner::default(),
             received: RecordScanner::default(),
             tickets: 0,
             decrypted: 0,
+            read: 0,
             records: VecDeque::new(),
             hello: None,
             early,
         }
     }
 
-    /// Takes note of plaintext that came out of the record received last.
-    fn note_decrypted(&mut self, unread_before: usize, unread: usize) {
-        let new = unread.saturating_sub(unread_before) as u64;
+    /// Takes note of plaintext that came out of the record received last, where so much is `unread` now.
+    fn note_decrypted(&mut self, unread: usize) {
+        let new = (self.read + unread as u64).saturating_sub(self.decrypted);
         if new > 0 {
             let start = self.received.record_start();
             if self.records.len() == RECORDS {
@@ -135,14 +138,13 @@ pub(super) fn process_record(
         looks_like: looks_like(bytes).filter(|_| not_tls.offset < 5),
     })?;
     let connection = &mut tls.session.connection;
-    let unread = connection.process_new_packets().map_or(0, |s| s.plaintext_bytes_to_read());
     let mut record = &bytes[..taken];
     while !record.is_empty() {
         connection.read_tls(&mut record).map_err(|e| io_cause(&e, "read TLS records"))?;
     }
     let state = connection.process_new_packets();
     let state = state.map_err(|error| tls.session.cause(&error))?;
-    tls.note_decrypted(unread, state.plaintext_bytes_to_read());
+    tls.note_decrypted(state.plaintext_bytes_to_read());
     let connection = &tls.session.connection;
     if handshaking && !connection.is_handshaking() {
         for name in encrypted_handshake(connection) {

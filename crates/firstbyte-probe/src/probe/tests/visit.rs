@@ -178,7 +178,7 @@ impl Client {
         &self,
         seen: &Shared,
         wire: &SimulatedStream,
-        session: Option<crate::probe::tls::Session>,
+        session: Option<Box<crate::probe::tls::Session>>,
     ) -> Result<(Stream, bool), Cause> {
         let dial = |_, timebase| wire.clone().connect(timebase);
         let addresses = vec![REMOTE.ip()];

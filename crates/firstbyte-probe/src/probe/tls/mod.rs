@@ -56,8 +56,8 @@ pub(super) struct Tls {
     /// What servers left to prove the client's address with (RFC 9000 §8.1.3); used where sessions
     /// are taken up again.
     address_tokens: Arc<TokenMemoryCache>,
-    /// One for all handshakes, where sessions are taken up again: a session is bound to it.
-    shared_verifier: Option<Arc<Verifier>>,
+    /// One for all handshakes, where sessions are taken up again: a session is bound to its verifier.
+    shared: Option<(Arc<ClientConfig>, Arc<Verifier>)>,
 }
 
 /// What is offered, in words, for errors.
@@ -176,7 +176,6 @@ impl Tls {
         let client_auth = Arc::new(ClientAuth::new(Arc::clone(&config.client_auth_cert_resolver)));
         config.client_auth_cert_resolver = Arc::clone(&client_auth) as Arc<_>;
         let sessions = Arc::new(SessionStore::default());
-        let shared_verifier = (options.session != SessionUse::Full).then_some(verifier);
         config.resumption = resumption(options.session, &sessions);
         config.enable_early_data = matches!(options.session, SessionUse::EarlyData { .. });
         let alpn: &[&str] = match http {
@@ -191,6 +190,8 @@ impl Tls {
             alpn: alpn.join(", "),
             client_certificate: options.client_certificate.is_some(),
         };
+        let shared =
+            (options.session != SessionUse::Full).then(|| (Arc::new(config.clone()), verifier));
         Ok(Self {
             config,
             trust,
@@ -200,19 +201,19 @@ impl Tls {
             certificates: Rc::default(),
             sessions,
             address_tokens: Arc::default(),
-            shared_verifier,
+            shared,
         })
     }
 
     /// Begins a handshake with `host`.
-    pub(super) fn begin(&self, host: &str) -> Result<Session, String> {
+    pub(super) fn begin(&self, host: &str) -> Result<Box<Session>, String> {
         let name = server_name(host)?;
         let (config, verifier) = self.for_one_handshake();
         let had_tls12_session = self.sessions.has_tls12_session(&name);
         let could_send_early = config.enable_early_data && self.sessions.has_session(&name);
         let mut connection =
-            ClientConnection::new(Arc::new(config), name.clone()).map_err(|e| e.to_string())?;
-        Ok(Session {
+            ClientConnection::new(config, name.clone()).map_err(|e| e.to_string())?;
+        Ok(Box::new(Session {
             early_data_allowed: could_send_early.then(|| connection.early_data().is_some()),
             connection,
             verifier,
@@ -223,8 +224,8 @@ impl Tls {
             offered: self.offered.clone(),
             certificates: Rc::clone(&self.certificates),
             name,
-            sessions: self.shared_verifier.is_some().then(|| Arc::clone(&self.sessions)),
-        })
+            sessions: self.shared.is_some().then(|| Arc::clone(&self.sessions)),
+        }))
     }
 
     /// Has the TLS stack do what it does only once.
@@ -237,15 +238,15 @@ impl Tls {
     }
 
     /// The configuration and the verifier of one handshake.
-    fn for_one_handshake(&self) -> (ClientConfig, Arc<Verifier>) {
-        let mut config = self.config.clone();
-        if let Some(verifier) = &self.shared_verifier {
-            return (config, Arc::clone(verifier));
+    fn for_one_handshake(&self) -> (Arc<ClientConfig>, Arc<Verifier>) {
+        if let Some((config, verifier)) = &self.shared {
+            return (Arc::clone(config), Arc::clone(verifier));
         }
+        let mut config = self.config.clone();
         let crypto = Arc::clone(self.config.crypto_provider());
         let verifier = Arc::new(Verifier::new(Arc::clone(&self.trust), crypto, self.insecure));
         config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
-        (config, verifier)
+        (Arc::new(config), verifier)
     }
 
     /// Whether there is a session to offer to `host`.
@@ -282,7 +283,7 @@ fn resumption(session: SessionUse, store: &Arc<SessionStore>) -> Resumption {
     Resumption::store(Arc::clone(store) as Arc<_>).tls12_resumption(tls12)
 }
 
-/// A handshake under way, then a session.
+/// A handshake under way, then a session. A kilobyte: it is handed on in its box.
 pub(super) struct Session {
     pub connection: ClientConnection,
     verifier: Arc<Verifier>,
@@ -350,16 +351,26 @@ impl Session {
     /// What is known by now. Nothing is claimed that the handshake has not shown.
     pub(super) fn facts(&self) -> TlsFacts {
         let connection = &self.connection;
-        let seen = self.shown();
+        let (certificates, verified) = if self.sessions.is_some() {
+            let seen = self.shown();
+            (self.certificates.describe(&seen.chain), seen.verified)
+        } else {
+            self.verifier.look(|seen| (self.certificates.describe(&seen.chain), seen.verified))
+        };
         TlsFacts {
             version: connection.protocol_version().map(version_name),
             cipher_suite: connection.negotiated_cipher_suite().map(|suite| {
-                let name = format!("{:?}", suite.suite());
-                name.replacen("TLS13_", "TLS_", 1)
+                let suite = suite.suite();
+                let name = suite.as_str().map_or_else(|| format!("{suite:?}"), str::to_owned);
+                match name.strip_prefix("TLS13_") {
+                    Some(rest) => ["TLS_", rest].concat(),
+                    None => name,
+                }
             }),
             group: connection
                 .negotiated_key_exchange_group()
-                .map(|group| format!("{:?}", group.name())),
+                .map(|group| group.name())
+                .map(|name| name.as_str().map_or_else(|| format!("{name:?}"), str::to_owned)),
             handshake: connection.handshake_kind().map(|kind| match kind {
                 HandshakeKind::Full => Handshake::Full,
                 HandshakeKind::FullWithHelloRetryRequest => Handshake::FullWithHelloRetryRequest,
@@ -369,8 +380,8 @@ impl Session {
             early_data_allowed: self.early_data_allowed,
             early_data: None,
             alpn: connection.alpn_protocol().map(|p| String::from_utf8_lossy(p).into_owned()),
-            certificates: self.certificates.describe(&seen.chain),
-            verified: seen.verified,
+            certificates,
+            verified,
             tickets_received: (connection.protocol_version() == Some(ProtocolVersion::TLSv1_3))
                 .then(|| connection.tls13_tickets_received()),
         }

@@ -89,6 +89,11 @@ impl Verifier {
         self.noted().clone()
     }
 
+    /// What a look at what was seen gives, without a copy of it.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+        look(&self.noted())
+    }
+
     fn noted(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,7 +118,7 @@ impl Verifier {
 
     /// A certificate that webpki cannot read, as those of X.509 version 1, has a key all the same.
     fn key_of<'a>(&self, certificate: &'a CertificateDer<'_>) -> Option<SubjectPublicKeyInfo<'a>> {
-        if ParsedCertificate::try_from(certificate).is_ok() || !self.trust.is_given(certificate) {
+        if !self.trust.is_given(certificate) || ParsedCertificate::try_from(certificate).is_ok() {
             return None;
         }
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::at_least_one;
+use crate::plans::Destination;
 
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_HELP)]
@@ -27,7 +28,7 @@ pub(in crate::cli) struct CheckArgs {
     pub fail_if: Vec<String>,
     /// Where the summary goes, in Markdown [default: stdout]
     #[arg(long, value_name = "FILE")]
-    pub summary: Option<PathBuf>,
+    pub summary: Option<Destination>,
     /// File that every sample is written to [default: firstbyte-DATE-TIME.run]
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub run: Option<PathBuf>,

@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use firstbyte_core::units::{BareTime, parse_time_within};
 
-use super::{ColorChoice, VisitArgs, at_least_one};
+use super::{VisitArgs, at_least_one};
 use crate::cli::plan::quantities::told;
 use crate::cli::typed::UrlText;
+use crate::plans::{ColorChoice, Destination};
 
 const EXAMPLES: &str = "\
 Connects in several ways (TLS 1.2 and 1.3, resumed, with early data, on an open
@@ -55,11 +56,11 @@ pub(in crate::cli) struct ExplainArgs {
 
     /// One JSON object, on stdout instead of text, or in FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub json: Option<PathBuf>,
+          default_missing_value = Destination::STREAM, help_heading = "Output")]
+    pub json: Option<Destination>,
     /// The explanation as one page, which needs no network
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub html: Option<PathBuf>,
+    pub html: Option<Destination>,
     /// Every picture as SVG: the ways beside each other, the sequence of messages
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{ColorChoice, at_least_one};
+use super::{RowArgs, at_least_one};
+use crate::plans::{ColorChoice, Destination};
 
 /// What connections would take, without a network: TLS and QUIC as they are, over a simulated path.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = PREDICT_HELP)]
-pub(crate) struct PredictArgs {
+#[command(mut_arg("json", |a| a.help(JSON)))]
+#[command(mut_arg("csv", |a| a.help(CSV).conflicts_with("population")))]
+pub(in crate::cli) struct PredictArgs {
     /// Take path, chain, sizes and server time from the first way of this run; flags count more
     #[arg(long, value_name = "RUN", help_heading = "Path")]
     pub from: Option<PathBuf>,
@@ -74,7 +77,7 @@ pub(crate) struct PredictArgs {
     pub connections: u32,
     /// One page with the chart and the figures, which needs no network
     #[arg(long, value_name = "FILE", help_heading = "Audience", requires = "population")]
-    pub html: Option<PathBuf>,
+    pub html: Option<Destination>,
     /// The chart as SVG, into this directory
     #[arg(long, value_name = "DIR", help_heading = "Audience", requires = "population")]
     pub svg: Option<PathBuf>,
@@ -89,15 +92,8 @@ pub(crate) struct PredictArgs {
     /// Seed of losses
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Output")]
     pub seed: u64,
-    /// One JSON object per predicted connection (NDJSON), on stdout or in FILE; of an audience, one object
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// One CSV row per predicted connection, times in microseconds, on stdout or in FILE
-    #[arg(long, value_name = "FILE", conflicts_with = "population",
-          num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// Draw every way, and show its flights
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
@@ -105,6 +101,10 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
 }
+
+const JSON: &str = "One JSON object per predicted connection (NDJSON), on stdout or in FILE; of an audience, one object";
+const CSV: &str =
+    "One CSV row per predicted connection, times in microseconds, on stdout or in FILE";
 
 const PREDICT_HELP: &str = "\
 Axes, and their values:

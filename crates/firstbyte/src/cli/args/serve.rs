@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use firstbyte_core::units::{BareSize, BareTime, parse_size_within, parse_time_within};
 
 use crate::cli::plan::quantities::told;
+use crate::plans::Destination;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +44,7 @@ pub(in crate::cli) struct ServeArgs {
     pub self_signed: Vec<String>,
     /// Write that CA's certificate to FILE: what clients are told to trust
     #[arg(long, value_name = "FILE", help_heading = "Certificate", requires = "self_signed")]
-    pub ca_out: Option<PathBuf>,
+    pub ca_out: Option<Destination>,
 
     /// Where to listen, TCP and UDP; only this machine can reach 127.0.0.1
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443",
@@ -61,7 +62,7 @@ pub(in crate::cli) struct ServeArgs {
     pub no_http3: bool,
     /// Write a line for every request to FILE; - is standard output
     #[arg(long, value_name = "FILE", help_heading = "Listening")]
-    pub access_log: Option<PathBuf>,
+    pub access_log: Option<Destination>,
 
     /// TLS versions over TCP, separated by commas [default: 1.2,1.3]
     #[arg(long, value_name = "VERSIONS", help_heading = "Protocol", value_delimiter = ',')]

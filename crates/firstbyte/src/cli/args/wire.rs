@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::ColorChoice;
+use super::RowArgs;
 use super::live::{FilterArgs, LiveArgs, metrics_address, spool, window};
+use crate::plans::{ColorChoice, Destination, WireSession};
 
 /// Read TLS handshakes, resumption and where time went out of captured traffic
 ///
@@ -17,6 +18,10 @@ use super::live::{FilterArgs, LiveArgs, metrics_address, spool, window};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = WIRE_HELP, args_conflicts_with_subcommands = true)]
 #[command(subcommand_negates_reqs = true)]
+#[command(mut_arg("json", |a| {
+    a.help("One JSON object per connection (NDJSON), on stdout or in FILE")
+}))]
+#[command(mut_arg("csv", |a| a.help("One row per connection, as CSV, on stdout or in FILE")))]
 pub(in crate::cli) struct WireArgs {
     #[command(subcommand)]
     pub command: Option<WireCommand>,
@@ -58,30 +63,24 @@ pub(in crate::cli) struct WireArgs {
     #[arg(long, value_enum, value_name = "KIND", help_heading = "Which connections")]
     pub session: Vec<WireSession>,
 
-    /// One JSON object per connection (NDJSON), on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// One row per connection, as CSV, on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// One row per connection, as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub parquet: Option<PathBuf>,
+    pub parquet: Option<Destination>,
     /// One row per connection with TLS, as Zeek's ssl.log has them
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub zeek: Option<PathBuf>,
+    pub zeek: Option<Destination>,
     /// One page with findings, pictures, tables and diagrams, that loads nothing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub html: Option<PathBuf>,
+    pub html: Option<Destination>,
     /// The diagrams of --flow as SVG, into this directory
     #[arg(long, value_name = "DIR", requires = "flow", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// The packets of the connections chosen, as pcapng. Files are read twice; live packets are written
     /// as they come, or, with --server or --session, when their connection is over. As with tcpdump -w
     #[arg(short = 'w', long, value_name = "FILE", help_heading = "Output")]
-    pub pcap_out: Option<PathBuf>,
+    pub pcap_out: Option<Destination>,
     /// Room on the disk for live packets whose connection is not over yet, MiB where no unit is given. A connection that does
     /// not end within as many is left out of --pcap-out, and counted
     #[arg(long, value_name = "SIZE", default_value = "1024", requires = "interface",
@@ -96,25 +95,6 @@ pub(in crate::cli) struct WireArgs {
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,
-}
-
-/// What connections are chosen by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum WireSession {
-    /// A full handshake, for whatever reason
-    Full,
-    /// A full handshake although a session was offered
-    Declined,
-    /// The server sent a HelloRetryRequest
-    Hrr,
-    /// A session was taken up, with early data or without
-    Resumed,
-    /// Early data was sent
-    EarlyData,
-    /// Refused, unanswered, or ended in the handshake by an alert, a reset or a close
-    Failed,
-    /// Neither full nor resumed as far as could be seen, and not failed
-    Unknown,
 }
 
 const WIRE_HELP: &str = "\
@@ -144,6 +124,8 @@ pub(in crate::cli) enum WireCommand {
 /// tested and large enough to matter, what costs most first.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = WIRE_DIFF_HELP)]
+#[command(mut_arg("json", |a| a.help("One JSON object, on stdout or in FILE")))]
+#[command(mut_arg("csv", |a| a.help("One row per change, as CSV, on stdout or in FILE")))]
 pub(in crate::cli) struct WireDiffArgs {
     /// Capture of how it was; with --by or --group, the only one
     #[arg(value_name = "BEFORE", required_unless_present = "interface")]
@@ -172,17 +154,11 @@ pub(in crate::cli) struct WireDiffArgs {
     #[command(flatten)]
     pub filter: FilterArgs,
 
-    /// One JSON object, on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// One row per change, as CSV, on stdout or in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "-", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// One page with sentences, pictures before and after, and tables, that loads nothing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub html: Option<PathBuf>,
+    pub html: Option<Destination>,
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,

@@ -1,29 +1,31 @@
 //! `firstbyte check`: measures a plan and fails when a condition is met. For pipelines.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use firstbyte_core::run::Cell;
 use firstbyte_core::stats::{Estimate, fewest_for_quantile};
 
-use super::compare::{Outputs, PlanFile, Study, measure};
-use crate::cli::args::CheckArgs;
+use super::compare::{RunFile, Study, measure};
 use crate::cli::condition::{self, Condition, Finding, Held, Limit};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::whole;
 use crate::cli::files::Files;
+use crate::cli::plan::comparison::whence;
+use crate::cli::plan::plan_file::PlanFile;
+use crate::cli::run_problem;
 use crate::cli::signals;
 use crate::cli::terminal;
-use crate::cli::{render, run_problem};
+use crate::plans::{CheckPlan, CheckSource, Destination, RenderPlan};
 use crate::runs::Run;
 use firstbyte_report::warning::Warning;
 
-pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
-    let conditions = args.fail_if.iter().map(|text| Condition::read(text));
+pub(in crate::cli) fn run(plan: &CheckPlan) -> Result<u8, Problem> {
+    let conditions = plan.fail_if.iter().map(|text| Condition::read(text));
     let conditions: Vec<Condition> = conditions
         .collect::<Result<_, _>>()
         .map_err(|why| Problem::new(exit::USAGE, format!("--fail-if {why}")))?;
-    let baseline = args.baseline.as_deref().map(Run::read).transpose().map_err(run_problem)?;
+    let baseline = plan.baseline.as_deref().map(Run::read).transpose().map_err(run_problem)?;
     if let (None, Some(condition)) = (&baseline, conditions.iter().find(|c| c.needs_baseline())) {
         return Err(Problem::new(
             exit::USAGE,
@@ -31,19 +33,22 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
         ));
     }
     // What can be told before is told before anything is measured.
-    let files = Files::default()
-        .reads(args.plan.iter().chain(&args.baseline).chain(&args.from))
-        .keeps(&args.run)
-        .writes(&args.summary);
+    let (read, run) = match &plan.what {
+        CheckSource::Plan { plan, run, .. } => (plan, run.as_ref()),
+        CheckSource::Run(path) => (path, None),
+    };
+    let files =
+        Files::default().reads(plan.baseline.iter().chain([read])).keeps(run).writes(&plan.summary);
     files.check()?;
-    let (candidate, measured) = match &args.from {
-        Some(path) => {
-            files.open()?;
+    let opened;
+    let (candidate, measured) = match &plan.what {
+        CheckSource::Run(path) => {
+            opened = files.open()?;
             (Run::read(path).map_err(run_problem)?, exit::OK)
         }
-        None => {
-            let study = study(args)?;
-            files.reads(&study.reads).open()?;
+        CheckSource::Plan { plan, samples, run, silent } => {
+            let study = study(plan, *samples, run.clone(), *silent)?;
+            opened = files.reads(&study.reads).open()?;
             let cells: Vec<Cell> =
                 study.experiment.matrix.variants.iter().map(|v| v.cell.clone()).collect();
             conditions.iter().try_for_each(|condition| check_about(condition, &cells))?;
@@ -64,10 +69,8 @@ pub(in crate::cli) fn run(args: &CheckArgs) -> Result<u8, Problem> {
     let failed = verdicts.iter().any(|verdict| verdict.held.finding == Finding::Met);
     let unmeasured = is_unmeasured(&conditions, &verdicts);
     let text = markdown(&verdicts, &candidate, baseline.as_ref(), unmeasured).unwrap_or_default();
-    match &args.summary {
-        Some(path) => render::whole(path, text.as_bytes())?,
-        None => io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?,
-    }
+    whole(plan.summary.as_ref().unwrap_or(&Destination::StandardOutput), text.as_bytes())?;
+    opened.keep();
     let open = verdicts.iter().any(|verdict| verdict.held.finding.is_open());
     // What could not be checked has not passed; why it could not be measured says more, where that is known.
     Ok(match (failed, unmeasured, measured) {
@@ -97,13 +100,16 @@ fn check_about(condition: &Condition, cells: &[Cell]) -> Result<(), Problem> {
     Err(Problem::new(exit::USAGE, message).hint(format!("there are: {}", names.join("; "))))
 }
 
-fn study(args: &CheckArgs) -> Result<Study, Problem> {
-    let file = args.plan.as_deref().unwrap_or(Path::new(""));
-    let plan = PlanFile::read(file)?.with_samples(args.samples)?;
-    let mut study = plan.study(&format!("--plan {}", file.display()))?;
-    study.outputs = Outputs { run: args.run.clone(), silent: args.silent, ..Outputs::default() };
+fn study(
+    file: &Path,
+    samples: Option<u32>,
+    run: Option<PathBuf>,
+    silent: bool,
+) -> Result<Study, Problem> {
+    let plan = PlanFile::read(file)?.with_samples(samples)?;
+    let study = Study::new(plan.comparison(&whence(file))?)?;
     study.note_left_out();
-    Ok(study)
+    Ok(Study { run: RunFile::New(run), silent, render: RenderPlan::default(), ..study })
 }
 
 /// What a condition found in one cell.

@@ -1,17 +1,18 @@
 //! `firstbyte demo`: six ways to connect to three edges over both families, on this machine.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use firstbyte_lab::{LabOptions, ServerChoice};
+use firstbyte_lab::LabOptions;
 
-use super::compare::{NumberOrText, Outputs, PlanFile, measure};
+use super::compare::{RunFile, Study, measure};
 use super::lab::{self, study};
-use crate::cli::args::{DemoArgs, RenderArgs};
 use crate::cli::exit::Problem;
 use crate::cli::files::{Files, cannot_write};
+use crate::cli::plan::plan_file::{NumberOrText, PlanFile};
 use crate::cli::terminal::note;
 use crate::cli::{render, run_problem, signals};
+use crate::plans::{DemoPlan, Destination, Outputs, RenderPlan};
 use crate::runs::Run;
 
 /// The ways to connect; each is compared with the first.
@@ -26,59 +27,63 @@ const WAYS: [&str; 6] = [
 
 const EDGES: [&str; 3] = ["london", "vancouver", "sydney"];
 
-pub(in crate::cli) fn run(args: &DemoArgs) -> Result<u8, Problem> {
+pub(in crate::cli) fn run(asked: &DemoPlan) -> Result<u8, Problem> {
     let scenario = lab::load("govuk")?;
-    fs::create_dir_all(&args.output_dir).map_err(|error| cannot_write(&args.output_dir, &error))?;
-    let file = |name: &str| args.output_dir.join(name);
-    let outputs = RenderArgs {
-        html: Some(file("firstbyte-demo.html")),
-        csv: Some(file("firstbyte-demo.csv")),
-        ..RenderArgs::default()
+    let directory = &asked.output_dir;
+    fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
+    let file = |name: &str| directory.join(name);
+    let outputs = Outputs {
+        html: Some(Destination::File(file("firstbyte-demo.html"))),
+        csv: Some(Destination::File(file("firstbyte-demo.csv"))),
+        ..Outputs::default()
     };
     let kept = file("firstbyte-demo.run");
-    Files::default().keeps([&kept]).renders(&outputs).open()?;
-    let plan = plan(args);
-    let server = if args.builtin { ServerChoice::Builtin } else { ServerChoice::Auto };
-    let options = LabOptions { seed: Some(args.seed), server, ..LabOptions::default() };
-    study::in_lab(&scenario, &options, |lab| {
-        let mut study = study::with_issuer(&plan, lab).study("the demo's plan")?;
-        let run = Some(kept.clone());
-        study.outputs = Outputs { run, overwrite: true, ..Outputs::default() };
+    let opened = Files::default().keeps([&kept]).exports_of_responses(&outputs).open()?;
+    let plan = plan(asked);
+    let (seed, server) = (Some(asked.seed), asked.server);
+    let options = LabOptions { seed, server, ..LabOptions::default() };
+    let code = study::in_lab(&scenario, &options, |lab| {
+        let whence = "the demo's plan";
+        let mut study = Study::new(study::with_issuer(&plan, lab).comparison(whence)?)?;
+        study.run = RunFile::Overwritten(kept.clone());
         note(&format!(
             "{} ways to connect, in random order; rounds that count: {}, after one to warm up",
             study.experiment.matrix.variants.len(),
-            args.samples
+            asked.samples
         ));
         let measured = measure(&study)?;
         let run = Run::read(&measured.path).map_err(run_problem)?;
-        render::run(&run, &outputs)?;
+        let render = RenderPlan { outputs: outputs.clone(), ..RenderPlan::default() };
+        render::run(&run, &render)?;
         tell(&outputs, &measured.path);
         if measured.interrupted {
             note("interrupted: what was complete is shown");
             return Ok(signals::exit_code());
         }
         Ok(measured.code())
-    })
+    })?;
+    opened.keep();
+    Ok(code)
 }
 
-fn plan(args: &DemoArgs) -> PlanFile {
+fn plan(asked: &DemoPlan) -> PlanFile {
     let edges = EDGES.map(|edge| format!("{edge}:https://{edge}.govuk.test/"));
     PlanFile {
         url: Some(format!("https://{}.govuk.test/", EDGES[0])),
         way: WAYS.map(str::to_owned).to_vec(),
         vary: vec![format!("site={}", edges.join(",")), "family=4,6".to_owned()],
-        samples: Some(args.samples),
+        samples: Some(asked.samples),
         interval: Some(NumberOrText("0".to_owned())),
-        seed: Some(args.seed),
+        seed: Some(asked.seed),
         concurrent: Some("site,family".to_owned()),
         ..PlanFile::default()
     }
 }
 
 /// Says where everything is, and what to try next.
-fn tell(outputs: &RenderArgs, run: &Path) {
-    let shown = |path: &Option<PathBuf>| {
-        path.as_deref().map_or_else(String::new, |path| path.display().to_string())
+fn tell(outputs: &Outputs, run: &Path) {
+    let shown = |to: &Option<Destination>| {
+        to.as_ref().map_or_else(String::new, |to| to.path().display().to_string())
     };
     note(&format!("report:  {}", shown(&outputs.html)));
     note(&format!("samples: {}", shown(&outputs.csv)));

@@ -6,42 +6,43 @@ pub(in crate::cli) mod study;
 mod traffic;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::Command;
 
 use firstbyte_lab::scenario::{Family, Role};
 use firstbyte_lab::{
-    Lab, LabError, LabOptions, RunningLab, Scenario, ServerChoice, ServerReport, run as run_lab, up,
+    Lab, LabError, LabOptions, RunningLab, Scenario, ServerReport, run as run_lab, up,
 };
 
-use crate::cli::args::{ColorChoice, LabArgs, LabCommand, NewLabArgs, ServerSoftware};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports;
 use crate::cli::files::Files;
 use crate::cli::terminal::{self, note};
+use crate::plans::{ColorChoice, CommandWords, LabPlan, NewLabPlan};
+use firstbyte_probe::probe::Secret;
 use firstbyte_report::style::wrap;
 use firstbyte_report::warning::Warning;
 
-pub(in crate::cli) fn run(args: &LabArgs) -> Result<u8, Problem> {
-    match &args.command {
-        LabCommand::Run { lab, command } => run_command(lab, command),
-        LabCommand::Shell { lab } => shell(lab),
-        LabCommand::Up { lab } => start(lab),
-        LabCommand::Exec { scenario, host, command } => {
+pub(in crate::cli) fn run(plan: &LabPlan) -> Result<u8, Problem> {
+    match plan {
+        LabPlan::Run { lab, command } => run_command(lab, command),
+        LabPlan::Shell { lab } => shell(lab),
+        LabPlan::Up { lab } => start(lab),
+        LabPlan::Exec { scenario, host, command } => {
             exec(scenario, host.as_deref(), &mut made(command))
         }
-        LabCommand::Status => status(),
-        LabCommand::Down { scenario } => down(scenario.as_deref()),
-        LabCommand::Study(args) => study::run(args),
-        LabCommand::Export(args) => export::run(args),
-        LabCommand::List => list(),
-        LabCommand::Show { scenario, source } => show(scenario, *source),
+        LabPlan::Status => status(),
+        LabPlan::Down { scenario } => down(scenario.as_deref()),
+        LabPlan::Study(plan) => study::run(plan),
+        LabPlan::Export(plan) => export::run(plan),
+        LabPlan::List => list(),
+        LabPlan::Show { scenario, source } => show(scenario, *source),
     }
 }
 
-fn run_command(args: &NewLabArgs, command: &[OsString]) -> Result<u8, Problem> {
-    let (scenario, options) = prepared(args)?;
-    run_in(&scenario, &options, || made(command))
+fn run_command(plan: &NewLabPlan, command: &CommandWords) -> Result<u8, Problem> {
+    let scenario = prepared(plan)?;
+    run_in(&scenario, &plan.options, || made(command))
 }
 
 /// Makes a lab and runs a command on its client.
@@ -63,19 +64,16 @@ fn run_in(
     code.map(exit_code).map_err(problem)
 }
 
-fn shell(args: &NewLabArgs) -> Result<u8, Problem> {
+fn shell(plan: &NewLabPlan) -> Result<u8, Problem> {
     // A lab that is up is as it is: who wants something else gets one of their own.
-    let as_it_is = args.capture.is_none()
-        && args.logs.is_none()
-        && args.seed.is_none()
-        && args.server == ServerSoftware::Auto;
-    if as_it_is && let Ok(lab) = running(&args.scenario) {
+    let as_it_is = plan.options == LabOptions::default();
+    if as_it_is && let Ok(lab) = running(&plan.scenario) {
         let name = lab.scenario();
         note(&format!("lab {name}: a shell on its client; exit leaves it, and the lab stays"));
         return exec(name, None, &mut shell_command(name));
     }
-    let (scenario, options) = prepared(args)?;
-    run_in(&scenario, &options, || {
+    let scenario = prepared(plan)?;
+    run_in(&scenario, &plan.options, || {
         note("a shell on its client; exit ends the lab");
         shell_command(&scenario.name)
     })
@@ -88,14 +86,14 @@ fn shell_command(lab: &str) -> Command {
     shell
 }
 
-fn start(args: &NewLabArgs) -> Result<u8, Problem> {
-    let (scenario, options) = prepared(args)?;
+fn start(plan: &NewLabPlan) -> Result<u8, Problem> {
+    let scenario = prepared(plan)?;
     if running(&scenario.name).is_ok() {
         let name = &scenario.name;
         return Err(Problem::new(exit::LAB, format!("the lab {name} is up already"))
             .hint(format!("enter it with: firstbyte lab shell {name}")));
     }
-    let lab = up(&scenario, &options).map_err(problem)?;
+    let lab = up(&scenario, &plan.options).map_err(problem)?;
     let name = lab.scenario();
     note(&format!("lab {name} is up (process {}): {}", lab.pid(), servers(lab.servers())));
     note(&format!("enter it with: firstbyte lab shell {name}"));
@@ -198,21 +196,14 @@ fn filled(first: &str, text: &str) -> String {
     wrap(first, &words, width).iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// The scenario and options that the user asked for.
-fn prepared(args: &NewLabArgs) -> Result<(Scenario, LabOptions), Problem> {
-    let server = match args.server {
-        ServerSoftware::Auto => ServerChoice::Auto,
-        ServerSoftware::Nginx => ServerChoice::Nginx,
-        ServerSoftware::Caddy => ServerChoice::Caddy,
-        ServerSoftware::Builtin => ServerChoice::Builtin,
-    };
-    let (capture, logs) = (args.capture.clone(), args.logs.clone());
+/// The scenario that was asked for.
+fn prepared(plan: &NewLabPlan) -> Result<Scenario, Problem> {
+    let options = &plan.options;
     Files::default()
-        .reads(&file(&args.scenario))
-        .records(capture.as_ref(), logs.as_ref())
+        .reads(&file(&plan.scenario))
+        .records(options.capture.as_ref(), options.logs.as_ref())
         .check()?;
-    let options = LabOptions { capture, logs, seed: args.seed, server };
-    Ok((load(&args.scenario)?, options))
+    load(&plan.scenario)
 }
 
 /// The file that `scenario` names, where it is not one that is shipped.
@@ -281,9 +272,10 @@ fn servers(reports: &[ServerReport]) -> String {
     text.join("; ")
 }
 
-fn made(command: &[OsString]) -> Command {
-    let mut made = Command::new(command.first().map_or("".as_ref(), OsString::as_os_str));
-    made.args(command.iter().skip(1));
+fn made(command: &CommandWords) -> Command {
+    let mut words = command.iter().map(Secret::reveal);
+    let mut made = Command::new(words.next().map_or("".as_ref(), OsString::as_os_str));
+    made.args(words);
     made
 }
 
@@ -296,6 +288,6 @@ pub(in crate::cli) fn problem(error: LabError) -> Problem {
 }
 
 fn print(text: &str) -> Result<u8, Problem> {
-    io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+    exports::print(text)?;
     Ok(exit::OK)
 }

@@ -10,3 +10,23 @@ pub(super) mod probe;
 pub(super) mod report;
 pub(super) mod serve;
 pub(super) mod wire;
+
+use super::exit::Problem;
+use crate::plans::CommandPlan;
+
+/// Does what `plan` says; gives the exit code.
+pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
+    match plan {
+        CommandPlan::Probe(plan) => probe::run(plan),
+        CommandPlan::Compare(plan) => compare::run(plan),
+        CommandPlan::Explain(plan) => explain::run(plan),
+        CommandPlan::Check(plan) => check::run(plan),
+        CommandPlan::Predict(plan) => predict::run(plan),
+        CommandPlan::Report(plan) => report::run(plan),
+        CommandPlan::Demo(plan) => demo::run(plan),
+        CommandPlan::Lab(plan) => lab::run(plan),
+        CommandPlan::Serve(plan) => serve::run(plan),
+        CommandPlan::Wire(plan) => wire::run(plan),
+        CommandPlan::WireDiff(plan) => wire::diff::run(plan),
+    }
+}

@@ -4,47 +4,51 @@ mod audience;
 mod setup;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken};
 use firstbyte_core::timeline::{Connection, Sample};
 use firstbyte_predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
 
-use crate::cli::args::PredictArgs;
 use crate::cli::exit::{self, Problem};
-use crate::cli::files::{Files, cannot_write};
-use crate::cli::render;
+use crate::cli::exports::{Exporter, Exports, Lines, Sink, print};
+use crate::cli::files::Files;
 use crate::cli::signals::{Attention, EndSignal};
 use crate::cli::terminal::{self, note};
+use crate::plans::PredictionPlan;
 use crate::prediction::player;
 use crate::prediction::ways::Ways;
 use firstbyte_report::csv::RunCsvWriter;
 use firstbyte_report::prediction::{Lossy, Predicted, table};
 use firstbyte_report::{flights, ndjson, waterfall};
 
-pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
-    Files::default()
-        .reads(args.from.iter().chain(&args.population))
-        .writes(args.html.iter().chain(&args.json).chain(&args.csv))
-        .draws(args.svg.as_ref(), "svg")
-        .draws(args.png.as_ref(), "png")
-        .open()?;
-    if let Some(file) = &args.population {
-        return audience::run(args, file);
-    }
-    let setup = setup::of(args)?;
-    let ways = ways(&args.vary)?;
-    if args.json.is_some() || args.csv.is_some() {
-        let code = export(args, &setup, &ways)?;
-        if code != exit::OK || uses_stdout(args) {
+pub(in crate::cli) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
+    let population = plan.audience.iter().map(|audience| &audience.population);
+    let opened =
+        Files::default().reads(plan.from.iter().chain(population)).exports(&plan.outputs).open()?;
+    let code = match &plan.audience {
+        Some(audience) => audience::run(plan, audience)?,
+        None => ways_of_one(plan)?,
+    };
+    opened.keep();
+    Ok(code)
+}
+
+/// Every way that one visitor has.
+fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
+    let setup = setup::of(plan)?;
+    let ways = ways(&plan.vary)?;
+    let rows = exports(plan, &ways)?;
+    if !rows.is_empty() {
+        let code = export(plan, &setup, &ways, rows)?;
+        if code != exit::OK || plan.outputs.use_stdout() {
             return Ok(code);
         }
     }
     let mut predicted = Vec::new();
     let mut refused = None;
     for (_, way) in &ways.ways {
-        match of_way(args, &setup, way) {
+        match of_way(plan, &setup, way) {
             Ok(way) => predicted.push(way),
             Err(why) => {
                 left_out(way, &why);
@@ -55,9 +59,9 @@ pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
     if let (true, Some(why)) = (predicted.is_empty(), refused) {
         return Err(why);
     }
-    let style = terminal::style(args.color);
+    let style = terminal::style(plan.colors);
     let mut text = String::new();
-    if args.verbose {
+    if plan.verbose {
         for way in &predicted {
             let connection = way.connection.clone();
             text += &format!("{}\n", way.label);
@@ -66,7 +70,7 @@ pub(in crate::cli) fn run(args: &PredictArgs) -> Result<u8, Problem> {
         }
     }
     text += &table(&predicted, &style);
-    io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+    print(&text)?;
     Ok(exit::OK)
 }
 
@@ -80,28 +84,28 @@ fn ways(vary: &[String]) -> Result<Ways, Problem> {
     Ok(ways)
 }
 
-fn of_way(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Predicted, Problem> {
+fn of_way(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Predicted, Problem> {
     let mut calm = setup.clone();
     calm.path.lose(0.0);
     let connection = connection(&calm, way)?;
-    let lossy = if setup.path.up.loss > 0.0 { Some(lossy(args, setup, way)?) } else { None };
+    let lossy = if setup.path.up.loss > 0.0 { Some(lossy(plan, setup, way)?) } else { None };
     Ok(Predicted { label: way.label(), connection, lossy })
 }
 
 /// What decides the losses of a way's connections, each by its number: another stream of random numbers for
 /// every one, and for every way.
-fn seed(args: &PredictArgs, way: &Way, number: u32) -> u64 {
-    let of_way = way.label().bytes().fold(args.seed, |seed, byte| derived_seed(seed, byte.into()));
+fn seed(plan: &PredictionPlan, way: &Way, number: u32) -> u64 {
+    let of_way = way.label().bytes().fold(plan.seed, |seed, byte| derived_seed(seed, byte.into()));
     derived_seed(of_way, number.into())
 }
 
 /// As many connections as asked for. A table of single losses is not enough where one visitor is asked for:
 /// over QUIC every connection is made by the state machines.
-fn lossy(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Lossy, Problem> {
+fn lossy(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Lossy, Problem> {
     if way.http == Http::V3 {
-        return played(args.samples, |number| {
+        return played(plan.samples, |number| {
             let mut setup = setup.clone();
-            setup.path.seed = seed(args, way, number);
+            setup.path.seed = seed(plan, way, number);
             let metrics = Metrics::of(&connection(&setup, way).ok()?);
             Some([metrics.get(Metric::Ttfb)?, metrics.get(Metric::Total)?])
         });
@@ -110,8 +114,8 @@ fn lossy(args: &PredictArgs, setup: &Setup, way: &Way) -> Result<Lossy, Problem>
     let range = Range { shortest: rtt, longest: rtt, losses: Some([loss; 2]), members: 0 };
     let player = player(setup, way, &range).map_err(problem)?;
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    played(args.samples, |number| {
-        let outcome = player.play(rtt, loss, seed(args, way, number))?;
+    played(plan.samples, |number| {
+        let outcome = player.play(rtt, loss, seed(plan, way, number))?;
         Some([ns(outcome.first_byte), ns(outcome.total)])
     })
 }
@@ -169,11 +173,14 @@ fn sample(connection: Connection, sequence: u32) -> Sample {
 
 /// Every connection as a sample: one for each way, or as many as asked for where packets get lost. One that did
 /// not come about is a sample with its failure; a way that there is none of is left out.
-fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<u8, Problem> {
+fn export(
+    plan: &PredictionPlan,
+    setup: &Setup,
+    ways: &Ways,
+    mut rows: Exports<'_, Exported>,
+) -> Result<u8, Problem> {
     let attention = Attention::begin();
-    let mut json = rows(args.json.as_deref(), Ok)?;
-    let mut csv = rows(args.csv.as_deref(), |out| RunCsvWriter::new(out, &ways.axes))?;
-    let samples = if setup.path.up.loss > 0.0 { args.samples } else { 1 };
+    let samples = if setup.path.up.loss > 0.0 { plan.samples } else { 1 };
     let (mut refused, mut exported) = (None, 0);
     'ways: for (index, (cell, way)) in (0u16..).zip(&ways.ways) {
         let cell = Cell { url: setup.exchange.url.clone(), ..cell.clone() };
@@ -182,7 +189,7 @@ fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<u8, Problem>
                 break 'ways;
             }
             let mut setup = setup.clone();
-            setup.path.seed = seed(args, way, sequence);
+            setup.path.seed = seed(plan, way, sequence);
             let connection = match connection(&setup, way) {
                 Ok(connection) => connection,
                 Err(why) => {
@@ -198,43 +205,49 @@ fn export(args: &PredictArgs, setup: &Setup, ways: &Ways) -> Result<u8, Problem>
                 lateness: Duration::ZERO,
                 sample: sample(connection, sequence),
             };
-            if let Some((path, out)) = &mut json {
-                let written = ndjson::taken(&cell, &taken, out);
-                written.map_err(|error| cannot_write(path, &error))?;
-            }
-            if let Some((path, writer)) = &mut csv {
-                let written = writer.taken(&cell, &taken);
-                written.map_err(|error| cannot_write(path, &error))?;
-            }
+            rows.export(&Exported { cell: cell.clone(), taken })?;
             exported += 1;
         }
     }
     if let (0, Some(why)) = (exported, refused) {
         return Err(why);
     }
-    if let Some((path, mut out)) = json {
-        out.flush().map_err(|error| cannot_write(path, &error))?;
-    }
-    if let Some((path, writer)) = csv {
-        writer.finish().map_err(|error| cannot_write(path, &error))?;
-    }
+    rows.finish(&())?;
     Ok(attention.asked().map_or(exit::OK, EndSignal::exit_code))
 }
 
-/// Whether rows take the place of the table on standard output.
-fn uses_stdout(args: &PredictArgs) -> bool {
-    let outputs = [&args.json, &args.csv, &args.html];
-    outputs.into_iter().flatten().any(|path| path == Path::new("-"))
+/// A sample of one of the ways.
+struct Exported {
+    cell: Cell,
+    taken: Taken,
 }
 
-/// What writes rows to `path`, where that was asked for.
-fn rows<T>(
-    path: Option<&Path>,
-    begin: impl FnOnce(Box<dyn Write + Send>) -> io::Result<T>,
-) -> Result<Option<(&Path, T)>, Problem> {
-    let Some(path) = path else { return Ok(None) };
-    let begun = render::sink(path).and_then(begin);
-    begun.map(|begun| Some((path, begun))).map_err(|error| cannot_write(path, &error))
+/// The rows that were asked for, begun.
+fn exports<'a>(plan: &'a PredictionPlan, ways: &Ways) -> Result<Exports<'a, Exported>, Problem> {
+    let mut rows = Exports::default();
+    rows.open(&plan.outputs.json, |out| {
+        Ok(Lines {
+            out,
+            line: |row: &Exported, out: &mut dyn Write| ndjson::taken(&row.cell, &row.taken, out),
+        })
+    })?;
+    rows.open(&plan.outputs.csv, |out| RunCsvWriter::new(out, &ways.axes))?;
+    Ok(rows)
+}
+
+impl Exporter<Exported> for RunCsvWriter<Sink> {
+    fn export(&mut self, row: &Exported) -> io::Result<()> {
+        self.taken(&row.cell, &row.taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Nobody reads along: a prediction is over at once.
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, (): &()) -> io::Result<()> {
+        Self::finish(*self)
+    }
 }
 
 fn left_out(way: &Way, why: &Problem) {

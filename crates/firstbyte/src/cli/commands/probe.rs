@@ -10,31 +10,90 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::cli::args::ProbeArgs;
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::measuring::Measuring;
-use crate::cli::plan::{Plan, View};
+use crate::cli::plan::target;
 use crate::cli::progress::Progress;
 use crate::cli::signals::{EndSignal, asked_to_end};
 use crate::cli::terminal;
-use firstbyte_probe::probe::options::Output;
-use firstbyte_probe::probe::{Prober, SetupError, TlsSetupError};
+use crate::plans::{Destination, ProbePlan, ProbeView};
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_probe::probe::options::{HttpVersion, Output};
+use firstbyte_probe::probe::{Prober, SetupError, Target, TlsSetupError};
 use firstbyte_report::Style;
+use firstbyte_report::write_out::Format;
 use shown::Shown;
 
-pub(in crate::cli) fn run(args: &ProbeArgs) -> Result<u8, Problem> {
-    let plan = Plan::new(args)?;
+pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
+    let visits = Visits::of(plan)?;
+    visits.check_files()?;
     let measuring = Measuring::new()?;
     let prober = measuring.prober(&plan.options)?;
     // A body that is piped on is to be nothing but the body.
-    let beside = matches!(plan.view, View::Terminal { .. })
+    let beside = matches!(plan.view, ProbeView::Terminal { .. })
+        && !plan.outputs.use_stdout()
         && matches!(plan.options.http.output, Some(Output::Stdout));
     let (style, mut out): (Style, Box<dyn Write>) = if beside {
-        (terminal::style_beside(args.color), Box::new(io::stderr()))
+        (terminal::style_beside(plan.colors), Box::new(io::stderr()))
     } else {
-        (terminal::style(args.color), Box::new(io::stdout()))
+        (terminal::style(plan.colors), Box::new(io::stdout()))
     };
-    measuring.wait_for(take(&plan, &prober, &style, &mut *out, asked_to_end()))
+    measuring.wait_for(take(&visits, &prober, &style, &mut *out, asked_to_end()))
+}
+
+/// A plan, ready to be carried out.
+pub(in crate::cli) struct Visits<'a> {
+    plan: &'a ProbePlan,
+    targets: Vec<Target>,
+    view: ReadyView,
+}
+
+/// How samples are shown, where no rows take standard output.
+enum ReadyView {
+    Terminal { sequence: bool, verbose: bool },
+    WriteOut(Format),
+}
+
+impl<'a> Visits<'a> {
+    pub(in crate::cli) fn of(plan: &'a ProbePlan) -> Result<Self, Problem> {
+        let targets = plan.urls.iter().map(|url| target(url.reveal()));
+        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let plain = targets.iter().find(|target| !target.tls);
+        if let (HttpVersion::Http3, Some(target)) = (plan.options.http.version, plain) {
+            let url = shown_url(target.url.as_str());
+            let message = format!("{url}: there is no HTTP/3 without TLS");
+            return Err(Problem::new(exit::USAGE, message).hint("use https://"));
+        }
+        let view = match &plan.view {
+            ProbeView::WriteOut { format } => ReadyView::WriteOut(Format::parse(format)),
+            ProbeView::Terminal { sequence, verbose } => {
+                ReadyView::Terminal { sequence: *sequence, verbose: *verbose }
+            }
+        };
+        Ok(Self { plan, targets, view })
+    }
+
+    /// Visits to each target, those to warm up included.
+    const fn rounds(&self) -> u32 {
+        self.plan.warmup.saturating_add(self.plan.samples)
+    }
+
+    /// Whether what is written takes the place of what is read.
+    fn check_files(&self) -> Result<(), Problem> {
+        let body = match &self.plan.options.http.output {
+            Some(Output::File(path)) => Some(Destination::File(path.clone())),
+            Some(Output::Stdout) | None => None,
+        };
+        let files = Files::default()
+            .reads(&self.plan.reads)
+            .writes(&body)
+            .exports_of_responses(&self.plan.outputs);
+        match &self.view {
+            ReadyView::WriteOut(format) => files.formats(format).check(),
+            ReadyView::Terminal { .. } => files.check(),
+        }
+    }
 }
 
 pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
@@ -58,20 +117,20 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 ///
 /// The exit code is that of the last sample that failed.
 pub(in crate::cli) async fn take(
-    plan: &Plan,
+    visits: &Visits<'_>,
     prober: &dyn Prober,
     style: &Style,
     out: &mut dyn Write,
     interrupted: impl Future<Output = EndSignal>,
 ) -> Result<u8, Problem> {
-    let rounds = plan.rounds();
-    let progress = Progress::new(u64::from(rounds) * plan.targets.len() as u64, plan.silent);
-    let mut shown = Shown::new(plan, *style, out)?;
+    let (plan, rounds) = (visits.plan, visits.rounds());
+    let progress = Progress::new(u64::from(rounds) * visits.targets.len() as u64, plan.silent);
+    let mut shown = Shown::new(visits, *style, out)?;
     let mut schedule = Schedule { interval: plan.interval, next: None };
     let mut interrupted = std::pin::pin!(interrupted);
     let mut ended_by = None;
     'rounds: for sequence in 0..rounds {
-        for (index, target) in plan.targets.iter().enumerate() {
+        for (index, target) in visits.targets.iter().enumerate() {
             // The wait is part of what a signal may cut short, and so is the sample.
             let mut visit = std::pin::pin!(async {
                 schedule.wait().await;

@@ -6,89 +6,71 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use firstbyte_lab::access_log::AccessLog;
-use firstbyte_lab::builtin_server::{
-    Config, EarlyData, Handle, Listeners, Resumption, TlsVersions, spawn,
-};
+use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
 use firstbyte_lab::ca::{Ca, ServerCertificate};
 
-use crate::cli::args::{EarlyDataChoice, ResumptionChoice, ServeArgs, Version};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::whole;
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::{self, note};
+use crate::plans::{CertificatePlan, Destination, ServePlan};
 use firstbyte_probe::probe::describe_io;
 
-pub(in crate::cli) fn run(args: &ServeArgs) -> Result<u8, Problem> {
-    Files::default()
-        .reads(args.cert.iter().chain(&args.key))
-        .writes(args.ca_out.iter().chain(&args.access_log))
-        .check()?;
-    let config = config(args)?;
-    let listeners = listeners(args)?;
+pub(in crate::cli) fn run(plan: &ServePlan) -> Result<u8, Problem> {
+    let (reads, issuer) = match &plan.certificate {
+        CertificatePlan::Files { chain, key } => (vec![chain, key], None),
+        CertificatePlan::SelfSigned { issuer, .. } => (Vec::new(), Some(issuer)),
+    };
+    Files::default().reads(reads).writes(issuer.into_iter().chain(&plan.access_log)).check()?;
+    let config = config(plan)?;
+    let listeners = listeners(plan)?;
     let runtime = terminal::runtime()?;
     let server = spawn(config, listeners).map_err(|error| {
         let problem = Problem::new(exit::USAGE, error.to_string());
-        match (&args.cert, &args.key) {
-            (Some(cert), Some(key)) => problem.hint(format!(
+        match &plan.certificate {
+            CertificatePlan::Files { chain, key } => problem.hint(format!(
                 "the certificate is {}, its key {}",
-                cert.display(),
+                chain.display(),
                 key.display()
             )),
-            _ => problem,
+            CertificatePlan::SelfSigned { .. } => problem,
         }
     })?;
-    introduce(args, &server);
+    introduce(plan, &server);
     runtime.block_on(asked_to_end());
     drop(server);
     note("stopped");
     Ok(exit::OK)
 }
 
-fn config(args: &ServeArgs) -> Result<Config, Problem> {
+fn config(plan: &ServePlan) -> Result<Config, Problem> {
     Ok(Config {
-        versions: match args.tls.as_slice() {
-            [] => TlsVersions::Both,
-            versions if versions.iter().all(|version| *version == Version::Tls12) => {
-                TlsVersions::Tls12
-            }
-            versions if versions.iter().all(|version| *version == Version::Tls13) => {
-                TlsVersions::Tls13
-            }
-            _ => TlsVersions::Both,
-        },
-        tickets: args.tickets.into(),
-        resumption: match args.resumption {
-            ResumptionChoice::Both => Resumption::Both,
-            ResumptionChoice::Tickets => Resumption::Tickets,
-            ResumptionChoice::SessionIds => Resumption::SessionIds,
-            ResumptionChoice::None => Resumption::None,
-        },
-        early_data: match args.early_data {
-            EarlyDataChoice::Off => EarlyData::Off,
-            EarlyDataChoice::On => EarlyData::Accept,
-            EarlyDataChoice::Reject => EarlyData::Reject,
-            EarlyDataChoice::TooEarly => EarlyData::TooEarly,
-        },
-        retry: args.retry,
-        page_bytes: args.page_bytes as usize,
-        think_time: args.think_time.unwrap_or_default(),
-        access_log: args.access_log.as_deref().map(access_log).transpose()?,
-        ..Config::new(certificate(args)?)
+        versions: plan.tls,
+        tickets: plan.tickets.into(),
+        resumption: plan.resumption,
+        early_data: plan.early_data,
+        retry: plan.retry,
+        page_bytes: plan.page_bytes as usize,
+        think_time: plan.think_time,
+        access_log: plan.access_log.as_ref().map(access_log).transpose()?,
+        ..Config::new(certificate(&plan.certificate)?)
     })
 }
 
-fn certificate(args: &ServeArgs) -> Result<ServerCertificate, Problem> {
-    if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
-        return Ok(ServerCertificate { chain_pem: read(cert)?, key_pem: read(key)? });
-    }
+fn certificate(plan: &CertificatePlan) -> Result<ServerCertificate, Problem> {
+    let (names, issuer) = match plan {
+        CertificatePlan::Files { chain, key } => {
+            return Ok(ServerCertificate { chain_pem: read(chain)?, key_pem: read(key)? });
+        }
+        CertificatePlan::SelfSigned { names, issuer } => (names, issuer),
+    };
     let refused = |error: &dyn std::fmt::Display| {
         Problem::new(exit::USAGE, format!("--self-signed: {error}"))
     };
     let ca = Ca::new().map_err(|error| refused(&error))?;
-    let certificate = ca.issue(&args.self_signed).map_err(|error| refused(&error))?;
-    if let Some(file) = &args.ca_out {
-        std::fs::write(file, ca.root_pem()).map_err(|error| cannot_write(file, &error))?;
-    }
+    let certificate = ca.issue(names).map_err(|error| refused(&error))?;
+    whole(issuer, ca.root_pem().as_bytes())?;
     Ok(certificate)
 }
 
@@ -99,25 +81,26 @@ fn read(file: &Path) -> Result<String, Problem> {
     })
 }
 
-fn access_log(file: &Path) -> Result<AccessLog, Problem> {
-    if file == Path::new("-") {
-        return Ok(AccessLog::new(io::stdout()));
-    }
+fn access_log(to: &Destination) -> Result<AccessLog, Problem> {
+    let file = match to {
+        Destination::StandardOutput => return Ok(AccessLog::new(io::stdout())),
+        Destination::File(file) => file,
+    };
     let log = File::options().create(true).append(true).open(file);
     log.map(AccessLog::new).map_err(|error| cannot_write(file, &error))
 }
 
-fn listeners(args: &ServeArgs) -> Result<Listeners, Problem> {
+fn listeners(plan: &ServePlan) -> Result<Listeners, Problem> {
     let https =
-        TcpListener::bind(args.listen).map_err(|e| cannot_listen(args.listen, "TCP", &e))?;
+        TcpListener::bind(plan.listen).map_err(|e| cannot_listen(plan.listen, "TCP", &e))?;
     let mut listeners = Listeners::default();
-    if !args.no_http3 {
+    if plan.http3 {
         // With port 0 the system has chosen one: QUIC is to have the same.
-        let at = https.local_addr().map_err(|e| cannot_listen(args.listen, "TCP", &e))?;
+        let at = https.local_addr().map_err(|e| cannot_listen(plan.listen, "TCP", &e))?;
         listeners.quic.push(UdpSocket::bind(at).map_err(|e| cannot_listen(at, "UDP", &e))?);
     }
     listeners.https.push(https);
-    if let Some(at) = args.http_listen {
+    if let Some(at) = plan.http_listen {
         listeners.http.push(TcpListener::bind(at).map_err(|e| cannot_listen(at, "TCP", &e))?);
     }
     Ok(listeners)
@@ -137,14 +120,17 @@ fn cannot_listen(at: SocketAddr, protocol: &str, error: &io::Error) -> Problem {
 }
 
 /// Says on standard error where the server is, and how to measure it.
-fn introduce(args: &ServeArgs, server: &Handle) {
+fn introduce(plan: &ServePlan, server: &Handle) {
     let at = server.addr();
     let versions = if server.quic_addr().is_some() { "1.1, 2 and 3" } else { "1.1 and 2" };
     note(&format!("serving https://{at}/ with HTTP/{versions}"));
     if let Some(at) = server.http_addr() {
         note(&format!("serving http://{at}/ without TLS"));
     }
-    if let (Some(file), Some(name)) = (&args.ca_out, args.self_signed.first()) {
+    if let CertificatePlan::SelfSigned { names, issuer: Destination::File(file) } =
+        &plan.certificate
+        && let Some(name) = names.first()
+    {
         let file = file.display();
         let port = at.port();
         let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };

@@ -13,27 +13,26 @@ use std::path::Path;
 
 use firstbyte_passive::{Analyzer, Limits};
 
-use crate::cli::args::{FilterArgs, WireArgs, WireCommand};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Files;
 use crate::cli::terminal;
+use crate::plans::{PacketFilter, PacketSource, WirePlan};
 use firstbyte_capture::{self, Ended};
 
-pub(in crate::cli) fn run(args: &WireArgs) -> Result<u8, Problem> {
-    if let Some(WireCommand::Diff(diff)) = &args.command {
-        return diff::run(diff);
-    }
-    if args.live.interface.is_some() && !args.files.is_empty() {
-        return Err(Problem::new(exit::USAGE, "give files or -i, not both"));
-    }
-    outputs::check(args)?;
-    match args.live.interface.as_deref() {
-        Some(interface) => live::run(args, interface),
-        None => files::run(args),
+pub(in crate::cli) fn run(plan: &WirePlan) -> Result<u8, Problem> {
+    let paths: &[_] = match &plan.source {
+        PacketSource::Files { paths, .. } => paths,
+        PacketSource::Live(_) => &[],
+    };
+    let opened = Files::default().reads(paths).exports(&plan.outputs).open()?;
+    match &plan.source {
+        PacketSource::Files { paths, threads } => files::run(plan, paths, *threads, opened),
+        PacketSource::Live(live) => live::run(plan, live, opened),
     }
 }
 
 /// An analyzer of the packets that `filter` lets pass.
-fn analyzer(filter: &FilterArgs) -> Result<Analyzer, Problem> {
+fn analyzer(filter: &PacketFilter) -> Result<Analyzer, Problem> {
     let limits = Limits { seed: seed(), ..Limits::default() };
     Ok(Analyzer::new(limits).with_filter(live::filter(filter)?))
 }

@@ -11,12 +11,12 @@ use firstbyte_probe::probe::Secret;
 use firstbyte_report::write_out::Format;
 
 /// The format for `--write-out`: itself, or what is in the file after `@`.
-pub(super) fn write_out(format: &str) -> Result<Format, Problem> {
-    let Some(path) = format.strip_prefix('@') else { return Ok(Format::parse(format)) };
+pub(super) fn write_out(format: &str) -> Result<String, Problem> {
+    let Some(path) = format.strip_prefix('@') else { return Ok(format.to_owned()) };
     let text = String::from_utf8(read("--write-out", path)?).map_err(|_| {
         Problem::new(exit::READ, format!("--write-out @{path}: the file is not text"))
     })?;
-    Ok(Format::parse_file(&text))
+    Ok(Format::in_file(&text))
 }
 
 /// The request's body: every `-d`, `--data-raw` and `--data-binary`, joined by `&` as curl does.

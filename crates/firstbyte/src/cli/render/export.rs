@@ -1,67 +1,36 @@
 //! All samples, in the forms that were asked for: read once, written to every one of them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use firstbyte_core::run::{Cell, Taken};
 
-use crate::cli::args::RenderArgs;
 use crate::cli::exit::Problem;
+use crate::cli::exports::{Sink, sink};
 use crate::cli::files::cannot_write;
 use crate::cli::run_problem;
 use crate::parallel::in_turn;
+use crate::plans::{Destination, Outputs};
 use crate::runs::Dataset;
 use firstbyte_report::export::{self, FilePart, Form, PartMaker, SampleWriter};
 
-/// The files that were asked for.
-fn files(args: &RenderArgs) -> impl Iterator<Item = (Form, &Path)> {
-    let forms = [
-        (Form::Json, &args.json),
-        (Form::Csv, &args.csv),
-        (Form::Parquet, &args.parquet),
-        (Form::Har, &args.har),
-    ];
-    forms.into_iter().filter_map(|(form, path)| path.as_deref().map(|path| (form, path)))
-}
-
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-/// Whether standard output is taken by one of them.
-pub(in crate::cli) fn uses_stdout(args: &RenderArgs) -> bool {
-    files(args).map(|(_, path)| path).chain(args.html.as_deref()).any(is_stdout)
-}
-
-/// Writes `bytes`, all there is of a file.
-pub(in crate::cli) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
-    let written =
-        if is_stdout(path) { io::stdout().lock().write_all(bytes) } else { fs::write(path, bytes) };
-    written.map_err(|error| cannot_write(path, &error))
-}
-
-type Sink = Box<dyn Write + Send>;
-
-pub(in crate::cli) fn sink(path: &Path) -> io::Result<Sink> {
-    Ok(if is_stdout(path) {
-        Box::new(BufWriter::new(io::stdout()))
-    } else {
-        Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?))
-    })
+/// What was asked for.
+fn files(outputs: &Outputs) -> impl Iterator<Item = (Form, &Destination)> {
+    let Outputs { json, csv, parquet, har, .. } = outputs;
+    let forms = [(Form::Json, json), (Form::Csv, csv), (Form::Parquet, parquet), (Form::Har, har)];
+    forms.into_iter().filter_map(|(form, to)| to.as_ref().map(|to| (form, to)))
 }
 
 /// Writes all samples to the files that were asked for.
-pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> {
+pub(super) fn samples(data: &Dataset, outputs: &Outputs) -> Result<(), Problem> {
     // All are opened before anything is read. Those with as large parts are read once for all.
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut by_size: BTreeMap<usize, Opened<'_>> = BTreeMap::new();
-    for (form, path) in files(args) {
-        let begun = sink(path).and_then(|out| export::begin(form, out, &axes));
-        let (writer, maker) = begun.map_err(|error| cannot_write(path, &error))?;
+    for (form, to) in files(outputs) {
+        let begun = sink(to).and_then(|out| export::begin(form, out, &axes));
+        let (writer, maker) = begun.map_err(|error| cannot_write(to.path(), &error))?;
         let (writers, makers) = by_size.entry(form.samples_at_once()).or_default();
-        writers.push((path, writer));
+        writers.push((to.path(), writer));
         makers.push(maker);
     }
     by_size.into_iter().try_for_each(|(size, opened)| all_parts(data, size, opened))

@@ -1,11 +1,11 @@
 //! `compare --dry-run`: what would be measured.
 
 use std::fmt::Write;
-use std::io;
 use std::time::Duration;
 
 use super::Study;
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{Lanes, Visit};
 use firstbyte_probe::probe::options::{HttpVersion, SessionUse, TlsVersion};
@@ -15,9 +15,7 @@ const ROUND_TRIPS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(200)];
 
 pub(super) fn print(study: &Study) -> Result<u8, Problem> {
-    let text = describe(study).unwrap_or_default();
-    io::Write::write_all(&mut io::stdout().lock(), text.as_bytes())
-        .map_err(|error| Problem::output(&error))?;
+    exports::print(&describe(study).unwrap_or_default())?;
     Ok(exit::OK)
 }
 

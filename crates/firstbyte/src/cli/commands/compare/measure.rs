@@ -6,15 +6,15 @@ use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::{Row, Taken};
 use firstbyte_core::timeline::Failure;
 
-use super::Study;
-use crate::cli::args::RenderArgs;
+use super::{RunFile, Study};
 use crate::cli::exit::{self, Problem};
-use crate::cli::files::Files;
+use crate::cli::files::{Files, Opened};
 use crate::cli::measuring::Measuring;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
+use crate::plans::RenderPlan;
 use crate::runs::{Creation, Done, Run, RunError, RunWriter, run_header};
 use firstbyte_probe::experiment::{Before, Control, RunPlan};
 use firstbyte_report::warning::Warning;
@@ -26,13 +26,17 @@ pub(in crate::cli) struct Measured {
     pub interrupted: bool,
     /// The last failure of a sample that counts.
     failure: Option<Failure>,
+    /// What results go to.
+    opened: Opened,
 }
 
 impl Measured {
     /// Shows the run, and gives the exit code.
-    pub(in crate::cli) fn render(&self, args: &RenderArgs) -> Result<u8, Problem> {
+    pub(in crate::cli) fn render(self, plan: &RenderPlan) -> Result<u8, Problem> {
         let run = Run::read(&self.path).map_err(run_problem)?;
-        render::run(&run, args)?;
+        render::run(&run, plan)?;
+        let code = self.code();
+        self.opened.keep();
         if self.interrupted {
             note(&format!(
                 "interrupted: what was complete is shown; go on with: firstbyte compare --continue {}",
@@ -40,7 +44,7 @@ impl Measured {
             ));
             return Ok(signals::exit_code());
         }
-        Ok(self.code())
+        Ok(code)
     }
 
     /// The exit code: that of the last sample that failed.
@@ -57,17 +61,17 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
     let measuring = Measuring::new()?;
     let visitors = measuring.visitors(&campaign)?;
     // What can be told before is told before anything is written.
-    Files::default()
+    let opened = Files::default()
         .reads(&study.reads)
-        .keeps(&study.outputs.run)
-        .renders(&study.outputs.render)
+        .keeps(study.run.path())
+        .exports_of_responses(&study.render.outputs)
         .open()?;
     let (mut writer, done, rows) = open(study, &header)?;
     let path = writer.path().to_owned();
     note(&format!("run file: {}", path.display()));
 
     let samples = campaign.design.samples(campaign.cells.len());
-    let progress = Progress::new(samples, study.outputs.silent);
+    let progress = Progress::new(samples, study.silent);
     progress.skip(done.len() as u64);
     let control = Control::default();
     let is_done = |round: u32, cell: usize| done.contains(round, cell);
@@ -91,7 +95,7 @@ pub(in crate::cli) fn measure(study: &Study) -> Result<Measured, Problem> {
         let reached = if narrow { "reached" } else { "not reached" };
         note(&format!("{reached} after {} rounds: {}", ended.rounds, until.describe()));
     }
-    Ok(Measured { path, interrupted: ended.stopped, failure: ended.failure })
+    Ok(Measured { path, interrupted: ended.stopped, failure: ended.failure, opened })
 }
 
 /// A plan as a run file keeps it.
@@ -105,15 +109,15 @@ pub(in crate::cli) fn stored(plan: &RunPlan) -> Result<serde_json::Value, Proble
 
 /// Begins the run file, or goes on with one.
 fn open(study: &Study, header: &RunHeader) -> Result<(RunWriter, Done, Vec<Row>), Problem> {
-    let outputs = &study.outputs;
-    let path = match &outputs.run {
-        Some(path) if outputs.continues => path,
-        Some(path) => {
-            let creation = if outputs.overwrite { Creation::Overwrite } else { Creation::New };
-            let writer = RunWriter::create(path, header, creation).map_err(run_problem)?;
-            return Ok((writer, Done::default(), Vec::new()));
-        }
-        None => {
+    let begin = |path: &Path, creation| {
+        let writer = RunWriter::create(path, header, creation).map_err(run_problem)?;
+        Ok((writer, Done::default(), Vec::new()))
+    };
+    let path = match &study.run {
+        RunFile::Continued(path) => path,
+        RunFile::Overwritten(path) => return begin(path, Creation::Overwrite),
+        RunFile::New(Some(path)) => return begin(path, Creation::New),
+        RunFile::New(None) => {
             let stamp = firstbyte_clock::file_stamp();
             let writer = create_anywhere(Path::new(""), &stamp, header).map_err(run_problem)?;
             return Ok((writer, Done::default(), Vec::new()));

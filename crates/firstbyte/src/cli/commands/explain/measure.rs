@@ -4,7 +4,7 @@
 //! Then rounds, each of which connects in every way once, in random order. A way whose first
 //! connection fails is given up: what it costs to fail is not paid again and again.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::document::run::RunHeader;
@@ -12,21 +12,20 @@ use firstbyte_core::run::Taken;
 use firstbyte_core::timeline::Sample;
 
 use super::{Measured, ways};
-use crate::cli::args::ExplainArgs;
 use crate::cli::commands::compare::stored;
 use crate::cli::exit::{self, Problem};
 use crate::cli::measuring::Measuring;
+use crate::cli::plan::target as target_of;
 use crate::cli::progress::Progress;
+use crate::cli::run_problem;
 use crate::cli::signals::{self, asked_to_end};
-use crate::cli::typed::Typed;
-use crate::cli::{plan, run_problem};
 use crate::runs::{Creation, RunWriter, run_header};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{
     Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
 };
 use firstbyte_probe::probe::options::Options;
-use firstbyte_probe::probe::{NetProber, Prober, Secret, Target};
+use firstbyte_probe::probe::{NetProber, Prober, Target};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
 /// own way does so in both, before all others, and follows redirects.
@@ -34,16 +33,15 @@ pub(super) const WARMUP: u32 = 2;
 /// A way that is only tried is not waited for as long as the user's own.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn measure(args: &ExplainArgs, typed: &Typed) -> Result<Measured, Problem> {
-    let url = args.url.as_ref().map_or("", |url| &url.0);
-    let options = plan::options(&args.visit, None, Some(plan::SAMPLE_TIMEOUT))?;
-    let target = plan::target(url)?;
-    let plan = stored(&RunPlan::Explain(Box::new(ExplanationPlan {
-        url: Secret::new(url.to_owned()),
-        rounds: args.samples,
-        seed: args.seed,
-        options: options.clone(),
-    })))?;
+pub(super) fn measure(
+    plan: &ExplanationPlan,
+    run: Option<&Path>,
+    command: &[String],
+    silent: bool,
+) -> Result<Measured, Problem> {
+    let target = target_of(plan.url.reveal())?;
+    let options = plan.options.clone();
+    let stored_plan = stored(&RunPlan::Explain(Box::new(plan.clone())))?;
     let measuring = Measuring::new()?;
     let prober = measuring.prober(&Options { max_redirects: Some(20), ..options.clone() })?;
     let first = measuring.wait_for(async {
@@ -67,23 +65,23 @@ pub(super) fn measure(args: &ExplainArgs, typed: &Typed) -> Result<Measured, Pro
     let matrix = matrix(&axis, &base);
     let design = Design {
         warmup: WARMUP,
-        rounds: args.samples,
-        seed: args.seed,
+        rounds: plan.rounds,
+        seed: plan.seed,
         interval: Some(Duration::ZERO),
         gives_up: true,
         ..Design::default()
     };
     let campaign = Campaign { cells: &matrix.variants, design: &design, until: None };
-    let header = run_header(&campaign, &[axis], &typed.shown(), plan);
+    let header = run_header(&campaign, &[axis], command, stored_plan);
     let visitors = measuring.visitors(&campaign)?;
-    let mut kept = Kept::begin(args, &header)?;
+    let mut kept = Kept::begin(run, &header)?;
     for (round, sample) in (0..).zip(first) {
         let sample = Sample { sequence: round, warmup: true, ..sample };
         kept.take_in(campaign.judge_sample(0, Duration::ZERO, sample))?;
     }
     let cells = campaign.cells.len();
     let control = Control::default();
-    let progress = Progress::new(design.samples(cells), args.silent);
+    let progress = Progress::new(design.samples(cells), silent);
     let is_done = |round: u32, cell: usize| round < WARMUP && (cell == 0 || round > 0);
     // The user's own way's first, and the whole second round.
     let samples = cells as u64 + 1;
@@ -130,30 +128,31 @@ fn matrix(axis: &Axis, base: &Visit) -> Matrix {
 
 /// The samples, which are also in the run file, where there is one.
 struct Kept<'a> {
-    args: &'a ExplainArgs,
-    writer: Option<RunWriter>,
+    /// The run file.
+    run: Option<(&'a Path, RunWriter)>,
     taken: Vec<Taken>,
 }
 
 impl<'a> Kept<'a> {
-    fn begin(args: &'a ExplainArgs, header: &RunHeader) -> Result<Self, Problem> {
-        let create = |path: &PathBuf| RunWriter::create(path, header, Creation::New);
-        let writer = args.run.as_ref().map(create).transpose().map_err(run_problem)?;
-        Ok(Self { args, writer, taken: Vec::new() })
+    fn begin(run: Option<&'a Path>, header: &RunHeader) -> Result<Self, Problem> {
+        let create = |path: &'a Path| {
+            RunWriter::create(path, header, Creation::New).map(|writer| (path, writer))
+        };
+        let run = run.map(create).transpose().map_err(run_problem)?;
+        Ok(Self { run, taken: Vec::new() })
     }
 
     fn take_in(&mut self, taken: Taken) -> Result<(), Problem> {
-        if let Some(writer) = &mut self.writer {
-            writer.append(&taken).map_err(|error| full(self.args, &error))?;
+        if let Some((path, writer)) = &mut self.run {
+            writer.append(&taken).map_err(|error| full(path, &error))?;
         }
         self.taken.push(taken);
         Ok(())
     }
 }
 
-fn full(args: &ExplainArgs, error: &std::io::Error) -> Problem {
-    let path = args.run.as_deref().map_or_else(String::new, |path| path.display().to_string());
+fn full(path: &Path, error: &std::io::Error) -> Problem {
     let why = firstbyte_probe::probe::describe_io(error);
-    Problem::new(exit::WRITE, format!("cannot write {path}: {why}"))
+    Problem::new(exit::WRITE, format!("cannot write {}: {why}", path.display()))
         .hint("what was measured before is in the file; --from FILE explains it")
 }

@@ -6,7 +6,6 @@ mod savings;
 mod stored;
 mod ways;
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
@@ -15,52 +14,50 @@ use firstbyte_core::split::Split;
 use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
 
-use crate::cli::args::{ExplainArgs, RenderArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, whole};
 use crate::cli::files::Files;
 use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
-use crate::cli::typed::Typed;
+use crate::plans::{ExplainPlan, ExplanationSource};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_report::explanation::{self, Explanation};
 use firstbyte_report::warning::Warning;
 
-pub(in crate::cli) fn run(args: &ExplainArgs, typed: &Typed) -> Result<u8, Problem> {
-    let outputs = RenderArgs {
-        html: args.html.clone(),
-        svg: args.svg.clone(),
-        png: args.png.clone(),
-        json: args.json.clone(),
-        ..RenderArgs::default()
+pub(in crate::cli) fn run(plan: &ExplainPlan) -> Result<u8, Problem> {
+    let (reads, run) = match &plan.what {
+        ExplanationSource::New { reads, run, .. } => (reads.as_slice(), run.as_ref()),
+        ExplanationSource::Run(path) => (std::slice::from_ref(path), None),
     };
-    Files::default()
-        .reads(args.from.iter().chain(&args.capture))
-        .visits(&args.visit)
-        .keeps(&args.run)
-        .renders(&outputs)
+    let outputs = &plan.outputs;
+    let opened = Files::default()
+        .reads(reads.iter().chain(&plan.capture))
+        .keeps(run)
+        .exports_of_responses(outputs)
         .open()?;
-    let measured = match &args.from {
-        Some(path) => stored::read(path)?,
-        None => measure::measure(args, typed)?,
+    let measured = match &plan.what {
+        ExplanationSource::Run(path) => stored::read(path)?,
+        ExplanationSource::New { plan, run, command, silent, .. } => {
+            measure::measure(plan, run.as_deref(), command, *silent)?
+        }
     };
-    let Some(explanation) = explain(args, &measured)? else {
+    let Some(explanation) = explain(plan, &measured)? else {
         return Err(nothing(&measured));
     };
-    if let Some(path) = &args.html {
-        render::whole(path, explanation::page(&explanation).as_bytes())?;
+    if let Some(to) = &outputs.html {
+        whole(to, explanation::page(&explanation).as_bytes())?;
     }
-    if args.svg.is_some() || args.png.is_some() {
-        let figures = explanation::figures(&explanation);
-        render::pictures(&figures, args.svg.as_deref(), args.png.as_deref())?;
+    if outputs.draw() {
+        render::pictures(&explanation::figures(&explanation), outputs)?;
     }
-    if let Some(path) = &args.json {
-        render::whole(path, explanation::json(&explanation).as_bytes())?;
+    if let Some(to) = &outputs.json {
+        whole(to, explanation::json(&explanation).as_bytes())?;
     }
-    if !render::uses_stdout(&outputs) {
-        let text = explanation::text(&explanation, &terminal::style(args.color));
-        io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::output(&error))?;
+    if !outputs.use_stdout() {
+        print(&explanation::text(&explanation, &terminal::style(plan.colors)))?;
     }
+    opened.keep();
     if measured.interrupted {
         note("interrupted: what was complete is explained");
         return Ok(signals::exit_code());
@@ -81,7 +78,7 @@ struct Measured {
     interrupted: bool,
 }
 
-fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation>, Problem> {
+fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation>, Problem> {
     let Some(subject) = measured.evidence.subject() else { return Ok(None) };
     let Some(equation) = Equation::of(subject.connections(), subject.first.as_ref()) else {
         return Ok(None);
@@ -103,7 +100,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
         .collect();
     let mut found = findings(&measured.evidence);
     savings::fill_in(&mut found, &measured.evidence);
-    let reconciled = witnesses(args, subject, &equation)?;
+    let reconciled = witnesses(plan, subject, &equation)?;
     let few = equation.interval.is_none();
     let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
     let interrupted = measured.interrupted.then_some(Warning::Interrupted);
@@ -124,7 +121,7 @@ fn explain(args: &ExplainArgs, measured: &Measured) -> Result<Option<Explanation
 
 /// The server's time by other witnesses.
 fn witnesses(
-    args: &ExplainArgs,
+    plan: &ExplainPlan,
     subject: &Way,
     equation: &Equation,
 ) -> Result<Vec<Reconciled>, Problem> {
@@ -134,10 +131,10 @@ fn witnesses(
     let interval = term.and_then(|term| term.interval);
     let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
     let mut reconciled = Vec::new();
-    if let Some(said) = args.server_log_ms {
+    if let Some(said) = plan.server_log {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
     }
-    if let Some(path) = &args.capture {
+    if let Some(path) = &plan.capture {
         let (said, _) = captured::server_time(path, subject)?;
         reconciled.push(reconcile(Witness::Capture, said, estimated, interval, uncertainty));
     }

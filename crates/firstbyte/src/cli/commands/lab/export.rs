@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::cli::args::{ExportArgs, OnOff};
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::cannot_write;
 use crate::cli::terminal::note;
+use crate::plans::LabExportPlan;
 
 const COMPOSE: &str = include_str!("export/compose.yaml");
 const NGINX: &str = include_str!("export/nginx.conf");
@@ -15,10 +15,10 @@ const README: &str = include_str!("export/README.md");
 /// Keeps the keys out of what is shared.
 const IGNORED: &str = "certificates/*.pem\n";
 
-pub(in crate::cli) fn run(args: &ExportArgs) -> Result<u8, Problem> {
-    let directory = &args.directory;
-    check_empty(directory, args.force)?;
-    for (name, content) in files(args) {
+pub(in crate::cli) fn run(plan: &LabExportPlan) -> Result<u8, Problem> {
+    let directory = &plan.directory;
+    check_empty(directory, plan.force)?;
+    for (name, content) in files(plan) {
         let file = directory.join(name);
         file.parent()
             .map_or(Ok(()), fs::create_dir_all)
@@ -32,18 +32,15 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<u8, Problem> {
 }
 
 /// What the project consists of: path within it, content.
-fn files(args: &ExportArgs) -> Vec<(&'static str, Vec<u8>)> {
-    let early_data = match args.early_data {
-        OnOff::On => "on",
-        OnOff::Off => "off",
-    };
+fn files(plan: &LabExportPlan) -> Vec<(&'static str, Vec<u8>)> {
+    let early_data = if plan.early_data { "on" } else { "off" };
     vec![
         ("compose.yaml", COMPOSE.into()),
         ("nginx.conf", NGINX.replace("@EARLY_DATA@", early_data).into()),
         ("README.md", README.replace("@EARLY_DATA@", early_data).into()),
         (".gitignore", IGNORED.into()),
-        ("html/index.html", page(args.page_bytes as usize)),
-        ("html/image.jpg", image(args.image_bytes as usize)),
+        ("html/index.html", page(plan.page_bytes as usize)),
+        ("html/image.jpg", image(plan.image_bytes as usize)),
     ]
 }
 

@@ -1,19 +1,19 @@
 //! `firstbyte lab study`: runs a scenario's study and says whether what is expected came out.
 
-use std::io::{self, Write};
-
 use firstbyte_core::compare::Table;
 use firstbyte_lab::{Lab, LabOptions, run as run_lab};
 
 use super::expect::{Expectation, Outcome};
 use super::traffic;
-use crate::cli::args::StudyArgs;
-use crate::cli::commands::compare::{Outputs, PlanFile, measure};
+use crate::cli::commands::compare::{RunFile, Study, measure};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::print;
 use crate::cli::files::Files;
+use crate::cli::plan::plan_file::PlanFile;
 use crate::cli::signals;
 use crate::cli::terminal::{self, note};
 use crate::cli::{render, run_problem};
+use crate::plans::{LabStudyPlan, RenderPlan};
 use crate::runs::Run;
 
 /// The plans that come with firstbyte, by scenario.
@@ -25,42 +25,45 @@ const PLANS: [(&str, &str); 5] = [
     ("pq", include_str!("../../../../studies/pq.toml")),
 ];
 
-pub(super) fn run(args: &StudyArgs) -> Result<u8, Problem> {
-    let (scenario, options) = super::prepared(&args.lab)?;
+pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
+    let scenario = super::prepared(&asked.lab)?;
+    let options = &asked.lab.options;
     let files = Files::default()
-        .reads(&args.plan)
-        .reads(&super::file(&args.lab.scenario))
-        .keeps(&args.run)
-        .renders(&args.render)
-        .records(args.lab.capture.as_ref(), args.lab.logs.as_ref());
+        .reads(&asked.plan)
+        .reads(&super::file(&asked.lab.scenario))
+        .keeps(&asked.run)
+        .exports_of_responses(&asked.render.outputs)
+        .records(options.capture.as_ref(), options.logs.as_ref());
     files.check()?;
-    let (whence, source) = text_of_plan(args, &scenario.name)?;
+    let (whence, source) = text_of_plan(asked, &scenario.name)?;
     let wrong = |why| Problem::new(exit::USAGE, format!("{whence}: {why}"));
     if let Some(plan) = traffic::plan(&source).map_err(wrong)? {
-        return traffic::run(args, &plan, &scenario, options);
+        return traffic::run(asked, &plan, &scenario);
     }
-    let plan = PlanFile::parse(&source).map_err(wrong)?.with_samples(args.samples)?;
+    let plan = PlanFile::parse(&source).map_err(wrong)?.with_samples(asked.samples)?;
     let expectations = Expectation::read(&plan.expect).map_err(|why| {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
-    files.open()?;
-    in_lab(&scenario, &options, |lab| {
-        let mut study = with_issuer(&plan, lab).study(&whence)?;
-        study.outputs =
-            Outputs { run: args.run.clone(), silent: args.silent, ..Outputs::default() };
+    let opened = files.open()?;
+    let code = in_lab(&scenario, options, |lab| {
+        let study = Study::new(with_issuer(&plan, lab).comparison(&whence)?)?;
+        let (run, silent) = (RunFile::New(asked.run.clone()), asked.silent);
+        let study = Study { run, silent, render: RenderPlan::default(), ..study };
         let measured = measure(&study)?;
         let run = Run::read(&measured.path).map_err(run_problem)?;
-        render::run(&run, &args.render)?;
+        render::run(&run, &asked.render)?;
         if measured.interrupted {
             note("interrupted: what was complete is shown");
             return Ok(signals::exit_code());
         }
         let outcomes = hold(&expectations, &run);
-        let text = text(&scenario.name, &outcomes, terminal::style(args.render.color).unicode);
-        io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+        let text = text(&scenario.name, &outcomes, terminal::style(asked.render.colors).unicode);
+        print(&text)?;
         let as_expected = outcomes.iter().all(Outcome::came_true);
         Ok(if as_expected { measured.code() } else { exit::CONDITION_MET })
-    })
+    })?;
+    opened.keep();
+    Ok(code)
 }
 
 /// Runs `work` on the client of a lab made for it.
@@ -92,8 +95,8 @@ pub(in crate::cli) fn with_issuer(plan: &PlanFile, lab: &Lab) -> PlanFile {
 }
 
 /// Where the plan is from, and its text.
-fn text_of_plan(args: &StudyArgs, scenario: &str) -> Result<(String, String), Problem> {
-    if let Some(path) = &args.plan {
+fn text_of_plan(asked: &LabStudyPlan, scenario: &str) -> Result<(String, String), Problem> {
+    if let Some(path) = &asked.plan {
         return Ok((format!("--plan {}", path.display()), PlanFile::text(path)?));
     }
     let shipped = PLANS.iter().find(|(name, _)| *name == scenario);

@@ -3,25 +3,26 @@
 //! In: a plan with `[traffic]`. Out: what `wire diff` says of the client's capture, and whether what is
 //! expected came out. The fields are in `docs/plans.md`.
 
-use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::run::Taken;
 use firstbyte_core::units::{BareShare, parse_share};
-use firstbyte_lab::{Lab, LabOptions, Scenario};
+use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use serde::Deserialize;
 
 use super::study::{in_lab, with_issuer};
-use crate::cli::args::{FilterArgs, StudyArgs};
-use crate::cli::commands::compare::PlanFile;
+use crate::cli::commands::compare::Study;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::print;
 use crate::cli::measuring::Measuring;
+use crate::cli::plan::plan_file::PlanFile;
 use crate::cli::signals::{self, EndSignal};
 use crate::cli::terminal::{self, note};
+use crate::plans::{LabStudyPlan, PacketFilter, ServerGroup};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{Before, Campaign, Control, Design, EachVisit, Variant};
 use firstbyte_report::warning::Warning;
@@ -32,7 +33,7 @@ use firstbyte_report::wire;
 #[serde(deny_unknown_fields)]
 pub(super) struct TrafficPlan {
     traffic: Traffic,
-    group: [Group; 2],
+    group: [ServerGroup; 2],
     #[serde(default)]
     expect: Vec<Expectation>,
 }
@@ -48,13 +49,6 @@ struct Traffic {
     /// Further flags, as for `compare`.
     #[serde(default)]
     flags: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Group {
-    name: String,
-    servers: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -106,21 +100,18 @@ fn shares(bounds: &[String; 2]) -> Result<[f64; 2], String> {
 
 /// Runs the study in a lab, and says what came out.
 pub(super) fn run(
-    args: &StudyArgs,
+    asked: &LabStudyPlan,
     plan: &TrafficPlan,
     scenario: &Scenario,
-    mut options: LabOptions,
 ) -> Result<u8, Problem> {
-    let render = &args.render;
-    let files =
-        [&render.html, &render.svg, &render.png, &render.csv, &render.json, &render.parquet];
-    if args.run.is_some() || files.into_iter().chain([&render.har]).any(Option::is_some) {
+    if asked.run.is_some() || !asked.render.outputs.are_none() {
         return Err(Problem::new(
             exit::USAGE,
             format!("the study of {} makes a capture, and no run file or report", scenario.name),
         )
         .hint("keep the capture with --capture DIR, and read it with: firstbyte wire"));
     }
+    let mut options = asked.lab.options.clone();
     let temporary = match options.capture {
         Some(_) => None,
         None => Some(Directory::new()?),
@@ -130,13 +121,13 @@ pub(super) fn run(
         None => options.capture.clone().unwrap_or_default(),
     };
     options.capture = Some(directory.clone());
-    let connections = args.samples.unwrap_or(plan.traffic.connections);
+    let connections = asked.samples.unwrap_or(plan.traffic.connections);
     let code = in_lab(scenario, &options, |lab| drive(&plan.traffic, connections, lab))?;
     let interrupted = EndSignal::of_exit_code(code);
     if code != exit::OK && interrupted.is_none() {
         return Ok(code);
     }
-    let judged = judge(args, plan, &scenario.name, &directory.join("client.pcapng"))?;
+    let judged = judge(asked, plan, &scenario.name, &directory.join("client.pcapng"))?;
     match interrupted {
         Some(signal) => {
             note("interrupted before all traffic was made: what passed is shown");
@@ -203,7 +194,8 @@ fn way(url: &str, traffic: &Traffic, lab: &Lab) -> Result<Variant, Problem> {
         flags: traffic.flags.clone(),
         ..PlanFile::default()
     };
-    let study = with_issuer(&plan, lab).study(&format!("the traffic to {}", shown_url(url)))?;
+    let whence = format!("the traffic to {}", shown_url(url));
+    let study = Study::new(with_issuer(&plan, lab).comparison(&whence)?)?;
     let mut variant = study.experiment.matrix.variants.into_iter().next().ok_or_else(|| {
         let url = shown_url(url);
         Problem::new(exit::USAGE, format!("{url}: cannot be visited with the plan's flags"))
@@ -213,17 +205,19 @@ fn way(url: &str, traffic: &Traffic, lab: &Lab) -> Result<Variant, Problem> {
 }
 
 /// Says what the capture shows, and whether it is what is expected.
-fn judge(args: &StudyArgs, plan: &TrafficPlan, name: &str, capture: &Path) -> Result<u8, Problem> {
+fn judge(
+    asked: &LabStudyPlan,
+    plan: &TrafficPlan,
+    name: &str,
+    capture: &Path,
+) -> Result<u8, Problem> {
     let mut code = Ok(exit::OK);
-    let seen = servers(capture, &FilterArgs::default(), &mut code, &mut Vec::new())?;
+    let seen = servers(capture, &PacketFilter::default(), &mut code, &mut Vec::new())?;
     code?;
-    let [base, other] = plan.group.each_ref().map(|group| {
-        let servers: Vec<&str> = group.servers.iter().map(String::as_str).collect();
-        (group.name.as_str(), servers)
-    });
+    let [base, other] = &plan.group;
     let pairs: [Pair; 1] = [held(&seen, base, other)?];
     let found = changes(&pairs);
-    let style = terminal::style(args.render.color);
+    let style = terminal::style(asked.render.colors);
     let mut text = wire::diff::diff(&found, &pairs, [&[], &[]], &style);
     let mut missed = 0;
     text.push('\n');
@@ -240,7 +234,7 @@ fn judge(args: &StudyArgs, plan: &TrafficPlan, name: &str, capture: &Path) -> Re
             plan.expect.len()
         ),
     });
-    io::stdout().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))?;
+    print(&text)?;
     Ok(if missed == 0 { exit::OK } else { exit::CONDITION_MET })
 }
 

@@ -1,18 +1,18 @@
 //! `--population`: a whole audience, before and after a change.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 
 use firstbyte_predict::{Http, Way};
 
-use super::{problem, setup, threads, uses_stdout, ways};
-use crate::cli::args::PredictArgs;
+use super::{problem, setup, threads, ways};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, whole};
 use crate::cli::files::cannot_write;
 use crate::cli::render;
 use crate::cli::signals::Attention;
 use crate::cli::terminal;
+use crate::plans::{AudiencePlan, PredictionPlan};
 use crate::prediction::player;
 use crate::prediction::ways::Ways;
 use firstbyte_predict::audience::{Audience, Played};
@@ -23,10 +23,11 @@ use firstbyte_report::{audience, units};
 /// Up to this loss what is said over QUIC was held against the state machines.
 const HELD: f64 = 0.06;
 
-pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
-    let mut setup = setup::of(args)?;
-    setup.path.seed = args.seed;
-    let [before, after] = change(args)?;
+pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Problem> {
+    let file = &asked.population;
+    let mut setup = setup::of(plan)?;
+    setup.path.seed = plan.seed;
+    let [before, after] = change(plan, asked)?;
     let unreadable = |why: String| {
         Problem::new(exit::READ, format!("--population {}: {why}", file.display()))
             .hint("a CSV file with a header: rtt_ms,weight and perhaps loss")
@@ -45,7 +46,7 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
     let prepared = begun.elapsed();
     let attention = Attention::begin();
     let goes_on = || attention.asked().is_none();
-    let played = crowd.play([&one, &other], args.connections, args.seed, threads(), &goes_on);
+    let played = crowd.play([&one, &other], asked.visitors, plan.seed, threads(), &goes_on);
     let ended_by = attention.asked();
     drop(attention);
     terminal::note(&format!(
@@ -55,7 +56,7 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
         prepared.as_secs_f64(),
     ));
     let Some(signal) = ended_by else {
-        show(args, &played, [&before.label(), &after.label()], &warnings)?;
+        show(plan, &played, [&before.label(), &after.label()], &warnings)?;
         return Ok(exit::OK);
     };
     if played.visitors == 0 {
@@ -63,21 +64,21 @@ pub(super) fn run(args: &PredictArgs, file: &Path) -> Result<u8, Problem> {
         return Err(Problem::new(signal.exit_code(), text));
     }
     warnings.push(Warning::Interrupted);
-    show(args, &played, [&before.label(), &after.label()], &warnings)?;
+    show(plan, &played, [&before.label(), &after.label()], &warnings)?;
     terminal::note(&format!(
         "interrupted: shown are {} of {} visitors, spread over the whole audience",
         units::grouped(played.visitors),
-        units::grouped(args.connections.into())
+        units::grouped(asked.visitors.into())
     ));
     Ok(signal.exit_code())
 }
 
 /// The two ways that are held against each other.
-fn change(args: &PredictArgs) -> Result<[Way; 2], Problem> {
-    let found = if args.change.is_empty() {
-        ways(&args.vary)?
+fn change(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<[Way; 2], Problem> {
+    let found = if asked.change.is_empty() {
+        ways(&plan.vary)?
     } else {
-        Ways::change(&args.change, &args.vary)
+        Ways::change(&asked.change, &plan.vary)
             .map_err(|why| Problem::new(exit::USAGE, format!("--change {why}")))?
     };
     match found.ways.as_slice() {
@@ -91,24 +92,23 @@ fn change(args: &PredictArgs) -> Result<[Way; 2], Problem> {
 }
 
 fn show(
-    args: &PredictArgs,
+    plan: &PredictionPlan,
     played: &Played,
     labels: [&str; 2],
     warnings: &[Warning],
 ) -> Result<(), Problem> {
-    let figure = chart::audience(played, labels);
-    render::pictures(&[figure], args.svg.as_deref(), args.png.as_deref())?;
-    if let Some(path) = &args.html {
-        render::whole(path, audience::page(played, labels).as_bytes())?;
+    let outputs = &plan.outputs;
+    render::pictures(&[chart::audience(played, labels)], outputs)?;
+    if let Some(to) = &outputs.html {
+        whole(to, audience::page(played, labels).as_bytes())?;
     }
-    if let Some(path) = &args.json {
+    if let Some(to) = &outputs.json {
         let json = audience::json(played, labels, warnings);
-        let json = json.map_err(|e| cannot_write(path, &io::Error::other(e)))? + "\n";
-        render::whole(path, json.as_bytes())?;
+        let json = json.map_err(|e| cannot_write(to.path(), &io::Error::other(e)))? + "\n";
+        whole(to, json.as_bytes())?;
     }
-    if uses_stdout(args) {
+    if outputs.use_stdout() {
         return Ok(());
     }
-    let text = audience::table(played, labels, &terminal::style(args.color));
-    io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+    print(&audience::table(played, labels, &terminal::style(plan.colors)))
 }

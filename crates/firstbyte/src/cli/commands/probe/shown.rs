@@ -3,17 +3,17 @@
 //! Views for machines are written sample by sample, so that an interrupted run is complete up to
 //! there; views for people wait for the end.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
 use firstbyte_core::split;
 use firstbyte_core::timeline::{Connection, Failure, Sample};
 
+use super::{ReadyView, Visits};
 use crate::cli::exit::{self, Problem};
-use crate::cli::files::{Files, cannot_write};
-use crate::cli::plan::{Plan, RowFile, RowForm, View};
+use crate::cli::exports::{Exporter, Exports, Lines};
+use crate::cli::files::{Files, Opened};
 use crate::cli::terminal;
+use crate::plans::{Destination, ProbePlan};
 use firstbyte_report::flights::flights;
 use firstbyte_report::sequence::sequence;
 use firstbyte_report::table::{Middle, Tables};
@@ -23,77 +23,81 @@ use firstbyte_report::write_out::{Format, Transfer, deliver};
 use firstbyte_report::{Style, csv, error, ndjson};
 
 pub(super) struct Shown<'a> {
-    plan: &'a Plan,
+    visits: &'a Visits<'a>,
     style: Style,
     sink: Sink<'a>,
-    files: Vec<(&'a Path, Rows)>,
+    files: Exports<'a, Sample>,
+    opened: Opened,
     code: u8,
 }
 
 enum Sink<'a> {
     /// What waits for the end.
     Terminal(&'a mut dyn Write, Box<Kept>),
-    Ndjson(&'a mut dyn Write),
-    Csv(Box<csv::CsvWriter<&'a mut dyn Write>>),
+    /// Rows.
+    Rows(Box<dyn Exporter<Sample> + 'a>),
     WriteOut(&'a mut dyn Write, &'a Format),
 }
 
-/// A file that grows by a row with every sample.
-enum Rows {
-    Ndjson(BufWriter<File>),
-    Csv(Box<csv::CsvWriter<BufWriter<File>>>),
+/// One JSON object per sample.
+fn lines<W: Write>(out: W) -> impl Exporter<Sample> {
+    Lines { out, line: |row: &Sample, out: &mut dyn Write| ndjson::sample(row, out) }
 }
 
-impl Rows {
-    fn create(RowFile { path, form }: &RowFile) -> io::Result<Self> {
-        let out = BufWriter::new(File::create(path)?);
-        Ok(match form {
-            RowForm::Ndjson => Self::Ndjson(out),
-            RowForm::Csv => Self::Csv(Box::new(csv::CsvWriter::new(out)?)),
-        })
+impl<W: Write> Exporter<Sample> for csv::CsvWriter<W> {
+    fn export(&mut self, sample: &Sample) -> io::Result<()> {
+        self.sample(sample)
     }
 
-    fn sample(&mut self, sample: &Sample) -> io::Result<()> {
-        match self {
-            Self::Ndjson(out) => ndjson::sample(sample, out).and_then(|()| out.flush()),
-            Self::Csv(writer) => writer.sample(sample),
-        }
+    fn flush(&mut self) -> io::Result<()> {
+        // Each row is handed over as it is written.
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, (): &()) -> io::Result<()> {
+        Ok(())
     }
 }
 
 impl<'a> Shown<'a> {
-    /// Makes the files of `plan`, and begins its view on `out`.
+    /// Makes the files of `visits`, and begins their view on `out`.
     pub(super) fn new(
-        plan: &'a Plan,
+        visits: &'a Visits<'a>,
         style: Style,
         out: &'a mut dyn Write,
     ) -> Result<Self, Problem> {
-        Files::default().writes_rows(&plan.rows).open()?;
-        let create = |rows: &'a RowFile| match Rows::create(rows) {
-            Ok(created) => Ok((&*rows.path, created)),
-            Err(error) => Err(cannot_write(&rows.path, &error)),
-        };
-        let files = plan.rows.iter().map(create).collect::<Result<_, _>>()?;
-        let sink = match &plan.view {
-            View::Terminal { sequence, verbose } => {
-                let single = plan.rounds() == 1;
-                Sink::Terminal(out, Box::new(Kept::new(plan, single, *sequence, *verbose)))
+        let outputs = &visits.plan.outputs;
+        let opened = Files::default().exports_of_responses(outputs).open()?;
+        let in_file = |to: &Option<Destination>| to.as_ref().is_some_and(|to| !to.is_stdout());
+        let mut files = Exports::default();
+        if in_file(&outputs.json) {
+            files.open(&outputs.json, |out| Ok(lines(out)))?;
+        }
+        if in_file(&outputs.csv) {
+            files.open(&outputs.csv, csv::CsvWriter::new)?;
+        }
+        let begun = |error: io::Error| Problem::output(&error);
+        let sink = match &visits.view {
+            _ if outputs.json.as_ref().is_some_and(Destination::is_stdout) => {
+                Sink::Rows(Box::new(lines(out)))
             }
-            View::Ndjson => Sink::Ndjson(out),
-            View::Csv => {
-                let begun = csv::CsvWriter::new(out).map_err(|error| Problem::output(&error))?;
-                Sink::Csv(Box::new(begun))
+            _ if outputs.csv.as_ref().is_some_and(Destination::is_stdout) => {
+                Sink::Rows(Box::new(csv::CsvWriter::new(out).map_err(begun)?))
             }
-            View::WriteOut(format) => Sink::WriteOut(out, format),
+            ReadyView::WriteOut(format) => Sink::WriteOut(out, format),
+            ReadyView::Terminal { sequence, verbose } => {
+                let single = visits.rounds() == 1;
+                let kept = Kept::new(visits.targets.len(), single, *sequence, *verbose);
+                Sink::Terminal(out, Box::new(kept))
+            }
         };
-        Ok(Self { plan, style, sink, files, code: exit::OK })
+        Ok(Self { visits, style, sink, files, opened, code: exit::OK })
     }
 
     /// Takes one sample of the target with number `index`.
     pub(super) fn take(&mut self, index: usize, sample: Sample) -> Result<(), Problem> {
-        for (path, rows) in &mut self.files {
-            rows.sample(&sample).map_err(|error| cannot_write(path, &error))?;
-        }
+        self.files.export(&sample)?;
+        self.files.flush()?;
         self.show(index, sample).map_err(|error| Problem::output(&error))
     }
 
@@ -103,20 +107,19 @@ impl<'a> Shown<'a> {
         }
         match &mut self.sink {
             Sink::Terminal(_, kept) => kept.take(sample),
-            Sink::Ndjson(out) => {
-                ndjson::sample(&sample, *out)?;
-                out.flush()?;
+            Sink::Rows(rows) => {
+                rows.export(&sample)?;
+                rows.flush()?;
             }
-            Sink::Csv(writer) => writer.sample(&sample)?,
             // Scripts take every line for a measurement, and no variable says that it warmed up.
             Sink::WriteOut(..) if sample.warmup => {}
             Sink::WriteOut(out, format) => {
                 let transfer = Transfer {
                     url_number: u32::try_from(index).unwrap_or(u32::MAX),
-                    filename_effective: filename(self.plan),
+                    filename_effective: filename(self.visits.plan),
                     exit_code: sample.failure().map_or(0, |f| i32::from(exit::code(&f.cause))),
                     error_message: sample.failure().map(Failure::to_string),
-                    referer: self.plan.options.http.header(&http::header::REFERER),
+                    referer: self.visits.plan.options.http.header(&http::header::REFERER),
                 };
                 deliver(&format.render(&sample, &transfer), *out, &mut io::stderr())?;
                 out.flush()?;
@@ -132,6 +135,7 @@ impl<'a> Shown<'a> {
 
     /// Shows what waited for the end; gives the exit code.
     pub(super) fn end(self) -> io::Result<u8> {
+        self.opened.keep();
         let Sink::Terminal(out, kept) = self.sink else { return Ok(self.code) };
         out.write_all(kept.text(&self.style).as_bytes())?;
         for connection in kept.connections() {
@@ -174,11 +178,11 @@ struct Drawn {
 }
 
 impl Kept {
-    fn new(plan: &Plan, single: bool, sequence: bool, verbose: bool) -> Self {
+    fn new(targets: usize, single: bool, sequence: bool, verbose: bool) -> Self {
         // One sample a URL is worth a waterfall; more are worth a table.
         let waterfalls = single && !sequence;
         Self {
-            tables: (!single).then(|| Tables::new(plan.targets.len())),
+            tables: (!single).then(|| Tables::new(targets)),
             drawn: sequence.then(Vec::new),
             whole: Vec::new(),
             left_out: 0,
@@ -244,7 +248,7 @@ fn draw(drawn: &mut Vec<Drawn>, sample: &Sample) {
     }
 }
 
-fn filename(plan: &Plan) -> Option<String> {
+fn filename(plan: &ProbePlan) -> Option<String> {
     use firstbyte_probe::probe::options::Output;
     match plan.options.http.output.as_ref()? {
         Output::File(path) => Some(path.display().to_string()),

@@ -4,18 +4,20 @@ use firstbyte_core::timeline::Handshake;
 use firstbyte_passive::diff::is_server;
 use firstbyte_passive::{Failed, Observed};
 
-use crate::cli::args::{WireArgs, WireSession};
+use crate::plans::{ConnectionChoice, WireSession};
 
 /// Whether `observed` is of the servers and sessions that were asked for; without such, all are.
-pub(super) fn is_chosen(args: &WireArgs, observed: &Observed) -> bool {
-    let of_server = args.server.iter().any(|pattern| is_server(pattern, observed));
-    let of_session = args.session.iter().any(|session| is_session(*session, observed));
-    (args.server.is_empty() || of_server) && (args.session.is_empty() || of_session)
+pub(super) fn is_chosen(choice: &ConnectionChoice, observed: &Observed) -> bool {
+    let ConnectionChoice { servers, sessions, .. } = choice;
+    let of_server = servers.iter().any(|pattern| is_server(pattern, observed));
+    let of_session = sessions.iter().any(|session| is_session(*session, observed));
+    (servers.is_empty() || of_server) && (sessions.is_empty() || of_session)
 }
 
 /// Whether its row and its packets are to be written: of those chosen, the flows that were named; all without.
-pub(super) fn is_written(args: &WireArgs, observed: &Observed) -> bool {
-    is_chosen(args, observed) && (args.flow.is_empty() || args.flow.contains(&observed.number))
+pub(super) fn is_written(choice: &ConnectionChoice, observed: &Observed) -> bool {
+    let flows = &choice.flows;
+    is_chosen(choice, observed) && (flows.is_empty() || flows.contains(&observed.number))
 }
 
 fn is_session(session: WireSession, observed: &Observed) -> bool {

@@ -1,25 +1,27 @@
 //! `firstbyte wire diff BEFORE AFTER`: what changed, and what it costs.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
 
 use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
 use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::{Analyzer, Observed};
 
 use super::live::{self, Control, Taker, Window};
-use crate::cli::args::{FilterArgs, WireDiffArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, sink, whole};
 use crate::cli::files::{Files, cannot_write};
-use crate::cli::render;
 use crate::cli::signals;
 use crate::cli::terminal;
-use firstbyte_capture::live::Live;
+use crate::plans::{
+    ComparedCaptures, DiffCapture, LiveCapture, PacketFilter, ServerGroup, WireDiffPlan,
+};
+use firstbyte_capture;
+use firstbyte_capture::live::{Live, Options};
 use firstbyte_report::units::grouped;
 use firstbyte_report::wire;
 use firstbyte_report::wire::diff::{self as report, Read};
-
-const STDOUT: &str = "-";
 
 /// What is compared with what.
 struct Compared {
@@ -28,129 +30,159 @@ struct Compared {
     only: [Vec<String>; 2],
 }
 
-pub(in crate::cli) fn run(args: &WireDiffArgs) -> Result<u8, Problem> {
-    let groups = groups(&args.group)?;
-    let outputs: Vec<PathBuf> = outputs(args).map(Path::to_owned).collect();
-    Files::default().reads(args.before.iter().chain(&args.after)).writes(&outputs).open()?;
+pub(in crate::cli) fn run(plan: &WireDiffPlan) -> Result<u8, Problem> {
+    let opened = Files::default().reads(plan.files()).exports(&plan.outputs).open()?;
     let mut code = Ok(exit::OK);
     let mut read = Vec::new();
-    let (before, after) = sides(args, groups.is_some(), &mut code, &mut read)?;
-    let compared = match (after, groups) {
-        (Some(after), _) => {
+    let compared = compared(plan, &mut code, &mut read)?;
+    let found = changes(&compared.pairs);
+    let [only_before, only_after] = &compared.only;
+    let only: [&[String]; 2] = [only_before, only_after];
+    let page = report::Page { read: &read, changes: &found, pairs: &compared.pairs, only };
+    write(plan, &page)?;
+    opened.keep();
+    code
+}
+
+/// Reads the captures, and sets sides against each other.
+fn compared(
+    plan: &WireDiffPlan,
+    code: &mut Result<u8, Problem>,
+    read: &mut Vec<Read>,
+) -> Result<Compared, Problem> {
+    let mut captures = Captures::begin(plan)?;
+    let mut servers = |capture: &DiffCapture| captures.servers(capture, code, read);
+    match &plan.compared {
+        ComparedCaptures::Captures { before, after } => {
+            let before = servers(before)?;
+            let after = servers(after)?;
             let (pairs, only) = Servers::pairs(&before, &after);
-            Compared { pairs, only }
+            Ok(Compared { pairs, only })
         }
-        (None, Some([base, other])) => {
-            Compared { pairs: vec![held(&before, base, other)?], only: Default::default() }
+        ComparedCaptures::Groups { capture, groups: [base, other] } => {
+            let pairs = vec![held(&servers(capture)?, base, other)?];
+            Ok(Compared { pairs, only: Default::default() })
         }
-        (None, None) => {
-            let (pairs, servers) = before.each_against_others();
+        ComparedCaptures::EachServer(capture) => {
+            let (pairs, servers) = servers(capture)?.each_against_others();
             if servers > pairs.len() && !pairs.is_empty() {
                 let [most, all] = [pairs.len(), servers].map(|n| grouped(n as u64));
                 terminal::note(&format!(
                     "  of {all} servers the {most} with most connections are compared"
                 ));
             }
-            Compared { pairs, only: Default::default() }
+            Ok(Compared { pairs, only: Default::default() })
         }
-    };
-    let found = changes(&compared.pairs);
-    let [only_before, only_after] = &compared.only;
-    let only: [&[String]; 2] = [only_before, only_after];
-    let page = report::Page { read: &read, changes: &found, pairs: &compared.pairs, only };
-    write(args, &page)?;
-    code
-}
-
-/// Files that are written, in the order in which they are named.
-fn outputs(args: &WireDiffArgs) -> impl Iterator<Item = &Path> {
-    [&args.json, &args.csv, &args.html].into_iter().filter_map(Option::as_deref)
+    }
 }
 
 /// Writes what was asked for; a table where standard output is free.
-fn write(args: &WireDiffArgs, page: &report::Page<'_>) -> Result<(), Problem> {
+fn write(plan: &WireDiffPlan, page: &report::Page<'_>) -> Result<(), Problem> {
     let (found, pairs, only) = (page.changes, page.pairs, page.only);
+    let outputs = &plan.outputs;
     let record = || DifferenceRecord::of(found, pairs, only);
-    if let Some(path) = &args.csv {
-        let written = super::outputs::sink(path).and_then(|out| report::csv(&record(), out));
-        written.map_err(|error| cannot_write(path, &error))?;
+    if let Some(to) = &outputs.csv {
+        let written = sink(to).and_then(|out| report::csv(&record(), out));
+        written.map_err(|error| cannot_write(to.path(), &error))?;
     }
-    if let Some(path) = &args.html {
-        render::whole(path, report::page(page).as_bytes())?;
+    if let Some(to) = &outputs.html {
+        whole(to, report::page(page).as_bytes())?;
     }
-    if let Some(path) = &args.json {
+    if let Some(to) = &outputs.json {
         let written = serde_json::to_vec(&record()).map_err(io::Error::from);
-        let json = written.map_err(|error| cannot_write(path, &error))?;
-        render::whole(path, &[&json[..], b"\n"].concat())?;
+        let json = written.map_err(|error| cannot_write(to.path(), &error))?;
+        whole(to, &[&json[..], b"\n"].concat())?;
     }
-    if outputs(args).any(|path| path == Path::new(STDOUT)) {
+    if outputs.use_stdout() {
         return Ok(());
     }
-    let text = report::diff(found, pairs, only, &terminal::style(args.color));
-    io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+    print(&report::diff(found, pairs, only, &terminal::style(plan.colors)))
 }
 
-/// What is compared: captures, live or not; one only, where its servers are compared with each other.
-fn sides(
-    args: &WireDiffArgs,
-    grouped: bool,
-    code: &mut Result<u8, Problem>,
-    read: &mut Vec<Read>,
-) -> Result<(Servers, Option<Servers>), Problem> {
-    let one = args.by.is_some() || grouped;
-    let filter = &args.filter;
-    let Some(options) = live::options(&args.live, filter)? else {
-        let Some(before) = &args.before else {
-            return Err(Problem::new(exit::USAGE, "there is no capture to compare"));
-        };
-        let before = servers(before, filter, code, read)?;
-        let after =
-            args.after.as_ref().map(|after| servers(after, filter, code, read)).transpose()?;
-        return Ok((before, after));
-    };
-    let many = args.windows.len();
-    let file = match (&args.before, one, many) {
-        (Some(_), true, _) => {
-            return Err(Problem::new(
-                exit::USAGE,
-                "with --by or --group, give a file or -i, not both",
-            ));
-        }
-        (Some(file), false, 0 | 1) => Some(file),
-        (None, true, 0 | 1) | (None, false, 2) => None,
-        (None, false, _) => {
-            let text = "two live captures need their lengths: give --for twice";
-            return Err(Problem::new(exit::USAGE, text)
-                .hint("or give a capture of how it was: firstbyte wire diff BEFORE -i IFACE"));
-        }
-        _ => return Err(Problem::new(exit::USAGE, "--for is given too often")),
-    };
-    let control = Control::start(None)?;
-    let before = match file {
-        None => None,
-        Some(file) => {
-            // That it cannot be captured is told before a file is read for long.
-            drop(Live::open(&options).map_err(|error| live::problem(&error, exit::USAGE))?);
-            Some(servers(file, filter, code, read)?)
-        }
-    };
-    let mut capture = live::open(&options)?;
-    let mut windows = args.windows.iter().copied().map(Some).chain([None]);
-    let mut next = |code: &mut Result<u8, Problem>, read: &mut Vec<Read>| {
-        let window = Window { length: windows.next().flatten(), control: &control };
-        live_servers(args, &mut capture, &window, code, read)
-    };
-    match before {
-        Some(before) => Ok((before, Some(next(code, read)?))),
-        None if one => Ok((next(code, read)?, None)),
-        None => {
-            let before = next(code, read)?;
-            if control.is_asked() {
-                let text = "interrupted before there was anything to compare with";
-                return Err(Problem::new(signals::exit_code(), text));
+/// The captures of a comparison, one after the other.
+struct Captures<'a> {
+    plan: &'a WireDiffPlan,
+    /// The interface, where one of them is live.
+    live: Option<OnInterface<'a>>,
+}
+
+/// An interface that is captured on.
+struct OnInterface<'a> {
+    capture: &'a LiveCapture,
+    options: Options,
+    control: Control,
+    /// From the first capture on.
+    opened: Option<Live>,
+}
+
+impl<'a> Captures<'a> {
+    fn begin(plan: &'a WireDiffPlan) -> Result<Self, Problem> {
+        let is_live = plan.compared.captures().any(|one| matches!(one, DiffCapture::Live { .. }));
+        let live = match &plan.live {
+            Some(capture) if is_live => {
+                let options = live::options(capture, &plan.filter)?;
+                let control = Control::start(None)?;
+                if plan.files().next().is_some() {
+                    // That it cannot be captured is told before a file is read for long.
+                    drop(Live::open(&options).map_err(|error| live::problem(&error, exit::USAGE))?);
+                }
+                Some(OnInterface { capture, options, control, opened: None })
             }
-            Ok((before, Some(next(code, read)?)))
+            None if is_live => {
+                let text = "a capture is to be taken, and there is no interface";
+                return Err(Problem::new(exit::USAGE, text));
+            }
+            _ => None,
+        };
+        Ok(Self { plan, live })
+    }
+
+    /// The connections of one of them, by server.
+    fn servers(
+        &mut self,
+        capture: &DiffCapture,
+        code: &mut Result<u8, Problem>,
+        read: &mut Vec<Read>,
+    ) -> Result<Servers, Problem> {
+        match (capture, &mut self.live) {
+            (DiffCapture::File(path), _) => servers(path, &self.plan.filter, code, read),
+            (DiffCapture::Live { length }, Some(live)) => {
+                if live.opened.is_some() && live.control.is_asked() {
+                    let text = "interrupted before there was anything to compare with";
+                    return Err(Problem::new(signals::exit_code(), text));
+                }
+                live.servers(*length, &self.plan.filter, code, read)
+            }
+            // Told at the beginning.
+            (DiffCapture::Live { .. }, None) => Ok(Servers::default()),
         }
+    }
+}
+
+impl OnInterface<'_> {
+    /// The connections of a live capture, by server.
+    fn servers(
+        &mut self,
+        length: Option<Duration>,
+        filter: &PacketFilter,
+        code: &mut Result<u8, Problem>,
+        read: &mut Vec<Read>,
+    ) -> Result<Servers, Problem> {
+        let Self { capture, options, control, opened } = self;
+        let live = match opened {
+            Some(live) => live,
+            None => opened.insert(live::open(options)?),
+        };
+        let mut analyzer = super::analyzer(filter)?;
+        let mut servers = Servers::default();
+        let window = Window { length, control };
+        match live::follow(live, &mut analyzer, &window, &mut servers) {
+            Ok(exit::OK) => {}
+            Ok(interrupted) => *code = Ok(interrupted),
+            Err(problem) => *code = Err(problem),
+        }
+        read.push(told(capture.interface.clone(), &analyzer, &servers));
+        Ok(servers)
     }
 }
 
@@ -160,59 +192,15 @@ impl Taker for Servers {
     }
 }
 
-/// The connections of a live capture, by server.
-fn live_servers(
-    args: &WireDiffArgs,
-    capture: &mut Live,
-    window: &Window<'_>,
-    code: &mut Result<u8, Problem>,
-    read: &mut Vec<Read>,
-) -> Result<Servers, Problem> {
-    let mut analyzer = super::analyzer(&args.filter)?;
-    let mut servers = Servers::default();
-    match live::follow(capture, &mut analyzer, window, &mut servers) {
-        Ok(exit::OK) => {}
-        Ok(interrupted) => *code = Ok(interrupted),
-        Err(problem) => *code = Err(problem),
-    }
-    let name = args.live.interface.clone().unwrap_or_default();
-    read.push(told(name, &analyzer, &servers));
-    Ok(servers)
-}
-
-/// A group of servers: what it is called, and patterns.
-type Group<'a> = (&'a str, Vec<&'a str>);
-
-/// The two groups of `--group`; `None` without.
-fn groups(given: &[String]) -> Result<Option<[Group<'_>; 2]>, Problem> {
-    match given {
-        [] => Ok(None),
-        [base, other] => Ok(Some([group(base)?, group(other)?])),
-        _ => Err(Problem::new(
-            exit::USAGE,
-            "--group has to be given twice: what it should be like, and what is held against that",
-        )),
-    }
-}
-
-fn group(text: &str) -> Result<Group<'_>, Problem> {
-    text.split_once('=')
-        .map(|(name, servers)| (name, servers.split(',').collect::<Vec<_>>()))
-        .filter(|(name, servers)| !name.is_empty() && servers.iter().all(|one| !one.is_empty()))
-        .ok_or_else(|| {
-            Problem::new(exit::USAGE, format!("--group {text}: is not NAME=SERVER,…"))
-                .hint("for example: --group 'a=node1*,10.0.0.2'")
-        })
-}
-
 /// One group of servers held against another.
 pub(in crate::cli) fn held(
     servers: &Servers,
-    (base, base_patterns): Group<'_>,
-    (other, other_patterns): Group<'_>,
+    base: &ServerGroup,
+    other: &ServerGroup,
 ) -> Result<Pair, Problem> {
-    let side = |name: &str, patterns: &[&str]| {
-        let side = servers.group(patterns);
+    let side = |ServerGroup { name, servers: patterns }: &ServerGroup| {
+        let names: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let side = servers.group(&names);
         match side.connections() {
             0 => Err(Problem::new(
                 exit::USAGE,
@@ -223,10 +211,10 @@ pub(in crate::cli) fn held(
         }
     };
     Ok(Pair {
-        name: other.to_owned(),
-        against: Some(base.to_owned()),
-        before: side(base, &base_patterns)?,
-        after: side(other, &other_patterns)?,
+        name: other.name.clone(),
+        against: Some(base.name.clone()),
+        before: side(base)?,
+        after: side(other)?,
     })
 }
 
@@ -244,7 +232,7 @@ fn told(name: String, analyzer: &Analyzer, servers: &Servers) -> Read {
 /// The connections of a capture, by server. What could be read counts, whatever comes after; `code` tells.
 pub(in crate::cli) fn servers(
     path: &Path,
-    filter: &FilterArgs,
+    filter: &PacketFilter,
     code: &mut Result<u8, Problem>,
     read: &mut Vec<Read>,
 ) -> Result<Servers, Problem> {

@@ -4,23 +4,23 @@
 //! `--connections` and `--flow`.
 
 use std::collections::HashSet;
-use std::io::{self, Write};
 
 use firstbyte_passive::groups::Groups;
 use firstbyte_passive::{Analyzer, Observed};
 
-use super::{choice, outputs};
-use crate::cli::args::WireArgs;
+use super::choice::is_written;
 use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, whole};
 use crate::cli::render;
 use crate::cli::terminal;
+use crate::plans::{PacketSource, WirePlan};
 use firstbyte_report::style::wrap;
 use firstbyte_report::units::count;
 use firstbyte_report::wire::{self, page};
 
 /// What is kept of connections until all have been read.
 pub(super) struct Kept<'a> {
-    args: &'a WireArgs,
+    plan: &'a WirePlan,
     groups: Groups,
     /// The first of them.
     shown: Vec<Observed>,
@@ -34,15 +34,15 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    pub(super) fn new(args: &'a WireArgs) -> Self {
+    pub(super) fn new(plan: &'a WirePlan) -> Self {
         Self {
-            args,
+            plan,
             groups: Groups::default(),
             shown: Vec::new(),
             behind: None,
             all: 0,
             flows: Vec::new(),
-            page: args.html.is_some().then(wire::Gathered::default),
+            page: plan.outputs.html.is_some().then(wire::Gathered::default),
             written: HashSet::new(),
         }
     }
@@ -53,11 +53,13 @@ impl<'a> Kept<'a> {
         if let Some(page) = &mut self.page {
             page.add(observed);
         }
-        let is_read_again = self.args.pcap_out.is_some() && !self.args.files.is_empty();
-        if is_read_again && choice::is_written(self.args, observed) {
+        let WirePlan { source, choice, outputs, .. } = self.plan;
+        let is_read_again =
+            outputs.packets.is_some() && matches!(source, PacketSource::Files { .. });
+        if is_read_again && is_written(choice, observed) {
             self.written.insert(observed.number);
         }
-        if self.args.flow.contains(&observed.number) {
+        if choice.flows.contains(&observed.number) {
             self.flows.push(observed.clone());
         }
         self.keep_first(observed);
@@ -68,7 +70,7 @@ impl<'a> Kept<'a> {
         if self.behind.is_some_and(|behind| observed.number >= behind) {
             return;
         }
-        let most = self.args.connections;
+        let most = self.plan.shown_connections;
         self.shown.push(observed.clone());
         if self.shown.len() >= 2 * most.max(64) {
             self.shown.sort_unstable_by_key(|observed| observed.number);
@@ -80,14 +82,14 @@ impl<'a> Kept<'a> {
     /// Puts what is kept in order: to be done when all have been added.
     pub(super) fn sort(&mut self) {
         self.shown.sort_unstable_by_key(|observed| observed.number);
-        self.shown.truncate(self.args.connections);
+        self.shown.truncate(self.plan.shown_connections);
         self.flows.sort_unstable_by_key(|observed| observed.number);
     }
 
     /// Whether every connection that was named is there, of so many.
     pub(super) fn check_flows(&self, connections: u64) -> Result<(), Problem> {
         let is_there = |number: &&u64| self.flows.iter().any(|flow| flow.number == **number);
-        match self.args.flow.iter().find(|number| !is_there(number)) {
+        match self.plan.choice.flows.iter().find(|number| !is_there(number)) {
             None => Ok(()),
             Some(number) if *number > connections || *number == 0 => {
                 let message = format!("--flow {number}: there are {connections} connections");
@@ -105,20 +107,20 @@ impl<'a> Kept<'a> {
     /// Writes text to standard output, where nothing else goes there.
     pub(super) fn show(&self, analyzer: &Analyzer) -> Result<(), Problem> {
         let hygiene = wire::hygiene(analyzer.hygiene());
-        if outputs::use_stdout(self.args) {
+        if self.plan.outputs.use_stdout() {
             terminal::note(hygiene.trim_end());
             return Ok(());
         }
-        let style = terminal::style(self.args.color);
-        let text = if self.args.flow.is_empty() {
+        let style = terminal::style(self.plan.colors);
+        let text = if self.plan.choice.flows.is_empty() {
             let mut text = format!("{hygiene}\n");
             let servers = self.groups.summaries();
             // Of connections chosen by their session, what a server does with sessions cannot be said.
-            let judged = self.args.session.is_empty();
+            let judged = self.plan.choice.sessions.is_empty();
             if judged {
                 text.push_str(&wire::findings(&servers, &style));
             }
-            text.push_str(&wire::servers(&servers, self.args.servers, judged, &style));
+            text.push_str(&wire::servers(&servers, self.plan.shown_servers, judged, &style));
             for sentence in wire::left_out(self.groups.left_out()) {
                 let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
                 let lines = wrap("", &words, style.columns());
@@ -141,13 +143,13 @@ impl<'a> Kept<'a> {
             pages.join("\n")
         };
         let text = style.plain(&text);
-        io::stdout().lock().write_all(text.as_bytes()).map_err(|e| Problem::output(&e))
+        print(&text)
     }
 
     /// Why there is no connection.
     fn nothing(&self, analyzer: &Analyzer) -> String {
-        let args = self.args;
-        let chosen = !args.server.is_empty() || !args.session.is_empty();
+        let choice = &self.plan.choice;
+        let chosen = !choice.servers.is_empty() || !choice.sessions.is_empty();
         match analyzer.connections() {
             0 => "no connections of TCP, and none of QUIC\n".to_owned(),
             seen if chosen => format!(
@@ -160,14 +162,15 @@ impl<'a> Kept<'a> {
 
     /// Writes the picture into its directory, and the page of captures that are called so.
     pub(super) fn draw(&self, analyzer: &Analyzer, names: &[String]) -> Result<(), Problem> {
-        if self.args.svg.is_some() {
-            render::pictures(&[wire::figure(&self.flows)], self.args.svg.as_deref(), None)?;
+        let outputs = &self.plan.outputs;
+        if outputs.draw() {
+            render::pictures(&[wire::figure(&self.flows)], outputs)?;
         }
-        if let (Some(path), Some(gathered)) = (&self.args.html, &self.page) {
+        if let (Some(to), Some(gathered)) = (&outputs.html, &self.page) {
             let page = page::page(&page::Page {
                 files: names,
                 hygiene: analyzer.hygiene(),
-                judged: self.args.session.is_empty(),
+                judged: self.plan.choice.sessions.is_empty(),
                 servers: &self.groups.summaries(),
                 left_out: self.groups.left_out(),
                 gathered,
@@ -175,7 +178,7 @@ impl<'a> Kept<'a> {
                 all: self.all,
                 flows: &self.flows,
             });
-            render::whole(path, page.as_bytes())?;
+            whole(to, page.as_bytes())?;
         }
         Ok(())
     }

@@ -14,11 +14,12 @@ use super::kept::Kept;
 use super::metrics::Endpoint;
 use super::packets::LivePackets;
 use super::{choice, outputs};
-use crate::cli::args::{FilterArgs, LiveArgs, WireArgs};
 use crate::cli::exit::{self, Problem};
+use crate::cli::files::Opened;
 use crate::cli::progress::Watching;
 use crate::cli::signals::{self, Attention};
 use crate::cli::terminal::{self, note};
+use crate::plans::{ConnectionChoice, LiveCapture, LivePlan, PacketFilter, WirePlan};
 use firstbyte_capture::live::{Follower, Live, LiveError, Options};
 use firstbyte_clock::Monotonic;
 use firstbyte_report::wire::{self, metrics::Metrics};
@@ -27,23 +28,22 @@ use firstbyte_report::wire::{self, metrics::Metrics};
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
 /// The packets that are asked for.
-pub(super) fn filter(args: &FilterArgs) -> Result<Filter, Problem> {
-    Filter::new(&args.hosts, &args.ports).ok_or_else(|| {
+pub(super) fn filter(filter: &PacketFilter) -> Result<Filter, Problem> {
+    Filter::new(&filter.hosts, &filter.ports).ok_or_else(|| {
         let most = format!("at most {MOST_HOSTS} --host and {MOST_PORTS} --port can be given");
         Problem::new(exit::USAGE, most)
     })
 }
 
-/// What is to be captured; absent without an interface.
-pub(super) fn options(args: &LiveArgs, filter: &FilterArgs) -> Result<Option<Options>, Problem> {
-    let Some(interface) = args.interface.clone() else { return Ok(None) };
-    Ok(Some(Options {
-        interface,
+/// What is to be captured.
+pub(super) fn options(capture: &LiveCapture, filter: &PacketFilter) -> Result<Options, Problem> {
+    Ok(Options {
+        interface: capture.interface.clone(),
         filter: self::filter(filter)?,
-        snaplen: args.snaplen,
-        buffer_bytes: args.buffer as usize,
-        promiscuous: !args.no_promiscuous_mode,
-    }))
+        snaplen: capture.snaplen_bytes,
+        buffer_bytes: capture.buffer_bytes as usize,
+        promiscuous: capture.promiscuous,
+    })
 }
 
 /// A capture that is ready, and says so.
@@ -82,41 +82,43 @@ impl Control {
     }
 }
 
-/// Captures on `interface` until the time of `args` is over, an output fails, or the user ends it; and writes
+/// Captures until the time of `captured` is over, an output fails, or the user ends it; and writes
 /// everything that was asked for.
-pub(super) fn run(args: &WireArgs, interface: &str) -> Result<u8, Problem> {
-    let Some(options) = options(&args.live, &args.filter)? else { return Ok(exit::OK) };
-    let metrics = args.metrics.map(Endpoint::bind).transpose()?;
+pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Result<u8, Problem> {
+    let options = options(&captured.capture, &plan.filter)?;
+    let metrics = captured.metrics.map(Endpoint::bind).transpose()?;
     if let Some(metrics) = &metrics {
         note(&format!("metrics at http://{}/metrics", metrics.address()));
     }
     let shared = metrics.as_ref().map(Endpoint::metrics);
     let control = Control::start(metrics)?;
-    let mut analyzer = super::analyzer(&args.filter)?;
+    let mut analyzer = super::analyzer(&plan.filter)?;
     let mut live = open(&options)?;
     // What files hold is worth more than a capture that cannot begin: they are emptied now.
     let mut taken = Taken {
-        args,
-        rows: outputs::Rows::open(args, &analyzer.begin())?,
-        kept: Kept::new(args),
-        packets: LivePackets::open(args)?,
+        choice: &plan.choice,
+        rows: outputs::Rows::open(&plan.outputs, &analyzer.begin())?,
+        kept: Kept::new(plan),
+        packets: LivePackets::open(plan, captured.spool_bytes)?,
         metrics: shared,
     };
-    let window = Window { length: args.window, control: &control };
+    let window = Window { length: captured.length, control: &control };
     let code = follow(&mut live, &mut analyzer, &window, &mut taken);
     // From here on a signal ends the process at once.
     drop(control);
     // All that can be written is, whatever fails.
     let Taken { rows, mut kept, packets, .. } = taken;
     kept.sort();
+    let interface = &captured.capture.interface;
     let packets = packets.map(LivePackets::finish).transpose();
     let ends = [
         packets.map(|told| told.iter().for_each(|told| note(told))),
         rows.finish(analyzer.hygiene(), Some(interface)),
         kept.show(&analyzer),
-        kept.draw(&analyzer, &[interface.to_owned()]),
+        kept.draw(&analyzer, std::slice::from_ref(interface)),
         kept.check_flows(analyzer.connections()),
     ];
+    opened.keep();
     ends.into_iter().fold(code, |code, end| code.and_then(|code| end.map(|()| code)))
 }
 
@@ -134,7 +136,7 @@ pub(super) trait Taker {
 
 /// Everything that is made of a capture.
 struct Taken<'a> {
-    args: &'a WireArgs,
+    choice: &'a ConnectionChoice,
     rows: outputs::Rows<'a>,
     kept: Kept<'a>,
     packets: Option<LivePackets<'a>>,
@@ -146,11 +148,11 @@ impl Taker for Taken<'_> {
         if let Some(packets) = &mut self.packets {
             packets.over(observed);
         }
-        if choice::is_chosen(self.args, observed) {
+        if choice::is_chosen(self.choice, observed) {
             if let Some(metrics) = &self.metrics {
                 metrics.lock().unwrap_or_else(PoisonError::into_inner).add(observed);
             }
-            if choice::is_written(self.args, observed) {
+            if choice::is_written(self.choice, observed) {
                 self.rows.add(observed);
             }
             self.kept.add(observed);

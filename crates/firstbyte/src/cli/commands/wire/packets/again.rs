@@ -7,22 +7,23 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use firstbyte_core::pcap::Frame;
 use firstbyte_passive::Analyzer;
 
 use super::queue::{Event, Queue};
-use crate::cli::args::WireArgs;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::cannot_write;
+use crate::plans::{Destination, WirePlan};
+use firstbyte_capture;
 
 /// Whether the files can be read twice.
-pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
-    if args.pcap_out.is_none() {
+pub(in super::super) fn check(plan: &WirePlan, paths: &[PathBuf]) -> Result<(), Problem> {
+    if plan.outputs.packets.is_none() {
         return Ok(());
     }
-    for path in &args.files {
+    for path in paths {
         let seekable = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         // One that is not there is told when it is read.
         if path == Path::new("-") || (path.exists() && !seekable) {
@@ -37,15 +38,15 @@ pub(in super::super) fn check(args: &WireArgs) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Writes the packets of `chosen` into `path`; gives back how many.
+/// Writes the packets of `chosen`; gives back how many.
 pub(in super::super) fn write(
-    args: &WireArgs,
+    paths: &[PathBuf],
     mut analyzer: Analyzer,
     chosen: &HashSet<u64>,
-    path: &Path,
+    to: &Destination,
 ) -> Result<u64, Problem> {
-    let failed = |error: &io::Error| cannot_write(path, error);
-    let mut out = super::create(path).map_err(|error| failed(&error))?;
+    let failed = |error: &io::Error| cannot_write(to.path(), error);
+    let mut out = super::create(to).map_err(|error| failed(&error))?;
     let (mut written, mut result) = (0, Ok(()));
     let mut take = |event: Event<'_>| {
         if let Event::Frame(frame) = event
@@ -57,7 +58,7 @@ pub(in super::super) fn write(
         }
     };
     let mut queue = Queue::default();
-    for file in &args.files {
+    for file in paths {
         let mut each = |frame: &Frame<'_>| {
             analyzer.frame(frame, &mut |_| {});
             queue.add(frame, analyzer.latest(), &mut take);

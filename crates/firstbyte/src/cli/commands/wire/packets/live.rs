@@ -13,16 +13,17 @@ use firstbyte_passive::Observed;
 use super::queue::{Event, Queue};
 use super::spool::Spool;
 use super::{Out, put};
-use crate::cli::args::WireArgs;
 use crate::cli::commands::wire::choice;
 use crate::cli::exit::Problem;
 use crate::cli::files::cannot_write;
+use crate::plans::{ConnectionChoice, Destination, WirePlan};
 use firstbyte_report::units::{count, grouped};
 
 /// Packets on their way to `--pcap-out`; the first failure ends them.
 pub(in super::super) struct LivePackets<'a> {
-    args: &'a WireArgs,
-    path: &'a Path,
+    choice: &'a ConnectionChoice,
+    to: &'a Destination,
+    spool_bytes: u64,
     queue: Queue,
     sink: Sink,
     failed: Option<io::Error>,
@@ -37,18 +38,22 @@ struct Sink {
 
 impl<'a> LivePackets<'a> {
     /// Begins the file, where one was asked for.
-    pub(in super::super) fn open(args: &'a WireArgs) -> Result<Option<Self>, Problem> {
-        let Some(path) = args.pcap_out.as_deref() else { return Ok(None) };
-        let end_decides = !args.server.is_empty() || !args.session.is_empty();
-        let spool = end_decides.then(|| Spool::new(directory(path), args.spool));
-        let out = super::create(path).map_err(|error| cannot_write(path, &error))?;
+    pub(in super::super) fn open(
+        plan: &'a WirePlan,
+        spool_bytes: u64,
+    ) -> Result<Option<Self>, Problem> {
+        let Some(to) = &plan.outputs.packets else { return Ok(None) };
+        let choice = &plan.choice;
+        let end_decides = !choice.servers.is_empty() || !choice.sessions.is_empty();
+        let spool = end_decides.then(|| Spool::new(directory(to.path()), spool_bytes));
+        let out = super::create(to).map_err(|error| cannot_write(to.path(), &error))?;
         let sink = Sink { out, spool, written: 0, connections: 0 };
-        Ok(Some(Self { args, path, queue: Queue::default(), sink, failed: None }))
+        Ok(Some(Self { choice, to, spool_bytes, queue: Queue::default(), sink, failed: None }))
     }
 
     /// A frame, and the connection it belongs to.
     pub(in super::super) fn frame(&mut self, frame: &Frame<'_>, owner: Option<u64>) {
-        let flows = &self.args.flow;
+        let flows = &self.choice.flows;
         let is_wanted = |number: &u64| flows.is_empty() || flows.contains(number);
         let (sink, failed) = (&mut self.sink, &mut self.failed);
         if failed.is_none() {
@@ -62,7 +67,7 @@ impl<'a> LivePackets<'a> {
 
     /// A connection has ended.
     pub(in super::super) fn over(&mut self, observed: &Observed) {
-        let is_chosen = choice::is_written(self.args, observed);
+        let is_chosen = choice::is_written(self.choice, observed);
         let (sink, failed) = (&mut self.sink, &mut self.failed);
         self.queue.over(observed.number, is_chosen, &mut |event| sink.take(event, failed));
     }
@@ -92,7 +97,7 @@ impl<'a> LivePackets<'a> {
         let Sink { out, written, connections, .. } = self.sink;
         result
             .and_then(|()| out.finish().map(drop))
-            .map_err(|error| cannot_write(self.path, &error))?;
+            .map_err(|error| cannot_write(self.to.path(), &error))?;
         let mut told = format!(
             "wrote {} of {}",
             count(written, "packet"),
@@ -103,7 +108,7 @@ impl<'a> LivePackets<'a> {
                 "; {} more were under way for longer than --spool holds packets ({}): none of theirs \
                  are in it. A larger --spool, --host and --port help",
                 grouped(left_out),
-                print_size(self.args.spool)
+                print_size(self.spool_bytes)
             ));
         }
         Ok(told)

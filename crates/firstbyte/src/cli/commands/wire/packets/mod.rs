@@ -12,23 +12,19 @@ mod spool;
 pub(super) use again::{check, write};
 pub(super) use live::LivePackets;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io;
 
 use firstbyte_core::pcap::CaptureWriter;
 
+use crate::cli::exports::{Sink, sink};
+use crate::plans::Destination;
 use queue::Owned;
 
-type Out = CaptureWriter<Box<dyn Write>>;
+type Out = CaptureWriter<Sink>;
 
 /// Begins the capture file that was asked for.
-fn create(path: &Path) -> io::Result<Out> {
-    let out: Box<dyn Write> = match path == Path::new("-") {
-        true => Box::new(BufWriter::new(io::stdout())),
-        false => Box::new(BufWriter::with_capacity(1 << 16, File::create(path)?)),
-    };
-    CaptureWriter::new(out, concat!("firstbyte ", env!("CARGO_PKG_VERSION")))
+fn create(to: &Destination) -> io::Result<Out> {
+    CaptureWriter::new(sink(to)?, concat!("firstbyte ", env!("CARGO_PKG_VERSION")))
 }
 
 fn put(out: &mut Out, frame: &Owned<'_>) -> io::Result<()> {

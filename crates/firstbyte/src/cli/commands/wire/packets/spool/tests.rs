@@ -1,16 +1,16 @@
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use firstbyte_core::pcap::{CaptureReader, CaptureWriter, Read as Next};
 
 use super::*;
+use crate::cli::exports::Sink;
 
 #[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
+struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
+        self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -31,7 +31,7 @@ struct Scene {
 impl Scene {
     fn new(most_bytes: u64) -> Self {
         let file = Shared::default();
-        let out = CaptureWriter::new(Box::new(file.clone()) as Box<dyn Write>, "").unwrap();
+        let out = CaptureWriter::new(Box::new(file.clone()) as Sink, "").unwrap();
         Self { spool: Spool::new(std::env::temp_dir(), most_bytes), out, file, at: 0, written: 0 }
     }
 
@@ -57,7 +57,7 @@ impl Scene {
         let written = self.written + self.spool.finish(&mut out).unwrap();
         out.finish().unwrap();
         let (mut reader, mut at, mut read) = (CaptureReader::default(), 0, Vec::new());
-        let file = self.file.0.borrow();
+        let file = self.file.0.lock().unwrap();
         loop {
             match reader.read(&file[at..]).unwrap() {
                 Next::Frame { frame, bytes } => {

@@ -9,10 +9,9 @@ use std::path::Path;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Study;
-use crate::cli::args::CompareArgs;
+use super::comparison::of_words;
 use crate::cli::exit::{self, Problem};
-use crate::cli::typed::Typed;
+use crate::plans::ComparisonPlan;
 use firstbyte_probe::probe::describe_io;
 
 /// A plan, as written. Every field is described in `docs/plans.md`.
@@ -112,25 +111,13 @@ impl PlanFile {
         }
     }
 
-    /// The study it asks for; `whence` it comes.
-    pub(in crate::cli) fn study(&self, whence: &str) -> Result<Study, Problem> {
-        Study::of_words(self.words(true), whence)
-    }
-
-    /// The same with what was typed beside it, which counts more.
-    pub(super) fn study_beside(
-        &self,
-        args: &CompareArgs,
-        typed: &Typed,
-        whence: &str,
-    ) -> Result<Study, Problem> {
-        let mut words = self.words(args.url.is_none());
-        words.extend(typed.words_but(&["plan"]));
-        Study::of_words(words, whence)
+    /// The comparison it asks for; `whence` it comes.
+    pub(in crate::cli) fn comparison(&self, whence: &str) -> Result<ComparisonPlan, Problem> {
+        of_words(self.words(true), whence)
     }
 
     /// The arguments of `compare` that it stands for.
-    fn words(&self, with_url: bool) -> Vec<OsString> {
+    pub(super) fn words(&self, with_url: bool) -> Vec<OsString> {
         let mut words: Vec<String> = Vec::new();
         let mut flag = |name: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("--{name}={value}")));
@@ -158,27 +145,6 @@ impl PlanFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn beside(plan: &str, typed: &[&str]) -> Study {
-        let words = ["firstbyte", "compare", "--plan", "p"].iter().chain(typed);
-        let (cli, typed) = Typed::read(words.map(OsString::from)).unwrap();
-        let Some(crate::cli::args::Command::Compare(args)) = cli.command else { panic!() };
-        PlanFile::parse(plan).unwrap().study_beside(&args, &typed, "a plan").unwrap()
-    }
-
-    #[test]
-    fn what_is_typed_counts_more_than_the_plan() {
-        let plan = "url = 'https://a.test/'\nvary = ['tls=1.2,1.3']\nsamples = 5\nflags = ['-k']\nconcurrent = ''\n";
-        let study = beside(plan, &["--samples", "9"]);
-        assert_eq!((study.plan.url.reveal().as_str(), study.plan.rounds), ("https://a.test/", 9));
-        assert!(study.plan.options.tls.insecure && study.plan.concurrent == Some(Vec::new()));
-        assert_eq!(study.plan.vary[0].reveal(), "tls=1.2,1.3");
-        assert_eq!(beside(plan, &["b.test", "-n9"]).plan.url.reveal(), "b.test");
-        assert_eq!(
-            study.command.join(" "),
-            "firstbyte compare --vary tls=1.2,1.3 --concurrent --insecure https://a.test/ --samples 9"
-        );
-    }
 
     #[test]
     fn an_interval_is_a_number_of_seconds_or_has_a_unit() {

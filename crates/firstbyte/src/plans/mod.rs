@@ -1,0 +1,55 @@
+//! Plans: what a command does, as data.
+//!
+//! In: what was typed, by way of `cli::plan`, or JSON, from whoever has no command line. Out: what `cli` carries out. A
+//! plan is complete: nothing of it is looked up among flags later, and what its files hold is not in it. What may let
+//! somebody in keeps its type, [`Secret`](firstbyte_probe::probe::Secret): it is stored, and does not print.
+
+mod lab;
+mod measuring;
+mod outputs;
+mod prediction;
+mod serve;
+mod wire;
+
+use serde::{Deserialize, Serialize};
+
+pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};
+pub use measuring::{
+    CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, DemoPlan, ExplainPlan,
+    ExplanationSource, ProbePlan, ProbeView, RenderPlan, ReportPlan,
+};
+pub use outputs::{ColorChoice, Destination, Outputs};
+pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
+pub use serve::{CertificatePlan, ServePlan};
+pub use wire::{
+    ComparedCaptures, ConnectionChoice, DiffCapture, LiveCapture, LivePlan, PacketFilter,
+    PacketSource, ServerGroup, WireDiffPlan, WirePlan, WireSession,
+};
+
+/// The plan of a command, whichever it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", content = "plan", rename_all = "snake_case")]
+pub enum CommandPlan {
+    /// `probe`.
+    Probe(Box<ProbePlan>),
+    /// `compare`.
+    Compare(Box<ComparisonPlan>),
+    /// `explain`.
+    Explain(Box<ExplainPlan>),
+    /// `check`.
+    Check(CheckPlan),
+    /// `predict`.
+    Predict(Box<PredictionPlan>),
+    /// `report`.
+    Report(ReportPlan),
+    /// `demo`.
+    Demo(DemoPlan),
+    /// `lab`.
+    Lab(LabPlan),
+    /// `serve`.
+    Serve(Box<ServePlan>),
+    /// `wire`.
+    Wire(Box<WirePlan>),
+    /// `wire diff`.
+    WireDiff(Box<WireDiffPlan>),
+}
