@@ -136,7 +136,7 @@ impl ChromiumVisit {
 pub struct BesideRequest {
     /// What it is for.
     pub purpose: BesidePurpose,
-    /// The origin that it went to, or would have gone to: "https://example.org:8443".
+    /// The origin that it went to, or would have gone to: scheme, host and port.
     pub origin: String,
     /// Whether a connection came of it that nothing of the page used.
     pub opened_connection: bool,
