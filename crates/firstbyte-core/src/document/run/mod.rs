@@ -2,6 +2,7 @@
 
 mod environment;
 mod line;
+mod quick;
 mod row;
 
 use serde::{Deserialize, Serialize};

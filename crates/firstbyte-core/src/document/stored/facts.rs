@@ -30,7 +30,7 @@ impl StoredClient {
         Self { name, version, tls_library }
     }
 
-    pub(super) fn facts(self) -> ClientFacts {
+    pub(in crate::document) fn facts(self) -> ClientFacts {
         let Self { name, version, tls_library } = self;
         ClientFacts { name, version, tls_library }
     }
