@@ -27,11 +27,13 @@ pub enum Form {
 }
 
 impl Form {
-    /// How many samples a part is made of, at most. Those of Parquet are groups of rows; JSON is ten times as long.
-    pub const fn samples_at_once(self) -> usize {
+    /// How many samples a part is made of, at most. Those of Parquet are groups of rows, and CSV beside it is made of the
+    /// same samples, split once; a part of all others is small enough for a processor's cache.
+    pub const fn samples_at_once(self, beside_parquet: bool) -> usize {
         match self {
-            Self::Csv | Self::Parquet => parquet::GROUP,
-            Self::Json | Self::Har => 1_024,
+            Self::Parquet => parquet::GROUP,
+            Self::Csv if beside_parquet => parquet::GROUP,
+            Self::Csv | Self::Json | Self::Har => 1_024,
         }
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> 
     for (form, path) in files(args) {
         let begun = sink(path).and_then(|out| export::begin(form, out, &axes));
         let (writer, maker) = begun.map_err(|error| cannot_write(path, &error))?;
-        let (writers, makers) = by_size.entry(form.samples_at_once()).or_default();
+        let (writers, makers) = by_size.entry(form.samples_at_once(args.parquet.is_some())).or_default();
         writers.push((path, writer));
         makers.push(maker);
     }
