@@ -163,6 +163,11 @@ pub fn parts<'a, E>(
 }
 
 impl PartMaker {
+    /// Whether it needs no more of a sample than its columns are made of.
+    pub const fn is_of_columns(&self) -> bool {
+        matches!(self.0, Maker::Csv(_) | Maker::Parquet(_))
+    }
+
     fn begin(&self) -> Unfinished {
         match &self.0 {
             Maker::Json | Maker::Csv(_) | Maker::Har => Unfinished::Bytes(Vec::new()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::quick::{self, Otherwise};
+use super::quick::{self, Otherwise, SampleDetail};
 use super::row;
 use crate::document::FailureRecord;
 use crate::document::interned::{FactTable, Interner};
@@ -88,6 +88,19 @@ pub fn sample_line(
 /// # Errors
 /// When it is not a sample's line, or refers to what is not there.
 pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, LineError> {
+    taken_in_detail(line, urls, facts, SampleDetail::Whole)
+}
+
+/// The same, with so much of it as `detail` says.
+///
+/// # Errors
+/// Those of [`taken`].
+pub fn taken_in_detail(
+    line: &[u8],
+    urls: &[String],
+    facts: &FactTable,
+    detail: SampleDetail,
+) -> Result<Taken, LineError> {
     let (row, behind) = match row::quick(line) {
         Some((row, behind)) => (row, Some(behind.len())),
         None => (row::row(line)?, None),
@@ -96,7 +109,7 @@ pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, L
     let text = std::str::from_utf8(line).map_err(|error| LineError(error.to_string()))?;
     let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
     let rest = behind.and_then(|length| text.get(text.len() - length..));
-    let sample = match rest.map(|rest| quick::sample(rest, &row, url, facts)) {
+    let sample = match rest.map(|rest| quick::sample(rest, &row, url, facts, detail)) {
         Some(Ok(sample)) => sample,
         None | Some(Err(Otherwise)) => slow(text, &row, url, facts)?,
     };
@@ -143,6 +156,7 @@ mod tests {
     use super::*;
     use crate::document::run::{LineKind, kind};
     use crate::document::stored::tests::any_taken;
+    use crate::timeline::{Certificate, Facts};
 
     /// A sample with most that there can be, and lines of facts before it.
     const LINES: &[&str] = &[
@@ -173,7 +187,7 @@ mod tests {
         let (row, behind) = row::quick(line)?;
         let text = std::str::from_utf8(line).ok()?;
         let rest = text.get(text.len() - behind.len()..)?;
-        let quick = quick::sample(rest, &row, "https://c/", facts).ok()?;
+        let quick = quick::sample(rest, &row, "https://c/", facts, SampleDetail::Whole).ok()?;
         Some([Ok(quick), slow(text, &row, "https://c/", facts)])
     }
 
@@ -189,6 +203,33 @@ mod tests {
         assert_eq!(sample.connection.flights[1].chunks[0].segments, Some(2));
         assert_eq!(sample.connection.facts.quic.unwrap().datagrams.len(), 2);
         assert_eq!(sample.redirects.len(), 1);
+    }
+
+    #[test]
+    fn what_no_column_is_made_of_can_be_left_out() {
+        let mut facts = FactTable::default();
+        let (sample, of_facts) = LINES.split_last().unwrap();
+        let certificates = r#"[{"subject":"a","issuer":"b","key":"RSA","der_bytes":700}]"#;
+        for line in of_facts {
+            let line = line.replace("full\"", &format!("full\",\"certificates\":{certificates}"));
+            facts.take(line.as_bytes()).unwrap();
+        }
+        let urls = ["https://c/".to_owned()];
+        let mut whole = taken(sample.as_bytes(), &urls, &facts).unwrap();
+        let columns =
+            taken_in_detail(sample.as_bytes(), &urls, &facts, SampleDetail::Columns).unwrap();
+        assert_ne!(columns, whole);
+        let Facts { tls, http, .. } = &mut whole.sample.connection.facts;
+        http.as_mut().unwrap().headers.clear();
+        for certificate in &mut tls.as_mut().unwrap().certificates {
+            let der_bytes = certificate.der_bytes;
+            *certificate = Certificate { der_bytes, ..Certificate::default() };
+        }
+        assert_eq!(columns, whole);
+        assert_eq!(
+            columns.sample.connection.facts.tls.unwrap().certificate_chain_bytes(),
+            Some(700)
+        );
     }
 
     /// Each byte of the line in turn is another one, or missing, or there twice.

@@ -17,6 +17,15 @@ use crate::timeline::{
     Stamp, TcpFacts,
 };
 
+/// How much of a sample is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleDetail {
+    /// All of it.
+    Whole,
+    /// What its columns are made of. Header fields may be missing, and what certificates say: how long they are is there.
+    Columns,
+}
+
 /// It is not as firstbyte writes most samples, or refers to what is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Otherwise;
@@ -24,12 +33,18 @@ pub(super) struct Otherwise;
 type Quick<T> = Result<T, Otherwise>;
 
 /// The sample of `row`, from what stands behind that in its line to the end; `url` is that of its cell.
-pub(super) fn sample(rest: &str, row: &Row, url: &str, facts: &FactTable) -> Quick<Sample> {
+pub(super) fn sample(
+    rest: &str,
+    row: &Row,
+    url: &str,
+    facts: &FactTable,
+    detail: SampleDetail,
+) -> Quick<Sample> {
     // Absent, or in 1970.
     if row.started_unix_ns == 0 {
         return Err(Otherwise);
     }
-    let mut cursor = Cursor { rest, inner: true };
+    let mut cursor = Cursor { rest, inner: true, detail };
     if !cursor.member("sample") {
         return Err(Otherwise);
     }
@@ -63,6 +78,7 @@ struct Cursor<'a> {
     rest: &'a str,
     /// A member of the object has been read: a comma stands before the next one.
     inner: bool,
+    detail: SampleDetail,
 }
 
 impl<'a> Cursor<'a> {
@@ -226,7 +242,11 @@ impl<'a> Cursor<'a> {
             quic: self.optional("quic", Self::quic)?,
             tls: self.optional("tls", |c| {
                 let number = c.number_of_fact()?.ok_or(Otherwise)?;
-                tls_of(Shared::Number(number), facts).map_err(|_| Otherwise)
+                let tls = match (c.detail, facts.get(number)) {
+                    (SampleDetail::Columns, Some(Fact::Tls(tls))) => tls.facts_of_columns(facts),
+                    _ => tls_of(Shared::Number(number), facts),
+                };
+                tls.map_err(|_| Otherwise)
             })?,
             http: self.optional("http", |c| c.http(facts))?,
         })
@@ -420,7 +440,7 @@ impl<'a> Cursor<'a> {
             method: self.text()?,
             version: self.optional("version", Self::text)?,
             status: self.optional("status", Self::small)?,
-            headers: self.optional("headers", |c| c.list(|c| c.header(facts)))?.unwrap_or_default(),
+            headers: self.optional("headers", |c| c.headers(facts))?.unwrap_or_default(),
             request_bytes: self.optional("request_bytes", Self::unsigned)?,
             upload_bytes: self.optional("upload_bytes", Self::unsigned)?,
             header_bytes: self.optional("header_bytes", Self::unsigned)?,
@@ -432,19 +452,31 @@ impl<'a> Cursor<'a> {
         Ok(http)
     }
 
-    fn header(&mut self, facts: &FactTable) -> Quick<Header> {
+    fn headers(&mut self, facts: &FactTable) -> Quick<Vec<Header>> {
+        match self.detail {
+            SampleDetail::Whole => self.list(|c| {
+                let (name, value) = c.header(facts)?;
+                Ok(Header { name: name.to_owned(), value: value.to_owned() })
+            }),
+            SampleDetail::Columns => self.list(|c| c.header(facts).map(drop)).map(|_| Vec::new()),
+        }
+    }
+
+    /// Name and value.
+    fn header<'f>(&mut self, facts: &'f FactTable) -> Quick<(&'f str, &'f str)>
+    where
+        'a: 'f,
+    {
         let Some(number) = self.number_of_fact()? else {
             self.skip("[")?;
-            let name = self.text()?;
+            let name = self.word()?;
             self.skip(",")?;
-            let value = self.text()?;
+            let value = self.word()?;
             self.skip("]")?;
-            return Ok(Header { name, value });
+            return Ok((name, value));
         };
         match facts.get(number) {
-            Some(Fact::Header(name, value)) => {
-                Ok(Header { name: name.clone(), value: value.clone() })
-            }
+            Some(Fact::Header(name, value)) => Ok((name, value)),
             _ => Err(Otherwise),
         }
     }

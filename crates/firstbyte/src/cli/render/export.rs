@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use firstbyte_core::document::run::SampleDetail;
 use firstbyte_core::run::{Cell, Taken};
 
 use crate::cli::args::RenderArgs;
@@ -60,7 +61,8 @@ pub(super) fn samples(data: &Dataset, args: &RenderArgs) -> Result<(), Problem> 
     for (form, path) in files(args) {
         let begun = sink(path).and_then(|out| export::begin(form, out, &axes));
         let (writer, maker) = begun.map_err(|error| cannot_write(path, &error))?;
-        let (writers, makers) = by_size.entry(form.samples_at_once(args.parquet.is_some())).or_default();
+        let (writers, makers) =
+            by_size.entry(form.samples_at_once(args.parquet.is_some())).or_default();
         writers.push((path, writer));
         makers.push(maker);
     }
@@ -77,9 +79,11 @@ fn all_parts(
 ) -> Result<(), Problem> {
     let nowhere = Cell::default();
     let cell = |taken: &Taken| data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
+    let of_columns = makers.iter().all(PartMaker::is_of_columns);
+    let detail = if of_columns { SampleDetail::Columns } else { SampleDetail::Whole };
     let make = |n: usize| {
         let rows = n * size..((n + 1) * size).min(data.rows.len());
-        let samples = data.taken_in(rows).map(|taken| taken.map_err(run_problem));
+        let samples = data.taken_in(rows, detail).map(|taken| taken.map_err(run_problem));
         export::parts(&makers, samples, cell, |error| Problem::output(&error))
     };
     in_turn(data.rows.len().div_ceil(size), make, |made: Result<Vec<FilePart>, Problem>| {
