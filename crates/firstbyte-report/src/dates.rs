@@ -11,7 +11,9 @@ pub(crate) fn rfc3339_micros(unix_ns: u64) -> Option<String> {
 
 /// Appends the same to `out`, without a detour: there is one in every row.
 pub(crate) fn write_rfc3339_micros(out: &mut Vec<u8>, unix_ns: u64) {
-    let Some(t) = utc(i128::from(unix_ns)) else { return };
+    let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
+    let Ok(t) = OffsetDateTime::from_unix_timestamp(seconds) else { return };
+    let micros = (unix_ns / 1_000 % 1_000_000) as u32;
     let mut number = |number: u32, digits: u32, behind: u8| {
         let places = (0..digits).rev();
         out.extend(places.map(|place| b'0' + (number / 10_u32.pow(place) % 10) as u8));
@@ -23,7 +25,7 @@ pub(crate) fn write_rfc3339_micros(out: &mut Vec<u8>, unix_ns: u64) {
     number(t.hour().into(), 2, b':');
     number(t.minute().into(), 2, b':');
     number(t.second().into(), 2, b'.');
-    number(t.microsecond(), 6, b'Z');
+    number(micros, 6, b'Z');
 }
 
 /// `unix_ns` to the minute, for people: `20 November 2026, 14:05 UTC`.
@@ -59,6 +61,11 @@ fn day(t: OffsetDateTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_point_there_is() {
+        assert_eq!(rfc3339_micros(u64::MAX).as_deref(), Some("2554-07-21T23:34:33.709551Z"));
+    }
 
     #[test]
     fn known_points() {

@@ -27,11 +27,13 @@ pub enum Form {
 }
 
 impl Form {
-    /// How many samples a part is made of, at most. Those of Parquet are groups of rows; JSON is ten times as long.
-    pub const fn samples_at_once(self) -> usize {
+    /// How many samples a part is made of, at most. Those of Parquet are groups of rows, and CSV beside it is made of the
+    /// same samples, split once; a part of all others is small enough for a processor's cache.
+    pub const fn samples_at_once(self, beside_parquet: bool) -> usize {
         match self {
-            Self::Csv | Self::Parquet => parquet::GROUP,
-            Self::Json | Self::Har => 1_024,
+            Self::Parquet => parquet::GROUP,
+            Self::Csv if beside_parquet => parquet::GROUP,
+            Self::Csv | Self::Json | Self::Har => 1_024,
         }
     }
 }
@@ -161,6 +163,11 @@ pub fn parts<'a, E>(
 }
 
 impl PartMaker {
+    /// Whether it needs no more of a sample than its columns are made of.
+    pub const fn is_of_columns(&self) -> bool {
+        matches!(self.0, Maker::Csv(_) | Maker::Parquet(_))
+    }
+
     fn begin(&self) -> Unfinished {
         match &self.0 {
             Maker::Json | Maker::Csv(_) | Maker::Har => Unfinished::Bytes(Vec::new()),

@@ -97,24 +97,23 @@ impl Bottleneck {
             return Self::default();
         }
         let arrivals = arrivals(connection);
-        let pairs = |inside: &dyn Fn(Offset) -> bool| -> Vec<Pair> {
-            let pair = |w: &[Arrival]| Pair::of(&w[0], &w[1]);
-            arrivals.windows(2).filter(|w| inside(w[1].at)).map(pair).collect()
-        };
-        let known = proven(&pairs(&|_| true));
+        let pairs: Vec<Pair> = arrivals.windows(2).map(|w| Pair::of(&w[0], &w[1])).collect();
+        let known = proven(&pairs);
         // Between the request and the response the server may have been at work.
         let at = |mark| connection.marks.at(mark);
         let asked = at(Mark::RequestEnd).unwrap_or(Offset::from_nanos(i64::MAX));
         let answered = at(Mark::ResponseStart).unwrap_or(Offset::from_nanos(i64::MAX));
-        let ratios = pairs(&|at| at <= asked || at > answered)
-            .into_iter()
-            .filter(|pair| pair.gap < PAUSE_NS)
-            .map(|pair| pair.ratio().max(0.0));
+        let later = arrivals.iter().skip(1).map(|arrival| arrival.at);
+        let ratios = pairs
+            .iter()
+            .zip(later)
+            .filter(|(pair, at)| (*at <= asked || *at > answered) && pair.gap < PAUSE_NS)
+            .map(|(pair, _)| pair.ratio().max(0.0));
         let bound = ratios.min_by(f64::total_cmp);
-        let usual = usual(&pairs(&|_| true));
+        let usual = usual(&pairs);
         // Some that come closer were held up together.
         let bound = bound.map(|bound| usual.map_or(bound, |usual| usual.max(bound)));
-        let agree = |bound: f64| pairs(&|_| true).iter().filter(|p| p.agrees(bound)).count();
+        let agree = |bound: f64| pairs.iter().filter(|p| p.agrees(bound)).count();
         let long = |bound: f64| bound * FULL_SEGMENT >= SHORTEST_NS;
         let repeats = bound.is_some_and(|bound| long(bound) && agree(bound) >= PAIRS);
         Self { arrivals, known, bound, repeats }
@@ -202,6 +201,9 @@ fn arrivals(connection: &Connection) -> Vec<Arrival> {
 fn usual(pairs: &[Pair]) -> Option<f64> {
     const MANY: usize = 8;
     let long = |pair: &&Pair| pair.later > FULL_SEGMENT / 2.0 && pair.gap < PAUSE_NS;
+    if pairs.len() < MANY {
+        return None;
+    }
     let mut ratios: Vec<f64> = pairs.iter().filter(long).map(Pair::ratio).collect();
     ratios.sort_by(f64::total_cmp);
     let median = *ratios.get(ratios.len() / 2)?;
@@ -213,6 +215,9 @@ fn usual(pairs: &[Pair]) -> Option<f64> {
 /// The time per byte that at least [`PAIRS`] pairs agree on, one of which a pacing sender would not
 /// have made, and that hardly any pair is faster than: nothing overtakes a bottleneck.
 fn proven(pairs: &[Pair]) -> Option<f64> {
+    if pairs.len() < PAIRS {
+        return None;
+    }
     let mut ratios: Vec<f64> = pairs.iter().map(Pair::ratio).collect();
     ratios.sort_by(f64::total_cmp);
     // Of a small segment, noise is the larger part.

@@ -139,9 +139,7 @@ impl Walk {
             _ => Step::Sending,
         };
         for flight in &connection.flights {
-            let heard = heeds.of(flight).iter();
-            let heard = heard.filter(|c| !carried.is_bare(flight.direction, c.stamp.at)).copied();
-            let chunks: Vec<Chunk> = heard.collect();
+            let chunks = carried.without_bare(flight.direction, heeds.of(flight));
             let (Some(begin), Some(finish)) = (chunks.first(), chunks.last()) else { continue };
             if finish.stamp.at < start || begin.stamp.at > end {
                 continue;

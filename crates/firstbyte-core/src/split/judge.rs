@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
 use super::bottleneck::Bottleneck;
-use super::sender::{Hypothesis, Segment, Sender};
+use super::sender::{Hypothesis, Peaks, Played, Seen, Segment, Sender};
 use crate::timeline::{Chunk, Clock, Connection, Direction, Flight, Mark, Offset};
 
 /// An arrival that waited for something of the client's.
@@ -74,10 +74,10 @@ pub(super) struct Way {
 pub(super) const LIMIT: i64 = 1_000_000_000_000_000;
 /// Looked at are so many segments, at most.
 const SEGMENTS: usize = 3_000;
-/// Windows that servers begin with; a larger one never fills here.
-const WINDOWS: u32 = 20;
 /// In larger ones a packet more or less is of no matter.
-const SMALL: u32 = 8;
+pub(super) const SMALL: u32 = 8;
+/// A segment can be there so much sooner than it is expected.
+const SOONER: i64 = 150_000;
 /// Hosts take that long to notice what has arrived.
 const NOISE: i64 = 400_000;
 /// Beyond that, each of these makes it less likely by a factor of e.
@@ -108,7 +108,7 @@ const DELAYED: f64 = 2.4;
 /// Pauses are of all orders of magnitude up to 400 ms.
 const DECADES: f64 = 5.3;
 /// Tickets, settings and their acknowledgement: two packets more than the one that is seen, at most.
-const MOST_MERGED: u32 = 2;
+pub(super) const MOST_MERGED: u32 = 2;
 /// What leaves within this time was written together.
 pub(super) const TOGETHER: i64 = 150_000;
 /// Readings whose odds are a fiftieth of the best one's are out.
@@ -204,8 +204,7 @@ impl Judge {
             let before = segments.iter().map(|s: &Segment| s.at).filter(|at| *at <= left);
             (left, before.max().unwrap_or(left))
         });
-        let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
-        let [spread, seen] = [way.spread, way.seen].map(|spread| ns(spread).min(LIMIT));
+        let [spread, seen] = [way.spread, way.seen].map(ns);
         let first = segments.first().map_or(0, |segment: &Segment| segment.at);
         let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
         let mut acks: Vec<Vec<Ack>> = Vec::new();
@@ -225,16 +224,22 @@ impl Judge {
             response,
             together: connection.flights.iter().any(tickets_and_settings),
             first,
-            rtt: ns(way.rtt).min(LIMIT),
-            early: 150_000 + spread,
+            rtt: ns(way.rtt),
+            early: SOONER + spread,
             late: NOISE + spread,
             usual: NOISE + seen,
         }
     }
 
+    /// The same, where round trips differ by `spread`.
+    pub(super) fn suppose(&mut self, spread: Duration) {
+        let spread = ns(spread);
+        (self.early, self.late) = (SOONER + spread, NOISE + spread);
+    }
+
     /// All hypotheses that fit, what each costs and which arrivals it says were released.
     pub(super) fn in_words(&self) -> String {
-        let mut fits: Vec<(f64, Reading)> = self.fits();
+        let mut fits: Vec<(f64, Reading)> = self.fits(f64::INFINITY);
         fits.truncate(8);
         let line = |(cost, reading): &(f64, Reading)| {
             let Reading { window, nagle, late, releases } = reading;
@@ -247,11 +252,12 @@ impl Judge {
         fits.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The readings that fit, the best one first, and what each costs.
-    pub(super) fn readings(&self) -> Vec<(f64, Reading)> {
-        let fits = self.fits();
+    /// The readings that fit, the best one first, and what each costs; without those that cost more than `most`, if
+    /// that is known.
+    pub(super) fn readings(&self, most: Option<f64>) -> Vec<(f64, Reading)> {
+        let fits = self.fits(most.unwrap_or(f64::INFINITY));
         let Some(best) = fits.first().map(|(cost, _)| *cost) else {
-            return vec![(0.0, Reading::default())];
+            return if most.is_some() { Vec::new() } else { vec![(0.0, Reading::default())] };
         };
         let mut readings: Vec<(f64, Reading)> = Vec::new();
         for (cost, reading) in fits {
@@ -262,59 +268,68 @@ impl Judge {
         readings
     }
 
-    /// By what they cost, without those that are out anyway.
-    fn fits(&self) -> Vec<(f64, Reading)> {
+    /// By what they cost, without those that are out anyway, or cost more than `most`.
+    fn fits(&self, most: f64) -> Vec<(f64, Reading)> {
         let mut fits: Vec<(f64, Reading)> = Vec::new();
         let mut best = f64::INFINITY;
-        for hypothesis in self.hypotheses() {
-            let Some(fit) = self.fit(hypothesis, best + OUT) else { continue };
-            best = best.min(fit.0);
-            fits.push(fit);
-            // Nothing was late: there is nothing to explain.
-            if best <= 0.0 {
-                break;
+        // Those that others are held against, and those with the window that is looked at.
+        let (mut played, mut alike): (Vec<Played>, Vec<Played>) = (Vec::new(), Vec::new());
+        let nothing_lost = !self.segments.iter().any(|segment| segment.waited);
+        // The most that was under way where no window was ever full.
+        let mut never_full: Option<Peaks> = None;
+        let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        let between = self.segments.iter().any(|segment| segment.between);
+        'all: for server in Hypothesis::servers(packets, between) {
+            // None of its habits makes it cheaper.
+            let window =
+                if server.window.is_some_and(|window| window != 10) { WINDOW } else { 0.0 };
+            if f64::from(server.merged) * MERGED + window > most.min(best + OUT) {
+                continue;
+            }
+            let peak = never_full.map(|peaks| peaks[server.merged as usize]);
+            if peak.is_some_and(|peak| server.never_holds(peak)) {
+                continue;
+            }
+            alike.retain(|played| played.hypothesis.window == server.window);
+            for (nagle, acks, late) in self.habits() {
+                let hypothesis = Hypothesis { nagle, acks, late, ..server };
+                if played.iter().chain(&alike).any(|played| played.says_the_same(hypothesis)) {
+                    continue;
+                }
+                let (fit, seen) = self.fit(hypothesis, most.min(best + OUT));
+                if nothing_lost && !hypothesis.buffer {
+                    let seen = Played { hypothesis, seen };
+                    if seen.tells_of_others() { played.push(seen) } else { alike.push(seen) }
+                }
+                let Some(fit) = fit else { continue };
+                best = best.min(fit.0);
+                fits.push(fit);
+                // Nothing was late: there is nothing to explain.
+                if best <= 0.0 {
+                    break 'all;
+                }
+            }
+            if nothing_lost && server.window.is_none() && never_full.is_none() {
+                let peaks = played.iter().map(|played| played.seen.peaks);
+                never_full = peaks.reduce(|a, b| std::array::from_fn(|more| a[more].max(b[more])));
             }
         }
         fits.sort_by(|a, b| a.0.total_cmp(&b.0));
         fits
     }
 
-    fn hypotheses(&self) -> impl Iterator<Item = Hypothesis> {
-        // A window that holds all there was never fills.
-        let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        let between = self.segments.iter().any(|segment| segment.between);
-        let most = packets.saturating_add(if between { MOST_MERGED } else { 0 }).min(WINDOWS);
-        let lates: &[bool] = if self.finished.is_some() { &[false, true] } else { &[false] };
-        // The usual ones first: others that cost more are given up early.
-        let usual = [None, Some(10)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
-        let windows = usual.chain((1..=most).filter(|window| *window != 10).map(Some));
-        // Few have written more than that, and then stood still.
-        let buffers: &[bool] = if packets > 2 * SMALL { &[false, true] } else { &[false] };
-        let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
-        windows.flat_map(move |(window, buffer)| {
-            let small = window.is_some_and(|window| window <= SMALL);
-            let merged = if between && small { MOST_MERGED } else { 0 };
-            (0..=merged).flat_map(move |merged| {
-                let ways = [false, true]
-                    .into_iter()
-                    .flat_map(move |nagle| (0..self.acks.len()).map(move |acks| (nagle, acks)));
-                ways.flat_map(move |(nagle, acks)| {
-                    let with = move |late: &bool| Hypothesis {
-                        window,
-                        nagle,
-                        late: *late,
-                        merged,
-                        acks,
-                        buffer,
-                    };
-                    lates.iter().map(with)
-                })
-            })
-        })
+    /// Habits that the two hosts may have: Nagle's algorithm, which of the acknowledgements, early data answered late.
+    fn habits(&self) -> impl Iterator<Item = (bool, usize, bool)> {
+        let lates = if self.finished.is_some() { 2 } else { 1 };
+        let acks = self.acks.len();
+        let of_acks = move |nagle| (0..acks).map(move |acks| (nagle, acks));
+        let of_all = [false, true].into_iter().flat_map(of_acks);
+        of_all.flat_map(move |(nagle, acks)| (0..lates).map(move |late| (nagle, acks, late == 1)))
     }
 
-    /// What a hypothesis costs, and what it says; none when it costs more than `most`.
-    fn fit(&self, hypothesis: Hypothesis, most: f64) -> Option<(f64, Reading)> {
+    /// What a hypothesis costs, and what it says; none when it costs more than `most`. And what was seen
+    /// until then.
+    fn fit(&self, hypothesis: Hypothesis, most: f64) -> (Option<(f64, Reading)>, Seen) {
         let Hypothesis { window, nagle, late, merged, acks, buffer } = hypothesis;
         let mut cost = f64::from(merged) * MERGED;
         if nagle {
@@ -327,12 +342,14 @@ impl Judge {
             cost += BUFFER;
         }
         let mut reading = Reading { window, nagle, late, releases: Vec::new() };
+        let mut seen = Seen::default();
         let mut sender = Sender::new(hypothesis, &self.segments, &self.acks[acks], self.rtt);
         let mut previous: Option<i64> = None;
         for (index, segment) in self.segments.iter().enumerate() {
             if cost > most {
-                return None;
+                return (None, seen);
             }
+            sender.seen(index, &mut seen);
             let first = previous != Some(segment.at);
             if segment.waited
                 && previous.is_some_and(|before| is_hole(segment.at - before, self.rtt))
@@ -344,24 +361,30 @@ impl Judge {
                 previous = Some(segment.at);
                 continue;
             }
-            let in_time = |released: &Option<Ack>| {
-                released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
-            };
-            // Had the server's application written in time, its TCP would have stood still.
-            let mut held = sender.clone();
-            let mut released = held.release(index, nagle).filter(in_time);
-            if released.is_none() {
-                let mut lenient = sender.lenient();
-                if let Some(ack) = lenient.release(index, nagle).filter(in_time) {
-                    cost += UNCERTAIN;
-                    (released, held) = (Some(ack), lenient.strict());
+            // The sender that was held back until something let it go; absent where nothing did.
+            let mut held = None;
+            let mut released = Some(None);
+            if sender.is_held(index, nagle) {
+                let in_time = |released: &Option<Ack>| {
+                    released.is_none_or(|ack| ack.earliest() + self.rtt <= segment.at + self.early)
+                };
+                // Had the server's application written in time, its TCP would have stood still.
+                let mut strict = sender.clone();
+                released = strict.release(index, nagle).filter(in_time);
+                held = Some(strict);
+                if released.is_none() {
+                    let mut lenient = sender.lenient();
+                    if let Some(ack) = lenient.release(index, nagle).filter(in_time) {
+                        cost += UNCERTAIN;
+                        (released, held) = (Some(ack), Some(lenient.strict()));
+                    }
                 }
             }
             if released == Some(None)
                 && let Some((full, ack, price)) = self.nearly_full(&sender, index, previous, buffer)
             {
                 cost += price;
-                (released, held) = (Some(ack), full);
+                (released, held) = (Some(ack), Some(full));
             }
             let Some(released) = released else {
                 // A packet more or less than was counted, or an acknowledgement that is not as Linux sends them.
@@ -373,7 +396,8 @@ impl Judge {
                 continue;
             };
             if first {
-                cost += self.judge(segment, previous, released, held.by_nagle, late, &mut reading);
+                let by_nagle = held.as_ref().unwrap_or(&sender).by_nagle;
+                cost += self.judge(segment, previous, released, by_nagle, late, &mut reading);
             }
             let in_time = |ack: Ack| {
                 let over = segment.at - (ack.left + self.rtt + segment.busy);
@@ -384,14 +408,16 @@ impl Judge {
             let behind = previous.is_some_and(|before| segment.at - before <= queued);
             if behind || released.is_some_and(in_time) {
                 // It left with that acknowledgement, or right behind the one before it.
-                sender = held;
+                if let Some(held) = held {
+                    sender = held;
+                }
             } else {
                 sender.hear_until(segment.at, self.rtt);
             }
             sender.send(index, self.rtt);
             previous = Some(segment.at);
         }
-        (cost <= most).then_some((cost, reading))
+        ((cost <= most).then_some((cost, reading)), seen)
     }
 
     /// A window of eight or more may be a packet or two smaller than it was counted, and after a loss it is smaller by
@@ -411,7 +437,7 @@ impl Judge {
         let (stood, price) = match sender.lossy {
             true => (gap > NOISE, SHRUNK),
             false if filled_buffer => (gap > NOISE, ROOM),
-            false => (gap > self.rtt / 2 + NOISE && left <= sender.window / 8, NEAR),
+            false => (gap > self.rtt / 2 + NOISE && left <= sender.window / SMALL, NEAR),
         };
         if !stood || (sender.initial.is_none() && !filled_buffer) {
             return None;
@@ -514,6 +540,10 @@ impl Judge {
     fn told(&self) -> f64 {
         (self.late as f64 / self.usual as f64).ln()
     }
+}
+
+fn ns(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX).min(LIMIT)
 }
 
 /// How many packets so many bytes were. What is read ends with records, some bytes before or behind the end

@@ -165,7 +165,8 @@ impl Split {
         };
         let laid = lay(&readings[0], false);
         let others = readings[1..].iter().map(|reading| lay(reading, false));
-        let others: Vec<Laid> = others.chain([lay(&readings[0], true)]).collect();
+        let otherwise = laid.was_decided.then(|| lay(&readings[0], true));
+        let others: Vec<Laid> = others.chain(otherwise).collect();
         let path = &readings[0].0;
         let mut split_phases = Vec::with_capacity(walks.len());
         let mut parts = Parts::default();

@@ -3,12 +3,13 @@
 //! Input: a [`Connection`] over QUIC and its round-trip time. Output: the [`Reading`] of which arrivals an
 //! acknowledgement released. Definitions: `docs/measurement.md`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::acks::By;
 use super::judge::{Reading, Release, Released, Why};
-use crate::timeline::{Connection, Direction, Mark, Offset, QuicDatagram};
+use crate::timeline::{Chunk, Connection, Direction, Mark, Offset, QuicDatagram};
 
 /// What is known of a connection's datagrams, by direction and time.
 #[derive(Debug, Default)]
@@ -19,6 +20,18 @@ impl<'a> Carried<'a> {
         let quic = connection.facts.quic.as_ref();
         let datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);
         Self(datagrams.map(|datagram| ((datagram.direction, datagram.at), datagram)).collect())
+    }
+
+    /// Those of `chunks` that have something new.
+    pub(super) fn without_bare<'c>(
+        &self,
+        direction: Direction,
+        chunks: &'c [Chunk],
+    ) -> Cow<'c, [Chunk]> {
+        if self.0.is_empty() {
+            return Cow::Borrowed(chunks);
+        }
+        chunks.iter().filter(|c| !self.is_bare(direction, c.stamp.at)).copied().collect()
     }
 
     /// Whether a datagram has nothing new of the handshake and of the exchange: it asks nothing, and answers nothing.

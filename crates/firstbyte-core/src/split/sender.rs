@@ -4,7 +4,10 @@
 //! acknowledgement that let it leave, if one did.
 
 use super::acks::Ack;
-use super::judge::{LIMIT, TOGETHER};
+use super::judge::{LIMIT, MOST_MERGED, SMALL, TOGETHER};
+
+/// Windows that servers begin with; a larger one never fills here.
+const WINDOWS: u32 = 20;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
@@ -20,7 +23,7 @@ pub(super) struct Segment {
     pub waited: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hypothesis {
     pub window: Option<u32>,
     pub nagle: bool,
@@ -33,6 +36,78 @@ pub(super) struct Hypothesis {
     pub buffer: bool,
 }
 
+impl Hypothesis {
+    /// What the TCP of a server can be that has sent so many packets, some between request and response or none; without
+    /// the habits that each may have.
+    pub(super) fn servers(packets: u32, between: bool) -> impl Iterator<Item = Self> {
+        // A window that holds all there was never fills.
+        let most = packets.saturating_add(if between { MOST_MERGED } else { 0 }).min(WINDOWS);
+        // The usual ones first: others that cost more are given up early.
+        let usual = [None, Some(10)].into_iter().filter(move |w| w.is_none_or(|w| w <= most));
+        let windows = usual.chain((1..=most).filter(|window| *window != 10).map(Some));
+        // Few have written more than that, and then stood still.
+        let buffers: &[bool] = if packets > 2 * SMALL { &[false, true] } else { &[false] };
+        let windows = buffers.iter().flat_map(move |b| windows.clone().map(|window| (window, *b)));
+        windows.flat_map(move |(window, buffer)| {
+            let small = window.is_some_and(|window| window <= SMALL);
+            let merged = if between && small { MOST_MERGED } else { 0 };
+            let with = move |merged| Self { window, merged, buffer, ..Self::default() };
+            (0..=merged).map(with)
+        })
+    }
+
+    /// Whether nothing is ever held back where no more than `peak` packets were under way when another was to be sent:
+    /// neither by the window, nor by what `Judge::nearly_full` looks at. Windows that grow leave more room.
+    pub(super) fn never_holds(self, peak: u32) -> bool {
+        self.window.is_some_and(|w| peak < w - w / SMALL) && (!self.buffer || peak < SMALL)
+    }
+}
+
+/// The most packets that were under way when another one was to be sent: as they were counted, and with so many more in
+/// each segment between request and response.
+pub(super) type Peaks = [u32; MOST_MERGED as usize + 1];
+
+/// What was seen while a hypothesis was held against the arrivals, as far as it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub peaks: Peaks,
+    /// There was a segment between request and response.
+    pub between: bool,
+    /// There was a small segment that Nagle's algorithm would have held back.
+    pub small: bool,
+}
+
+/// A hypothesis that was looked at, where nothing was lost.
+pub(super) struct Played {
+    pub hypothesis: Hypothesis,
+    pub seen: Seen,
+}
+
+impl Played {
+    /// Whether those with other windows, or a buffer, may say the same.
+    pub(super) const fn tells_of_others(&self) -> bool {
+        self.hypothesis.window.is_none() || self.seen.peaks[0] < SMALL
+    }
+
+    /// Whether `other` says the same of every arrival, and costs as much at least; or does up to where this one was
+    /// given up.
+    ///
+    /// A window that is never full, nor nearly, keeps nothing back, as one that never fills; nor does a buffer of which
+    /// nobody has used as much, or Nagle's algorithm where nothing small follows something small.
+    pub(super) fn says_the_same(&self, other: Hypothesis) -> bool {
+        let Hypothesis { window, nagle, late, merged, acks, .. } = self.hypothesis;
+        let Seen { peaks, between, small } = self.seen;
+        if (late, acks) != (other.late, other.acks) || nagle && !other.nagle {
+            return false;
+        }
+        let as_many = merged == other.merged || merged == 0 && !between;
+        let peak = if merged == 0 { peaks[other.merged as usize] } else { peaks[0] };
+        let alike = window == other.window && as_many && (!other.buffer || peak < SMALL);
+        let never_holds = window.is_none() && other.never_holds(peak);
+        (alike || never_holds) && (nagle == other.nagle || !small)
+    }
+}
+
 /// The sending half of the server's TCP, up to what the client saw of it: Linux's slow start, in which the window
 /// grows by what is acknowledged where it had been used (`tcp_cwnd_validate`), and begins anew after rest.
 #[derive(Clone)]
@@ -42,6 +117,8 @@ pub(super) struct Sender<'a> {
     pub initial: Option<u32>,
     pub merged: u32,
     pub in_flight: u32,
+    /// Of these, segments between the request and the response.
+    between: u32,
     pub window: u32,
     /// Segments before this one are acknowledged, and those before `next` have left.
     acknowledged: usize,
@@ -91,6 +168,7 @@ impl<'a> Sender<'a> {
             initial: window,
             merged,
             in_flight: 0,
+            between: 0,
             window: window.unwrap_or(u32::MAX),
             acknowledged: 0,
             next: 0,
@@ -172,6 +250,7 @@ impl<'a> Sender<'a> {
         while self.acknowledged < self.next && self.segments[self.acknowledged].end <= self.covered
         {
             new += self.packets(self.acknowledged);
+            self.between -= u32::from(self.segments[self.acknowledged].between);
             self.acknowledged += 1;
         }
         self.in_flight = self.in_flight.saturating_sub(new);
@@ -194,15 +273,24 @@ impl<'a> Sender<'a> {
         }
     }
 
+    /// Whether something keeps a segment from leaving: the window is full, or Nagle's algorithm waits.
+    pub(super) fn is_held(&self, index: usize, nagle: bool) -> bool {
+        self.in_flight >= self.window || (nagle && self.waits_for_small(&self.segments[index]))
+    }
+
+    /// Nagle's algorithm, where it is on.
+    fn waits_for_small(&self, segment: &Segment) -> bool {
+        let together = segment.at - self.small_at <= TOGETHER;
+        !segment.full && self.small_end > self.covered && !together
+    }
+
     /// What lets a segment leave; `None` within when nothing kept it, `None` when nothing does.
     #[expect(clippy::option_option, reason = "two questions: can it leave, and what let it")]
     pub(super) fn release(&mut self, index: usize, nagle: bool) -> Option<Option<Ack>> {
         let mut last = None;
         loop {
             let full = self.in_flight >= self.window;
-            let segment = &self.segments[index];
-            let together = segment.at - self.small_at <= TOGETHER;
-            let held = nagle && !segment.full && self.small_end > self.covered && !together;
+            let held = nagle && self.waits_for_small(&self.segments[index]);
             if !full && !held {
                 return Some(last);
             }
@@ -221,11 +309,22 @@ impl<'a> Sender<'a> {
         }
         self.next = index + 1;
         self.in_flight += self.packets(index);
+        self.between += u32::from(segment.between);
         self.last = Some(segment.at);
         self.note_use();
         if !segment.full {
             (self.small_end, self.small_at) = (segment.end, segment.at);
         }
+    }
+
+    /// Takes note in `seen` of what there is when a segment is to be sent.
+    pub(super) fn seen(&self, index: usize, seen: &mut Seen) {
+        for (more, peak) in (0..).zip(&mut seen.peaks) {
+            *peak = (*peak).max(self.in_flight + more * self.between);
+        }
+        let segment = &self.segments[index];
+        seen.between |= segment.between;
+        seen.small |= self.waits_for_small(segment);
     }
 
     fn note_use(&mut self) {

@@ -132,6 +132,8 @@ pub(super) struct Laid {
     pub resumed: Vec<Offset>,
     /// What was held back, on the critical path.
     pub held: Vec<Held>,
+    /// It could have been laid otherwise.
+    pub was_decided: bool,
     /// By phase.
     pub counted: Vec<Counted>,
     pub parts: Vec<Parts>,
@@ -166,7 +168,9 @@ impl Laid {
         let mut laid = Self::default();
         laid.counted.resize(found.walks.len(), Counted::default());
         let Some(end) = found.walks.last().map(|walk| walk.phase.end) else { return laid };
-        for run in runs(found, end).into_iter().rev() {
+        let (runs, was_decided) = runs(found, end);
+        laid.was_decided = was_decided;
+        for run in runs.into_iter().rev() {
             match run {
                 Run::Walked(from, to) => laid.walked(found, from, to),
                 Run::Released(release) => laid.released(found, release),
@@ -418,8 +422,8 @@ fn was_blocked(pause: &Pause, from: Offset) -> bool {
 /// The critical path, from its end back to the origin.
 ///
 /// A write follows the write before it, whatever had been held back meanwhile: from a pause the path goes back to
-/// what was written before and came when it was written.
-fn runs(found: Found<'_>, end: Offset) -> Vec<Run<'_>> {
+/// what was written before and came when it was written. And whether it was decided anywhere what that is.
+fn runs(found: Found<'_>, end: Offset) -> (Vec<Run<'_>>, bool) {
     let releases = found.releases;
     let released = |at: Offset| releases.iter().rfind(|release| release.arrived == at);
     let was_released = |at: &Offset| releases.binary_search_by_key(at, |r| r.arrived).is_ok();
@@ -427,7 +431,7 @@ fn runs(found: Found<'_>, end: Offset) -> Vec<Run<'_>> {
     pauses.retain(|pause| !was_released(&pause.arrived));
     let (mut paused, mut waited) = (pauses.len(), releases.len());
     let (mut until, mut written) = (end, false);
-    let mut runs = Vec::new();
+    let (mut runs, mut was_decided) = (Vec::new(), false);
     loop {
         while paused > 0 && pauses[paused - 1].arrived > until {
             paused -= 1;
@@ -452,6 +456,7 @@ fn runs(found: Found<'_>, end: Offset) -> Vec<Run<'_>> {
                 let from = before.unwrap_or(first);
                 runs.push(Run::Walked(pause.arrived, until));
                 let between = release.is_some_and(|release| release.arrived > from);
+                was_decided |= between;
                 if between && found.otherwise != was_blocked(pause, from) {
                     runs.push(Run::Paused(pause.before, pause));
                     (until, written) = (pause.before, false);
@@ -469,5 +474,5 @@ fn runs(found: Found<'_>, end: Offset) -> Vec<Run<'_>> {
         }
     }
     runs.push(Run::Walked(Offset::from_nanos(i64::MIN), until));
-    runs
+    (runs, was_decided)
 }

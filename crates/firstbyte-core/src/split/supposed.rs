@@ -18,6 +18,8 @@ const JITTER: f64 = 6.0;
 /// By so much at least, and at most.
 const LEAST: Duration = Duration::from_micros(800);
 const MOST: Duration = Duration::from_millis(40);
+/// Sums of costs are as exact as that.
+const ROUNDING: f64 = 1e-9;
 /// Hosts vary by that.
 const NOISE: Duration = Duration::from_micros(400);
 
@@ -36,17 +38,22 @@ pub(super) fn readings(
         return vec![(seen, reading)];
     }
     let way = Way { rtt, spread, seen: spread };
-    let fits = Judge::of(connection, way, bottleneck).readings();
-    let best = fits.first().map_or(0.0, |(cost, _)| *cost);
+    let mut judge = Judge::of(connection, way, bottleneck);
+    let fits = judge.readings(None);
+    let of_seen = fits.first().map_or(0.0, |(cost, _)| *cost);
+    let mut best = of_seen;
     let mut all: Vec<(f64, Option<Duration>, Reading)> =
         fits.into_iter().map(|(cost, reading)| (cost, None, reading)).collect();
     for supposed in spreads(rtt, spread) {
         let cost = JITTER + cost_of(&seen, supposed, spread);
-        if cost >= best + OUT {
+        // What a reading may cost besides, and a rounding error: nothing costs less than nothing.
+        let most = best + OUT - cost + ROUNDING;
+        if cost >= of_seen + OUT || most < 0.0 {
             break;
         }
-        let way = Way { spread: supposed, ..way };
-        let fits = Judge::of(connection, way, bottleneck).readings();
+        judge.suppose(supposed);
+        let fits = judge.readings(Some(most));
+        best = fits.iter().fold(best, |best, (fit, _)| best.min(cost + fit));
         all.extend(fits.into_iter().map(|(fit, reading)| (cost + fit, Some(supposed), reading)));
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));

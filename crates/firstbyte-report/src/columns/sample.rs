@@ -110,7 +110,25 @@ pub(crate) const fn standing(standing: Standing) -> (&'static str, Option<&'stat
 }
 
 fn address<'a>(address: SocketAddr) -> Option<ColumnValue<'a>> {
-    text(address.to_string())
+    let SocketAddr::V4(v4) = address else { return text(address.to_string()) };
+    // As `Display` writes it, without its machinery: there are two in every row.
+    let mut out = String::with_capacity("255.255.255.255:65535".len());
+    for (place, octet) in v4.ip().octets().into_iter().enumerate() {
+        if place > 0 {
+            out.push('.');
+        }
+        decimal(&mut out, octet.into());
+    }
+    out.push(':');
+    decimal(&mut out, v4.port());
+    text(out)
+}
+
+fn decimal(out: &mut String, number: u16) {
+    if number >= 10 {
+        decimal(out, number / 10);
+    }
+    out.push(char::from(b'0' + (number % 10) as u8));
 }
 
 /// A URL as it can be shown.

@@ -14,7 +14,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::{SchemaDescriptor, Type};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::columns::{ColumnType, ColumnValue, nanoseconds};
 
@@ -53,16 +53,16 @@ struct Gathered {
 }
 
 impl Gathered {
-    const fn new(holds: ColumnType) -> Self {
+    fn new(holds: ColumnType) -> Self {
         let values = match holds {
             ColumnType::Integer | ColumnType::Time | ColumnType::Timestamp => {
-                Values::Integers(Vec::new())
+                Values::Integers(Vec::with_capacity(GROUP))
             }
             ColumnType::Number => Values::Numbers(Vec::new()),
             ColumnType::Text => Values::Texts(Vec::new(), Vec::new()),
             ColumnType::Boolean => Values::Booleans(Vec::new()),
         };
-        Self { values, definitions: Vec::new() }
+        Self { values, definitions: Vec::with_capacity(GROUP) }
     }
 
     fn push(&mut self, value: Option<ColumnValue<'_>>) {
@@ -132,14 +132,20 @@ impl Layout {
     fn new(name: &str, fields: &[Field]) -> Result<Self, ParquetError> {
         let types = fields.iter().map(type_of).collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder(name).with_fields(types).build()?;
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
-            .set_created_by(format!("firstbyte version {}", env!("CARGO_PKG_VERSION")))
-            .build();
+            .set_created_by(format!("firstbyte version {}", env!("CARGO_PKG_VERSION")));
+        // Hardly any occurs twice in a group: a dictionary of them takes time, and room.
+        let is_time =
+            |field: &&Field| matches!(field.holds, ColumnType::Time | ColumnType::Timestamp);
+        for field in fields.iter().filter(is_time) {
+            let path = ColumnPath::from(field.name.as_str());
+            properties = properties.set_column_dictionary_enabled(path, false);
+        }
         Ok(Self {
             columns: fields.iter().map(|field| field.holds).collect(),
             schema: SchemaDescriptor::new(Arc::new(schema)),
-            properties: Arc::new(properties),
+            properties: Arc::new(properties.build()),
         })
     }
 }

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::document::run::{AxisRecord, RunHeader};
+use firstbyte_core::document::run::{AxisRecord, RunHeader, SampleDetail};
 use firstbyte_core::run::{Cell, Factor, Row, Taken};
 use firstbyte_core::timeline::Failure;
 
@@ -70,9 +70,10 @@ impl Source {
     fn taken_in(
         &self,
         range: Range<usize>,
+        detail: SampleDetail,
     ) -> Box<dyn Iterator<Item = Result<Taken, RunError>> + '_> {
         match self {
-            Self::Run(run) => Box::new(run.taken_in(range)),
+            Self::Run(run) => Box::new(run.taken_in(range, detail)),
             Self::Table(table) => Box::new(range.map(|index| Ok(table.taken(index)))),
         }
     }
@@ -228,16 +229,17 @@ impl Dataset {
         self.parts.partition_point(|part| part.first_row <= index).saturating_sub(1)
     }
 
-    /// Samples whole, in the order of `rows`: those of `rows[range]`, one at a time.
+    /// Samples in the order of `rows`: those of `rows[range]`, one at a time.
     pub fn taken_in(
         &self,
         range: Range<usize>,
+        detail: SampleDetail,
     ) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
         let ends = self.parts.iter().skip(1).map(|part| part.first_row).chain([self.rows.len()]);
         self.parts.iter().zip(ends).flat_map(move |(part, end)| {
             let of_it = range.start.max(part.first_row)..range.end.min(end);
             let of_it = of_it.start - part.first_row..of_it.end.max(of_it.start) - part.first_row;
-            part.source.taken_in(of_it).map(|taken| {
+            part.source.taken_in(of_it, detail).map(|taken| {
                 let mut taken = taken?;
                 taken.cell = taken.cell.saturating_add(part.first_cell);
                 Ok(taken)
@@ -247,7 +249,7 @@ impl Dataset {
 
     /// Every sample whole, in the order of `rows`.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
-        self.taken_in(0..self.rows.len())
+        self.taken_in(0..self.rows.len(), SampleDetail::Whole)
     }
 }
 

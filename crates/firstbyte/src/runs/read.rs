@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use firstbyte_core::document::FactTable;
 use firstbyte_core::document::run::{
-    ContinuedRecord, HeaderError, LineKind, RunHeader, failure, kind, row, taken,
+    ContinuedRecord, HeaderError, LineKind, RunHeader, SampleDetail, failure, kind, row,
+    taken_in_detail,
 };
 use firstbyte_core::run::{Row, Taken};
 use memchr::memchr;
@@ -134,22 +135,26 @@ impl Run {
         let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
         let mut line = Vec::new();
         read_line(&self.file, offset, &mut line).map_err(RunError::io(&self.path, "read"))?;
-        self.whole(&line, offset)
+        self.sample(&line, offset, SampleDetail::Whole)
     }
 
-    /// Samples whole, in the order of `rows`: those of `rows[range]`, one at a time.
-    pub fn taken_in(&self, range: Range<usize>) -> impl Iterator<Item = Result<Taken, RunError>> {
+    /// Samples in the order of `rows`: those of `rows[range]`, one at a time.
+    pub fn taken_in(
+        &self,
+        range: Range<usize>,
+        detail: SampleDetail,
+    ) -> impl Iterator<Item = Result<Taken, RunError>> {
         let mut block = Block::default();
         range.map(move |index| {
             let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
             let line = block.line(&self.file, offset);
-            self.whole(line.map_err(RunError::io(&self.path, "read"))?, offset)
+            self.sample(line.map_err(RunError::io(&self.path, "read"))?, offset, detail)
         })
     }
 
     /// Every sample whole, in the order of `rows`, one at a time.
     pub fn each_taken(&self) -> impl Iterator<Item = Result<Taken, RunError>> + '_ {
-        self.taken_in(0..self.offsets.len())
+        self.taken_in(0..self.offsets.len(), SampleDetail::Whole)
     }
 
     /// Why the sample of `rows[index]` failed, in words; absent when it did not. Looks at nothing else.
@@ -163,8 +168,8 @@ impl Run {
         Ok(failure(&line))
     }
 
-    fn whole(&self, line: &[u8], offset: u64) -> Result<Taken, RunError> {
-        taken(line, &self.urls, &self.facts).map_err(|error| RunError::Sample {
+    fn sample(&self, line: &[u8], offset: u64, detail: SampleDetail) -> Result<Taken, RunError> {
+        taken_in_detail(line, &self.urls, &self.facts, detail).map_err(|error| RunError::Sample {
             path: self.path.clone(),
             offset,
             detail: error.to_string(),

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::row::row;
+use super::quick::{self, Otherwise, SampleDetail};
+use super::row;
 use crate::document::FailureRecord;
 use crate::document::interned::{FactTable, Interner};
 use crate::document::stored::StoredSample;
-use crate::run::{Metric, Standing, Taken};
+use crate::run::{Metric, Row, Standing, Taken};
+use crate::timeline::Sample;
 
 /// Why a line cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,24 +88,45 @@ pub fn sample_line(
 /// # Errors
 /// When it is not a sample's line, or refers to what is not there.
 pub fn taken(line: &[u8], urls: &[String], facts: &FactTable) -> Result<Taken, LineError> {
+    taken_in_detail(line, urls, facts, SampleDetail::Whole)
+}
+
+/// The same, with so much of it as `detail` says.
+///
+/// # Errors
+/// Those of [`taken`].
+pub fn taken_in_detail(
+    line: &[u8],
+    urls: &[String],
+    facts: &FactTable,
+    detail: SampleDetail,
+) -> Result<Taken, LineError> {
+    let (row, behind) = match row::quick(line) {
+        Some((row, behind)) => (row, Some(behind.len())),
+        None => (row::row(line)?, None),
+    };
+    // Looked at once as a whole, not string by string.
+    let text = std::str::from_utf8(line).map_err(|error| LineError(error.to_string()))?;
+    let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
+    let rest = behind.and_then(|length| text.get(text.len() - length..));
+    let sample = match rest.map(|rest| quick::sample(rest, &row, url, facts, detail)) {
+        Some(Ok(sample)) => sample,
+        None | Some(Err(Otherwise)) => slow(text, &row, url, facts)?,
+    };
+    let lateness = Duration::from_nanos(row.lateness_ns);
+    Ok(Taken { cell: row.cell, standing: row.standing, lateness, sample })
+}
+
+fn slow(text: &str, row: &Row, url: &str, facts: &FactTable) -> Result<Sample, LineError> {
     #[derive(Deserialize)]
     struct Whole {
         started_unix_ns: Option<u64>,
         sample: StoredSample,
     }
-    let row = row(line)?;
-    // Looked at once as a whole, not string by string.
-    let text = std::str::from_utf8(line).map_err(|error| LineError(error.to_string()))?;
     let mut whole: Whole = serde_json::from_str(text).map_err(|e| LineError::of(&e))?;
     whole.sample.connection.started_unix_ns = whole.started_unix_ns;
-    let url = urls.get(usize::from(row.cell)).map_or("", String::as_str);
     let sample = whole.sample.sample(url, row.round, row.warmup, facts);
-    Ok(Taken {
-        cell: row.cell,
-        standing: row.standing,
-        lateness: Duration::from_nanos(row.lateness_ns),
-        sample: sample.map_err(|missing| LineError(missing.to_string()))?,
-    })
+    sample.map_err(|missing| LineError(missing.to_string()))
 }
 
 /// Why the sample of `line` failed, "connect: connection refused by …"; absent when it did not, or
@@ -124,4 +147,126 @@ pub fn failure(line: &[u8]) -> Option<String> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let failure = line.sample.connection.failure?;
     Some(format!("{}: {}", failure.phase, failure.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::document::run::{LineKind, kind};
+    use crate::document::stored::tests::any_taken;
+    use crate::timeline::{Certificate, Facts};
+
+    /// A sample with most that there can be, and lines of facts before it.
+    const LINES: &[&str] = &[
+        r#"{"fact":0,"kind":"messages","value":["ClientHello"]}"#,
+        r#"{"fact":1,"kind":"tls","value":{"version":"TLSv1.3","handshake":"full"}}"#,
+        r#"{"fact":2,"kind":"header","value":["server","nginx"]}"#,
+        r#"{"fact":3,"kind":"client","value":{"name":"curl","version":"8"}}"#,
+        concat!(
+            r#"{"cell":0,"round":7,"warmup":false,"standing":"proven","started_unix_ns":1795183509123456000,"#,
+            r#""lateness_ns":12,"metrics_ns":{"connect":8,"total":9},"sample":{"requested_url":"https://a/é","#,
+            r#""connection":{"url":"https://b/","marks":{"connect_start":[-5,"u"],"response_end":[70,"r100"]},"#,
+            r#""lookups":[{"record_type":"AAAA","start_ns":1,"end_ns":2,"addresses":["192.0.2.1","::1"]}],"#,
+            r#""attempts":[{"remote":"[::1]:443","start_ns":3,"end_ns":4,"outcome":"failed","error":"no"},"#,
+            r#"{"remote":"192.0.2.1:443","start_ns":3,"outcome":"won"}],"#,
+            r#""flights":[{"direction":"sent","chunks":[[5,"k",517,8]],"messages":0},"#,
+            r#"{"direction":"received","chunks":[[9,"k",2896,null],[11,"d",100,null]],"segments":[2,null],"#,
+            r#""messages":["ServerHello","{Finished}"]}],"#,
+            r#""client":3,"remote":"192.0.2.1:443","local":"192.0.2.2:5","reused":true,"#,
+            r#""tcp":{"syn_rtt_ns":6,"retransmits":0,"congestion_control":"cubic"},"#,
+            r#""quic":{"version":"1","min_rtt_ns":7,"datagrams_sent":1,"datagrams_received":2,"retry":true,"#,
+            r#""datagrams":[{"sent":true,"at_ns":5,"new":true,"acknowledged_ns":9},{"sent":false,"at_ns":8,"skipped":1}]},"#,
+            r#""tls":1,"http":{"method":"GET","version":"2","status":200,"headers":[2,["date","today"]],"#,
+            r#""request_bytes":3,"body_bytes":4,"may_be_cut_short":true}},"redirects":[{"remote":"[::1]:1"}]}}"#,
+        ),
+    ];
+
+    fn by_both_ways(line: &[u8], facts: &FactTable) -> Option<[Result<Sample, LineError>; 2]> {
+        let (row, behind) = row::quick(line)?;
+        let text = std::str::from_utf8(line).ok()?;
+        let rest = text.get(text.len() - behind.len()..)?;
+        let quick = quick::sample(rest, &row, "https://c/", facts, SampleDetail::Whole).ok()?;
+        Some([Ok(quick), slow(text, &row, "https://c/", facts)])
+    }
+
+    #[test]
+    fn most_samples_are_read_the_fast_way() {
+        let mut facts = FactTable::default();
+        let (sample, of_facts) = LINES.split_last().unwrap();
+        of_facts.iter().for_each(|line| facts.take(line.as_bytes()).unwrap());
+        let [quick, slow] = by_both_ways(sample.as_bytes(), &facts).unwrap();
+        let sample = quick.clone().unwrap();
+        assert_eq!(quick, slow);
+        assert_eq!(sample.connection.facts.http.unwrap().headers.len(), 2);
+        assert_eq!(sample.connection.flights[1].chunks[0].segments, Some(2));
+        assert_eq!(sample.connection.facts.quic.unwrap().datagrams.len(), 2);
+        assert_eq!(sample.redirects.len(), 1);
+    }
+
+    #[test]
+    fn what_no_column_is_made_of_can_be_left_out() {
+        let mut facts = FactTable::default();
+        let (sample, of_facts) = LINES.split_last().unwrap();
+        let certificates = r#"[{"subject":"a","issuer":"b","key":"RSA","der_bytes":700}]"#;
+        for line in of_facts {
+            let line = line.replace("full\"", &format!("full\",\"certificates\":{certificates}"));
+            facts.take(line.as_bytes()).unwrap();
+        }
+        let urls = ["https://c/".to_owned()];
+        let mut whole = taken(sample.as_bytes(), &urls, &facts).unwrap();
+        let columns =
+            taken_in_detail(sample.as_bytes(), &urls, &facts, SampleDetail::Columns).unwrap();
+        assert_ne!(columns, whole);
+        let Facts { tls, http, .. } = &mut whole.sample.connection.facts;
+        http.as_mut().unwrap().headers.clear();
+        for certificate in &mut tls.as_mut().unwrap().certificates {
+            let der_bytes = certificate.der_bytes;
+            *certificate = Certificate { der_bytes, ..Certificate::default() };
+        }
+        assert_eq!(columns, whole);
+        assert_eq!(
+            columns.sample.connection.facts.tls.unwrap().certificate_chain_bytes(),
+            Some(700)
+        );
+    }
+
+    /// Each byte of the line in turn is another one, or missing, or there twice.
+    #[test]
+    fn what_is_damaged_is_read_as_the_slow_way_reads_it() {
+        let mut facts = FactTable::default();
+        let (sample, of_facts) = LINES.split_last().unwrap();
+        of_facts.iter().for_each(|line| facts.take(line.as_bytes()).unwrap());
+        for at in 0..sample.len() {
+            for byte in *b"0-9\"{}[],:\\ ae\n" {
+                for (removed, added) in [(1, 1), (1, 0), (0, 1)] {
+                    let mut line = sample.as_bytes().to_vec();
+                    line.splice(at..at + removed, std::iter::repeat_n(byte, added));
+                    if let Some([quick, slow]) = by_both_ways(&line, &facts) {
+                        assert_eq!(quick, slow, "{}", String::from_utf8_lossy(&line));
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        #[test]
+        fn both_ways_say_the_same(taken in any_taken()) {
+            let (mut interner, mut out) = (Interner::default(), Vec::new());
+            sample_line(&taken, "https://c/", &mut interner, &mut out).unwrap();
+            let mut facts = FactTable::default();
+            for line in out.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+                match kind(line) {
+                    LineKind::Fact => facts.take(line).unwrap(),
+                    _ => if let Some([quick, slow]) = by_both_ways(line, &facts) {
+                        prop_assert_eq!(quick, slow);
+                    }
+                }
+            }
+        }
+    }
 }

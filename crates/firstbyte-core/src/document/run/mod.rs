@@ -2,13 +2,15 @@
 
 mod environment;
 mod line;
+mod quick;
 mod row;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use environment::{EnvironmentRecord, InterfaceRecord};
-pub use line::{LineError, failure, sample_line, taken};
+pub use line::{LineError, failure, sample_line, taken, taken_in_detail};
+pub use quick::SampleDetail;
 pub use row::{LineKind, kind, row};
 
 use crate::run::{Cell, Factor};

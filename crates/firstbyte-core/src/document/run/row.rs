@@ -49,10 +49,17 @@ pub fn kind(line: &[u8]) -> LineKind {
 /// # Errors
 /// When there is none.
 pub fn row(line: &[u8]) -> Result<Row, LineError> {
-    match (Cursor { rest: line }).row() {
-        Some(row) => Ok(row),
+    match quick(line) {
+        Some((row, _)) => Ok(row),
         None => slow(line),
     }
+}
+
+/// The same, and what of `line` stands behind it; none where it has to be read the slow way.
+pub(super) fn quick(line: &[u8]) -> Option<(Row, &[u8])> {
+    let mut cursor = Cursor { rest: line };
+    let row = cursor.row()?;
+    Some((row, cursor.rest))
 }
 
 struct Cursor<'a> {
@@ -88,8 +95,10 @@ impl<'a> Cursor<'a> {
         }
         self.skip(b",\"metrics_ns\":{")?;
         if self.skip(b"}").is_none() {
+            // As they are written, each stands behind those before it.
+            let mut behind = 0;
             loop {
-                let metric = metric(self.word()?);
+                let metric = metric(self.word()?, &mut behind);
                 self.skip(b":")?;
                 let ns = self.number()?;
                 if let Some(metric) = metric {
@@ -110,14 +119,21 @@ impl<'a> Cursor<'a> {
     }
 
     fn number(&mut self) -> Option<u64> {
-        let digits = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
-        // Nineteen digits cannot overflow; what has more is read the slow way.
-        if digits == 0 || digits > 19 {
+        let (mut number, mut digits) = (0u64, 0);
+        while let Some(digit) = self.rest.get(digits).filter(|byte| byte.is_ascii_digit()) {
+            // Nineteen digits cannot overflow; what has more is read the slow way.
+            if digits == 19 {
+                return None;
+            }
+            number = number * 10 + u64::from(digit - b'0');
+            digits += 1;
+        }
+        // JSON has no zeros before a number.
+        if digits == 0 || (digits > 1 && self.rest[0] == b'0') {
             return None;
         }
-        let (number, rest) = self.rest.split_at(digits);
-        self.rest = rest;
-        Some(number.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
+        self.rest = &self.rest[digits..];
+        Some(number)
     }
 
     fn boolean(&mut self) -> Option<bool> {
@@ -130,14 +146,19 @@ impl<'a> Cursor<'a> {
     /// A string without escapes, in quotes.
     fn word(&mut self) -> Option<&'a [u8]> {
         let inner = self.rest.strip_prefix(b"\"")?;
-        let end = inner.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+        let end = inner.iter().position(|b| matches!(b, b'"' | b'\\' | ..b' '))?;
         self.rest = inner[end..].strip_prefix(b"\"")?;
         Some(&inner[..end])
     }
 }
 
-fn metric(name: &[u8]) -> Option<Metric> {
-    Metric::ALL.into_iter().find(|metric| metric.name().as_bytes() == name)
+/// The metric with this name: looked for from `behind` on, where the next one will be.
+fn metric(name: &[u8], behind: &mut usize) -> Option<Metric> {
+    let named = |metric: &Metric| metric.name().as_bytes() == name;
+    let found = Metric::ALL.iter().skip(*behind).position(named).map(|place| *behind + place);
+    let place = found.or_else(|| Metric::ALL.iter().position(named))?;
+    *behind = place + 1;
+    Metric::ALL.get(place).copied()
 }
 
 fn slow(line: &[u8]) -> Result<Row, LineError> {

@@ -30,7 +30,7 @@ impl StoredClient {
         Self { name, version, tls_library }
     }
 
-    pub(super) fn facts(self) -> ClientFacts {
+    pub(in crate::document) fn facts(self) -> ClientFacts {
         let Self { name, version, tls_library } = self;
         ClientFacts { name, version, tls_library }
     }
@@ -266,6 +266,45 @@ impl StoredTls {
             }),
             alpn: self.alpn,
             certificates: certificates.into_iter().map(StoredCertificate::certificate).collect(),
+            verified: self.verified,
+            tickets_received: self.tickets_received,
+        })
+    }
+}
+
+impl StoredTls {
+    /// The same without what certificates say, but how long they are.
+    pub(in crate::document) fn facts_of_columns(
+        &self,
+        facts: &FactTable,
+    ) -> Result<TlsFacts, MissingFact> {
+        let certificates = match &self.certificates {
+            None => &[],
+            Some(Shared::Here(list)) => list.as_slice(),
+            Some(Shared::Number(number)) => match facts.get(*number) {
+                Some(Fact::Certificates(list)) => list,
+                _ => return Err(MissingFact(*number)),
+            },
+        };
+        let length = |stored: &StoredCertificate| Certificate {
+            der_bytes: stored.der_bytes,
+            ..Certificate::default()
+        };
+        let certificates: Vec<Certificate> = certificates.iter().map(length).collect();
+        let Self { version, cipher_suite, group, handshake, session_offered, alpn, .. } = self;
+        Ok(TlsFacts {
+            version: version.clone(),
+            cipher_suite: cipher_suite.clone(),
+            group: group.clone(),
+            handshake: handshake.as_deref().and_then(Handshake::named),
+            session_offered: session_offered.as_deref().and_then(SessionMechanism::named),
+            early_data_allowed: self.early_data_allowed,
+            early_data: self.early_data.map(|early| EarlyData {
+                bytes_before_server_hello: early.bytes_before_server_hello,
+                accepted: early.accepted,
+            }),
+            alpn: alpn.clone(),
+            certificates,
             verified: self.verified,
             tickets_received: self.tickets_received,
         })

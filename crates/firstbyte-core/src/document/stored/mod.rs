@@ -274,7 +274,10 @@ pub(super) fn shared_tls(tls: &TlsFacts, interner: &mut Interner) -> Shared<Stor
 }
 
 /// The facts behind [`shared_tls`].
-pub(super) fn tls_of(tls: Shared<StoredTls>, facts: &FactTable) -> Result<TlsFacts, MissingFact> {
+pub(in crate::document) fn tls_of(
+    tls: Shared<StoredTls>,
+    facts: &FactTable,
+) -> Result<TlsFacts, MissingFact> {
     match tls {
         Shared::Here(tls) => tls.facts(facts),
         Shared::Number(number) => match facts.get(number) {

@@ -261,7 +261,7 @@ fn any_connection() -> impl Strategy<Value = Connection> {
         )
 }
 
-fn any_taken() -> impl Strategy<Value = Taken> {
+pub(crate) fn any_taken() -> impl Strategy<Value = Taken> {
     let standing = prop_oneof![
         Just(Standing::Proven),
         Just(Standing::Failed),
@@ -309,6 +309,7 @@ proptest! {
                     let anew = serde_json::to_vec_pretty(&value).unwrap();
                     prop_assert_eq!(kind(&anew), LineKind::Sample);
                     prop_assert_eq!(row(&anew).unwrap(), whole.row());
+                    prop_assert_eq!(&taken(&anew, &urls, &facts).unwrap(), &whole);
                     read.push(whole);
                 }
                 LineKind::Other => prop_assert!(false),

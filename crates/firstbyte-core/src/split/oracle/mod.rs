@@ -4,6 +4,7 @@
 //! and notes what the client sees; `truth` goes back along the critical path. What a part is, is
 //! defined in `docs/measurement.md`.
 
+mod digest;
 mod drawn;
 mod score;
 mod seen;

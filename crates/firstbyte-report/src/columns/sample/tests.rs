@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use proptest::prelude::*;
+
 use super::super::described::{assert_documented, row};
 use super::*;
 use crate::fixtures;
@@ -78,6 +80,15 @@ fn values_are_what_their_columns_hold() {
                 ColumnValue::Timestamp(_) => ColumnType::Timestamp,
             };
             assert_eq!(is, column.holds, "{}", column.name);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn addresses_are_as_display_writes_them(ip: [u8; 4], port: u16, wide: [u8; 16]) {
+        for of in [SocketAddr::from((ip, port)), SocketAddr::from((wide, port))] {
+            prop_assert_eq!(address(of), text(of.to_string()));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use firstbyte_core::document::run::SampleDetail;
 use firstbyte_core::run::{Cell, Taken};
 
 use crate::cli::exit::Problem;
@@ -29,7 +30,8 @@ pub(super) fn samples(data: &Dataset, outputs: &Outputs) -> Result<(), Problem> 
     for (form, to) in files(outputs) {
         let begun = sink(to).and_then(|out| export::begin(form, out, &axes));
         let (writer, maker) = begun.map_err(|error| cannot_write(to.path(), &error))?;
-        let (writers, makers) = by_size.entry(form.samples_at_once()).or_default();
+        let size = form.samples_at_once(outputs.parquet.is_some());
+        let (writers, makers) = by_size.entry(size).or_default();
         writers.push((to.path(), writer));
         makers.push(maker);
     }
@@ -46,9 +48,11 @@ fn all_parts(
 ) -> Result<(), Problem> {
     let nowhere = Cell::default();
     let cell = |taken: &Taken| data.cells.get(usize::from(taken.cell)).unwrap_or(&nowhere);
+    let of_columns = makers.iter().all(PartMaker::is_of_columns);
+    let detail = if of_columns { SampleDetail::Columns } else { SampleDetail::Whole };
     let make = |n: usize| {
         let rows = n * size..((n + 1) * size).min(data.rows.len());
-        let samples = data.taken_in(rows).map(|taken| taken.map_err(run_problem));
+        let samples = data.taken_in(rows, detail).map(|taken| taken.map_err(run_problem));
         export::parts(&makers, samples, cell, |error| Problem::output(&error))
     };
     in_turn(data.rows.len().div_ceil(size), make, |made: Result<Vec<FilePart>, Problem>| {

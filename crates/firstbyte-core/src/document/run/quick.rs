@@ -1,0 +1,483 @@
+//! The fast way through a whole sample: as firstbyte writes it, without a detour over the stored form.
+//!
+//! Members stand in one order and without spaces, because firstbyte writes them so. What stands otherwise, or is seldom
+//! there (failures, texts with escapes), is [`Otherwise`], and is read the slow way, with the same result.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::document::DatagramRecord;
+use crate::document::interned::{Fact, FactTable, Shared};
+use crate::document::stored::tls_of;
+use crate::run::Row;
+use crate::timeline::{
+    Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, Facts, Flight,
+    Header, HttpFacts, Lookup, Mark, Marks, Offset, QuicDatagram, QuicFacts, RecordType, Sample,
+    Stamp, TcpFacts,
+};
+
+/// How much of a sample is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleDetail {
+    /// All of it.
+    Whole,
+    /// What its columns are made of. Header fields may be missing, and what certificates say: how long they are is there.
+    Columns,
+}
+
+/// It is not as firstbyte writes most samples, or refers to what is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Otherwise;
+
+type Quick<T> = Result<T, Otherwise>;
+
+/// The sample of `row`, from what stands behind that in its line to the end; `url` is that of its cell.
+pub(super) fn sample(
+    rest: &str,
+    row: &Row,
+    url: &str,
+    facts: &FactTable,
+    detail: SampleDetail,
+) -> Quick<Sample> {
+    // Absent, or in 1970.
+    if row.started_unix_ns == 0 {
+        return Err(Otherwise);
+    }
+    let mut cursor = Cursor { rest, inner: true, detail };
+    if !cursor.member("sample") {
+        return Err(Otherwise);
+    }
+    cursor.open()?;
+    let requested_url = match cursor.optional("requested_url", Cursor::text)? {
+        Some(requested) => requested,
+        None => url.to_owned(),
+    };
+    cursor.required("connection")?;
+    let mut connection = cursor.connection(&requested_url, facts)?;
+    connection.started_unix_ns = Some(row.started_unix_ns);
+    let redirects = cursor.optional("redirects", |cursor| {
+        cursor.list(|cursor| cursor.connection(&requested_url, facts))
+    })?;
+    cursor.close()?;
+    cursor.close()?;
+    if !cursor.rest.is_empty() {
+        return Err(Otherwise);
+    }
+    Ok(Sample {
+        sequence: row.round,
+        warmup: row.warmup,
+        requested_url,
+        redirects: redirects.unwrap_or_default(),
+        connection,
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    rest: &'a str,
+    /// A member of the object has been read: a comma stands before the next one.
+    inner: bool,
+    detail: SampleDetail,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    fn skip(&mut self, text: &str) -> Quick<()> {
+        self.rest = self.rest.strip_prefix(text).ok_or(Otherwise)?;
+        Ok(())
+    }
+
+    fn open(&mut self) -> Quick<()> {
+        self.skip("{")?;
+        self.inner = false;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Quick<()> {
+        self.skip("}")?;
+        self.inner = true;
+        Ok(())
+    }
+
+    /// Whether the next member of the object is called `name`; then its value stands next.
+    #[inline]
+    fn member(&mut self, name: &str) -> bool {
+        let rest = if self.inner { self.rest.strip_prefix(',') } else { Some(self.rest) };
+        let rest = rest.and_then(|rest| rest.strip_prefix('"')?.strip_prefix(name));
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix("\":")) else { return false };
+        (self.rest, self.inner) = (rest, true);
+        true
+    }
+
+    #[inline]
+    fn required(&mut self, name: &str) -> Quick<()> {
+        if self.member(name) { Ok(()) } else { Err(Otherwise) }
+    }
+
+    /// The value of the next member, if that is called `name`.
+    #[inline]
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        value: impl FnOnce(&mut Self) -> Quick<T>,
+    ) -> Quick<Option<T>> {
+        if self.member(name) { value(self).map(Some) } else { Ok(None) }
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Quick<T>) -> Quick<Vec<T>> {
+        self.skip("[")?;
+        let mut items = Vec::new();
+        if self.skip("]").is_ok() {
+            return Ok(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if self.skip(",").is_err() {
+                self.skip("]")?;
+                return Ok(items);
+            }
+        }
+    }
+
+    fn unsigned(&mut self) -> Quick<u64> {
+        let bytes = self.rest.as_bytes();
+        let (mut number, mut digits) = (0u64, 0);
+        while let Some(digit) = bytes.get(digits).filter(|byte| byte.is_ascii_digit()) {
+            // Nineteen digits cannot overflow.
+            if digits == 19 {
+                return Err(Otherwise);
+            }
+            number = number * 10 + u64::from(digit - b'0');
+            digits += 1;
+        }
+        // JSON has no zeros before a number.
+        if digits == 0 || (digits > 1 && bytes[0] == b'0') {
+            return Err(Otherwise);
+        }
+        self.rest = &self.rest[digits..];
+        Ok(number)
+    }
+
+    fn signed(&mut self) -> Quick<i64> {
+        let negative = self.skip("-").is_ok();
+        let number = i64::try_from(self.unsigned()?).map_err(|_| Otherwise)?;
+        // "-0" is a number of another type.
+        match negative {
+            true if number == 0 => Err(Otherwise),
+            true => Ok(-number),
+            false => Ok(number),
+        }
+    }
+
+    fn small<T: TryFrom<u64>>(&mut self) -> Quick<T> {
+        T::try_from(self.unsigned()?).map_err(|_| Otherwise)
+    }
+
+    fn offset(&mut self) -> Quick<Offset> {
+        self.signed().map(Offset::from_nanos)
+    }
+
+    fn duration(&mut self) -> Quick<Duration> {
+        self.unsigned().map(Duration::from_nanos)
+    }
+
+    fn boolean(&mut self) -> Quick<bool> {
+        if self.skip("true").is_ok() { Ok(true) } else { self.skip("false").map(|()| false) }
+    }
+
+    /// Members that are left out where they are false.
+    fn flag(&mut self, name: &str) -> Quick<bool> {
+        self.optional(name, Self::boolean).map(Option::unwrap_or_default)
+    }
+
+    /// A string without escapes.
+    fn word(&mut self) -> Quick<&'a str> {
+        let inner = self.rest.strip_prefix('"').ok_or(Otherwise)?;
+        let ends = |byte: u8| byte == b'"' || byte == b'\\' || byte < b' ';
+        let end = inner.bytes().position(ends).ok_or(Otherwise)?;
+        let (word, rest) = inner.split_at(end);
+        self.rest = rest.strip_prefix('"').ok_or(Otherwise)?;
+        Ok(word)
+    }
+
+    fn text(&mut self) -> Quick<String> {
+        self.word().map(str::to_owned)
+    }
+
+    fn parsed<T: FromStr>(&mut self) -> Quick<T> {
+        self.word()?.parse().map_err(|_| Otherwise)
+    }
+
+    /// The number of a fact; absent where the fact itself stands there.
+    fn number_of_fact(&mut self) -> Quick<Option<u32>> {
+        if self.rest.starts_with(['[', '{']) { Ok(None) } else { self.small().map(Some) }
+    }
+
+    fn connection(&mut self, requested_url: &str, facts: &FactTable) -> Quick<Connection> {
+        self.open()?;
+        let url = self.optional("url", Self::text)?;
+        let connection = Connection {
+            url: url.unwrap_or_else(|| requested_url.to_owned()),
+            started_unix_ns: self.optional("started_unix_ns", Self::unsigned)?,
+            marks: self.optional("marks", Self::marks)?.unwrap_or_default(),
+            lookups: self.optional("lookups", |c| c.list(Self::lookup))?.unwrap_or_default(),
+            attempts: self.optional("attempts", |c| c.list(Self::attempt))?.unwrap_or_default(),
+            flights: self.optional("flights", |c| c.list(|c| c.flight(facts)))?.unwrap_or_default(),
+            facts: self.facts(facts)?,
+            failure: None,
+            open_end: None,
+        };
+        self.close()?;
+        Ok(connection)
+    }
+
+    fn facts(&mut self, facts: &FactTable) -> Quick<Facts> {
+        Ok(Facts {
+            client: self.optional("client", |c| c.client(facts))?,
+            remote: self.optional("remote", Self::parsed::<SocketAddr>)?,
+            local: self.optional("local", Self::parsed::<SocketAddr>)?,
+            reused: self.flag("reused")?,
+            tcp: self.optional("tcp", Self::tcp)?,
+            quic: self.optional("quic", Self::quic)?,
+            tls: self.optional("tls", |c| {
+                let number = c.number_of_fact()?.ok_or(Otherwise)?;
+                let tls = match (c.detail, facts.get(number)) {
+                    (SampleDetail::Columns, Some(Fact::Tls(tls))) => tls.facts_of_columns(facts),
+                    _ => tls_of(Shared::Number(number), facts),
+                };
+                tls.map_err(|_| Otherwise)
+            })?,
+            http: self.optional("http", |c| c.http(facts))?,
+        })
+    }
+
+    fn client(&mut self, facts: &FactTable) -> Quick<ClientFacts> {
+        let number = self.number_of_fact()?.ok_or(Otherwise)?;
+        match facts.get(number) {
+            Some(Fact::Client(client)) => Ok(client.clone().facts()),
+            _ => Err(Otherwise),
+        }
+    }
+
+    /// A time and its clock.
+    fn stamp(&mut self) -> Quick<Stamp> {
+        self.skip("[")?;
+        let at = self.offset()?;
+        self.skip(",")?;
+        Ok(Stamp { at, clock: self.clock()? })
+    }
+
+    fn clock(&mut self) -> Quick<Clock> {
+        Ok(match self.word()? {
+            "k" => Clock::Kernel,
+            "d" => Clock::KernelDerived,
+            "u" => Clock::User,
+            "s" => Clock::Simulated,
+            other => {
+                let resolution = other.strip_prefix('r').and_then(|steps| steps.parse().ok());
+                Clock::Reported { resolution_ns: resolution.ok_or(Otherwise)? }
+            }
+        })
+    }
+
+    fn marks(&mut self) -> Quick<Marks> {
+        self.open()?;
+        let mut marks = Marks::default();
+        for mark in Mark::ALL {
+            if self.member(mark.name()) {
+                marks.set(mark, self.stamp()?);
+                self.skip("]")?;
+            }
+        }
+        self.close()?;
+        Ok(marks)
+    }
+
+    fn lookup(&mut self) -> Quick<Lookup> {
+        self.open()?;
+        self.required("record_type")?;
+        let record_type = RecordType::named(self.word()?).unwrap_or(RecordType::Any);
+        self.required("start_ns")?;
+        let lookup = Lookup {
+            record_type,
+            start: self.offset()?,
+            end: self.optional("end_ns", Self::offset)?,
+            addresses: self
+                .optional("addresses", |c| c.list(Self::parsed::<IpAddr>))?
+                .unwrap_or_default(),
+            error: self.optional("error", Self::text)?,
+        };
+        self.close()?;
+        Ok(lookup)
+    }
+
+    fn attempt(&mut self) -> Quick<Attempt> {
+        self.open()?;
+        self.required("remote")?;
+        let remote = self.parsed()?;
+        self.required("start_ns")?;
+        let start = self.offset()?;
+        let end = self.optional("end_ns", Self::offset)?;
+        self.required("outcome")?;
+        let outcome = match self.word()? {
+            "won" => AttemptOutcome::Won,
+            "failed" => AttemptOutcome::Failed {
+                error: self.optional("error", Self::text)?.unwrap_or_default(),
+            },
+            _ => AttemptOutcome::Lost,
+        };
+        self.close()?;
+        Ok(Attempt { remote, start, end, outcome })
+    }
+
+    fn flight(&mut self, facts: &FactTable) -> Quick<Flight> {
+        self.open()?;
+        self.required("direction")?;
+        let direction = match self.word()? {
+            "sent" => Direction::Sent,
+            "received" => Direction::Received,
+            _ => return Err(Otherwise),
+        };
+        self.required("chunks")?;
+        let mut chunks = self.list(Self::chunk)?;
+        if self.member("segments") {
+            let mut counted = chunks.iter_mut();
+            let or_null = |c: &mut Self| {
+                if c.skip("null").is_ok() { Ok(None) } else { c.small().map(Some) }
+            };
+            self.list(|c| {
+                let segments = or_null(c)?;
+                counted.next().map(|chunk| chunk.segments = segments).ok_or(Otherwise)
+            })?;
+        }
+        let messages = self.optional("messages", |c| c.messages(facts))?.unwrap_or_default();
+        self.close()?;
+        Ok(Flight { direction, chunks, messages })
+    }
+
+    fn chunk(&mut self) -> Quick<Chunk> {
+        let stamp = self.stamp()?;
+        self.skip(",")?;
+        let bytes = self.unsigned()?;
+        self.skip(",")?;
+        let acknowledged = if self.skip("null").is_ok() { None } else { Some(self.offset()?) };
+        self.skip("]")?;
+        Ok(Chunk { stamp, bytes, acknowledged, segments: None })
+    }
+
+    fn messages(&mut self, facts: &FactTable) -> Quick<Vec<String>> {
+        let Some(number) = self.number_of_fact()? else { return self.list(Self::text) };
+        match facts.get(number) {
+            Some(Fact::Messages(messages)) => Ok(messages.clone()),
+            _ => Err(Otherwise),
+        }
+    }
+
+    fn tcp(&mut self) -> Quick<TcpFacts> {
+        self.open()?;
+        let tcp = TcpFacts {
+            syn_rtt: self.optional("syn_rtt_ns", Self::duration)?,
+            min_rtt: self.optional("min_rtt_ns", Self::duration)?,
+            retransmits: self.optional("retransmits", Self::small)?,
+            send_mss: self.optional("send_mss_bytes", Self::small)?,
+            receive_mss: self.optional("receive_mss_bytes", Self::small)?,
+            out_of_order: self.optional("out_of_order", Self::small)?,
+            congestion_control: self.optional("congestion_control", Self::text)?,
+            syn_departure_uncertainty: self
+                .optional("syn_departure_uncertainty_ns", Self::duration)?,
+        };
+        self.close()?;
+        Ok(tcp)
+    }
+
+    fn quic(&mut self) -> Quick<QuicFacts> {
+        self.open()?;
+        let version = self.optional("version", Self::text)?;
+        let min_rtt = self.optional("min_rtt_ns", Self::duration)?;
+        self.required("datagrams_sent")?;
+        let datagrams_sent = self.small()?;
+        self.required("datagrams_received")?;
+        let quic = QuicFacts {
+            version,
+            min_rtt,
+            datagrams_sent,
+            datagrams_received: self.small()?,
+            lost_packets: self.optional("lost_packets", Self::unsigned)?,
+            retry: self.flag("retry")?,
+            bytes_before_validation: self.optional("bytes_before_validation", Self::unsigned)?,
+            amplification_stall: self.optional("amplification_stall_ns", Self::duration)?,
+            congestion_control: self.optional("congestion_control", Self::text)?,
+            datagrams: self.optional("datagrams", |c| c.list(Self::datagram))?.unwrap_or_default(),
+        };
+        self.close()?;
+        Ok(quic)
+    }
+
+    fn datagram(&mut self) -> Quick<QuicDatagram> {
+        self.open()?;
+        self.required("sent")?;
+        let sent = self.boolean()?;
+        self.required("at_ns")?;
+        let record = DatagramRecord {
+            sent,
+            at_ns: self.signed()?,
+            new: self.flag("new")?,
+            elicits: self.flag("elicits")?,
+            missing_since_ns: self.optional("missing_since_ns", Self::signed)?,
+            skipped: self.optional("skipped", Self::small)?,
+            acknowledged_ns: self.optional("acknowledged_ns", Self::signed)?,
+            acknowledgement_delay_ns: self.optional("acknowledgement_delay_ns", Self::unsigned)?,
+        };
+        self.close()?;
+        Ok(record.datagram())
+    }
+
+    fn http(&mut self, facts: &FactTable) -> Quick<HttpFacts> {
+        self.open()?;
+        self.required("method")?;
+        let http = HttpFacts {
+            method: self.text()?,
+            version: self.optional("version", Self::text)?,
+            status: self.optional("status", Self::small)?,
+            headers: self.optional("headers", |c| c.headers(facts))?.unwrap_or_default(),
+            request_bytes: self.optional("request_bytes", Self::unsigned)?,
+            upload_bytes: self.optional("upload_bytes", Self::unsigned)?,
+            header_bytes: self.optional("header_bytes", Self::unsigned)?,
+            body_bytes: self.optional("body_bytes", Self::unsigned)?,
+            decoded_bytes: self.optional("decoded_bytes", Self::unsigned)?,
+            may_be_cut_short: self.flag("may_be_cut_short")?,
+        };
+        self.close()?;
+        Ok(http)
+    }
+
+    fn headers(&mut self, facts: &FactTable) -> Quick<Vec<Header>> {
+        match self.detail {
+            SampleDetail::Whole => self.list(|c| {
+                let (name, value) = c.header(facts)?;
+                Ok(Header { name: name.to_owned(), value: value.to_owned() })
+            }),
+            SampleDetail::Columns => self.list(|c| c.header(facts).map(drop)).map(|_| Vec::new()),
+        }
+    }
+
+    /// Name and value.
+    fn header<'f>(&mut self, facts: &'f FactTable) -> Quick<(&'f str, &'f str)>
+    where
+        'a: 'f,
+    {
+        let Some(number) = self.number_of_fact()? else {
+            self.skip("[")?;
+            let name = self.word()?;
+            self.skip(",")?;
+            let value = self.word()?;
+            self.skip("]")?;
+            return Ok((name, value));
+        };
+        match facts.get(number) {
+            Some(Fact::Header(name, value)) => Ok((name, value)),
+            _ => Err(Otherwise),
+        }
+    }
+}
