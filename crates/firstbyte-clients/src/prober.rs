@@ -120,11 +120,9 @@ fn not_visited(url: &str, error: &ClientError) -> Sample {
 fn failure(error: &ClientError) -> Failure {
     let cause = match error {
         ClientError::Interrupted => Cause::Interrupted,
-        ClientError::TimedOut { limit, .. } => Cause::TimedOut {
-            after: *limit,
-            limit: TimeLimit::Visit,
-            peer: LastSeen::Nothing,
-        },
+        ClientError::TimedOut { limit, .. } => {
+            Cause::TimedOut { after: *limit, limit: TimeLimit::Visit, peer: LastSeen::Nothing }
+        }
         other => Cause::Io { operation: "visit with Chromium", detail: other.to_string() },
     };
     Failure { phase: PhaseName::Resolve, cause, at: None }
