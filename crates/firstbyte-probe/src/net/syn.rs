@@ -69,7 +69,7 @@ impl SynWatch {
     /// Takes over what the kernel has seen so far: it keeps only so much.
     pub(super) fn collect(&self) {
         let mut passed = self.passed.borrow_mut();
-        sys::receive_syns(self.socket.as_fd(), &mut |packet, outgoing, at| {
+        sys::receive_syns(self.socket.as_fd(), |packet, outgoing, at| {
             if let Some(found) = at.and_then(|at| read(packet, outgoing, at)) {
                 if passed.len() == REMEMBERED {
                     passed.pop_front();

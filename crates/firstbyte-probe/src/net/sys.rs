@@ -389,7 +389,7 @@ mod linux {
     /// Takes all packets that wait, several with each call: a connection has two. Gives each, whether it left, and when.
     pub(crate) fn receive_syns(
         fd: BorrowedFd<'_>,
-        take: &mut dyn FnMut(&[u8], bool, Option<Realtime>),
+        mut take: impl FnMut(&[u8], bool, Option<Realtime>),
     ) {
         receive_all::<4, SYN_BYTES>(fd, 0, |packet| {
             let mut stamp = None;
@@ -484,11 +484,7 @@ mod other {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn receive_syns(
-        _: BorrowedFd<'_>,
-        _: &mut dyn FnMut(&[u8], bool, Option<Realtime>),
-    ) {
-    }
+    pub(crate) fn receive_syns(_: BorrowedFd<'_>, _: impl FnMut(&[u8], bool, Option<Realtime>)) {}
 
     pub(crate) fn enable_stamps(_: BorrowedFd<'_>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
