@@ -91,7 +91,6 @@ fn http1_and_tls12() {
 
 #[test]
 fn sessions_are_resumed() {
-    // Over QUIC, Chromium keeps no session that does not allow early data.
     let bench = Bench::new(|config| config.early_data = EarlyData::Accept);
     for (http, tls) in [
         (ChromiumHttp::Http2, ChromiumTls::Tls13),
