@@ -14,7 +14,7 @@ use crate::support::http2::SETTINGS;
 use crate::support::peer::{Peer, drain, read_head, read_some};
 use crate::support::run::firstbyte;
 
-const LIMIT: &str = "0.4";
+const LIMIT: &str = "1.5";
 /// Of the 400 ms at least so much is a wait.
 const WAITED_NS: u64 = 300_000_000;
 
