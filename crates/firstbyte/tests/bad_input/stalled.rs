@@ -15,8 +15,8 @@ use crate::support::peer::{Peer, drain, read_head, read_some};
 use crate::support::run::firstbyte;
 
 const LIMIT: &str = "1.5";
-/// Of the 400 ms at least so much is a wait.
-const WAITED_NS: u64 = 300_000_000;
+/// Of that at least so much is a wait.
+const WAITED_NS: u64 = 1_000_000_000;
 
 fn sample(peer: &Peer, arguments: &[&str]) -> Value {
     let directory = Directory::new();
