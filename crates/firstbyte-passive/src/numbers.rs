@@ -10,6 +10,9 @@ use super::issued::Issued;
 use super::table::Seeded;
 use super::{Doubts, Exchange, FlightSeen, Hygiene, Observed, SessionId, TlsSeen};
 
+/// Connections whose memory is kept for those that follow: what ends with one look at the packets, not with a silence of all.
+const MOST_KEPT: usize = 1024;
+
 /// What happened to connections of some frames.
 #[derive(Debug, Default)]
 pub struct Happened {
@@ -39,9 +42,13 @@ impl Happened {
         &mut self.over[..self.ended]
     }
 
-    /// Forgets what was settled; its room is kept.
+    /// Forgets what was settled; its room is kept, but for what many connections at once have left.
     pub fn clear(&mut self) {
         self.began.clear();
+        if self.over.len() > MOST_KEPT {
+            self.over.truncate(MOST_KEPT);
+            self.over.shrink_to_fit();
+        }
         self.ended = 0;
         self.forgotten.clear();
         self.issued.clear();

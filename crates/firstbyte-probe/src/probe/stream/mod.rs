@@ -368,8 +368,14 @@ impl Stream {
     pub(super) fn close(&mut self) {
         let Some(tls) = &mut self.tls else { return };
         tls.session.connection.send_close_notify();
-        self.outgoing_names.push("close_notify".into());
-        if self.encrypt().is_ok()
+        let before = self.outgoing.len();
+        let encrypted = self.encrypt().is_ok();
+        // After a fatal alert there is nothing more to say.
+        if self.outgoing.len() > before {
+            self.outgoing_names.push("close_notify".into());
+        }
+        if encrypted
+            && !self.outgoing.is_empty()
             && let Ok((bytes, id)) = self.tcp.send_last(&self.outgoing)
         {
             self.note_sent(bytes, id);

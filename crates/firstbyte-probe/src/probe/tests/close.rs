@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firstbyte_core::timeline::{Cause, Mark, PhaseName};
 
-use super::peers::{App, CERTIFICATE, Cut, Http2, OK, Plain, TlsPeer, http1};
+use super::peers::{App, CERTIFICATE, Cut, Garbled, Http2, OK, Plain, TlsPeer, http1};
 use super::visit::{Asked, Client, Visited, simulated};
 use crate::net::simulated::{Said, Silent, StreamPeer, What};
 use crate::probe::options::{HttpVersion, TlsVersion};
@@ -93,6 +93,28 @@ fn cut_everywhere(asked: &Asked, http2: bool) {
                     matches!(cause, Cause::ClosedInHandshake | Cause::ResetInHandshake);
                 assert_eq!(in_handshake, phase == PhaseName::Tls, "{context}");
             }
+        }
+    });
+}
+
+/// The alert is the last that leaves: there is no close_notify behind it, and none is noted.
+#[test]
+fn a_record_that_cannot_be_decrypted_ends_with_its_alert() {
+    simulated(async {
+        for http2 in [false, true] {
+            let server = tls(http2);
+            let ends = server.ends();
+            let http = if http2 { HttpVersion::Negotiate } else { HttpVersion::Http1 };
+            let asked = Asked { http, ..Asked::default() };
+            let whole = Client::new(&asked).visit(server).await;
+            assert_eq!((whole.failure(), whole.status()), (None, Some(200)));
+            // Within the response's first record.
+            let before = ends.borrow().iter().rev().nth(1).map(|(_, end)| end + 8).unwrap();
+            let garbled = Client::new(&asked).visit(Garbled { peer: tls(http2), before }).await;
+            assert!(garbled.failure().is_some(), "{:?}", garbled.connection);
+            let names = garbled.connection.flights.iter().flat_map(|flight| &flight.messages);
+            let names: Vec<&String> = names.collect();
+            assert!(!names.iter().any(|name| name.contains("close_notify")), "{names:?}");
         }
     });
 }

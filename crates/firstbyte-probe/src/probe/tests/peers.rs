@@ -248,6 +248,26 @@ impl<P: StreamPeer> StreamPeer for Cut<P> {
     }
 }
 
+/// Has one byte of what a peer says be another: the one behind so many.
+pub(super) struct Garbled<P> {
+    pub(super) peer: P,
+    pub(super) before: usize,
+}
+
+impl<P: StreamPeer> StreamPeer for Garbled<P> {
+    fn take(&mut self, bytes: &[u8]) -> Vec<Said> {
+        let mut said = self.peer.take(bytes);
+        for said in &mut said {
+            let What::Bytes(bytes) = &mut said.what else { continue };
+            if let Some(byte) = bytes.get_mut(self.before) {
+                *byte ^= 1;
+            }
+            self.before = self.before.checked_sub(bytes.len()).unwrap_or(usize::MAX);
+        }
+        said
+    }
+}
+
 /// Bytes on their way into h2 and out of it.
 #[derive(Clone, Default)]
 struct Pipe(Rc<RefCell<(VecDeque<u8>, Vec<u8>)>>);

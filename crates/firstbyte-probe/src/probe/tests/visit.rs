@@ -266,6 +266,7 @@ pub(super) fn keep_the_laws(connection: &Connection) {
     assert!(firsts.is_sorted(), "{:?}", connection.flights);
     for flight in &connection.flights {
         assert!(flight.chunks.is_sorted_by_key(|chunk| chunk.stamp.at), "{flight:?}");
+        assert!(flight.chunks.iter().all(|chunk| chunk.bytes > 0), "{flight:?}");
     }
     if connection.failure.is_none() {
         let split = Split::of(connection);
