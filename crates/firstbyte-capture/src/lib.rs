@@ -152,6 +152,33 @@ pub fn for_each(path: &Path, each: &mut impl FnMut(&Frame<'_>)) -> Result<Ended,
     each_of(path, Source::open(path)?, each)
 }
 
+/// Looks whether `path` begins as a capture does, before outputs are emptied for its sake. What can be read only once is
+/// left alone.
+///
+/// # Errors
+/// The file cannot be opened or unpacked, or is no capture.
+pub fn check(path: &Path) -> Result<(), CaptureFileError> {
+    let once = |metadata: std::fs::Metadata| !metadata.is_file() && !metadata.is_dir();
+    if path == Path::new("-") || path.metadata().is_ok_and(once) {
+        return Ok(());
+    }
+    let begun = match Source::open(path)? {
+        Source::File(mut file) => begin(&mut file),
+        Source::Stream(mut stream, _) => begin(&mut stream),
+    };
+    let path = path.to_owned();
+    match begun {
+        Err(error) => Err(CaptureFileError::Read { path, offset: 0, error }),
+        Ok(magic) if magic.is_empty() => Err(CaptureFileError::NotACapture { path, empty: true }),
+        Ok(magic) => match CaptureReader::default().read(&magic) {
+            Err(CaptureError::NotACapture) => {
+                Err(CaptureFileError::NotACapture { path, empty: false })
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
 /// Where a capture's bytes come from.
 enum Source {
     /// A plain file: they can be read from any place of it.

@@ -395,6 +395,9 @@ fn what_fails_before_there_is_a_result_leaves_nothing_behind() {
     let before = contents(directory.path());
     for words in [
         &["wire", "none", "--json=new.json", "--html", "new.html"] as &[&str],
+        &["wire", "none", "--csv=new.csv", "--parquet", "new.parquet"],
+        // A run is no capture; what is there already stays as it is.
+        &["wire", "a.run", "--csv=new.csv", "--json=capture"],
         &["wire", "diff", "capture", "none", "--csv=new.csv", "--html", "empty"],
         &["explain", "--from", "none", "--json=new.json", "--svg", "pictures"],
         &["predict", "--from", "none", "--csv=new.csv"],
@@ -404,6 +407,17 @@ fn what_fails_before_there_is_a_result_leaves_nothing_behind() {
         assert_eq!(contents(directory.path()), before, "{words:?}");
         assert!(!directory.path().join("pictures").exists(), "{words:?}");
     }
+}
+
+/// A disk that is full, a reader that went away: the other outputs have their ends all the same.
+#[test]
+fn what_can_be_written_is_whole_whatever_fails_beside_it() {
+    let directory = directory();
+    let words = ["wire", "capture", "--json=/dev/full", "--parquet", "rows.parquet"];
+    let outcome = firstbyte(directory.path(), &words);
+    assert_eq!(outcome.code, 23, "{}", outcome.stderr);
+    let rows = std::fs::read(directory.path().join("rows.parquet")).unwrap();
+    assert!(rows.ends_with(b"PAR1"), "{} bytes", rows.len());
 }
 
 /// Where one output cannot be, the others are not begun.

@@ -104,22 +104,38 @@ impl<'a, Row: ?Sized, End: ?Sized> Exports<'a, Row, End> {
 
     /// Writes a row to all of them.
     pub(super) fn export(&mut self, row: &Row) -> Result<(), Problem> {
-        self.opened.iter_mut().try_for_each(|(to, exporter)| {
-            exporter.export(row).map_err(|error| cannot_write(to.path(), &error))
-        })
+        self.each(|exporter| exporter.export(row))
     }
 
     /// Hands over what is buffered.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
-        self.opened.iter_mut().try_for_each(|(to, exporter)| {
-            exporter.flush().map_err(|error| cannot_write(to.path(), &error))
-        })
+        self.each(|exporter| exporter.flush())
     }
 
-    /// Writes their ends.
+    /// Which fails gets nothing more, also not its end; the others are as whole as they can be.
+    fn each(
+        &mut self,
+        mut write: impl FnMut(&mut (dyn Exporter<Row, End> + 'a)) -> io::Result<()>,
+    ) -> Result<(), Problem> {
+        let mut all = Ok(());
+        self.opened.retain_mut(|(to, exporter)| match write(exporter.as_mut()) {
+            Ok(()) => true,
+            Err(error) => {
+                let failed = Err(cannot_write(to.path(), &error));
+                all = std::mem::replace(&mut all, Ok(())).and(failed);
+                false
+            }
+        });
+        all
+    }
+
+    /// Writes their ends, of all that can be written.
     pub(super) fn finish(self, end: &End) -> Result<(), Problem> {
-        self.opened.into_iter().try_for_each(|(to, exporter)| {
-            exporter.finish(end).map_err(|error| cannot_write(to.path(), &error))
-        })
+        let mut all = Ok(());
+        for (to, exporter) in self.opened {
+            let ended = exporter.finish(end).map_err(|error| cannot_write(to.path(), &error));
+            all = all.and(ended);
+        }
+        all
     }
 }

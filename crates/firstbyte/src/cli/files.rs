@@ -167,7 +167,12 @@ impl Files {
             if is_stdio(path) {
                 continue;
             }
-            let is_new = fs::metadata(path).is_err();
+            let there = fs::metadata(path);
+            // Who reads from a pipe would take this for its end.
+            if there.as_ref().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+                continue;
+            }
+            let is_new = there.is_err();
             let mut options = OpenOptions::new();
             options.append(true).create(true);
             if private {

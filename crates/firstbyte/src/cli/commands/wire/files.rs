@@ -24,6 +24,10 @@ pub(super) fn run(
     let limits = Limits { seed: super::seed(), ..Limits::default() };
     let analyzer = || Ok(Analyzer::new(limits).with_filter(live::filter(&plan.filter)?));
     let mut first = analyzer()?;
+    if let Some(path) = paths.first() {
+        // What outputs hold is worth more than a capture that cannot begin.
+        firstbyte_capture::check(path).map_err(|error| not_read(error.to_string(), &paths[1..]))?;
+    }
     let mut rows = outputs::Rows::open(&plan.outputs, &first.begin())?;
     let mut kept = Kept::new(plan);
     let mut emit = |observed: &Observed| {
@@ -57,6 +61,16 @@ pub(super) fn run(
     code
 }
 
+/// A file could not be read, and those behind it were not.
+fn not_read(error: String, behind: &[PathBuf]) -> Problem {
+    let problem = Problem::new(exit::READ, error);
+    let behind: Vec<String> = behind.iter().map(|path| firstbyte_capture::name(path)).collect();
+    match behind.is_empty() {
+        true => problem,
+        false => problem.hint(format!("not read either: {}", behind.join(", "))),
+    }
+}
+
 /// Reads all files. What could be read is given out, whatever comes after.
 fn read(
     paths: &[PathBuf],
@@ -69,13 +83,7 @@ fn read(
         match firstbyte_capture::read_on(threads, path, analyzer, emit) {
             Ok(ended) => note_end(path, ended, &mut code),
             Err(error) => {
-                let problem = Problem::new(exit::READ, error.to_string());
-                let behind: Vec<String> =
-                    paths[place + 1..].iter().map(|path| firstbyte_capture::name(path)).collect();
-                code = Err(match behind.is_empty() {
-                    true => problem,
-                    false => problem.hint(format!("not read either: {}", behind.join(", "))),
-                });
+                code = Err(not_read(error.to_string(), &paths[place + 1..]));
                 break;
             }
         }

@@ -58,10 +58,10 @@ impl<'a> Rows<'a> {
         hygiene: &'a Hygiene,
         interface: Option<&'a str>,
     ) -> Result<(), Problem> {
-        match self.failed {
-            Some(problem) => Err(problem),
-            None => self.exports.finish(&CaptureEnd { hygiene, added: self.added, interface }),
-        }
+        // What could be written is whole, whatever failed.
+        let end = CaptureEnd { hygiene, added: self.added, interface };
+        let finished = self.exports.finish(&end);
+        self.failed.map_or(finished, Err)
     }
 }
 
