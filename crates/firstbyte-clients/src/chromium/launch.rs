@@ -87,6 +87,8 @@ pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientComma
         "--no-first-run",
         "--no-pings",
         "--no-service-autorun",
+        // The way to the server itself: `https_proxy` of the environment, or the system's proxy, would be measured.
+        "--no-proxy-server",
         // No screen, and small shared memory in containers.
         "--disable-dev-shm-usage",
         "--disable-gpu",
@@ -179,6 +181,7 @@ mod tests {
                 && !plain.contains("EarlyData")
         );
         assert!(!plain.contains("ignore-certificate-errors"));
+        assert!(plain.contains("--no-proxy-server "), "{plain}");
         let http3 = switches(ChromiumOptions { http: ChromiumHttp::Http3, ..Default::default() });
         assert!(http3.contains("--origin-to-force-quic-on=site.test:8443"));
         let pin = HostPinOf("site.test", "::1").pin();
