@@ -323,13 +323,12 @@ fn lookup(log: &NetLogRecord, leg: &Leg, origin: Origin, connection: &mut Connec
 }
 
 fn circumstances<'a>(
-    url: &'a str,
+    url: &str,
     connection: &'a Connection,
     time_limit: Duration,
     at: Option<firstbyte_core::timeline::Offset>,
 ) -> Circumstances<'a> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split(['/', ':', '?', '#']).next().unwrap_or(rest);
+    let host = launch::Origin::of_url(url).map_or_else(|| url.to_owned(), |origin| origin.host);
     let quic = connection.facts.quic.is_some();
     let remote = connection.facts.remote;
     Circumstances { host, remote, marks: &connection.marks, quic, time_limit, at }
@@ -343,7 +342,8 @@ fn fail(connection: &mut Connection, leg: &Leg, error: &str, origin_us: i64, lim
 
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::timeline::Handshake;
+    use firstbyte_core::timeline::{AttemptOutcome, Handshake, SessionMechanism};
+    use serde_json::json;
 
     use super::*;
     use crate::netlog::perfetto::PerfettoReader;
@@ -354,6 +354,15 @@ mod tests {
 
     /// What the log alone says of the `nth` visit, without anything of DevTools'.
     fn visit(trace: &[u8], nth: usize) -> Connection {
+        changed_visit(trace, nth, |_| true)
+    }
+
+    /// The same, of a log in which `keep` changed events, or left them out.
+    fn changed_visit(
+        trace: &[u8],
+        nth: usize,
+        mut keep: impl FnMut(&mut NetLogEvent) -> bool,
+    ) -> Connection {
         let (mut reader, mut events) = (PerfettoReader::default(), Vec::new());
         reader.feed(trace, |event| events.push(event)).unwrap();
         let begins = |event: &NetLogEvent| {
@@ -362,9 +371,9 @@ mod tests {
         };
         let mut log = NetLogRecord::default();
         let mut visits = 0;
-        for event in events {
+        for mut event in events {
             visits += usize::from(begins(&event));
-            if visits <= nth + 1 {
+            if visits <= nth + 1 && (visits < nth || keep(&mut event)) {
                 log.push(event);
             }
         }
@@ -434,6 +443,93 @@ mod tests {
         assert_eq!(tls.handshake, Some(Handshake::Resumed));
         assert_eq!(connection.facts.http.as_ref().unwrap().version.as_deref(), Some("1.1"));
         assert_eq!(connection.facts.http.as_ref().unwrap().status, Some(200));
+    }
+
+    /// SSL_CONNECT ended with early data, and the server was not heard of any more.
+    #[test]
+    fn what_was_only_offered_is_not_claimed() {
+        let connection = changed_visit(HTTP2, 2, |event| {
+            !matches!(&*event.name, "SSL_HANDSHAKE_MESSAGE_RECEIVED" | "SOCKET_BYTES_RECEIVED")
+        });
+        let tls = connection.facts.tls.unwrap();
+        assert_eq!(tls.session_offered, Some(SessionMechanism::Psk));
+        assert!(tls.early_data.is_some(), "{tls:?}");
+        let claimed = (tls.handshake, tls.version, tls.cipher_suite, tls.group);
+        assert_eq!(claimed, (None, None, None, None));
+        assert_eq!((tls.alpn, tls.verified, tls.tickets_received), (None, None, None));
+    }
+
+    #[test]
+    fn attempts_are_won_by_what_connected() {
+        let attempts = |connection: Connection| {
+            let outcomes = connection.attempts.into_iter().map(|attempt| attempt.outcome);
+            outcomes.collect::<Vec<_>>()
+        };
+        let end = |event: &NetLogEvent| event.ends("TCP_CONNECT_ATTEMPT");
+        assert_eq!(attempts(visit(HTTP2, 2)), [AttemptOutcome::Won]);
+        let pending = changed_visit(HTTP2, 2, |event| !end(event));
+        assert_eq!(attempts(pending), [AttemptOutcome::Lost]);
+        for (params, said) in [
+            (json!({ "net_error": -102, "os_error": 111 }), "Connection refused"),
+            (json!({ "net_error": -118 }), "Chromium's network error -118"),
+        ] {
+            let failed = changed_visit(HTTP2, 2, |event| {
+                if end(event) {
+                    event.params = params.clone();
+                }
+                true
+            });
+            assert_eq!(attempts(failed), [AttemptOutcome::Failed { error: said.to_owned() }]);
+        }
+        assert_eq!(attempts(visit(HTTP3, 0)), [AttemptOutcome::Won]);
+        let unanswered = changed_visit(HTTP3, 0, |event| {
+            event.text("encryption_level") != Some("ENCRYPTION_HANDSHAKE")
+        });
+        assert_eq!(attempts(unanswered), [AttemptOutcome::Lost]);
+    }
+
+    #[test]
+    fn an_interim_response_is_the_first_of_the_response() {
+        let connection = changed_visit(HTTP2, 0, |event| {
+            if &*event.name == "HTTP2_SESSION_RECV_HEADERS" {
+                event.params["headers"] = json!([":status: 103"]);
+            }
+            true
+        });
+        let first = visit(HTTP2, 0).marks.at(Mark::ResponseStart);
+        assert_eq!(connection.marks.at(Mark::ResponseStart), first);
+        assert!(first.is_some());
+    }
+
+    #[test]
+    fn what_broke_off_over_http1_has_no_end() {
+        let marks = |connection: Connection| {
+            let at = |mark| connection.marks.at(mark).is_some();
+            (at(Mark::ResponseStart), at(Mark::ResponseEnd))
+        };
+        let body_ends = |event: &NetLogEvent| event.ends("HTTP_TRANSACTION_READ_BODY");
+        assert_eq!(marks(visit(HTTP1, 0)), (true, true));
+        let failed = changed_visit(HTTP1, 0, |event| {
+            if body_ends(event) {
+                event.params = json!({ "net_error": -354 });
+            }
+            true
+        });
+        assert_eq!(marks(failed), (true, false));
+        assert_eq!(marks(changed_visit(HTTP1, 0, |event| !body_ends(event))), (true, false));
+    }
+
+    #[test]
+    fn failures_name_the_host_alone() {
+        for (url, host) in [
+            ("https://[::1]/", "::1"),
+            ("https://me:x@h/", "h"),
+            ("http://Site.test:81/a", "site.test"),
+            ("about:blank", "about:blank"),
+        ] {
+            let connection = Connection::default();
+            assert_eq!(circumstances(url, &connection, Duration::ZERO, None).host, host);
+        }
     }
 
     #[test]

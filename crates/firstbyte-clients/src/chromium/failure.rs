@@ -14,7 +14,8 @@ use super::browser::TIMED_OUT;
 
 /// What is known where something failed.
 pub(super) struct Circumstances<'a> {
-    pub(super) host: &'a str,
+    /// As in the URL, without port, brackets, or a user's name.
+    pub(super) host: String,
     pub(super) remote: Option<SocketAddr>,
     pub(super) marks: &'a Marks,
     pub(super) quic: bool,
@@ -52,7 +53,7 @@ fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
 }
 
 fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Cause)> {
-    let host = || known.host.to_owned();
+    let host = || known.host.clone();
     let detail = || name.to_owned();
     let in_phase = |phase, cause| Some((Some(phase), cause));
     let reached = |cause| Some((None, cause));
