@@ -46,6 +46,13 @@ impl Origin {
         (!host.is_empty()).then(|| Self { tls, host: host.to_ascii_lowercase(), port })
     }
 
+    /// That of a socket group of the log: "https://site.test:8443 <…>", default ports left out, with "pm/" or the like
+    /// before it.
+    pub(super) fn of_group(group_id: &str) -> Option<Self> {
+        let group = group_id.split(' ').next()?;
+        Self::of_url(group.get(group.find("http")?..)?)
+    }
+
     /// "host:port", as in a certificate's or a log's authority.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -168,6 +175,15 @@ mod tests {
         for bad in ["", "example.org", "ftp://h/", "https://", "https://h:port/", "https://[::1/"] {
             assert_eq!(text(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn origins_are_read_from_socket_groups() {
+        let text = |group: &str| Origin::of_group(group).map(|origin| origin.text());
+        assert_eq!(text("http://h <null>").as_deref(), Some("http://h:80"));
+        assert_eq!(text("pm/https://a.co <https://a.co x>").as_deref(), Some("https://a.co:443"));
+        assert_eq!(text("https://[::1]:8443").as_deref(), Some("https://[::1]:8443"));
+        assert_eq!(text("ws/ftp://h"), None);
     }
 
     #[test]

@@ -288,14 +288,12 @@ pub(super) fn beside(
         } else {
             BesidePurpose::BrowserService
         };
-        let group = origin.text();
         let opened_connection =
             heard.log.events().any(|made| {
+                let group = || made.text("group_id").and_then(launch::Origin::of_group);
                 made.at_us >= event.at_us
                     && &*made.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
-                    && made
-                        .text("group_id")
-                        .is_some_and(|id| id.starts_with(group.trim_end_matches(":443")))
+                    && group().as_ref() == Some(&origin)
             }) && !page.connections.iter().any(|known| known.authority == origin.authority());
         found.push(BesideRequest { purpose, origin: origin.text(), opened_connection });
     }
