@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::assembly::{Heard, assemble};
 use super::launch::{self, Origin};
 use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit};
+use crate::deadline::Deadline;
 use crate::devtools::{DevTools, DevToolsEvent};
 use crate::netlog::NetLogRecord;
 use crate::netlog::perfetto::PerfettoReader;
@@ -198,19 +199,26 @@ impl Running {
         }
         let loader = text_of(&answer, "loaderId");
         let of_page = |event: &DevToolsEvent| event.session.as_deref() == Some(page);
-        let loaded = self.devtools.wait("the page's load", limit, |event| {
-            (of_page(event) && event.method == "Page.loadEventFired").then(|| event.clone())
-        });
+        let loaded =
+            self.devtools.wait_until("the page's load", &Deadline::after(limit), |event| {
+                (of_page(event) && event.method == "Page.loadEventFired").then(|| event.clone())
+            });
         let loaded = match loaded {
             Err(ClientError::TimedOut { .. }) => return self.give_up(page),
             loaded => loaded?,
         };
         // The document may come to its end behind the event, in DevTools' eyes.
-        let ended = self.devtools.wait("the document's end", ANSWER_LIMIT, |event| {
-            let ends = ["Network.loadingFinished", "Network.loadingFailed"];
-            let document = event.params.get("requestId").and_then(Value::as_str) == Some(&*loader);
-            (of_page(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
-        })?;
+        let ended = self.devtools.wait_until(
+            "the document's end",
+            &Deadline::after(ANSWER_LIMIT),
+            |event| {
+                let ends = ["Network.loadingFinished", "Network.loadingFailed"];
+                let document =
+                    event.params.get("requestId").and_then(Value::as_str) == Some(&*loader);
+                (of_page(event) && document && ends.contains(&&*event.method))
+                    .then(|| event.clone())
+            },
+        )?;
         self.devtools.put_back(loaded);
         self.devtools.put_back(ended);
         Ok(None)
@@ -227,7 +235,7 @@ impl Running {
         let page = self.open_page(context)?;
         let sockets = json!({ "url": "chrome://net-internals/#sockets" });
         self.call(Some(&page), "Page.navigate", &sockets)?;
-        self.devtools.wait("net-internals", ANSWER_LIMIT, |event| {
+        self.devtools.wait_until("net-internals", &Deadline::after(ANSWER_LIMIT), |event| {
             let loaded = event.session.as_deref() == Some(&*page);
             (loaded && event.method == "Page.loadEventFired").then_some(())
         })?;
@@ -256,9 +264,10 @@ impl Running {
 
     fn end_trace(&mut self) -> Result<(NetLogRecord, PerfettoReader), ClientError> {
         self.call(None, "Tracing.end", &json!({}))?;
-        let complete = self.devtools.wait("the trace", ANSWER_LIMIT, |event| {
-            (event.method == "Tracing.tracingComplete").then(|| event.params.clone())
-        })?;
+        let complete =
+            self.devtools.wait_until("the trace", &Deadline::after(ANSWER_LIMIT), |event| {
+                (event.method == "Tracing.tracingComplete").then(|| event.params.clone())
+            })?;
         if complete.get("dataLossOccurred").and_then(Value::as_bool) == Some(true) {
             return Err(broken_trace("parts of it are lost"));
         }
