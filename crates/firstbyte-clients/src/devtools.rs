@@ -9,7 +9,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -17,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
 use crate::deadline::Deadline;
+use crate::interruption::Interruption;
 use crate::process::{ClientError, ClientProcess, system};
 
 /// A message that is longer than this is none that was asked for.
@@ -58,7 +58,7 @@ pub struct DevTools {
     searched: usize,
     last_id: u64,
     events: KeptEvents,
-    interrupted: Arc<AtomicBool>,
+    interrupted: Arc<Interruption>,
 }
 
 /// Events that nobody waited for, the oldest first: as many as there is room for.
@@ -85,14 +85,14 @@ impl KeptEvents {
 }
 
 impl DevTools {
-    /// Takes over the pipes of `process`. Where `interrupted` gets set, whatever waits ends with
+    /// Takes over the pipes of `process`. Where `interrupted` says so, whatever waits ends with
     /// [`ClientError::Interrupted`].
     ///
     /// # Errors
     /// Its pipes were taken before.
     pub fn over(
         mut process: ClientProcess,
-        interrupted: Arc<AtomicBool>,
+        interrupted: Arc<Interruption>,
     ) -> Result<Self, ClientError> {
         let pipes = process.to_program.take().zip(process.from_program.take());
         let (to_browser, from_browser) = pipes.ok_or_else(|| ClientError::Refused {
@@ -276,7 +276,7 @@ impl DevTools {
             Pipe::FromBrowser => (self.from_browser.as_fd(), PollFlags::POLLIN),
         };
         loop {
-            if self.interrupted.load(Ordering::Relaxed) {
+            if self.interrupted.is_set() {
                 return Err(ClientError::Interrupted);
             }
             let left = deadline.left().ok_or_else(|| ClientError::TimedOut {

@@ -4,7 +4,6 @@
 //! visits; each has a browser context of its own, and a trace from before its first request to after its last.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,6 +13,7 @@ use super::launch::{self, Origin};
 use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit};
 use crate::deadline::Deadline;
 use crate::devtools::{DevTools, DevToolsEvent};
+use crate::interruption::Interruption;
 use crate::netlog::NetLogRecord;
 use crate::netlog::perfetto::PerfettoReader;
 use crate::process::{ClientError, ClientProcess};
@@ -30,7 +30,7 @@ const TRACE_BUFFER_KB: u32 = 64 << 10;
 #[derive(Debug)]
 pub struct Chromium {
     options: ChromiumOptions,
-    interrupted: Arc<AtomicBool>,
+    interruption: Arc<Interruption>,
     running: Option<Running>,
 }
 
@@ -45,24 +45,29 @@ struct Running {
 
 /// Ends the visit that is under way, from another thread.
 #[derive(Clone, Debug)]
-pub struct InterruptHandle(Arc<AtomicBool>);
+pub struct InterruptHandle(Arc<Interruption>);
 
 impl InterruptHandle {
     /// Ends it: it returns [`ClientError::Interrupted`] within a tenth of a second.
     pub fn interrupt(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.interrupt();
+    }
+
+    /// What it interrupts.
+    pub(crate) fn interruption(&self) -> &Interruption {
+        &self.0
     }
 }
 
 impl Chromium {
     /// A browser that is started with its first visit.
     pub fn new(options: ChromiumOptions) -> Self {
-        Self { options, interrupted: Arc::default(), running: None }
+        Self { options, interruption: Arc::default(), running: None }
     }
 
     /// What ends its visits.
     pub fn interrupt_handle(&self) -> InterruptHandle {
-        InterruptHandle(Arc::clone(&self.interrupted))
+        InterruptHandle(Arc::clone(&self.interruption))
     }
 
     /// Its version, once it was started: "156.0.8078.79".
@@ -80,6 +85,12 @@ impl Chromium {
     /// # Errors
     /// It is missing, does not come up, or `url` is none of HTTP.
     pub fn start(&mut self, url: &str) -> Result<(), ClientError> {
+        self.interruption.begin(self.interruption.ask());
+        self.start_begun(url)
+    }
+
+    /// The same, where the work was asked for, and begun, before.
+    pub(crate) fn start_begun(&mut self, url: &str) -> Result<(), ClientError> {
         let origin = Origin::of_url(url).ok_or_else(|| ClientError::Refused {
             command: "visiting".to_owned(),
             detail: "the URL is none of http or https".to_owned(),
@@ -90,9 +101,8 @@ impl Chromium {
             return Ok(());
         }
         self.running = None;
-        self.interrupted.store(false, Ordering::Relaxed);
         let process = ClientProcess::start(&launch::command(&self.options, &origin))?;
-        let mut devtools = DevTools::over(process, Arc::clone(&self.interrupted))?;
+        let mut devtools = DevTools::over(process, Arc::clone(&self.interruption))?;
         let version = devtools.call(None, "Browser.getVersion", &json!({}), ANSWER_LIMIT)?;
         let version = version.get("product").and_then(Value::as_str);
         let version = version.and_then(|v| v.rsplit('/').next()).map(str::to_owned);
@@ -106,8 +116,13 @@ impl Chromium {
     /// # Errors
     /// The browser is missing, ended, hung, or does not do as it is told.
     pub fn visit(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
-        self.interrupted.store(false, Ordering::Relaxed);
-        self.start(url)?;
+        self.interruption.begin(self.interruption.ask());
+        self.visit_begun(url)
+    }
+
+    /// The same, where the work was asked for, and begun, before.
+    pub(crate) fn visit_begun(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
+        self.start_begun(url)?;
         let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
         let result = running.visit(url, &self.options);
         if result.is_err() {
