@@ -190,6 +190,17 @@ impl DevTools {
         std::mem::take(&mut self.events).events
     }
 
+    /// Whether `wanted` is true of an event that nobody waited for.
+    pub(crate) fn has_event(&self, wanted: impl FnMut(&DevToolsEvent) -> bool) -> bool {
+        self.events.events.iter().any(wanted)
+    }
+
+    /// Drops the events that `unwanted` is true of.
+    pub(crate) fn forget_events(&mut self, mut unwanted: impl FnMut(&DevToolsEvent) -> bool) {
+        self.events.events.retain(|event| !unwanted(event));
+        self.events.bytes = self.events.events.iter().map(|event| event.message_bytes).sum();
+    }
+
     /// Gives back an event that was waited for and is needed again.
     pub fn put_back(&mut self, event: DevToolsEvent) {
         self.events.push(event);

@@ -11,6 +11,7 @@ use firstbyte_core::timeline::{
 };
 use serde_json::Value;
 
+use super::browser::EMPTY_ERROR;
 use super::failure::{self, Circumstances};
 use super::flights::Origin;
 use super::panel::PanelTiming;
@@ -24,6 +25,8 @@ pub(super) struct Heard<'a> {
     pub(super) url: &'a str,
     /// Of the page's own session, from the visit's beginning on.
     pub(super) events: Vec<DevToolsEvent>,
+    /// The identifier of the document's request among them.
+    pub(super) document: Option<String>,
     /// Why the browser did not load it.
     pub(super) refused: Option<String>,
     pub(super) log: NetLogRecord,
@@ -56,8 +59,8 @@ pub(super) enum Found {
 
 pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     let log = &heard.log;
-    let legs = legs(log);
-    let document = page::document_request(&heard.events);
+    let document = heard.document.clone();
+    let legs = legs(log, page::asked_at(&heard.events, document.as_deref()));
     let responses = page::document_responses(&heard.events, document.as_deref());
     let last = legs.len().saturating_sub(1);
     let mut connections: Vec<(Connection, i64)> = Vec::new();
@@ -67,6 +70,7 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
         if number == last {
             let error = heard.refused.as_deref();
             let error = error.or_else(|| page::load_error(&heard.events, document.as_deref()));
+            let error = error.filter(|error| *error != EMPTY_ERROR);
             if let Some(error) = error {
                 fail(&mut built.0, leg, error, built.1, heard.time_limit);
             }
@@ -98,14 +102,17 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     ChromiumVisit { page, panel, beside, ..ChromiumVisit::default() }
 }
 
-/// The legs of the last request for a main frame.
-fn legs(log: &NetLogRecord) -> Vec<Leg> {
+/// The legs of the first request for a main frame from `asked_us` on, when the document was asked for; of the last one,
+/// where that is not known. Others are those of visits before, and of where a script led after it.
+fn legs(log: &NetLogRecord, asked_us: Option<i64>) -> Vec<Leg> {
     let main = |event: &&NetLogEvent| {
         event.begins("URL_REQUEST_START_JOB") && event.text("request_type") == Some("main frame")
     };
-    let Some(source) = log.events().rfind(main).map(|event| event.source) else {
-        return Vec::new();
+    let begun = match asked_us {
+        Some(asked_us) => log.events().filter(main).find(|event| event.at_us >= asked_us),
+        None => log.events().rfind(main),
     };
+    let Some(source) = begun.map(|event| event.source) else { return Vec::new() };
     let mut legs: Vec<Leg> = Vec::new();
     for (place, event) in log.placed(source) {
         if main(&event) {

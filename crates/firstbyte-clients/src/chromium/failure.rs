@@ -10,7 +10,7 @@ use firstbyte_core::timeline::{
     Cause, Failure, FailureType, Fault, LastSeen, Mark, Marks, Offset, PhaseName, TimeLimit,
 };
 
-use super::browser::TIMED_OUT;
+use super::browser::{NO_TIME_LEFT, TIMED_OUT};
 
 /// What is known where something failed.
 pub(super) struct Circumstances<'a> {
@@ -63,6 +63,13 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             let (after, limit) = (known.time_limit, TimeLimit::Visit);
             reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
         }
+        NO_TIME_LEFT => reached(Cause::Recorded {
+            name: "chromium".to_owned(),
+            failure_type: FailureType::ClientFailed,
+            fault: Fault::Local,
+            message: format!("the visit before took all of {} s", known.time_limit.as_secs_f64()),
+            advice: None,
+        }),
         "ERR_NAME_NOT_RESOLVED" => {
             in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() })
         }

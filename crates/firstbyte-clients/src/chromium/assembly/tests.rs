@@ -37,6 +37,7 @@ fn changed_visit(
     let heard = Heard {
         url: "https://site.test/",
         events: Vec::new(),
+        document: None,
         refused: None,
         log,
         wall_clock: reader.wall_clock(),
@@ -242,6 +243,26 @@ fn a_connection_is_guessed_at_a_default_port() {
     assert_eq!(found(&log, &Leg { url: "https://h/".to_owned(), ..leg }, None), None);
 }
 
+/// Of several visits in one log, the document's is the first from when DevTools says that it was asked for.
+#[test]
+fn the_legs_are_those_of_the_document() {
+    let log = whole(HTTP2);
+    let begun: Vec<_> = log
+        .events()
+        .filter(|event| {
+            event.begins("URL_REQUEST_START_JOB")
+                && event.text("request_type") == Some("main frame")
+        })
+        .map(|event| (event.at_us, event.source))
+        .collect();
+    assert_eq!(begun.len(), 3);
+    for (at_us, source) in &begun {
+        assert_eq!(legs(&log, Some(at_us - 100))[0].source, *source);
+    }
+    assert_eq!(legs(&log, None)[0].source, begun[2].1);
+    assert!(legs(&log, Some(begun[2].0 + 1)).is_empty());
+}
+
 #[test]
 fn failures_name_the_host_alone() {
     for (url, host) in [
@@ -264,6 +285,7 @@ fn a_log_that_ends_anywhere_makes_no_contradiction() {
             let heard = Heard {
                 url: "https://site.test/",
                 events: Vec::new(),
+                document: None,
                 refused: None,
                 log,
                 wall_clock: None,
