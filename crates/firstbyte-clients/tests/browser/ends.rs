@@ -168,12 +168,14 @@ fn it_ends_when_its_owner_is_killed() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let said = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let home = said.into_iter().find_map(|line| Some(line.split_once("home: ")?.1.to_owned()));
+    // Kept open: the owner's test harness ends where it cannot write.
+    let mut said = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let home = said.find_map(|line| Some(line.split_once("home: ")?.1.to_owned()));
     let home = home.unwrap();
     assert!(running(&home) > 0);
     owner.kill().unwrap();
     owner.wait().unwrap();
+    drop(said);
     // Whoever cleans up is no child of ours: it is looked at until it is done, or the test's time is over.
     let killed = Monotonic::now();
     while running(&home) > 0 || PathBuf::from(&home).exists() {
