@@ -9,19 +9,22 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
 use crate::deadline::Deadline;
+use crate::interruption::Interruption;
 use crate::process::{ClientError, ClientProcess, system};
 
 /// A message that is longer than this is none that was asked for.
 const MESSAGE_LIMIT_BYTES: usize = 64 << 20;
 /// Events that nobody waited for; the oldest are dropped.
 const KEPT_EVENTS: usize = 20_000;
+/// The length of their messages together.
+const KEPT_EVENT_BYTES: usize = 64 << 20;
 /// How often an interruption is looked for.
 const INTERRUPTION_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -34,6 +37,14 @@ pub struct DevToolsEvent {
     pub session: Option<String>,
     /// What it says.
     pub params: Value,
+    /// The length of the message that said it.
+    pub message_bytes: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Pipe {
+    ToBrowser,
+    FromBrowser,
 }
 
 /// A connection to a browser.
@@ -46,25 +57,51 @@ pub struct DevTools {
     /// How much of `received` is known to hold no end of a message.
     searched: usize,
     last_id: u64,
+    events: KeptEvents,
+    interrupted: Arc<Interruption>,
+}
+
+/// Events that nobody waited for, the oldest first: as many as there is room for.
+#[derive(Debug, Default)]
+struct KeptEvents {
     events: VecDeque<DevToolsEvent>,
-    interrupted: Arc<AtomicBool>,
+    bytes: usize,
+}
+
+impl KeptEvents {
+    fn push(&mut self, event: DevToolsEvent) {
+        self.bytes += event.message_bytes;
+        self.events.push_back(event);
+        while self.events.len() > KEPT_EVENTS || self.bytes > KEPT_EVENT_BYTES {
+            self.remove(0);
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        if let Some(event) = self.events.remove(place) {
+            self.bytes -= event.message_bytes;
+        }
+    }
 }
 
 impl DevTools {
-    /// Takes over the pipes of `process`. Where `interrupted` gets set, whatever waits ends with
+    /// Takes over the pipes of `process`. Where `interrupted` says so, whatever waits ends with
     /// [`ClientError::Interrupted`].
     ///
     /// # Errors
     /// Its pipes were taken before.
     pub fn over(
         mut process: ClientProcess,
-        interrupted: Arc<AtomicBool>,
+        interrupted: Arc<Interruption>,
     ) -> Result<Self, ClientError> {
         let pipes = process.to_program.take().zip(process.from_program.take());
         let (to_browser, from_browser) = pipes.ok_or_else(|| ClientError::Refused {
             command: "speaking with the client".to_owned(),
             detail: "somebody else does".to_owned(),
         })?;
+        // A browser that reads nothing any more fills the pipe; its own end is another description, and still blocks.
+        fcntl(&to_browser, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(|error| system("prepare a pipe")(error.into()))?;
         Ok(Self {
             process,
             to_browser,
@@ -72,7 +109,7 @@ impl DevTools {
             received: Vec::new(),
             searched: 0,
             last_id: 0,
-            events: VecDeque::new(),
+            events: KeptEvents::default(),
             interrupted,
         })
     }
@@ -93,12 +130,22 @@ impl DevTools {
         params: &Value,
         limit: Duration,
     ) -> Result<Value, ClientError> {
-        let deadline = Deadline::after(limit);
-        let id = self.send(session, method, params)?;
+        self.call_until(session, method, params, &Deadline::after(limit))
+    }
+
+    /// The same, where the time is shared with others.
+    pub(crate) fn call_until(
+        &mut self,
+        session: Option<&str>,
+        method: &str,
+        params: &Value,
+        deadline: &Deadline,
+    ) -> Result<Value, ClientError> {
+        let id = self.send(session, method, params, deadline)?;
         loop {
-            let mut message = self.message(&deadline, method)?;
+            let (mut message, bytes) = self.message(deadline, method)?;
             if message.get("id").and_then(Value::as_u64) != Some(id) {
-                self.keep(message);
+                self.keep(message, bytes);
                 continue;
             }
             if let Some(error) = message.get("error") {
@@ -110,43 +157,53 @@ impl DevTools {
         }
     }
 
-    /// The first event that `wanted` makes something of: of those that came before, or that comes within `limit`.
+    /// The first event that `wanted` makes something of: of those that came before, or that comes in time.
     /// Those before it are kept for others.
     ///
     /// # Errors
     /// None comes, or the browser ends.
-    pub fn wait<T>(
+    pub(crate) fn wait_until<T>(
         &mut self,
         waiting_for: &str,
-        limit: Duration,
+        deadline: &Deadline,
         mut wanted: impl FnMut(&DevToolsEvent) -> Option<T>,
     ) -> Result<T, ClientError> {
-        let deadline = Deadline::after(limit);
         let mut looked_at = 0;
         loop {
-            while let Some(event) = self.events.get(looked_at) {
+            while let Some(event) = self.events.events.get(looked_at) {
                 if let Some(found) = wanted(event) {
                     self.events.remove(looked_at);
                     return Ok(found);
                 }
                 looked_at += 1;
             }
-            let message = self.message(&deadline, waiting_for)?;
-            let before = self.events.len();
-            self.keep(message);
-            // Where the oldest was dropped, places have moved.
-            looked_at = before.min(self.events.len().saturating_sub(1));
+            let (message, bytes) = self.message(deadline, waiting_for)?;
+            let before = self.events.events.len();
+            self.keep(message, bytes);
+            // Where the oldest were dropped, places have moved.
+            looked_at = before.min(self.events.events.len().saturating_sub(1));
         }
     }
 
     /// The events so far that nobody waited for.
     pub fn take_events(&mut self) -> VecDeque<DevToolsEvent> {
-        std::mem::take(&mut self.events)
+        std::mem::take(&mut self.events).events
+    }
+
+    /// Whether `wanted` is true of an event that nobody waited for.
+    pub(crate) fn has_event(&self, wanted: impl FnMut(&DevToolsEvent) -> bool) -> bool {
+        self.events.events.iter().any(wanted)
+    }
+
+    /// Drops the events that `unwanted` is true of.
+    pub(crate) fn forget_events(&mut self, mut unwanted: impl FnMut(&DevToolsEvent) -> bool) {
+        self.events.events.retain(|event| !unwanted(event));
+        self.events.bytes = self.events.events.iter().map(|event| event.message_bytes).sum();
     }
 
     /// Gives back an event that was waited for and is needed again.
     pub fn put_back(&mut self, event: DevToolsEvent) {
-        self.events.push_back(event);
+        self.events.push(event);
     }
 
     fn send(
@@ -154,6 +211,7 @@ impl DevTools {
         session: Option<&str>,
         method: &str,
         params: &Value,
+        deadline: &Deadline,
     ) -> Result<u64, ClientError> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });
@@ -162,28 +220,39 @@ impl DevTools {
         }
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
-        match self.to_browser.write_all(&bytes) {
-            Ok(()) => Ok(self.last_id),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(self.process.ended()),
-            Err(error) => Err(system("write to the browser")(error)),
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match self.to_browser.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait_for(Pipe::ToBrowser, deadline, method)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Err(self.process.ended());
+                }
+                Err(error) => return Err(system("write to the browser")(error)),
+            }
         }
+        Ok(self.last_id)
     }
 
-    fn keep(&mut self, mut message: Value) {
+    fn keep(&mut self, mut message: Value, message_bytes: usize) {
         let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else {
             // The answer to a command that was given up.
             return;
         };
-        if self.events.len() >= KEPT_EVENTS {
-            self.events.pop_front();
-        }
         let session = message.get("sessionId").and_then(Value::as_str).map(str::to_owned);
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
-        self.events.push_back(DevToolsEvent { method, session, params });
+        self.events.push(DevToolsEvent { method, session, params, message_bytes });
     }
 
-    /// The next whole message.
-    fn message(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<Value, ClientError> {
+    /// The next whole message, and its length.
+    fn message(
+        &mut self,
+        deadline: &Deadline,
+        waiting_for: &str,
+    ) -> Result<(Value, usize), ClientError> {
         loop {
             let unsearched = &self.received[self.searched..];
             if let Some(end) = unsearched.iter().position(|byte| *byte == 0) {
@@ -191,6 +260,7 @@ impl DevTools {
                 let message = serde_json::from_slice(&self.received[..end]);
                 self.received.drain(..=end);
                 self.searched = 0;
+                let message = message.map(|message| (message, end));
                 return message.map_err(|error| ClientError::Refused {
                     command: waiting_for.to_owned(),
                     detail: format!("what came is no JSON: {error}"),
@@ -205,9 +275,19 @@ impl DevTools {
         }
     }
 
-    fn read_more(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<(), ClientError> {
+    /// Waits until something can be written to, or read from, the browser.
+    fn wait_for(
+        &self,
+        pipe: Pipe,
+        deadline: &Deadline,
+        waiting_for: &str,
+    ) -> Result<(), ClientError> {
+        let (descriptor, ready) = match pipe {
+            Pipe::ToBrowser => (self.to_browser.as_fd(), PollFlags::POLLOUT),
+            Pipe::FromBrowser => (self.from_browser.as_fd(), PollFlags::POLLIN),
+        };
         loop {
-            if self.interrupted.load(Ordering::Relaxed) {
+            if self.interrupted.is_set() {
                 return Err(ClientError::Interrupted);
             }
             let left = deadline.left().ok_or_else(|| ClientError::TimedOut {
@@ -216,13 +296,16 @@ impl DevTools {
             })?;
             let wait = left.min(INTERRUPTION_INTERVAL).max(Duration::from_millis(1));
             let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO);
-            let mut pipes = [PollFd::new(self.from_browser.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut pipes, timeout) {
+            match poll(&mut [PollFd::new(descriptor, ready)], timeout) {
                 Ok(0) | Err(nix::errno::Errno::EINTR) => {}
-                Ok(_) => break,
+                Ok(_) => return Ok(()),
                 Err(error) => return Err(system("wait for the browser")(error.into())),
             }
         }
+    }
+
+    fn read_more(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<(), ClientError> {
+        self.wait_for(Pipe::FromBrowser, deadline, waiting_for)?;
         let mut buffer = [0; 64 * 1024];
         match self.from_browser.read(&mut buffer) {
             Ok(0) => Err(self.process.ended()),
@@ -233,5 +316,30 @@ impl DevTools {
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(system("read from the browser")(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_kept_up_to_a_number_and_a_size() {
+        let event = |number: usize, message_bytes| DevToolsEvent {
+            method: number.to_string(),
+            session: None,
+            params: Value::Null,
+            message_bytes,
+        };
+        let mut kept = KeptEvents::default();
+        for number in 0..KEPT_EVENTS + 3 {
+            kept.push(event(number, 10));
+        }
+        assert_eq!((kept.events.len(), kept.bytes), (KEPT_EVENTS, KEPT_EVENTS * 10));
+        assert_eq!(kept.events[0].method, "3");
+        kept.push(event(0, KEPT_EVENT_BYTES - 25));
+        assert_eq!((kept.events.len(), kept.bytes), (3, KEPT_EVENT_BYTES - 5));
+        kept.remove(2);
+        assert_eq!(kept.bytes, 20);
     }
 }

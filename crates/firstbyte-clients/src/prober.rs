@@ -16,10 +16,30 @@ use tokio::sync::oneshot;
 use crate::chromium::{Chromium, ChromiumOptions, ChromiumVisit, InterruptHandle};
 use crate::process::{ClientError, system};
 
-/// What the thread is to do, and where the answer goes.
-enum Job {
-    Start { url: String, done: oneshot::Sender<Result<(), ClientError>> },
-    Visit { url: String, done: oneshot::Sender<Result<ChromiumVisit, ClientError>> },
+/// What the thread is to do.
+struct Job {
+    /// Given by who asks, so that an interruption before it is begun is not lost.
+    number: u64,
+    url: String,
+    work: Work,
+}
+
+/// What it is, and where the answer goes.
+enum Work {
+    Start(oneshot::Sender<Result<(), ClientError>>),
+    Visit(oneshot::Sender<Result<ChromiumVisit, ClientError>>),
+}
+
+/// Does `work`, unless it was interrupted already, or nobody waits for it any more.
+fn answer<T>(
+    done: oneshot::Sender<Result<T, ClientError>>,
+    interrupted: bool,
+    work: impl FnOnce() -> Result<T, ClientError>,
+) {
+    if !done.is_closed() {
+        // Who ceases to wait meanwhile needs no answer.
+        let _ = done.send(if interrupted { Err(ClientError::Interrupted) } else { work() });
+    }
 }
 
 /// Chromium, as a prober. Its browser is started with the first preparation, and ends with this.
@@ -37,13 +57,16 @@ impl ChromiumProber {
     pub fn new(options: ChromiumOptions) -> Result<Self, ClientError> {
         let mut browser = Chromium::new(options);
         let interrupt = browser.interrupt_handle();
-        let (jobs, to_do) = mpsc::channel();
+        let (jobs, to_do) = mpsc::channel::<Job>();
+        let of_thread = interrupt.clone();
         let work = move || {
-            for job in to_do {
-                // Who does not wait any more needs no answer.
-                match job {
-                    Job::Start { url, done } => drop(done.send(browser.start(&url))),
-                    Job::Visit { url, done } => drop(done.send(browser.visit(&url))),
+            for Job { number, url, work } in to_do {
+                let interruption = of_thread.interruption();
+                interruption.begin(number);
+                let interrupted = interruption.is_set();
+                match work {
+                    Work::Start(done) => answer(done, interrupted, || browser.start_begun(&url)),
+                    Work::Visit(done) => answer(done, interrupted, || browser.visit_begun(&url)),
                 }
             }
         };
@@ -58,17 +81,19 @@ impl ChromiumProber {
     /// As [`Chromium::visit`].
     pub async fn visit(&self, url: &str) -> Result<ChromiumVisit, ClientError> {
         let (done, answer) = oneshot::channel();
-        self.ask(Job::Visit { url: url.to_owned(), done }, answer).await
+        self.ask(url, Work::Visit(done), answer).await
     }
 
     async fn ask<T>(
         &self,
-        job: Job,
+        url: &str,
+        work: Work,
         answer: oneshot::Receiver<Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
         if let Some(jobs) = &self.jobs {
+            let number = self.interrupt.interruption().ask();
             // Where the thread is gone, so is the answer's other end.
-            let _ = jobs.send(job);
+            let _ = jobs.send(Job { number, url: url.to_owned(), work });
         }
         answer.await.unwrap_or(Err(ClientError::Interrupted))
     }
@@ -76,7 +101,8 @@ impl ChromiumProber {
 
 impl Drop for ChromiumProber {
     fn drop(&mut self) {
-        self.interrupt.interrupt();
+        // What is under way ends, and what is queued is not begun.
+        self.interrupt.interruption().close();
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
             // A browser that panicked its thread has ended too.
@@ -99,8 +125,7 @@ impl Prober for ChromiumProber {
     fn prepare<'a>(&'a self, target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
         Box::pin(async move {
             let (done, answer) = oneshot::channel();
-            let url = target.url.to_string();
-            let started = self.ask(Job::Start { url, done }, answer).await;
+            let started = self.ask(target.url.as_str(), Work::Start(done), answer).await;
             started.map_err(|error| failure(&error))
         })
     }
@@ -126,4 +151,22 @@ fn failure(error: &ClientError) -> Failure {
         other => Cause::Io { operation: "visit with Chromium", detail: other.to_string() },
     };
     Failure { phase: PhaseName::Resolve, cause, at: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_was_interrupted_is_not_begun() {
+        let (done, mut answered) = oneshot::channel();
+        answer::<()>(done, true, || unreachable!("it was interrupted"));
+        assert!(matches!(answered.try_recv(), Ok(Err(ClientError::Interrupted))));
+        let (done, answered) = oneshot::channel();
+        drop(answered);
+        answer::<()>(done, false, || unreachable!("nobody waits for it"));
+        let (done, mut answered) = oneshot::channel();
+        answer(done, false, || Ok(7));
+        assert!(matches!(answered.try_recv(), Ok(Ok(7))));
+    }
 }

@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -28,6 +28,12 @@ use crate::deadline::Deadline;
 const KEPT_STDERR_BYTES: usize = 64 * 1024;
 /// How long the supervisor may take to end its program and to remove the home.
 const END_LIMIT: Duration = Duration::from_secs(10);
+/// How long its last writers may take to close standard error, once its program has ended.
+const STDERR_LIMIT: Duration = Duration::from_secs(1);
+/// How long `certutil` may take with one certificate.
+const CERTUTIL_LIMIT: Duration = Duration::from_secs(20);
+/// How often it is looked whether a process has ended.
+const END_INTERVAL: Duration = Duration::from_millis(2);
 const SUPERVISOR: &str = include_str!("supervisor.sh");
 
 /// What is to be started.
@@ -251,11 +257,18 @@ impl ClientProcess {
                 let _ = self.supervisor.wait();
                 break;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(END_INTERVAL);
         }
         if let Some(reader) = self.stderr_reader.take() {
-            // Ends with the last writer, which the supervisor has killed.
-            let _ = reader.join();
+            // Ends with the last writer. The supervisor has killed those of the program's group; one that left it
+            // keeps the pipe, and is not waited for.
+            let deadline = Deadline::after(STDERR_LIMIT);
+            while !reader.is_finished() && deadline.left().is_some() {
+                std::thread::sleep(END_INTERVAL);
+            }
+            if reader.is_finished() {
+                let _ = reader.join();
+            }
         }
         // Gone already, mostly; what is left of it after a failure goes now.
         drop(self.home.take());
@@ -305,25 +318,87 @@ fn trust(home: &Path, certificates: &[String]) -> Result<(), ClientError> {
     let database = home.join(".pki/nssdb");
     std::fs::create_dir_all(&database).map_err(system("make a certificate database"))?;
     let database = format!("sql:{}", database.display());
-    certutil(&program, &["-d", &database, "-N", "--empty-password"])?;
+    let said = home.join("certutil.err");
+    certutil(&program, &["-d", &database, "-N", "--empty-password"], &said)?;
     for (number, certificate) in certificates.iter().enumerate() {
         let file = home.join(format!("authority-{number}.pem"));
         std::fs::write(&file, certificate).map_err(system("write a certificate"))?;
         let (name, file) = (format!("authority {number}"), file.to_string_lossy());
-        certutil(&program, &["-d", &database, "-A", "-t", "C,,", "-n", &name, "-i", &file])?;
+        let arguments = ["-d", &database, "-A", "-t", "C,,", "-n", &name, "-i", &file];
+        certutil(&program, &arguments, &said)?;
     }
     Ok(())
 }
 
-fn certutil(program: &Path, arguments: &[&str]) -> Result<(), ClientError> {
-    let output = Command::new(program)
+/// Runs it; what it says goes to the file `said`.
+fn certutil(program: &Path, arguments: &[&str], said: &Path) -> Result<(), ClientError> {
+    let error = File::create(said).map_err(system("make a certificate database"))?;
+    let mut running = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::null())
+        .stderr(error)
+        .spawn()
         .map_err(system("run certutil"))?;
-    if output.status.success() {
+    let Some(status) = end_within(&mut running, CERTUTIL_LIMIT).map_err(system("run certutil"))?
+    else {
+        return Err(ClientError::TimedOut {
+            waiting_for: "the end of certutil".to_owned(),
+            limit: CERTUTIL_LIMIT,
+        });
+    };
+    if status.success() {
         return Ok(());
     }
-    let detail = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let detail = std::fs::read(said).map_err(system("read what certutil said"))?;
+    let detail = String::from_utf8_lossy(&detail).trim().to_owned();
     Err(ClientError::NotTrusted { detail })
+}
+
+/// How `child` ended; nothing where it took longer than `limit`, and was killed.
+fn end_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Deadline::after(limit);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if deadline.left().is_none() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(END_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_killed() {
+        let sleep = |time: &str| Command::new("sleep").arg(time).spawn().unwrap();
+        let ended = end_within(&mut sleep("0"), Duration::from_secs(30)).unwrap();
+        assert!(ended.is_some_and(|status| status.success()));
+        assert_eq!(end_within(&mut sleep("600"), Duration::from_millis(50)).unwrap(), None);
+    }
+
+    /// Whoever started it has ended before it opened its lifeline: nobody holds that any more.
+    #[test]
+    fn a_supervisor_without_an_owner_ends() {
+        let home = tempfile::Builder::new().prefix("firstbyte-client-").tempdir().unwrap();
+        drop(lifeline(&home.path().join("lifeline")).unwrap());
+        let mut supervisor = Command::new("/bin/sh")
+            .args(["-c", SUPERVISOR, "supervisor"])
+            .arg(home.path())
+            .args(["sleep", "600"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let ended = end_within(&mut supervisor, Duration::from_secs(30)).unwrap();
+        assert!(ended.is_some());
+        assert!(!home.path().exists());
+    }
 }

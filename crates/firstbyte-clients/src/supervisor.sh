@@ -2,7 +2,8 @@
 # kernel, where that was killed. Arguments: the home, the program, its arguments.
 home=$1
 shift
-exec 5<"$home/lifeline" 3<&0 4>&1 </dev/null >/dev/null
+# Opened for both first: that does not wait for a writer, where whoever started this has ended already.
+exec 6<>"$home/lifeline" 5<"$home/lifeline" 6<&- 3<&0 4>&1 </dev/null >/dev/null
 setsid "$@" 5<&- &
 program=$!
 exec 3<&- 4>&-

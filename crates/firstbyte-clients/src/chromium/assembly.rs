@@ -11,6 +11,7 @@ use firstbyte_core::timeline::{
 };
 use serde_json::Value;
 
+use super::browser::EMPTY_ERROR;
 use super::failure::{self, Circumstances};
 use super::flights::Origin;
 use super::panel::PanelTiming;
@@ -24,6 +25,8 @@ pub(super) struct Heard<'a> {
     pub(super) url: &'a str,
     /// Of the page's own session, from the visit's beginning on.
     pub(super) events: Vec<DevToolsEvent>,
+    /// The identifier of the document's request among them.
+    pub(super) document: Option<String>,
     /// Why the browser did not load it.
     pub(super) refused: Option<String>,
     pub(super) log: NetLogRecord,
@@ -56,8 +59,8 @@ pub(super) enum Found {
 
 pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     let log = &heard.log;
-    let legs = legs(log);
-    let document = page::document_request(&heard.events);
+    let document = heard.document.clone();
+    let legs = legs(log, page::asked_at(&heard.events, document.as_deref()));
     let responses = page::document_responses(&heard.events, document.as_deref());
     let last = legs.len().saturating_sub(1);
     let mut connections: Vec<(Connection, i64)> = Vec::new();
@@ -67,6 +70,7 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
         if number == last {
             let error = heard.refused.as_deref();
             let error = error.or_else(|| page::load_error(&heard.events, document.as_deref()));
+            let error = error.filter(|error| *error != EMPTY_ERROR);
             if let Some(error) = error {
                 fail(&mut built.0, leg, error, built.1, heard.time_limit);
             }
@@ -98,14 +102,17 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     ChromiumVisit { page, panel, beside, ..ChromiumVisit::default() }
 }
 
-/// The legs of the last request for a main frame.
-fn legs(log: &NetLogRecord) -> Vec<Leg> {
+/// The legs of the first request for a main frame from `asked_us` on, when the document was asked for; of the last one,
+/// where that is not known. Others are those of visits before, and of where a script led after it.
+fn legs(log: &NetLogRecord, asked_us: Option<i64>) -> Vec<Leg> {
     let main = |event: &&NetLogEvent| {
         event.begins("URL_REQUEST_START_JOB") && event.text("request_type") == Some("main frame")
     };
-    let Some(source) = log.events().rfind(main).map(|event| event.source) else {
-        return Vec::new();
+    let begun = match asked_us {
+        Some(asked_us) => log.events().filter(main).find(|event| event.at_us >= asked_us),
+        None => log.events().rfind(main),
     };
+    let Some(source) = begun.map(|event| event.source) else { return Vec::new() };
     let mut legs: Vec<Leg> = Vec::new();
     for (place, event) in log.placed(source) {
         if main(&event) {
@@ -215,14 +222,16 @@ pub(super) fn found(log: &NetLogRecord, leg: &Leg, number: Option<u64>) -> Optio
     if let Some(found) = carried.and_then(numbered) {
         return Some(found);
     }
+    if number.is_some() {
+        // Another connection to the same origin is not the one that was named.
+        return None;
+    }
     let origin = launch::Origin::of_url(&leg.url)?;
-    let wanted = [origin.text(), origin.text().trim_end_matches(":443").to_owned()];
     let made = log.events().filter(|event| event.at_us >= leg.from_us);
     let mut failed = None;
     for event in made {
-        let group = event.text("group_id").and_then(|group| group.split(' ').next());
         if &*event.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
-            && group.is_some_and(|group| wanted.iter().any(|wanted| wanted == group))
+            && event.text("group_id").and_then(launch::Origin::of_group).as_ref() == Some(&origin)
         {
             let mut of_job = log.of_source(event.source);
             let socket = of_job.find_map(|event| {
@@ -232,10 +241,20 @@ pub(super) fn found(log: &NetLogRecord, leg: &Leg, number: Option<u64>) -> Optio
             failed = socket.or(failed);
         }
         if &*event.name == "QUIC_SESSION_CREATED" && failed.is_none() {
-            failed = event.dependency().and_then(numbered);
+            let session = event.dependency().and_then(numbered);
+            failed = session.filter(|session| is_session_to(log, *session, &origin));
         }
     }
     failed
+}
+
+fn is_session_to(log: &NetLogRecord, session: Found, origin: &launch::Origin) -> bool {
+    let Found::Quic(session) = session else { return false };
+    let begun = log.of_source(session).find(|event| event.begins("QUIC_SESSION"));
+    begun.is_some_and(|begun| {
+        begun.text("host").is_some_and(|host| host.trim_matches(['[', ']']) == origin.host)
+            && begun.number("port") == Some(i64::from(origin.port))
+    })
 }
 
 fn http_facts(log: &NetLogRecord, leg: &Leg) -> HttpFacts {
@@ -323,13 +342,12 @@ fn lookup(log: &NetLogRecord, leg: &Leg, origin: Origin, connection: &mut Connec
 }
 
 fn circumstances<'a>(
-    url: &'a str,
+    url: &str,
     connection: &'a Connection,
     time_limit: Duration,
     at: Option<firstbyte_core::timeline::Offset>,
 ) -> Circumstances<'a> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split(['/', ':', '?', '#']).next().unwrap_or(rest);
+    let host = launch::Origin::of_url(url).map_or_else(|| url.to_owned(), |origin| origin.host);
     let quic = connection.facts.quic.is_some();
     let remote = connection.facts.remote;
     Circumstances { host, remote, marks: &connection.marks, quic, time_limit, at }
@@ -342,118 +360,4 @@ fn fail(connection: &mut Connection, leg: &Leg, error: &str, origin_us: i64, lim
 }
 
 #[cfg(test)]
-mod tests {
-    use firstbyte_core::timeline::Handshake;
-
-    use super::*;
-    use crate::netlog::perfetto::PerfettoReader;
-
-    const HTTP1: &[u8] = include_bytes!("../../tests/traces/resumed-http1.perfetto");
-    const HTTP2: &[u8] = include_bytes!("../../tests/traces/early-data-http2.perfetto");
-    const HTTP3: &[u8] = include_bytes!("../../tests/traces/early-data-http3.perfetto");
-
-    /// What the log alone says of the `nth` visit, without anything of DevTools'.
-    fn visit(trace: &[u8], nth: usize) -> Connection {
-        let (mut reader, mut events) = (PerfettoReader::default(), Vec::new());
-        reader.feed(trace, |event| events.push(event)).unwrap();
-        let begins = |event: &NetLogEvent| {
-            event.begins("URL_REQUEST_START_JOB")
-                && event.text("request_type") == Some("main frame")
-        };
-        let mut log = NetLogRecord::default();
-        let mut visits = 0;
-        for event in events {
-            visits += usize::from(begins(&event));
-            if visits <= nth + 1 {
-                log.push(event);
-            }
-        }
-        let heard = Heard {
-            url: "https://site.test/",
-            events: Vec::new(),
-            refused: None,
-            log,
-            wall_clock: reader.wall_clock(),
-            version: Some("156".to_owned()),
-            time_limit: Duration::from_secs(1),
-        };
-        let visit = assemble(heard);
-        visit.page.check().unwrap();
-        visit.page.main.connection
-    }
-
-    fn took(connection: &Connection, from: Mark, to: Mark) -> u128 {
-        connection.marks.at(to).unwrap().since(connection.marks.at(from).unwrap()).as_micros()
-    }
-
-    #[test]
-    fn a_recorded_first_visit_over_http2() {
-        let connection = visit(HTTP2, 0);
-        let tls = connection.facts.tls.as_ref().unwrap();
-        assert_eq!(tls.handshake, Some(Handshake::Full));
-        assert_eq!((tls.tickets_received, tls.early_data), (Some(2), None));
-        assert_eq!(connection.facts.local.unwrap().port(), 43582);
-        assert_eq!(took(&connection, Mark::ConnectStart, Mark::TcpConnected), 116);
-        // Two ms to the ClientHello, a round trip, 14 ms of certificate checking, and its own Finished.
-        assert_eq!(took(&connection, Mark::TcpConnected, Mark::HandshakeComplete), 76_932 - 531);
-        assert_eq!(took(&connection, Mark::RequestStart, Mark::ResponseStart), 123_825 - 78_567);
-        assert_eq!(took(&connection, Mark::ResponseStart, Mark::ResponseEnd), 0);
-        let bytes: Vec<u64> = connection.flights.iter().map(|flight| flight.bytes()).collect();
-        assert_eq!(bytes, [1981, 807, 64 + 92 + 490, 854]);
-    }
-
-    #[test]
-    fn a_recorded_kept_connection() {
-        for trace in [HTTP1, HTTP2, HTTP3] {
-            let connection = visit(trace, 1);
-            assert!(connection.facts.reused);
-            assert_eq!(connection.marks.at(Mark::ConnectStart), None);
-            assert!(took(&connection, Mark::RequestStart, Mark::ResponseStart) > 0);
-        }
-    }
-
-    #[test]
-    fn recorded_early_data() {
-        for (trace, bytes) in [(HTTP2, 538), (HTTP3, 0)] {
-            let connection = visit(trace, 2);
-            let tls = connection.facts.tls.as_ref().unwrap();
-            assert_eq!(tls.handshake, Some(Handshake::Resumed));
-            let early = tls.early_data.unwrap();
-            assert!(early.bytes_before_server_hello >= bytes, "{early:?}");
-            assert_eq!(early.accepted, Some(true));
-        }
-        let connection = visit(HTTP2, 2);
-        assert!(took(&connection, Mark::RequestStart, Mark::HandshakeComplete) > 35_000);
-        assert_eq!(connection.flights[0].messages, ["ClientHello", "{SETTINGS}", "{HEADERS}"]);
-    }
-
-    #[test]
-    fn a_recorded_resumption_over_http1() {
-        let connection = visit(HTTP1, 2);
-        let tls = connection.facts.tls.as_ref().unwrap();
-        assert_eq!(tls.handshake, Some(Handshake::Resumed));
-        assert_eq!(connection.facts.http.as_ref().unwrap().version.as_deref(), Some("1.1"));
-        assert_eq!(connection.facts.http.as_ref().unwrap().status, Some(200));
-    }
-
-    #[test]
-    fn a_log_that_ends_anywhere_makes_no_contradiction() {
-        for trace in [HTTP1, HTTP2, HTTP3] {
-            for end in (0..trace.len()).step_by(trace.len() / 60) {
-                let (mut reader, mut log) = (PerfettoReader::default(), NetLogRecord::default());
-                reader.feed(&trace[..end], |event| log.push(event)).unwrap();
-                let heard = Heard {
-                    url: "https://site.test/",
-                    events: Vec::new(),
-                    refused: None,
-                    log,
-                    wall_clock: None,
-                    version: None,
-                    time_limit: Duration::from_secs(1),
-                };
-                let visit = assemble(heard);
-                visit.page.check().unwrap();
-            }
-        }
-    }
-}
+mod tests;

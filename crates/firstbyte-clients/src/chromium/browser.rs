@@ -4,21 +4,24 @@
 //! visits; each has a browser context of its own, and a trace from before its first request to after its last.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::assembly::{Heard, assemble};
 use super::launch::{self, Origin};
-use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit};
+use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit, page};
+use crate::deadline::Deadline;
 use crate::devtools::{DevTools, DevToolsEvent};
+use crate::interruption::Interruption;
 use crate::netlog::NetLogRecord;
 use crate::netlog::perfetto::PerfettoReader;
 use crate::process::{ClientError, ClientProcess};
 
-/// How long the browser may take to start, or to answer what needs no network.
+/// How long the browser may take to start, to prepare a visit, and to say what was seen of it: what needs no network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// How long the page that shows an error may take: it comes from the browser itself.
+const ERROR_PAGE_LIMIT: Duration = Duration::from_secs(5);
 /// A trace of one visit is a few hundred kilobytes.
 const TRACE_LIMIT_BYTES: usize = 256 << 20;
 const TRACE_PIECE_BYTES: usize = 1 << 20;
@@ -29,7 +32,7 @@ const TRACE_BUFFER_KB: u32 = 64 << 10;
 #[derive(Debug)]
 pub struct Chromium {
     options: ChromiumOptions,
-    interrupted: Arc<AtomicBool>,
+    interruption: Arc<Interruption>,
     running: Option<Running>,
 }
 
@@ -37,31 +40,61 @@ pub struct Chromium {
 #[derive(Debug)]
 struct Running {
     devtools: DevTools,
+    /// Until when what is under way has to be done.
+    deadline: Deadline,
     /// Where HTTP/3 is forced, it is for one origin.
     origin: Origin,
     version: Option<String>,
 }
 
+/// A tab.
+struct Tab {
+    /// DevTools' session with it.
+    session: String,
+    /// Its main frame; the same identifier as the tab's as a target.
+    frame: String,
+}
+
+impl Tab {
+    fn has(&self, event: &DevToolsEvent) -> bool {
+        event.session.as_deref() == Some(&*self.session)
+    }
+}
+
+/// What came of a navigation.
+#[derive(Debug, Default)]
+struct Navigated {
+    /// The identifier of its document's request, where the browser said it.
+    loader: Option<String>,
+    /// Why the document did not load.
+    refused: Option<String>,
+}
+
 /// Ends the visit that is under way, from another thread.
 #[derive(Clone, Debug)]
-pub struct InterruptHandle(Arc<AtomicBool>);
+pub struct InterruptHandle(Arc<Interruption>);
 
 impl InterruptHandle {
     /// Ends it: it returns [`ClientError::Interrupted`] within a tenth of a second.
     pub fn interrupt(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.interrupt();
+    }
+
+    /// What it interrupts.
+    pub(crate) fn interruption(&self) -> &Interruption {
+        &self.0
     }
 }
 
 impl Chromium {
     /// A browser that is started with its first visit.
     pub fn new(options: ChromiumOptions) -> Self {
-        Self { options, interrupted: Arc::default(), running: None }
+        Self { options, interruption: Arc::default(), running: None }
     }
 
     /// What ends its visits.
     pub fn interrupt_handle(&self) -> InterruptHandle {
-        InterruptHandle(Arc::clone(&self.interrupted))
+        InterruptHandle(Arc::clone(&self.interruption))
     }
 
     /// Its version, once it was started: "156.0.8078.79".
@@ -79,6 +112,12 @@ impl Chromium {
     /// # Errors
     /// It is missing, does not come up, or `url` is none of HTTP.
     pub fn start(&mut self, url: &str) -> Result<(), ClientError> {
+        self.interruption.begin(self.interruption.ask());
+        self.start_begun(url)
+    }
+
+    /// The same, where the work was asked for, and begun, before.
+    pub(crate) fn start_begun(&mut self, url: &str) -> Result<(), ClientError> {
         let origin = Origin::of_url(url).ok_or_else(|| ClientError::Refused {
             command: "visiting".to_owned(),
             detail: "the URL is none of http or https".to_owned(),
@@ -89,13 +128,13 @@ impl Chromium {
             return Ok(());
         }
         self.running = None;
-        self.interrupted.store(false, Ordering::Relaxed);
         let process = ClientProcess::start(&launch::command(&self.options, &origin))?;
-        let mut devtools = DevTools::over(process, Arc::clone(&self.interrupted))?;
+        let mut devtools = DevTools::over(process, Arc::clone(&self.interruption))?;
         let version = devtools.call(None, "Browser.getVersion", &json!({}), ANSWER_LIMIT)?;
         let version = version.get("product").and_then(Value::as_str);
         let version = version.and_then(|v| v.rsplit('/').next()).map(str::to_owned);
-        self.running = Some(Running { devtools, origin, version });
+        let deadline = Deadline::after(ANSWER_LIMIT);
+        self.running = Some(Running { devtools, deadline, origin, version });
         Ok(())
     }
 
@@ -105,8 +144,13 @@ impl Chromium {
     /// # Errors
     /// The browser is missing, ended, hung, or does not do as it is told.
     pub fn visit(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
-        self.interrupted.store(false, Ordering::Relaxed);
-        self.start(url)?;
+        self.interruption.begin(self.interruption.ask());
+        self.visit_begun(url)
+    }
+
+    /// The same, where the work was asked for, and begun, before.
+    pub(crate) fn visit_begun(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
+        self.start_begun(url)?;
         let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
         let result = running.visit(url, &self.options);
         if result.is_err() {
@@ -127,29 +171,43 @@ impl Running {
         url: &str,
         options: &ChromiumOptions,
     ) -> Result<ChromiumVisit, ClientError> {
+        self.deadline = Deadline::after(ANSWER_LIMIT);
         let context = json!({ "disposeOnDetach": true });
         let context = self.call(None, "Target.createBrowserContext", &context)?;
         let context = text_of(&context, "browserContextId");
-        let page = self.open_page(&context)?;
+        let tab = self.open_tab(&context)?;
         self.devtools.take_events();
         self.start_trace()?;
+        let limit = Deadline::after(options.time_limit);
+        self.deadline = limit;
         if options.session != ChromiumSession::New {
             // What comes of it shows in the visit itself.
-            self.navigate(&page, url, options.time_limit)?;
-            if options.session != ChromiumSession::Kept {
+            self.navigate(&tab, url)?;
+            if options.session != ChromiumSession::Kept && limit.left().is_some() {
+                self.deadline = limit;
                 self.close_connections(&context)?;
             }
             self.devtools.take_events();
         }
-        let refused = self.navigate(&page, url, options.time_limit)?;
-        let events = self.devtools.take_events();
+        // Where the visit before took all the time, nothing of this one was seen.
+        let begun = limit.left().is_some();
+        self.deadline = limit;
+        let navigated = match begun {
+            true => self.navigate(&tab, url)?,
+            false => Navigated { refused: Some(NO_TIME_LEFT.to_owned()), ..Navigated::default() },
+        };
+        self.deadline = Deadline::after(ANSWER_LIMIT);
+        let events = self.devtools.take_events().into_iter().filter(|event| tab.has(event));
+        let events: Vec<DevToolsEvent> = events.collect();
         let (log, reader) = self.end_trace()?;
         self.call(None, "Target.disposeBrowserContext", &json!({ "browserContextId": context }))?;
+        let document = navigated.loader.or_else(|| page::newest_document(&events, &tab.frame));
         let heard = Heard {
             url,
-            events: events.into_iter().filter(|e| e.session.as_deref() == Some(&*page)).collect(),
-            refused,
-            log,
+            events: page::without_other_documents(events, &tab.frame, document.as_deref()),
+            document,
+            refused: navigated.refused,
+            log: if begun { log } else { NetLogRecord::default() },
             wall_clock: reader.wall_clock(),
             version: self.version.clone(),
             time_limit: options.time_limit,
@@ -163,76 +221,105 @@ impl Running {
         method: &str,
         params: &Value,
     ) -> Result<Value, ClientError> {
-        self.devtools.call(session, method, params, ANSWER_LIMIT)
+        self.devtools.call_until(session, method, params, &self.deadline)
     }
 
-    /// Opens an empty tab, and returns the session with it.
-    fn open_page(&mut self, context: &str) -> Result<String, ClientError> {
+    /// Opens an empty tab.
+    fn open_tab(&mut self, context: &str) -> Result<Tab, ClientError> {
         let target = json!({ "url": "about:blank", "browserContextId": context });
         let target = self.call(None, "Target.createTarget", &target)?;
-        let target = json!({ "targetId": text_of(&target, "targetId"), "flatten": true });
+        let frame = text_of(&target, "targetId");
+        let target = json!({ "targetId": frame, "flatten": true });
         let session = self.call(None, "Target.attachToTarget", &target)?;
         let session = text_of(&session, "sessionId");
         self.call(Some(&session), "Page.enable", &json!({}))?;
         self.call(Some(&session), "Network.enable", &json!({}))?;
         let disabled = json!({ "cacheDisabled": true });
         self.call(Some(&session), "Network.setCacheDisabled", &disabled)?;
-        Ok(session)
+        Ok(Tab { session, frame })
     }
 
-    /// Loads `url`, and waits until it is loaded. Says why where it was not.
-    fn navigate(
-        &mut self,
-        page: &str,
-        url: &str,
-        limit: Duration,
-    ) -> Result<Option<String>, ClientError> {
-        let answer = self.devtools.call(Some(page), "Page.navigate", &json!({ "url": url }), limit);
+    /// Loads `url`, and waits until it is loaded, or the time is over. Says why where it was not.
+    fn navigate(&mut self, tab: &Tab, url: &str) -> Result<Navigated, ClientError> {
+        let answer = self.call(Some(&tab.session), "Page.navigate", &json!({ "url": url }));
         let answer = match answer {
-            Err(ClientError::TimedOut { .. }) => return self.give_up(page),
+            Err(ClientError::TimedOut { .. }) => return self.give_up(tab, None),
             answer => answer?,
         };
+        let loader = answer.get("loaderId").and_then(Value::as_str).map(str::to_owned);
         if let Some(refused) = answer.get("errorText").and_then(Value::as_str) {
-            // The page that says so loads as well.
-            return Ok(Some(refused.to_owned()));
+            self.pass_error_page(tab, refused)?;
+            let refused = (refused != EMPTY_ERROR).then(|| refused.to_owned());
+            return Ok(Navigated { loader, refused });
         }
-        let loader = text_of(&answer, "loaderId");
-        let of_page = |event: &DevToolsEvent| event.session.as_deref() == Some(page);
-        let loaded = self.devtools.wait("the page's load", limit, |event| {
-            (of_page(event) && event.method == "Page.loadEventFired").then(|| event.clone())
+        let deadline = self.deadline;
+        let loaded = self.devtools.wait_until("the page's load", &deadline, |event| {
+            (tab.has(event) && event.method == "Page.loadEventFired").then(|| event.clone())
         });
         let loaded = match loaded {
-            Err(ClientError::TimedOut { .. }) => return self.give_up(page),
+            Err(ClientError::TimedOut { .. }) => return self.give_up(tab, loader),
             loaded => loaded?,
         };
         // The document may come to its end behind the event, in DevTools' eyes.
-        let ended = self.devtools.wait("the document's end", ANSWER_LIMIT, |event| {
+        let ended = self.devtools.wait_until("the document's end", &deadline, |event| {
             let ends = ["Network.loadingFinished", "Network.loadingFailed"];
-            let document = event.params.get("requestId").and_then(Value::as_str) == Some(&*loader);
-            (of_page(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
-        })?;
+            let document = page::is_of_request(event, loader.as_deref());
+            (tab.has(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
+        });
         self.devtools.put_back(loaded);
-        self.devtools.put_back(ended);
-        Ok(None)
+        match ended {
+            Err(ClientError::TimedOut { .. }) => return self.give_up(tab, loader),
+            ended => self.devtools.put_back(ended?),
+        }
+        Ok(Navigated { loader, refused: None })
     }
 
-    /// Stops a page that takes too long. What was seen of it is a sample.
-    fn give_up(&mut self, page: &str) -> Result<Option<String>, ClientError> {
-        self.call(Some(page), "Page.stopLoading", &json!({}))?;
-        Ok(Some(TIMED_OUT.to_owned()))
+    /// Waits for the page that shows the error: its load is not the next navigation's. What it says of itself is
+    /// nothing of the visit's.
+    fn pass_error_page(&mut self, tab: &Tab, refused: &str) -> Result<(), ClientError> {
+        if refused == "net::ERR_ABORTED" {
+            // A download, or a response without content: the tab stays as it was.
+            return Ok(());
+        }
+        let left = self.deadline.left().unwrap_or_default();
+        let deadline = Deadline::after(left.min(ERROR_PAGE_LIMIT));
+        let loaded = self.devtools.wait_until("the error's page", &deadline, |event| {
+            (tab.has(event) && event.method == "Page.loadEventFired").then_some(())
+        });
+        match loaded {
+            // The sample has its reason.
+            Err(ClientError::TimedOut { .. }) => {}
+            loaded => loaded?,
+        }
+        self.devtools
+            .forget_events(|event| tab.has(event) && event.method == "Page.domContentEventFired");
+        Ok(())
+    }
+
+    /// Stops a page that takes too long. What was seen of it is a sample; a document that is there as a whole did not
+    /// fail by what else the page waits for.
+    fn give_up(&mut self, tab: &Tab, loader: Option<String>) -> Result<Navigated, ClientError> {
+        let whole = self.devtools.has_event(|event| {
+            tab.has(event)
+                && event.method == "Network.loadingFinished"
+                && page::is_of_request(event, loader.as_deref())
+        });
+        self.deadline = Deadline::after(ANSWER_LIMIT);
+        self.call(Some(&tab.session), "Page.stopLoading", &json!({}))?;
+        Ok(Navigated { loader, refused: (!whole).then(|| TIMED_OUT.to_owned()) })
     }
 
     /// Closes every connection of `context`, by the browser's own page for that; sessions stay.
     fn close_connections(&mut self, context: &str) -> Result<(), ClientError> {
-        let page = self.open_page(context)?;
+        let tab = self.open_tab(context)?;
         let sockets = json!({ "url": "chrome://net-internals/#sockets" });
-        self.call(Some(&page), "Page.navigate", &sockets)?;
-        self.devtools.wait("net-internals", ANSWER_LIMIT, |event| {
-            let loaded = event.session.as_deref() == Some(&*page);
-            (loaded && event.method == "Page.loadEventFired").then_some(())
+        self.call(Some(&tab.session), "Page.navigate", &sockets)?;
+        let deadline = self.deadline;
+        self.devtools.wait_until("net-internals", &deadline, |event| {
+            (tab.has(event) && event.method == "Page.loadEventFired").then_some(())
         })?;
         let flush = json!({ "expression": "chrome.send('flushSocketPools'); location.href" });
-        let done = self.call(Some(&page), "Runtime.evaluate", &flush)?;
+        let done = self.call(Some(&tab.session), "Runtime.evaluate", &flush)?;
         if done.get("exceptionDetails").is_some() {
             let detail = "chrome.send is not there on chrome://net-internals".to_owned();
             return Err(ClientError::Refused { command: "flushSocketPools".to_owned(), detail });
@@ -256,7 +343,8 @@ impl Running {
 
     fn end_trace(&mut self) -> Result<(NetLogRecord, PerfettoReader), ClientError> {
         self.call(None, "Tracing.end", &json!({}))?;
-        let complete = self.devtools.wait("the trace", ANSWER_LIMIT, |event| {
+        let deadline = self.deadline;
+        let complete = self.devtools.wait_until("the trace", &deadline, |event| {
             (event.method == "Tracing.tracingComplete").then(|| event.params.clone())
         })?;
         if complete.get("dataLossOccurred").and_then(Value::as_bool) == Some(true) {
@@ -296,6 +384,10 @@ impl Running {
 
 /// What the sample of a page that takes too long says in place of a network error.
 pub(super) const TIMED_OUT: &str = "firstbyte:timed-out";
+/// What one says that was not begun, since the visit before it took all the time.
+pub(super) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
+/// What the browser says of a status of 400 and above with an empty body: a response as any other.
+pub(super) const EMPTY_ERROR: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
 
 fn broken_trace(detail: &str) -> ClientError {
     ClientError::Refused { command: "the trace".to_owned(), detail: detail.to_owned() }

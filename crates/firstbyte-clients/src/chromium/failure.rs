@@ -10,11 +10,12 @@ use firstbyte_core::timeline::{
     Cause, Failure, FailureType, Fault, LastSeen, Mark, Marks, Offset, PhaseName, TimeLimit,
 };
 
-use super::browser::TIMED_OUT;
+use super::browser::{NO_TIME_LEFT, TIMED_OUT};
 
 /// What is known where something failed.
 pub(super) struct Circumstances<'a> {
-    pub(super) host: &'a str,
+    /// As in the URL, without port, brackets, or a user's name.
+    pub(super) host: String,
     pub(super) remote: Option<SocketAddr>,
     pub(super) marks: &'a Marks,
     pub(super) quic: bool,
@@ -52,7 +53,7 @@ fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
 }
 
 fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Cause)> {
-    let host = || known.host.to_owned();
+    let host = || known.host.clone();
     let detail = || name.to_owned();
     let in_phase = |phase, cause| Some((Some(phase), cause));
     let reached = |cause| Some((None, cause));
@@ -62,6 +63,13 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             let (after, limit) = (known.time_limit, TimeLimit::Visit);
             reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
         }
+        NO_TIME_LEFT => reached(Cause::Recorded {
+            name: "chromium".to_owned(),
+            failure_type: FailureType::ClientFailed,
+            fault: Fault::Local,
+            message: format!("the visit before took all of {} s", known.time_limit.as_secs_f64()),
+            advice: None,
+        }),
         "ERR_NAME_NOT_RESOLVED" => {
             in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() })
         }

@@ -46,6 +46,13 @@ impl Origin {
         (!host.is_empty()).then(|| Self { tls, host: host.to_ascii_lowercase(), port })
     }
 
+    /// That of a socket group of the log: "https://site.test:8443 <…>", default ports left out, with "pm/" or the like
+    /// before it.
+    pub(super) fn of_group(group_id: &str) -> Option<Self> {
+        let group = group_id.split(' ').next()?;
+        Self::of_url(group.get(group.find("http")?..)?)
+    }
+
     /// "host:port", as in a certificate's or a log's authority.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -87,6 +94,8 @@ pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientComma
         "--no-first-run",
         "--no-pings",
         "--no-service-autorun",
+        // The way to the server itself: `https_proxy` of the environment, or the system's proxy, would be measured.
+        "--no-proxy-server",
         // No screen, and small shared memory in containers.
         "--disable-dev-shm-usage",
         "--disable-gpu",
@@ -169,6 +178,15 @@ mod tests {
     }
 
     #[test]
+    fn origins_are_read_from_socket_groups() {
+        let text = |group: &str| Origin::of_group(group).map(|origin| origin.text());
+        assert_eq!(text("http://h <null>").as_deref(), Some("http://h:80"));
+        assert_eq!(text("pm/https://a.co <https://a.co x>").as_deref(), Some("https://a.co:443"));
+        assert_eq!(text("https://[::1]:8443").as_deref(), Some("https://[::1]:8443"));
+        assert_eq!(text("ws/ftp://h"), None);
+    }
+
+    #[test]
     fn switches_are_those_of_the_options() {
         let origin = Origin::of_url("https://site.test:8443/").unwrap();
         let switches = |options: ChromiumOptions| command(&options, &origin).arguments.join(" ");
@@ -179,6 +197,7 @@ mod tests {
                 && !plain.contains("EarlyData")
         );
         assert!(!plain.contains("ignore-certificate-errors"));
+        assert!(plain.contains("--no-proxy-server "), "{plain}");
         let http3 = switches(ChromiumOptions { http: ChromiumHttp::Http3, ..Default::default() });
         assert!(http3.contains("--origin-to-force-quic-on=site.test:8443"));
         let pin = HostPinOf("site.test", "::1").pin();

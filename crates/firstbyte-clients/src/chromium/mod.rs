@@ -42,7 +42,8 @@ pub struct ChromiumOptions {
     pub tls: ChromiumTls,
     /// What the visit takes up of an earlier one.
     pub session: ChromiumSession,
-    /// How long one visit may take, the one before it included.
+    /// How long one visit may take, the one before it included. Starting the browser, and reading what it says of the
+    /// visit, come on top: 20 s each, where it hangs.
     pub time_limit: Duration,
 }
 

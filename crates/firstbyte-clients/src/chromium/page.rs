@@ -15,22 +15,55 @@ use super::flights::Origin;
 use super::{BesidePurpose, BesideRequest, launch, quic, tcp};
 use crate::devtools::DevToolsEvent;
 
-/// The identifier of the document's request.
-pub(super) fn document_request(events: &[DevToolsEvent]) -> Option<String> {
-    let document = events.iter().find(|event| {
-        let text = |name| text(&event.params, name);
-        event.method == "Network.requestWillBeSent"
-            && text("type") == Some("Document")
-            && text("requestId") == text("loaderId")
-    })?;
-    text(&document.params, "requestId").map(str::to_owned)
+/// Whether `event` belongs to `request`.
+pub(super) fn is_of_request(event: &DevToolsEvent, request: Option<&str>) -> bool {
+    request.is_some() && text(&event.params, "requestId") == request
+}
+
+/// The identifier of the request, where `event` asks for a document of `frame`: not for one of a frame within it.
+fn asks_for_document<'a>(event: &'a DevToolsEvent, frame: &str) -> Option<&'a str> {
+    let text = |name| text(&event.params, name);
+    let asks = event.method == "Network.requestWillBeSent"
+        && text("type") == Some("Document")
+        && text("requestId") == text("loaderId")
+        && text("frameId") == Some(frame);
+    text("requestId").filter(|_| asks)
+}
+
+/// The document that was asked for last, where the browser did not say which one a navigation's is: it was not there yet,
+/// and nothing could lead on from it.
+pub(super) fn newest_document(events: &[DevToolsEvent], frame: &str) -> Option<String> {
+    events.iter().rev().find_map(|event| asks_for_document(event, frame)).map(str::to_owned)
+}
+
+/// Without the events of other documents of `frame`, and of what these asked for: a script led on to them.
+pub(super) fn without_other_documents(
+    mut events: Vec<DevToolsEvent>,
+    frame: &str,
+    document: Option<&str>,
+) -> Vec<DevToolsEvent> {
+    let asked = events.iter().filter_map(|event| asks_for_document(event, frame));
+    let others = asked.filter(|asked| Some(*asked) != document).map(str::to_owned);
+    let others: Vec<String> = others.collect();
+    events.retain(|event| {
+        let of = |name: &str| {
+            text(&event.params, name).is_some_and(|of| others.iter().any(|other| other == of))
+        };
+        document.is_none() || !of("requestId") && !of("loaderId")
+    });
+    events
+}
+
+/// When the document was asked for, as the log counts.
+pub(super) fn asked_at(events: &[DevToolsEvent], document: Option<&str>) -> Option<i64> {
+    let mut of_document = events.iter().filter(|event| is_of_request(event, document));
+    let asked = of_document.find(|event| event.method == "Network.requestWillBeSent")?;
+    Some(microseconds(asked.params.get("timestamp")?.as_f64()?))
 }
 
 /// The responses of the document: those that redirected, and the last.
 pub(super) fn document_responses(events: &[DevToolsEvent], document: Option<&str>) -> Vec<Value> {
-    let of_document = events
-        .iter()
-        .filter(|event| document.is_some() && text(&event.params, "requestId") == document);
+    let of_document = events.iter().filter(|event| is_of_request(event, document));
     let responses = of_document.filter_map(|event| match &*event.method {
         "Network.requestWillBeSent" => event.params.get("redirectResponse").cloned(),
         "Network.responseReceived" => event.params.get("response").cloned(),
@@ -44,20 +77,16 @@ pub(super) fn load_error<'a>(
     events: &'a [DevToolsEvent],
     document: Option<&str>,
 ) -> Option<&'a str> {
-    let failed = events.iter().find(|event| {
-        event.method == "Network.loadingFailed"
-            && document.is_some()
-            && text(&event.params, "requestId") == document
-    })?;
+    let failed = events
+        .iter()
+        .find(|event| event.method == "Network.loadingFailed" && is_of_request(event, document))?;
     text(&failed.params, "errorText")
 }
 
 /// When the document was all there, seconds of the browser's clock.
 pub(super) fn finished_at(events: &[DevToolsEvent], document: Option<&str>) -> Option<f64> {
     let finished = events.iter().find(|event| {
-        event.method == "Network.loadingFinished"
-            && document.is_some()
-            && text(&event.params, "requestId") == document
+        event.method == "Network.loadingFinished" && is_of_request(event, document)
     })?;
     finished.params.get("timestamp")?.as_f64()
 }
@@ -91,10 +120,10 @@ pub(super) fn complete(
             false => ConnectionUse::Opened,
         });
     }
-    let document = document_request(&heard.events);
+    let document = heard.document.as_deref();
     for event in &heard.events {
         let request = text(&event.params, "requestId");
-        if event.method != "Network.responseReceived" || request == document.as_deref() {
+        if event.method != "Network.responseReceived" || request == document {
             continue;
         }
         let (Some(response), Some(request)) = (event.params.get("response"), request) else {
@@ -288,14 +317,12 @@ pub(super) fn beside(
         } else {
             BesidePurpose::BrowserService
         };
-        let group = origin.text();
         let opened_connection =
             heard.log.events().any(|made| {
+                let group = || made.text("group_id").and_then(launch::Origin::of_group);
                 made.at_us >= event.at_us
                     && &*made.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
-                    && made
-                        .text("group_id")
-                        .is_some_and(|id| id.starts_with(group.trim_end_matches(":443")))
+                    && group().as_ref() == Some(&origin)
             }) && !page.connections.iter().any(|known| known.authority == origin.authority());
         found.push(BesideRequest { purpose, origin: origin.text(), opened_connection });
     }
@@ -309,4 +336,39 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
 /// Seconds of the browser's monotonic clock, as the log counts.
 fn microseconds(seconds: f64) -> i64 {
     (seconds * 1e6).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: &str, request: &str, loader: &str, frame: &str) -> DevToolsEvent {
+        let params = json!({
+            "requestId": request, "loaderId": loader, "frameId": frame, "type": "Document", "timestamp": 2.5,
+        });
+        let method = format!("Network.{name}");
+        DevToolsEvent { method, session: None, params, message_bytes: 0 }
+    }
+
+    #[test]
+    fn the_document_is_that_of_its_own_frame_and_navigation() {
+        let events = vec![
+            event("requestWillBeSent", "late", "late", "an iframe"),
+            event("requestWillBeSent", "own", "own", "tab"),
+            event("responseReceived", "own", "own", "tab"),
+            event("requestWillBeSent", "own.1", "own", "tab"),
+            event("requestWillBeSent", "next", "next", "tab"),
+            event("responseReceived", "next.1", "next", "tab"),
+        ];
+        assert_eq!(newest_document(&events, "tab").as_deref(), Some("next"));
+        assert_eq!(newest_document(&events[..3], "tab").as_deref(), Some("own"));
+        assert_eq!(newest_document(&events[..1], "tab"), None);
+        assert_eq!(asked_at(&events, Some("own")), Some(2_500_000));
+        assert_eq!((asked_at(&events, Some("x")), asked_at(&events, None)), (None, None));
+        let own = without_other_documents(events.clone(), "tab", Some("own"));
+        assert_eq!(own, events[..4]);
+        assert_eq!(without_other_documents(events.clone(), "tab", None), events);
+    }
 }

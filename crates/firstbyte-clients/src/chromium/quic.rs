@@ -119,7 +119,8 @@ pub(super) fn put_down(
         let at = |mark| connection.marks.at(mark);
         if let Some(start) = at(Mark::ConnectStart) {
             let end = at(Mark::HandshakeComplete);
-            let outcome = AttemptOutcome::Won;
+            // Without a handshake nothing was connected.
+            let outcome = if end.is_some() { AttemptOutcome::Won } else { AttemptOutcome::Lost };
             connection.attempts = vec![Attempt { remote, start, end, outcome }];
         }
     }
@@ -186,7 +187,7 @@ fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
             _ => Handshake::Full,
         });
     }
-    facts.alpn = Some("h3".to_owned());
+    facts.alpn = answered.then(|| "h3".to_owned());
     facts.tickets_received = answered.then_some(tickets);
     if facts.handshake == Some(Handshake::Resumed) {
         // It is the only way, and nothing was proven anew.

@@ -22,7 +22,7 @@ struct Places {
     request: Option<usize>,
     /// When its last have left.
     request_end: Option<usize>,
-    /// When the final response's head was read.
+    /// When the first head of a response was read, be it an interim one (1xx).
     response: Option<usize>,
     /// When its end was read.
     response_end: Option<usize>,
@@ -98,19 +98,19 @@ fn attempts(log: &NetLogRecord, socket: u64, origin: Origin) -> Vec<Attempt> {
                 NetLogPhase::Begin => {
                     let remote = event.text("address").and_then(|address| address.parse().ok());
                     let Some(remote) = remote else { continue };
-                    let outcome =
-                        if source == socket { AttemptOutcome::Won } else { AttemptOutcome::Lost };
+                    // Until it is connected, and is the one that was used.
+                    let outcome = AttemptOutcome::Lost;
                     let start = origin.offset(event.at_us);
                     attempts.push(Attempt { remote, start, end: None, outcome });
                 }
                 NetLogPhase::End => {
                     let Some(attempt) = attempts.last_mut() else { continue };
                     attempt.end = Some(origin.offset(event.at_us));
-                    if let Some(number) = event.number("os_error").or(event.number("net_error")) {
-                        let error = nix::errno::Errno::from_raw(i32::try_from(number).unwrap_or(0));
-                        let error = error.desc().to_owned();
-                        attempt.outcome = AttemptOutcome::Failed { error };
-                    }
+                    attempt.outcome = match attempt_error(event) {
+                        Some(error) => AttemptOutcome::Failed { error },
+                        None if source == socket => AttemptOutcome::Won,
+                        None => AttemptOutcome::Lost,
+                    };
                 }
                 NetLogPhase::Point => {}
             }
@@ -118,6 +118,16 @@ fn attempts(log: &NetLogRecord, socket: u64, origin: Origin) -> Vec<Attempt> {
     }
     attempts.sort_by_key(|attempt| attempt.start);
     attempts
+}
+
+/// Why an attempt failed: in the kernel's words where the log has its number, or by Chromium's own.
+fn attempt_error(ended: &NetLogEvent) -> Option<String> {
+    let errno = ended.number("os_error").and_then(|number| i32::try_from(number).ok());
+    let of_kernel = errno.map(|number| nix::errno::Errno::from_raw(number).desc().to_owned());
+    of_kernel.or_else(|| {
+        let number = ended.number("net_error")?;
+        Some(format!("Chromium's network error {number}"))
+    })
 }
 
 fn set_up_marks(
@@ -183,7 +193,13 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
                 }
             }
             ("SSL_HANDSHAKE_MESSAGE_RECEIVED", _) => match event.number("type") {
-                Some(facts::SERVER_HELLO) => answered = true,
+                Some(facts::SERVER_HELLO) => {
+                    answered = true;
+                    let hello = message(event).as_deref().and_then(facts::ServerHello::read);
+                    if let Some(hello) = hello.filter(|_| facts.handshake.is_some()) {
+                        correct(&mut facts, hello);
+                    }
+                }
                 Some(facts::NEW_SESSION_TICKET) => tickets += 1,
                 _ => {}
             },
@@ -214,6 +230,10 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
             _ => {}
         }
     }
+    if !answered {
+        // With early data SSL_CONNECT ends at once, and says what was offered: the session's own parameters.
+        facts = TlsFacts { session_offered: facts.session_offered, ..TlsFacts::default() };
+    }
     facts.tickets_received = answered.then_some(tickets);
     if early_offered {
         facts.early_data_allowed = Some(true);
@@ -224,6 +244,22 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
         }
     }
     Some(facts)
+}
+
+/// What the server says to a handshake that had ended, with early data, before it answered.
+fn correct(facts: &mut TlsFacts, hello: facts::ServerHello) {
+    if hello.resumed {
+        return;
+    }
+    // It did not take the session: nothing of that one's is this connection's.
+    let suite = facts::cipher_suite(i64::from(hello.cipher_suite));
+    let group = hello.group.and_then(|group| facts::group(i64::from(group)));
+    (facts.cipher_suite, facts.group) = (suite.map(Into::into), group.map(Into::into));
+    (facts.alpn, facts.verified) = (None, None);
+    facts.handshake = Some(match hello.retry {
+        true => Handshake::FullWithHelloRetryRequest,
+        false => Handshake::Full,
+    });
 }
 
 /// The HTTP/2 session that uses `socket`.
@@ -259,9 +295,7 @@ fn http2_places(
                 places.request_end = fin.then_some(place).or(places.request_end);
             }
             "HTTP2_SESSION_RECV_HEADERS" if of_stream => {
-                if places.response.is_none() && !is_interim(event) {
-                    places.response = Some(place);
-                }
+                places.response = places.response.or(Some(place));
                 places.response_end = fin.then_some(place).or(places.response_end);
             }
             "HTTP2_SESSION_RECV_DATA" if of_stream => {
@@ -275,12 +309,6 @@ fn http2_places(
         http.body_bytes = Some(received);
     }
     places
-}
-
-fn is_interim(event: &NetLogEvent) -> bool {
-    let headers = event.params.get("headers").and_then(serde_json::Value::as_array);
-    let mut headers = headers.into_iter().flatten().filter_map(serde_json::Value::as_str);
-    headers.any(|header| header.starts_with(":status: 1"))
 }
 
 fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places {
@@ -304,10 +332,20 @@ fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places
     places.response = came
         .find(|(_, event)| &*event.name == plain)
         .map_or(Some(head), |(place, _)| Some(place + 1));
+    let broke_off = |event: &NetLogEvent| match &*event.name {
+        "CANCELLED" | "FAILED" => true,
+        _ => event.ends("HTTP_TRANSACTION_READ_BODY") && event.number("net_error").is_some(),
+    };
+    if request(&broke_off).is_some() {
+        return places;
+    }
     let mut events = log.placed(leg.source).filter(|(at, _)| (leg.from..=leg.to).contains(at));
-    places.response_end = events
-        .rfind(|(_, event)| event.ends("HTTP_TRANSACTION_READ_BODY"))
-        .map_or(Some(head), |(place, _)| Some(place));
+    let read = events.rfind(|(_, event)| &*event.name == "HTTP_TRANSACTION_READ_BODY");
+    places.response_end = match read {
+        Some((place, event)) => (event.phase == NetLogPhase::End).then_some(place),
+        // There is no body.
+        None => Some(head),
+    };
     places
 }
 

@@ -95,7 +95,7 @@ impl PerfettoReader {
         mut sink: impl FnMut(NetLogEvent),
     ) -> Result<(), NetLogError> {
         self.unread.extend_from_slice(bytes);
-        let unread = std::mem::take(&mut self.unread);
+        let mut unread = std::mem::take(&mut self.unread);
         let mut rest = &unread[..];
         let result = loop {
             match first_packet(rest) {
@@ -119,7 +119,9 @@ impl PerfettoReader {
                 Err(detail) => break Err(self.malformed(detail)),
             }
         };
-        self.unread = rest.to_vec();
+        let read = unread.len() - rest.len();
+        unread.drain(..read);
+        self.unread = unread;
         result
     }
 

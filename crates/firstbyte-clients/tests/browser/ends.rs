@@ -118,6 +118,46 @@ fn a_program_that_does_not_speak_is_shown_with_its_last_words() {
     assert!(!home.exists());
 }
 
+#[test]
+fn a_program_that_reads_nothing_is_not_waited_for() {
+    let command = ClientCommand {
+        program: "/bin/sh".to_owned(),
+        package: "dash",
+        arguments: vec!["-c".to_owned(), "exec sleep 600".to_owned()],
+        ..ClientCommand::default()
+    };
+    let mut devtools =
+        DevTools::over(ClientProcess::start(&command).unwrap(), Arc::default()).unwrap();
+    let more_than_a_pipe_holds = Value::from("x".repeat(4 << 20));
+    let limit = Duration::from_millis(200);
+    let error = devtools.call(None, "Page.navigate", &more_than_a_pipe_holds, limit).unwrap_err();
+    assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
+}
+
+/// Ends when a child of its has left the group, which keeps standard error open.
+const LEAVING: &str = "setsid sh -c 'echo $$ >&2; : >{home}/left; exec sleep 600' 3<&- 4>&- &
+    until [ -e {home}/left ]; do sleep 0.01; done; exit 3";
+
+#[test]
+fn a_child_that_left_its_group_is_not_waited_for() {
+    let command = ClientCommand {
+        program: "/bin/sh".to_owned(),
+        package: "dash",
+        arguments: vec!["-c".to_owned(), LEAVING.to_owned()],
+        ..ClientCommand::default()
+    };
+    let process = ClientProcess::start(&command).unwrap();
+    let mut devtools = DevTools::over(process, Arc::default()).unwrap();
+    let begun = Monotonic::now();
+    let limit = Duration::from_secs(10);
+    let error = devtools.call(None, "Browser.getVersion", &Value::Null, limit).unwrap_err();
+    let took = Monotonic::now().since(begun);
+    let ClientError::Ended { stderr, .. } = error else { panic!("{error}") };
+    let left = nix::unistd::Pid::from_raw(stderr.trim().parse().unwrap());
+    nix::sys::signal::kill(left, nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert!(took < Duration::from_secs(60), "{took:?}");
+}
+
 /// Not even what cannot be caught leaves anything behind: the kernel closes the lifeline.
 #[test]
 fn it_ends_when_its_owner_is_killed() {
@@ -128,7 +168,7 @@ fn it_ends_when_its_owner_is_killed() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Kept open: whose words nobody takes ends by itself.
+    // Kept open: the owner's test harness ends where it cannot write.
     let mut said = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
     let home = said.find_map(|line| Some(line.split_once("home: ")?.1.to_owned()));
     let home = home.unwrap();

@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 mod ends;
+mod pages;
 mod support;
 mod visits;

@@ -164,7 +164,7 @@ fn early_data_is_sent_and_taken() {
     let bench = Bench::new(|config| {
         config.early_data = EarlyData::Accept;
         // The handshake takes longer than the browser's own way to its request.
-        config.handshake_delay = std::time::Duration::from_millis(60);
+        config.handshake_delay = std::time::Duration::from_millis(400);
     });
     for http in [ChromiumHttp::Http1, ChromiumHttp::Http2, ChromiumHttp::Http3] {
         let visit = bench.visit(|options| early(options, http));
@@ -183,7 +183,7 @@ fn early_data_is_sent_and_taken() {
 fn early_data_that_is_rejected_is_not_taken() {
     let bench = Bench::new(|config| {
         config.early_data = EarlyData::Reject;
-        config.handshake_delay = std::time::Duration::from_millis(60);
+        config.handshake_delay = std::time::Duration::from_millis(400);
     });
     let visit = bench.visit(|options| early(options, ChromiumHttp::Http2));
     let tls = connection(&visit).facts.tls.clone().unwrap();
