@@ -37,7 +37,7 @@ const TCP_MARKS: [&str; 8] = [
 fn a_first_visit_has_every_mark() {
     let bench = Bench::new(|config| {
         config.handshake_delay = std::time::Duration::from_millis(30);
-        config.think_time = std::time::Duration::from_millis(20);
+        config.think_time = std::time::Duration::from_millis(200);
     });
     let visit = bench.visit(|options| options.http = ChromiumHttp::Http2);
     let connection = connection(&visit);
