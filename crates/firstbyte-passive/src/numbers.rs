@@ -203,3 +203,25 @@ impl Numbers {
         emit(observed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::groups::connection;
+
+    /// Where a link goes down, all of a live capture's connections end with one look.
+    #[test]
+    fn what_many_at_once_have_left_is_given_back() {
+        let one = connection("example.test");
+        let mut happened = Happened::default();
+        let mut settle = |ended: usize| {
+            happened.over.resize_with(happened.over.len().max(ended), || (0, one.clone()));
+            happened.ended = ended;
+            happened.clear();
+            assert!(happened.is_empty());
+            happened.over.capacity()
+        };
+        assert_eq!(settle(MOST_KEPT), MOST_KEPT, "their memory is used again");
+        assert_eq!(settle(20 * MOST_KEPT), MOST_KEPT);
+    }
+}

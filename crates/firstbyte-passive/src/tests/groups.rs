@@ -6,7 +6,7 @@ use crate::groups::{GroupLimits, Groups, LeftOut};
 use firstbyte_core::timeline::Handshake;
 
 /// A connection to the server of this name; with one exchange, and one handshake.
-fn connection(name: &str) -> Observed {
+pub(crate) fn connection(name: &str) -> Observed {
     let (mut all, _) = read(&conversation13(false, 1_400).packets);
     let mut observed = all.remove(0);
     observed.tls.as_mut().unwrap().sni = Some(name.into());

@@ -2,7 +2,7 @@
 
 mod failures;
 mod finished;
-mod groups;
+pub(crate) mod groups;
 mod held;
 mod hostile;
 mod hygiene;
