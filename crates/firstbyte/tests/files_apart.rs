@@ -420,6 +420,22 @@ fn what_can_be_written_is_whole_whatever_fails_beside_it() {
     assert!(rows.ends_with(b"PAR1"), "{} bytes", rows.len());
 }
 
+/// Who reads from a pipe takes what closes it for its end.
+#[test]
+fn a_named_pipe_is_opened_once() {
+    use nix::sys::stat::Mode;
+    let directory = directory();
+    let pipe = directory.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+    let outcome = firstbyte(directory.path(), &["wire", "capture", "--json=pipe"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let (piped, printed) =
+        (reader.join().unwrap(), firstbyte(directory.path(), &["wire", "capture", "--json"]));
+    assert!(piped.lines().count() > 1);
+    assert_eq!(piped, printed.stdout);
+}
+
 /// Where one output cannot be, the others are not begun.
 #[test]
 fn what_is_refused_leaves_nothing_behind() {
