@@ -50,7 +50,18 @@ impl Pair {
     /// As it is behind a bottleneck that takes `per_byte`.
     fn agrees(&self, per_byte: f64) -> bool {
         let expected = per_byte * self.later;
-        (self.gap - expected).abs() <= expected * TOLERANCE + NOISE_NS
+        (self.gap - expected).abs() <= Self::allowed(expected)
+    }
+
+    /// How likely it is that a gap from half the expected one to half as long again agrees.
+    fn agrees_by_accident(&self, per_byte: f64) -> f64 {
+        let expected = per_byte * self.later;
+        (2.0 * Self::allowed(expected) / expected).min(1.0)
+    }
+
+    /// Of how much a gap differs from what the rate says, at most.
+    fn allowed(expected: f64) -> f64 {
+        expected * TOLERANCE + NOISE_NS
     }
 
     /// A sender that paces waits for as long as the *earlier* one is large, or for always the same
@@ -75,6 +86,8 @@ const FULL_SEGMENT: f64 = 1_500.0;
 const SMALL: f64 = 300.0;
 /// Pairs that agree, at least.
 const PAIRS: usize = 3;
+/// The chance that all of them agree by accident, at most.
+const ACCIDENT: f64 = 0.045;
 /// A full segment takes so long at 0.9 Mbit/s; longer gaps are pauses of the sender.
 const PAUSE_NS: f64 = 13e6;
 
@@ -229,11 +242,14 @@ fn proven(pairs: &[Pair]) -> Option<f64> {
     let candidates = ratios.iter().copied().filter(|ratio| ratio * FULL_SEGMENT >= SHORTEST_NS);
     // Were it more than twice the fastest, that one would have overtaken.
     for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest) {
-        // A gap that noise alone could make says nothing of a link, though it agree: agreement allows for as much again.
-        let tells = |pair: &&Pair| candidate * pair.later >= 2.0 * NOISE_NS;
-        let agreeing: Vec<&Pair> =
-            pairs.iter().filter(tells).filter(|pair| pair.agrees(candidate)).collect();
+        let agreeing: Vec<&Pair> = pairs.iter().filter(|pair| pair.agrees(candidate)).collect();
         if agreeing.len() < PAIRS || !agreeing.iter().any(|pair| pair.discriminates()) {
+            continue;
+        }
+        // Gaps as short as hosts are noisy agree with many a rate.
+        let accident: f64 =
+            agreeing.iter().map(|pair| pair.agrees_by_accident(candidate)).product();
+        if accident > ACCIDENT {
             continue;
         }
         // Jitter makes gaps of all lengths; a bottleneck one of each size.

@@ -356,11 +356,12 @@ impl Laid {
         });
         match by {
             Released::Finished => {
-                let there = rtt / 2;
-                let back = (arrived - (rtt - there)).max(left + there);
+                let (left, there) = (left.clamp(cause, arrived), rtt / 2);
+                let forth = (left + there).min(arrived);
+                let back = (arrived - (rtt - there)).max(forth);
                 self.lay(found, Part::Client, Place::Client, cause, left);
-                self.lay(found, Part::Network, Place::Path, left, left + there);
-                self.lay(found, Part::Server, Place::Server, left + there, back);
+                self.lay(found, Part::Network, Place::Path, left, forth);
+                self.lay(found, Part::Server, Place::Server, forth, back);
                 self.lay(found, Part::Network, Place::Path, back, arrived);
                 self.count(found, arrived, 1, 0);
             }
