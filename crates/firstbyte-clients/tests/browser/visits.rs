@@ -91,7 +91,11 @@ fn http1_and_tls12() {
 
 #[test]
 fn sessions_are_resumed() {
-    let bench = Bench::new(|config| config.early_data = EarlyData::Accept);
+    let bench = Bench::new(|config| {
+        config.early_data = EarlyData::Accept;
+        // Time enough to send some, if that were not off.
+        config.handshake_delay = std::time::Duration::from_millis(400);
+    });
     for (http, tls) in [
         (ChromiumHttp::Http2, ChromiumTls::Tls13),
         (ChromiumHttp::Http1, ChromiumTls::Tls13),
@@ -107,6 +111,10 @@ fn sessions_are_resumed() {
         assert_eq!(tls.handshake, Some(Handshake::Resumed), "{http:?} {connection:#?}");
         assert!(tls.session_offered.is_some(), "{http:?} {tls:?}");
         assert_eq!(server_said(connection, "x-firstbyte-resumed"), "1", "{http:?}");
+        let early = tls.early_data.is_some();
+        assert_eq!(early, http == ChromiumHttp::Http3, "{http:?} {tls:?}");
+        let said = server_said(connection, "x-firstbyte-early-data") == "1";
+        assert_eq!(said, early, "{http:?}");
         assert!(!connection.facts.reused);
         assert!(connection.marks.at(Mark::HandshakeComplete).is_some());
     }
