@@ -77,6 +77,20 @@ impl ChromiumProber {
         Ok(Self { jobs: Some(jobs), thread, interrupt })
     }
 
+    /// One that visits as `options` ask.
+    ///
+    /// # Errors
+    /// What Chromium cannot be asked for, or certificates that cannot be read.
+    pub fn asked(options: &Options) -> Result<Self, SetupError> {
+        let mut asked = ChromiumOptions::asked(options).map_err(SetupError::Client)?;
+        if let Some(path) = &options.tls.ca_file {
+            let pem = fs::read_to_string(path)
+                .map_err(|error| SetupError::Client(format!("{}: {error}", path.display())))?;
+            asked.trusted_pem.push(pem);
+        }
+        Self::new(asked).map_err(|error| SetupError::Client(error.to_string()))
+    }
+
     /// Visits `url`, and says all that the browser says.
     ///
     /// # Errors
@@ -155,14 +169,7 @@ impl ProberMaker for ChromiumMaker {
     }
 
     fn make(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError> {
-        let mut asked = ChromiumOptions::asked(options).map_err(SetupError::Client)?;
-        if let Some(path) = &options.tls.ca_file {
-            let pem = fs::read_to_string(path)
-                .map_err(|error| SetupError::Client(format!("{}: {error}", path.display())))?;
-            asked.trusted_pem.push(pem);
-        }
-        let prober = ChromiumProber::new(asked);
-        Ok(Box::new(prober.map_err(|error| SetupError::Client(error.to_string()))?))
+        Ok(Box::new(ChromiumProber::asked(options)?))
     }
 }
 

@@ -9,7 +9,7 @@ program=$!
 exec 3<&- 4>&-
 while read -r _ <&5; do :; done
 # Not yet the leader of a group of its own, if it was hardly begun.
-kill -KILL -- "-$program" 2>/dev/null || kill -KILL "$program" 2>/dev/null
+kill -s KILL -- "-$program" 2>/dev/null || kill -s KILL "$program" 2>/dev/null
 wait "$program" 2>/dev/null
 # What its group's processes still write comes to an end; that of others of its children with it.
 tries=0

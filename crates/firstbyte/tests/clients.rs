@@ -31,8 +31,10 @@ impl Bench {
         let port = self.server.addr().port();
         let url = format!("https://site.test:{port}/");
         let pin = format!("site.test:{port}:127.0.0.1");
-        let words = [command, &url, "--cacert", "ca.pem", "--resolve", &pin, "--silent"];
-        let words: Vec<String> = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
+        let silent = if command == "page" { None } else { Some("--silent") };
+        let words = [command, &url, "--cacert", "ca.pem", "--resolve", &pin];
+        let words = words.into_iter().chain(silent);
+        let words: Vec<String> = words.chain(more.iter().copied()).map(str::to_owned).collect();
         firstbyte(self.directory.path(), &words)
     }
 }
@@ -65,6 +67,25 @@ fn what_a_browser_cannot_do_is_left_out_and_named() {
     let outcome = bench.run("probe", &["--client", "netscape"]);
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("firstbyte, curl, chromium or firefox"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_page_is_shown_with_its_connections() {
+    let bench = Bench::new();
+    let outcome = bench.run("page", &[]);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
+    assert!(
+        outcome.stdout.contains("1 request · 1 new connection · loaded in"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(outcome.stdout.contains("\nwaiting for set-up: "), "{}", outcome.stdout);
+    let outcome = bench.run("page", &["--json"]);
+    let page: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(page["connections"].as_array().unwrap().len(), 1, "{page}");
+    let outcome = bench.run("page", &["--client", "curl"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("--client chromium"), "{}", outcome.stderr);
 }
 
 #[test]

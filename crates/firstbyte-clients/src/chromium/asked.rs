@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn what_it_cannot_do_is_said() {
-        let cannot: [(&str, fn(&mut Options)); 7] = [
+        type Change = fn(&mut Options);
+        let cannot: [(&str, Change); 7] = [
             ("names", |options| options.resolver = ResolverChoice::System),
             ("groups", |options| options.tls.groups.push("x25519".into())),
             ("certificates", |options| options.tls.insecure = true),

@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod live;
 mod outputs;
+mod page;
 mod predict;
 mod serve;
 mod wire;
@@ -18,6 +19,7 @@ pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use outputs::RowArgs;
+pub(super) use page::PageArgs;
 pub(super) use predict::PredictArgs;
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
@@ -62,6 +64,7 @@ pub(super) enum Command {
     /// Compare ways to connect: randomised rounds, proof, and statistics to decide by
     Compare(Box<CompareArgs>),
     Explain(Box<ExplainArgs>),
+    Page(Box<PageArgs>),
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
     /// Predict what connections would take, of one visitor or of a whole audience

@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::args::{Cli, Command, ProbeArgs, RenderArgs, VisitArgs, WireCommand};
+use super::args::{Cli, Command, PageArgs, ProbeArgs, RenderArgs, VisitArgs, WireCommand};
 use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{terminal, typed};
-use crate::plans::{CommandPlan, Destination, Outputs, ProbePlan, ProbeView, RenderPlan};
+use crate::plans::{CommandPlan, Destination, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::net::Bind;
 use firstbyte_probe::probe::options::{
@@ -47,6 +47,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         Some(Command::Explain(args)) => {
             CommandPlan::Explain(Box::new(comparison::explanation(args, typed)?))
         }
+        Some(Command::Page(args)) => CommandPlan::Page(Box::new(page(args)?)),
         Some(Command::Check(args)) => CommandPlan::Check(comparison::check(args)?),
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
@@ -86,6 +87,17 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
         },
         reads: needed_by_visits(&args.visit).into_iter().chain(format).collect(),
         silent: args.silent,
+        colors: args.color,
+    })
+}
+
+fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
+    target(&args.url.0)?;
+    Ok(PagePlan {
+        url: Secret::new(args.url.0.clone()),
+        options: options(&args.visit, None, None)?,
+        outputs: Outputs { json: args.json.clone(), ..Outputs::default() },
+        reads: needed_by_visits(&args.visit),
         colors: args.color,
     })
 }

@@ -56,6 +56,21 @@ pub enum ProbeView {
     },
 }
 
+/// A page load.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PagePlan {
+    /// The page; `https://` unless it says otherwise.
+    pub url: Secret<String>,
+    /// How it is loaded, and by which browser.
+    pub options: Options,
+    /// JSON.
+    pub outputs: Outputs,
+    /// Files that the visit needs.
+    pub reads: Vec<PathBuf>,
+    /// Colours on the terminal.
+    pub colors: ColorChoice,
+}
+
 /// A comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ComparisonPlan {

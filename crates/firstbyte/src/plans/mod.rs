@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};
 pub use measuring::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, DemoPlan, ExplainPlan,
-    ExplanationSource, ProbePlan, ProbeView, RenderPlan, ReportPlan,
+    ExplanationSource, PagePlan, ProbePlan, ProbeView, RenderPlan, ReportPlan,
 };
 pub use outputs::{ColorChoice, Destination, Outputs};
 pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
@@ -36,6 +36,8 @@ pub enum CommandPlan {
     Compare(Box<ComparisonPlan>),
     /// `explain`.
     Explain(Box<ExplainPlan>),
+    /// `page`.
+    Page(Box<PagePlan>),
     /// `check`.
     Check(CheckPlan),
     /// `predict`.

@@ -5,6 +5,7 @@ pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod explain;
 pub(super) mod lab;
+pub(super) mod page;
 pub(super) mod predict;
 pub(super) mod probe;
 pub(super) mod report;
@@ -20,6 +21,7 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Probe(plan) => probe::run(plan),
         CommandPlan::Compare(plan) => compare::run(plan),
         CommandPlan::Explain(plan) => explain::run(plan),
+        CommandPlan::Page(plan) => page::run(plan),
         CommandPlan::Check(plan) => check::run(plan),
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),

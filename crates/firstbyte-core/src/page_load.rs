@@ -1,0 +1,314 @@
+//! Where the time of a page load went: connections, requests, and how much of it was set-up.
+//!
+//! Input: a [`Navigation`], from whatever source. Output: its connections and requests on one time axis, in the order in
+//! which they were wanted, the path of each origin, and the time that requests waited for connections to be set up.
+//! Definitions: `docs/measurement.md`, "Pages". What the source does not say is absent.
+
+use std::time::Duration;
+
+use crate::timeline::{
+    Beginning, Connection, ConnectionUse, DeliveredFrom, Mark, Marks, Navigation, Offset,
+    PageConnection, Resource,
+};
+
+/// A page load, laid out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageLoad {
+    /// What was requested, the document and what redirected to it first.
+    pub requests: Vec<PageRequest>,
+    /// For each of the navigation's connections, what is derived from it.
+    pub set_ups: Vec<SetUp>,
+    /// Hosts with ports, in the order in which they were first wanted.
+    pub origins: Vec<OriginPath>,
+    /// When everything was there that the page waits for; where that is not said, its last byte.
+    pub end: Offset,
+    /// Time before `end` in which something that the page used waited for a connection's set-up: name, TCP and TLS.
+    pub set_up_waited: Duration,
+}
+
+/// The set-up of one connection.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SetUp {
+    /// From the first question to the name service, or from the first packet, to the end of the handshake; absent where it
+    /// was open before, or never came about.
+    pub span: Option<(Offset, Offset)>,
+    /// From its first packet to the first one back: the round trip that its TCP handshake showed.
+    pub round_trip: Option<Duration>,
+    /// Requests that went over it.
+    pub requests: usize,
+}
+
+/// One request of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageRequest {
+    /// Its URL.
+    pub url: String,
+    /// The place of its connection among the page's.
+    pub connection: Option<usize>,
+    /// How it came by that.
+    pub connection_use: Option<ConnectionUse>,
+    /// Whether it came from the server, or from a cache.
+    pub delivered_from: Option<DeliveredFrom>,
+    /// Status of the response.
+    pub status: Option<u16>,
+    /// When it was asked for.
+    pub asked: Option<Offset>,
+    /// When its request left, or the request was handed over.
+    pub sent: Option<Offset>,
+    /// When the first byte of its response was there.
+    pub first_byte: Option<Offset>,
+    /// When the last one was.
+    pub end: Option<Offset>,
+    /// It did not come to its end.
+    pub failed: bool,
+}
+
+/// What is known of the way to an origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginPath {
+    /// Host and port.
+    pub authority: String,
+    /// The shortest round trip that the handshakes of its connections showed.
+    pub round_trip: Option<Duration>,
+    /// Its connections that were opened during the load.
+    pub opened: usize,
+    /// Requests that went to it.
+    pub requests: usize,
+}
+
+impl PageLoad {
+    /// Lays `page` out.
+    pub fn from_navigation(page: &Navigation) -> Self {
+        let legs = page.main.redirects.iter();
+        let main_begin = page.main_at;
+        let before = legs.map(|leg| leg_request(leg, Offset::ZERO, None, None));
+        let main =
+            leg_request(&page.main.connection, main_begin, page.main_connection, page.main_use);
+        let resources = page.resources.iter().map(resource_request);
+        let requests: Vec<PageRequest> = before.chain([main]).chain(resources).collect();
+        let set_ups: Vec<SetUp> = page
+            .connections
+            .iter()
+            .enumerate()
+            .map(|(place, connection)| {
+                let over = requests.iter().filter(|request| request.connection == Some(place));
+                set_up(connection, over.count())
+            })
+            .collect();
+        let last = requests.iter().filter_map(|request| request.end).max();
+        let end = page.loaded.map(|stamp| stamp.at).or(last).unwrap_or_default();
+        let origins = origins(page, &set_ups);
+        let waits = requests.iter().filter_map(|request| waited_for_set_up(request, &set_ups, end));
+        let set_up_waited = covered(waits.collect());
+        Self { requests, set_ups, origins, end, set_up_waited }
+    }
+
+    /// What share of the load was waiting for set-up: 0 to 1; absent where nothing is known to have ended.
+    pub fn set_up_share(&self) -> Option<f64> {
+        let whole = self.end.since(Offset::ZERO);
+        (!whole.is_zero()).then(|| self.set_up_waited.as_secs_f64() / whole.as_secs_f64())
+    }
+}
+
+fn set_up(connection: &PageConnection, requests: usize) -> SetUp {
+    let at = |mark| connection.marks.at(mark);
+    let begun = [at(Mark::DomainLookupStart), at(Mark::ConnectStart)].into_iter().flatten().min();
+    let ready = at(Mark::HandshakeComplete).or_else(|| at(Mark::TcpConnected));
+    SetUp {
+        span: begun.zip(ready).filter(|(begun, ready)| begun <= ready),
+        round_trip: round_trip(&connection.marks),
+        requests,
+    }
+}
+
+/// From the SYN to its answer.
+fn round_trip(marks: &Marks) -> Option<Duration> {
+    let (begun, connected) = (marks.at(Mark::ConnectStart)?, marks.at(Mark::TcpConnected)?);
+    Some(connected.since(begun))
+}
+
+/// A leg of the document's way; its own clock begins at `origin`.
+fn leg_request(
+    leg: &Connection,
+    origin: Offset,
+    connection: Option<usize>,
+    connection_use: Option<ConnectionUse>,
+) -> PageRequest {
+    let at = |mark| leg.marks.at(mark).map(|at| origin + at.since(Offset::ZERO));
+    PageRequest {
+        url: leg.url.clone(),
+        connection,
+        connection_use,
+        delivered_from: None,
+        status: leg.facts.http.as_ref().and_then(|http| http.status),
+        asked: Some(origin),
+        sent: at(Mark::RequestStart),
+        first_byte: at(Mark::ResponseStart),
+        end: at(Mark::ResponseEnd),
+        failed: leg.failure.is_some(),
+    }
+}
+
+fn resource_request(resource: &Resource) -> PageRequest {
+    let at = |mark| resource.marks.at(mark);
+    PageRequest {
+        url: resource.url.clone(),
+        connection: resource.connection,
+        connection_use: resource.connection_use,
+        delivered_from: resource.delivered_from,
+        status: resource.status,
+        asked: resource.asked.map(|stamp| stamp.at),
+        sent: at(Mark::RequestStart),
+        first_byte: at(Mark::ResponseStart),
+        end: at(Mark::ResponseEnd),
+        failed: resource.failure.is_some(),
+    }
+}
+
+fn origins(page: &Navigation, set_ups: &[SetUp]) -> Vec<OriginPath> {
+    let mut origins: Vec<OriginPath> = Vec::new();
+    for (connection, set_up) in page.connections.iter().zip(set_ups) {
+        let known = origins.iter().position(|origin| origin.authority == connection.authority);
+        let place = known.unwrap_or_else(|| {
+            let authority = connection.authority.clone();
+            origins.push(OriginPath { authority, round_trip: None, opened: 0, requests: 0 });
+            origins.len() - 1
+        });
+        let origin = &mut origins[place];
+        origin.round_trip = origin.round_trip.into_iter().chain(set_up.round_trip).min();
+        origin.opened += usize::from(connection.beginning == Some(Beginning::Opened));
+        origin.requests += set_up.requests;
+    }
+    origins
+}
+
+/// From when `request` was asked for, as far as its connection was not ready then.
+fn waited_for_set_up(
+    request: &PageRequest,
+    set_ups: &[SetUp],
+    end: Offset,
+) -> Option<(Offset, Offset)> {
+    let (begun, ready) = set_ups.get(request.connection?)?.span?;
+    // With early data the request leaves before the set-up's end.
+    let until = request.sent.map_or(ready, |sent| sent.min(ready)).min(end);
+    let from = request.asked.map_or(begun, |asked| asked.max(begun));
+    (from < until).then_some((from, until))
+}
+
+/// How much time `spans` cover together.
+fn covered(mut spans: Vec<(Offset, Offset)>) -> Duration {
+    spans.sort_unstable();
+    let (mut sum, mut until) = (Duration::ZERO, None::<Offset>);
+    for (from, to) in spans {
+        let from = until.map_or(from, |until| until.max(from));
+        sum += to.max(from).since(from);
+        until = Some(until.map_or(to, |until| until.max(to)));
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::Stamp;
+
+    fn ms(ms: i64) -> Offset {
+        Offset::from_nanos(ms * 1_000_000)
+    }
+
+    fn marks(all: &[(Mark, i64)]) -> Marks {
+        let mut marks = Marks::default();
+        for (mark, at) in all {
+            marks.set(*mark, Stamp::user(ms(*at)));
+        }
+        marks
+    }
+
+    fn connection(authority: &str, begun: i64, connected: i64, ready: i64) -> PageConnection {
+        PageConnection {
+            authority: authority.into(),
+            beginning: Some(Beginning::Opened),
+            marks: marks(&[
+                (Mark::ConnectStart, begun),
+                (Mark::TcpConnected, connected),
+                (Mark::SecureConnectionStart, connected),
+                (Mark::HandshakeComplete, ready),
+            ]),
+            ..PageConnection::default()
+        }
+    }
+
+    fn resource(place: usize, how: ConnectionUse, asked: i64, sent: i64, end: i64) -> Resource {
+        Resource {
+            url: "https://b.test/x".into(),
+            connection: Some(place),
+            connection_use: Some(how),
+            asked: Some(Stamp::user(ms(asked))),
+            marks: marks(&[(Mark::RequestStart, sent), (Mark::ResponseEnd, end)]),
+            ..Resource::default()
+        }
+    }
+
+    /// A document after 60 ms of set-up, two origins beside each other, one connection that was not ready when a second
+    /// request came to it, and one that nothing used.
+    fn page() -> Navigation {
+        let mut page = Navigation {
+            main_connection: Some(0),
+            main_use: Some(ConnectionUse::Opened),
+            connections: vec![
+                connection("a.test:443", 0, 20, 60),
+                connection("b.test:443", 100, 130, 170),
+                connection("c.test:443", 150, 160, 200),
+                connection("c.test:443", 150, 170, 210),
+            ],
+            resources: vec![
+                resource(1, ConnectionUse::Opened, 100, 170, 260),
+                resource(1, ConnectionUse::Reused, 120, 171, 250),
+                resource(2, ConnectionUse::Opened, 150, 200, 300),
+            ],
+            loaded: Some(Stamp::user(ms(400))),
+            ..Navigation::default()
+        };
+        page.main.connection.marks =
+            marks(&[(Mark::RequestStart, 60), (Mark::ResponseStart, 80), (Mark::ResponseEnd, 90)]);
+        page
+    }
+
+    #[test]
+    fn set_up_that_was_waited_for_counts_once() {
+        let load = PageLoad::from_navigation(&page());
+        // 0 to 60, 100 to 200.
+        assert_eq!(load.set_up_waited, Duration::from_millis(160));
+        assert!((load.set_up_share().unwrap() - 0.4).abs() < 1e-9);
+        assert_eq!(load.end, ms(400));
+        let requests: Vec<usize> = load.set_ups.iter().map(|set_up| set_up.requests).collect();
+        assert_eq!(requests, [1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn an_origins_round_trip_is_the_shortest_of_its_handshakes() {
+        let load = PageLoad::from_navigation(&page());
+        let paths: Vec<_> = load.origins.iter().map(|o| (&*o.authority, o.round_trip)).collect();
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let expected = [("a.test:443", ms(20)), ("b.test:443", ms(30)), ("c.test:443", ms(10))];
+        assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn early_data_ends_the_wait_and_an_open_connection_has_none() {
+        let mut page = page();
+        page.main.connection.marks =
+            marks(&[(Mark::RequestStart, 25), (Mark::ResponseStart, 80), (Mark::ResponseEnd, 90)]);
+        page.connections[1].marks = Marks::default();
+        page.connections[1].beginning = Some(Beginning::OpenBefore { idle: None });
+        let load = PageLoad::from_navigation(&page);
+        assert_eq!(load.set_up_waited, Duration::from_millis(25 + 50));
+        assert_eq!(load.set_ups[1].span, None);
+    }
+
+    #[test]
+    fn nothing_is_known_of_nothing() {
+        let load = PageLoad::from_navigation(&Navigation::default());
+        assert_eq!((load.set_up_share(), load.requests.len()), (None, 1));
+    }
+}

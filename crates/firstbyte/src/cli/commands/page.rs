@@ -1,0 +1,61 @@
+//! `page`: a page load by a browser.
+
+use std::time::Duration;
+
+use firstbyte_clients::prober::ChromiumProber;
+use firstbyte_core::document::navigation_line;
+use firstbyte_probe::probe::Prober;
+use firstbyte_probe::probe::options::Client;
+use firstbyte_report::page_load::page_load;
+
+use crate::cli::commands::probe::setup_problem;
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, whole};
+use crate::cli::files::Files;
+use crate::cli::measuring::Measuring;
+use crate::cli::plan::target;
+use crate::cli::signals::{self, asked_to_end};
+use crate::cli::terminal;
+use crate::plans::PagePlan;
+
+/// How long an interrupted visit may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
+    let target = target(plan.url.reveal())?;
+    let usage = |why: String| Problem::new(exit::USAGE, why);
+    if plan.options.client != Client::Chromium {
+        let name = plan.options.client.name();
+        return Err(usage(format!("{name} loads no pages from here")).hint("--client chromium"));
+    }
+    let opened = Files::default().reads(&plan.reads).exports(&plan.outputs).open()?;
+    let measuring = Measuring::new()?;
+    measuring.clients().check(&target, &plan.options).map_err(usage)?;
+    let browser = ChromiumProber::asked(&plan.options).map_err(setup_problem)?;
+    let visit = measuring.wait_for(async {
+        let mut visit = std::pin::pin!(browser.visit(target.url.as_str()));
+        tokio::select! {
+            biased;
+            visit = &mut visit => Some(visit),
+            _ = asked_to_end() => {
+                browser.interrupt();
+                let _ = tokio::time::timeout(LAST_WORDS, visit).await;
+                None
+            }
+        }
+    });
+    let visit = visit.ok_or_else(|| {
+        Problem::new(signals::exit_code(), "interrupted before the page was loaded")
+    })?;
+    let page = visit.map_err(|error| Problem::new(exit::READ, error.to_string()))?.page;
+    if let Some(to) = &plan.outputs.json {
+        let mut line = Vec::new();
+        navigation_line(&page, &mut line).map_err(|error| usage(error.to_string()))?;
+        whole(to, &line)?;
+    }
+    if !plan.outputs.use_stdout() {
+        print(&page_load(&page, &terminal::style(plan.colors)))?;
+    }
+    opened.keep();
+    Ok(page.main.failure().map_or(exit::OK, |failure| exit::code(&failure.cause)))
+}
