@@ -217,7 +217,7 @@ fn a_run_gives_path_chain_and_sizes() {
     let server = line["split"]["parts"]["server_ns"].as_u64().unwrap();
     let run = firstbyte::runs::Run::read(&directory.path().join("a.run")).unwrap();
     let samples = run.each_taken().map(|taken| taken.unwrap().sample).filter(|s| !s.warmup);
-    let of_server = samples.map(|sample| Split::of(&sample.connection).parts.server);
+    let of_server = samples.map(|sample| Split::attribute(&sample.connection).parts.server);
     let mut measured: Vec<u64> = of_server.map(|time| time.as_nanos() as u64).collect();
     measured.sort_unstable();
     let (measured, slack) = (measured[measured.len() / 2], 4_000_000);

@@ -122,7 +122,7 @@ fn write_run_of_edges(path: &std::path::Path) {
             ..Cell::default()
         })
     });
-    header.cells = cells.map(|cell| CellRecord::of(&cell)).collect();
+    header.cells = cells.map(|cell| CellRecord::from_cell(&cell)).collect();
     let mut writer = RunWriter::create(path, &header, Creation::New).unwrap();
     for round in 0..30 {
         (0..4).for_each(|cell| writer.append(&taken(round, cell)).unwrap());

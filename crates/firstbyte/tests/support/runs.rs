@@ -16,7 +16,7 @@ pub fn header(cells: usize) -> RunHeader {
         let value = format!("v{n}");
         let factor = Factor { axis: "way".into(), label: value.clone(), value };
         let url = format!("https://{n}.example/");
-        CellRecord::of(&Cell { factors: vec![factor], url, twin_of: None })
+        CellRecord::from_cell(&Cell { factors: vec![factor], url, twin_of: None })
     };
     RunHeader {
         format: RUN_FORMAT.into(),
