@@ -10,6 +10,8 @@ mod error;
 mod place;
 mod server;
 mod shipped;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
