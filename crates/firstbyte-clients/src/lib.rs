@@ -12,3 +12,11 @@ pub mod interruption;
 pub mod netlog;
 pub mod prober;
 pub mod process;
+
+use firstbyte_probe::probe::Clients;
+use firstbyte_probe::probe::options::Client;
+
+/// All clients that are driven from here.
+pub fn clients() -> Clients {
+    Clients::default().with(Client::Chromium, std::rc::Rc::new(prober::ChromiumMaker))
+}
