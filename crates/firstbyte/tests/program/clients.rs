@@ -1,15 +1,12 @@
 //! Other clients through the program: `--client`, and `client` as an axis.
-#![allow(clippy::unwrap_used, reason = "a test program")]
-
-mod support;
 
 use std::process::Command;
 
 use firstbyte_lab::builtin_server::{Config, EarlyData, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
 
-use support::files::Directory;
-use support::run::{Outcome, firstbyte};
+use crate::support::files::Directory;
+use crate::support::run::{Outcome, firstbyte};
 
 struct Bench {
     server: Handle,
