@@ -85,7 +85,7 @@ fn one(observed: &Observed, hygiene: &Hygiene, limits: &Limits) {
     if let Some(tls) = &observed.tls {
         let texts = [&tls.sni, &tls.alpn, &tls.alpn_offered];
         assert!(texts.iter().all(|text| text.as_ref().is_none_or(|text| text.len() <= 1 << 11)));
-        assert!(!tls.complete || Failed::of(observed).is_none_or(|way| way == Failed::Refused));
+        assert!(!tls.complete || Failed::judge(observed).is_none_or(|way| way == Failed::Refused));
         assert!(!tls.resumption.declined || tls.resumption.offered.is_some(), "{observed:?}");
     }
 }

@@ -36,7 +36,10 @@ impl Ahead {
     ///
     /// # Errors
     /// The system has no more threads.
-    pub(super) fn of(source: impl Read + Send + 'static, whole: bool) -> io::Result<Self> {
+    pub(super) fn start_reading(
+        source: impl Read + Send + 'static,
+        whole: bool,
+    ) -> io::Result<Self> {
         let (filled, pieces) = sync_channel(AHEAD);
         let (used, empty) = channel();
         // Not joined: when nobody wants more, it may be waiting for a pipe's next bytes.

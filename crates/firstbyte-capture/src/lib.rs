@@ -203,7 +203,7 @@ impl Source {
             return Self::unpacked(path, Box::new(file));
         }
         let read = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
-        let packed = Packed::of(&begin(&mut file).map_err(read)?);
+        let packed = Packed::from_magic(&begin(&mut file).map_err(read)?);
         file.rewind().map_err(read)?;
         match packed {
             None => Ok(Self::File(file)),
@@ -218,7 +218,7 @@ impl Source {
     ) -> Result<Self, CaptureFileError> {
         let read = |error| CaptureFileError::Read { path: path.to_owned(), offset: 0, error };
         let magic = begin(&mut source).map_err(read)?;
-        let packed = Packed::of(&magic);
+        let packed = Packed::from_magic(&magic);
         let whole = io::Cursor::new(magic).chain(source);
         Ok(match packed {
             Some(Packed::Gzip) => {
@@ -241,7 +241,7 @@ enum Packed {
 
 impl Packed {
     /// What the first bytes say.
-    const fn of(begin: &[u8]) -> Option<Self> {
+    const fn from_magic(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
@@ -275,7 +275,7 @@ fn frames(
     each: &mut impl FnMut(&Frame<'_>),
 ) -> Result<Ended, CaptureFileError> {
     let failed = |offset, error| CaptureFileError::Read { path: path.to_owned(), offset, error };
-    let ahead = Ahead::of(source, whole).map_err(|error| failed(0, error))?;
+    let ahead = Ahead::start_reading(source, whole).map_err(|error| failed(0, error))?;
     let mut reader = CaptureReader::default();
     // What reaches from one piece into the next.
     let mut across: Vec<u8> = Vec::new();

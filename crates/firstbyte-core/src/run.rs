@@ -86,7 +86,7 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    const fn of_phase(phase: PhaseName) -> Self {
+    const fn for_phase(phase: PhaseName) -> Self {
         match phase {
             PhaseName::Resolve => Self::Resolve,
             PhaseName::Connect => Self::Connect,
@@ -118,19 +118,19 @@ impl Default for Metrics {
 
 impl Metrics {
     /// The metrics of `connection`: those of phases that came to their end.
-    pub fn of(connection: &Connection) -> Self {
-        Self::of_split(connection, &Split::of(connection))
+    pub fn from_connection(connection: &Connection) -> Self {
+        Self::from_split(connection, &Split::attribute(connection))
     }
 
     /// The same, where `connection` was split already: that takes longer than all the rest.
-    pub fn of_split(connection: &Connection, split: &Split) -> Self {
+    pub fn from_split(connection: &Connection, split: &Split) -> Self {
         let mut metrics = Self::default();
         if let Some(resolution) = connection.marks.resolution() {
             metrics.resolution_ns = u32::try_from(resolution.as_nanos()).unwrap_or(u32::MAX);
         }
         let mut setup: Option<Duration> = None;
         for phase in split.phases.iter().map(|p| p.phase).filter(|p| p.complete) {
-            metrics.set(Metric::of_phase(phase.name), phase.duration());
+            metrics.set(Metric::for_phase(phase.name), phase.duration());
             if matches!(phase.name, PhaseName::Connect | PhaseName::Tls | PhaseName::Quic) {
                 setup = Some(setup.unwrap_or_default() + phase.duration());
             }
@@ -168,12 +168,12 @@ impl Metrics {
 
 /// What the connections took whose responses redirected: nothing where there are none.
 pub fn redirect_time(sample: &Sample) -> Duration {
-    sample.redirects.iter().map(|connection| Split::of(connection).total()).sum()
+    sample.redirects.iter().map(|connection| Split::attribute(connection).total()).sum()
 }
 
 /// What the visit took: its redirects, and the connection that answered or failed.
 pub fn visit_time(sample: &Sample) -> Duration {
-    redirect_time(sample) + Split::of(&sample.connection).total()
+    redirect_time(sample) + Split::attribute(&sample.connection).total()
 }
 
 /// What a sample lacks of what its cell asked for.
@@ -376,7 +376,7 @@ impl Taken {
             standing: self.standing,
             started_unix_ns: connection.started_unix_ns.unwrap_or(0),
             lateness_ns: u64::try_from(self.lateness.as_nanos()).unwrap_or(u64::MAX),
-            metrics: Metrics::of(connection),
+            metrics: Metrics::from_connection(connection),
         }
     }
 }

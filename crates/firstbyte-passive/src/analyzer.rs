@@ -114,7 +114,7 @@ impl Analyzer {
     /// The number of the connection that the last frame belongs to, as far as it is known: a fragment
     /// belongs to none until the last piece of its datagram is there.
     pub fn latest(&self) -> Option<u64> {
-        self.numbers.of(self.latest?)
+        self.numbers.begun_at(self.latest?)
     }
 
     /// The next frame; `emit` is given every connection that ends with it.
@@ -150,7 +150,7 @@ impl Analyzer {
     /// The capture is over: gives out all that is under way, in the order in which it began.
     pub fn finish(&mut self, emit: &mut dyn FnMut(&Observed)) {
         let Sharded { shards, mut ledger, .. } = self.sharded();
-        let mut rests = OpenConnections::of(shards);
+        let mut rests = OpenConnections::take_from(shards);
         let Some(mut observed) = rests.next() else { return };
         ledger.end(&mut observed, emit);
         while rests.next_instead_of(&mut observed) {

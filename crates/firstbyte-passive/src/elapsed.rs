@@ -17,7 +17,7 @@ impl Elapsed {
     }
 
     /// So many nanoseconds; none where they are negative.
-    pub(crate) fn of(ns: i64) -> Self {
+    pub(crate) fn from_nanos(ns: i64) -> Self {
         Self(NonZeroU64::new(ns.max(0) as u64 + 1).unwrap_or(NonZeroU64::MIN))
     }
 

@@ -85,7 +85,9 @@ impl Failed {
             Self::Unanswered => FailureType::TcpTimedOut,
             Self::Alert => {
                 match alert.and_then(|alert| Some((alert.description?, alert.by_client))) {
-                    Some((description, by_client)) => FailureType::of_alert(description, by_client),
+                    Some((description, by_client)) => {
+                        FailureType::from_alert(description, by_client)
+                    }
                     // Encrypted.
                     None => FailureType::TlsFailed,
                 }
@@ -99,7 +101,7 @@ impl Failed {
     }
 
     /// How `observed` failed; absent when it did not, or it cannot be known.
-    pub fn of(observed: &Observed) -> Option<Self> {
+    pub fn judge(observed: &Observed) -> Option<Self> {
         match observed.ending {
             Ending::Refused => return Some(Self::Refused),
             Ending::Unanswered => return Some(Self::Unanswered),
@@ -173,7 +175,7 @@ mod tests {
     fn what_alerts_say_is_among_the_types() {
         for description in 0..=u8::MAX {
             for by_client in [false, true] {
-                let found = FailureType::of_alert(description, by_client);
+                let found = FailureType::from_alert(description, by_client);
                 assert!(Failed::TYPES.contains(&found), "{description}: {found}");
             }
         }

@@ -157,7 +157,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    fn of(times: &[Times]) -> Option<Self> {
+    fn from_times(times: &[Times]) -> Option<Self> {
         let kept = times.iter().flat_map(|times| times.sampled.kept());
         let mut sorted: Vec<f64> = kept.map(|ns| *ns as f64 / 1e9).collect();
         sorted.sort_by(f64::total_cmp);
@@ -186,7 +186,7 @@ pub struct Compared {
 
 impl Compared {
     /// Of the version of which there are most of both; absent where none has several of both.
-    fn of(full: &[Times; 2], short: &[Times; 2]) -> Option<Self> {
+    fn from_times(full: &[Times; 2], short: &[Times; 2]) -> Option<Self> {
         let met = |times: &Times| times.sampled.met();
         let place = (0..VERSIONS.len()).max_by_key(|place| {
             let [full, short] = [met(&full[*place]), met(&short[*place])];
@@ -194,7 +194,7 @@ impl Compared {
         })?;
         let others = met(&full[1 - place]) + met(&short[1 - place]) > 0;
         let of = |times: &[Times; 2]| {
-            let distribution = Distribution::of(std::slice::from_ref(&times[place]))?;
+            let distribution = Distribution::from_times(std::slice::from_ref(&times[place]))?;
             (distribution.count >= LEAST).then_some(distribution)
         };
         let version = others.then_some(VERSIONS[place]);
@@ -361,10 +361,10 @@ impl Groups {
                 held_back: u32::try_from(server.counts.held_back)
                     .ok()
                     .and_then(|many| server.held_back.checked_div(many)),
-                full: Distribution::of(&server.times[FULL]),
-                short: Distribution::of(&server.times[SHORT]),
-                compared: Compared::of(&server.times[FULL], &server.times[SHORT]),
-                exchange: Distribution::of(&server.times[EXCHANGE]),
+                full: Distribution::from_times(&server.times[FULL]),
+                short: Distribution::from_times(&server.times[SHORT]),
+                compared: Compared::from_times(&server.times[FULL], &server.times[SHORT]),
+                exchange: Distribution::from_times(&server.times[EXCHANGE]),
             })
             .collect();
         all.sort_by(|a, b| {
@@ -403,7 +403,7 @@ impl Server {
             counts.held_back += 1;
             self.held_back = self.held_back.saturating_add(held.time);
         }
-        if let Some(failed) = Failed::of(observed) {
+        if let Some(failed) = Failed::judge(observed) {
             counts.failed[failed as usize] += 1;
         }
         counts.exchanges += u64::from(observed.exchanges.answered);

@@ -20,7 +20,7 @@ pub struct SessionId(pub(super) u64);
 
 impl SessionId {
     /// Absent for the empty one, which is none.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| {
             let mut hasher = DefaultHasher::new();
             bytes.hash(&mut hasher);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_empty_one_is_none() {
-        assert_eq!(SessionId::of(b""), None);
-        assert_ne!(SessionId::of(b"a"), SessionId::of(b"b"));
+        assert_eq!(SessionId::from_bytes(b""), None);
+        assert_ne!(SessionId::from_bytes(b"a"), SessionId::from_bytes(b"b"));
     }
 }

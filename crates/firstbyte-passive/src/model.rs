@@ -21,7 +21,7 @@ pub const ENCRYPTED_PACKETS: &str = "encrypted packets";
 
 /// A connection as its client saw it.
 pub fn connection(observed: &Observed) -> Connection {
-    let view = View::of(observed);
+    let view = View::from_observed(observed);
     let mut connection = Connection {
         started_unix_ns: u64::try_from(view.origin.unix_ns()).ok(),
         facts: facts(observed),
@@ -45,7 +45,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(observed: &'a Observed) -> Self {
+    fn from_observed(observed: &'a Observed) -> Self {
         let half = observed.round_trips.client_min.unwrap_or_default() / 2;
         let clock = if half.is_zero() { Clock::Kernel } else { Clock::KernelDerived };
         let half_ns = i64::try_from(half.as_nanos()).unwrap_or(0);
@@ -208,7 +208,7 @@ impl<'a> View<'a> {
             let (phase, cause) = (PhaseName::Connect, Cause::Refused { remote });
             return Some(Failure { phase, cause, at: self.last_flight() });
         }
-        let failed = Failed::of(observed)?;
+        let failed = Failed::judge(observed)?;
         let tls = observed.tls.as_deref()?;
         let end = |at, by_client| {
             let direction = if by_client { Direction::Sent } else { Direction::Received };

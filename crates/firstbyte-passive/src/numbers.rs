@@ -64,7 +64,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    pub(super) fn of(observed: &mut Observed) -> Self {
+    pub(super) fn take_from(observed: &mut Observed) -> Self {
         Self {
             tls: observed.tls.take(),
             flights: std::mem::take(&mut observed.flights),
@@ -111,7 +111,7 @@ impl Output<'_> {
     pub(super) fn emit(&mut self, end: impl FnOnce(Spent) -> Observed) {
         let Happened { over, ended, .. } = self.happened;
         match over.get_mut(*ended) {
-            Some(place) => *place = (self.frame, end(Spent::of(&mut place.1))),
+            Some(place) => *place = (self.frame, end(Spent::take_from(&mut place.1))),
             None => over.push((self.frame, end(Spent::default()))),
         }
         *ended += 1;
@@ -154,7 +154,7 @@ impl Numbers {
     }
 
     /// The number of the connection under way that began with this frame.
-    pub(super) fn of(&self, began: u64) -> Option<u64> {
+    pub(super) fn begun_at(&self, began: u64) -> Option<u64> {
         self.by_frame.get(&began).copied()
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Packed<T>(Box<[u8]>, PhantomData<T>);
 
 impl<T: Pack> Packed<T> {
     /// `value`, packed.
-    pub(crate) fn of(value: &T) -> Self {
+    pub(crate) fn from_value(value: &T) -> Self {
         let mut packer = Packer::new(Time::default());
         value.pack(&mut packer);
         let mut bytes = Vec::with_capacity(packer.length());
@@ -43,7 +43,7 @@ impl<T: Pack> Packed<T> {
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         let mut value = self.value();
         let result = change(&mut value);
-        *self = Self::of(&value);
+        *self = Self::from_value(&value);
         result
     }
 }

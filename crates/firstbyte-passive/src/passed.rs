@@ -64,7 +64,7 @@ impl Passed {
 mod tests {
     use super::*;
 
-    fn of(stamps: &[i64]) -> (i64, i64) {
+    fn last_and_longest(stamps: &[i64]) -> (i64, i64) {
         let mut stamps = stamps.iter().map(|at| Time::from_unix_ns(*at));
         let mut passed = Passed::new(stamps.next().unwrap());
         assert!(stamps.all(|at| passed.pass(at)));
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn packets_that_cross_may_come_in_any_order() {
         let in_order = [0, 900, 1_000, 1_001, 1_002, 1_003, 1_500, 1_501];
-        assert_eq!(of(&in_order), (1_501, 900));
+        assert_eq!(last_and_longest(&in_order), (1_501, 900));
         for window in 0..=in_order.len() - 4 {
             let mut stamps = in_order;
             // Every order of four neighbours but the first, with which it began.
@@ -82,13 +82,13 @@ mod tests {
                 let place = window.max(1).min(in_order.len() - 4);
                 stamps[place..place + 4].rotate_left(1 + turn % 3);
                 stamps[place..place + 3].rotate_left(1 + turn % 2);
-                assert_eq!(of(&stamps), (1_501, 900), "{stamps:?}");
+                assert_eq!(last_and_longest(&stamps), (1_501, 900), "{stamps:?}");
             }
         }
         // The longest time is not between what was there first.
-        assert_eq!(of(&[0, 11, 10, 21]), (21, 10));
-        assert_eq!(of(&[0, 10, 11, 21]), (21, 10));
-        assert_eq!(of(&[0, 12, 11, 10]), of(&[0, 10, 11, 12]));
+        assert_eq!(last_and_longest(&[0, 11, 10, 21]), (21, 10));
+        assert_eq!(last_and_longest(&[0, 10, 11, 21]), (21, 10));
+        assert_eq!(last_and_longest(&[0, 12, 11, 10]), last_and_longest(&[0, 10, 11, 12]));
     }
 
     #[test]

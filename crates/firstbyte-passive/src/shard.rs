@@ -95,7 +95,7 @@ pub struct OpenConnections(Vec<Rest>);
 
 impl OpenConnections {
     /// Takes them out of `shards`.
-    pub fn of(shards: &mut [Shard]) -> Self {
+    pub fn take_from(shards: &mut [Shard]) -> Self {
         Self(shards.iter_mut().map(Shard::rest).collect())
     }
 }
@@ -104,7 +104,7 @@ impl OpenConnections {
     /// Puts the next one in the place of one that was given out; false where there are no more.
     pub fn next_instead_of(&mut self, place: &mut Observed) -> bool {
         let Some(rest) = self.first() else { return false };
-        match rest.next(Spent::of(place)) {
+        match rest.next(Spent::take_from(place)) {
             Some(observed) => *place = observed,
             None => return false,
         }

@@ -37,7 +37,7 @@ pub(crate) type Side = usize;
 impl Key {
     /// The key of a packet, and the side that sent it.
     #[inline]
-    pub(crate) fn of(source: Endpoint, destination: Endpoint) -> (Self, Side) {
+    pub(crate) fn from_endpoints(source: Endpoint, destination: Endpoint) -> (Self, Side) {
         // Without branches: directions take turns as they like, and no processor foresees them.
         let ends = [source.parts(), destination.parts()];
         let [(a, b, ap), (c, d, dp)] = ends;

@@ -34,7 +34,7 @@ const UNSTABLE: Duration = Duration::from_millis(1);
 /// Network, server and client of a handshake; `None` without round trips on both sides.
 pub(super) fn handshake(timed: &Timed<'_>, doubts: &mut Doubts) -> Option<HandshakeTime> {
     let server = 1 - timed.client;
-    let (to_server, to_client) = (Path::of(server, timed)?, Path::of(timed.client, timed)?);
+    let (to_server, to_client) = (Path::timed(server, timed)?, Path::timed(timed.client, timed)?);
     let (mut network_ns, mut server_ns, mut client_ns, mut round_trips) = (0, 0, 0, 0);
     for pair in timed.flights.windows(2) {
         let [before, after] = pair else { continue };
@@ -91,7 +91,7 @@ struct Path {
 }
 
 impl Path {
-    fn of(side: Side, timed: &Timed<'_>) -> Option<Self> {
+    fn timed(side: Side, timed: &Timed<'_>) -> Option<Self> {
         let least_ns = timed.least[side]?;
         let allowed_ns = least_ns + (least_ns / 32).max(HELD_BACK_NS);
         let flights = timed.flights.iter().filter(|flight| flight.side() != side);

@@ -121,7 +121,7 @@ impl Audience {
                 joined.collect::<Vec<_>>()
             }));
         }
-        Played::of(parts.into_iter().flatten())
+        Played::from_outcomes(parts.into_iter().flatten())
     }
 
     fn part(
@@ -181,7 +181,7 @@ pub struct Played {
 const SAME: Duration = Duration::from_micros(100);
 
 impl Played {
-    fn of(outcomes: impl Iterator<Item = [Option<Outcome>; 2]>) -> Self {
+    fn from_outcomes(outcomes: impl Iterator<Item = [Option<Outcome>; 2]>) -> Self {
         let mut played = Self::default();
         let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         for both in outcomes {

@@ -41,7 +41,7 @@ impl Case {
     }
 
     fn total(&self) -> Duration {
-        Split::of(&self.made()).total()
+        Split::attribute(&self.made()).total()
     }
 
     fn found(&self) -> Vec<(FindingKind, Duration)> {

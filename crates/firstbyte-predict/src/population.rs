@@ -88,7 +88,7 @@ impl Player {
             Kind::Table(table) => table.play(rtt, loss, seed),
             Kind::Dialogue(dialogue) => {
                 let path = path(&self.setup.path, rtt, loss, seed);
-                let mut times = Times::of(dialogue);
+                let mut times = Times::from_dialogue(dialogue);
                 tcp::play(dialogue, &self.setup.habits(), &path, &mut times).ok()?;
                 Some(Outcome {
                     first_byte: self.before + Duration::from_nanos(times.first_byte - times.origin),
@@ -118,7 +118,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(dialogue: &Dialogue) -> Self {
+    fn from_dialogue(dialogue: &Dialogue) -> Self {
         Self {
             response_start: dialogue.places.response_start,
             response_end: dialogue.places.response_end,

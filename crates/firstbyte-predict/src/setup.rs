@@ -116,7 +116,7 @@ pub struct HandshakeTime {
 }
 
 impl HandshakeTime {
-    pub(super) const fn of(self, resumed: bool) -> Duration {
+    pub(super) const fn full_or_resumed(self, resumed: bool) -> Duration {
         if resumed { self.resumed } else { self.full }
     }
 }

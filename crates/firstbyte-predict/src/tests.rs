@@ -44,7 +44,7 @@ fn round_trips_to_the_first_byte() {
     for (way, round_trips) in cases {
         let connection = predicted(&setup, &way);
         assert_eq!(first_byte(&connection), RTT * round_trips, "{}", way.label());
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         assert_eq!(split.round_trips, round_trips, "{}", way.label());
         assert_eq!(connection.marks.disorder(), None);
     }
@@ -72,7 +72,7 @@ fn a_chain_over_the_initial_window_costs_a_round_trip() {
     let mut setup = setup(5_000);
     setup.server.initial_window = 2;
     let connection = predicted(&setup, &way(Tls::V1_2, Session::Full, Http::V1_1));
-    let tls = Split::of(&connection).phase(PhaseName::Tls).unwrap().round_trips;
+    let tls = Split::attribute(&connection).phase(PhaseName::Tls).unwrap().round_trips;
     assert_eq!(tls, 3);
     assert_eq!(first_byte(&connection), RTT * 5);
 }

@@ -314,7 +314,7 @@ impl<'a> Talk<'a> {
         self.up.taken = record.end;
         self.server.process_new_packets()?;
         let resumed = self.server.handshake_kind() == Some(HandshakeKind::Resumed);
-        let hello_time = self.setup.server.hello_time.of(resumed);
+        let hello_time = self.setup.server.hello_time.full_or_resumed(resumed);
         self.server_sends(if first { hello_time } else { Duration::ZERO })?;
         let mut plaintext = Vec::new();
         let early = match self.server.early_data() {
@@ -418,7 +418,7 @@ impl<'a> Talk<'a> {
         let resumed = self.client.handshake_kind() == Some(HandshakeKind::Resumed);
         let tls12 = self.client.protocol_version() == Some(ProtocolVersion::TLSv1_2);
         match complete == (resumed || !tls12) {
-            true => self.setup.client.finish_time.of(resumed),
+            true => self.setup.client.finish_time.full_or_resumed(resumed),
             false => Duration::ZERO,
         }
     }

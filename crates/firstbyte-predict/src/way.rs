@@ -71,7 +71,7 @@ impl Default for Way {
 
 impl Way {
     /// The way that `connection` took, with the client's groups. Absent where its facts do not say.
-    pub fn of(connection: &Connection) -> Option<Self> {
+    pub fn from_connection(connection: &Connection) -> Option<Self> {
         let facts = &connection.facts;
         let tls = match facts.tls.as_ref().map(|tls| tls.version.as_deref()) {
             None => Tls::None,

@@ -125,7 +125,7 @@ struct Distribution {
 }
 
 impl Distribution {
-    fn of(sorted: &[u64]) -> Self {
+    fn from_sorted(sorted: &[u64]) -> Self {
         let percentiles = (0..=100).filter_map(|p| percentile(sorted, p));
         Self {
             mean_ns: mean(sorted).map(|ns| ns.round() as u64),
@@ -146,8 +146,8 @@ pub fn json(
     let side = |side: usize| Side {
         way: labels[side],
         failed: played.failed[side],
-        first_byte: Distribution::of(&played.first_byte[side]),
-        total: Distribution::of(&played.total[side]),
+        first_byte: Distribution::from_sorted(&played.first_byte[side]),
+        total: Distribution::from_sorted(&played.total[side]),
     };
     serde_json::to_string(&Record {
         format: "firstbyte/audience",

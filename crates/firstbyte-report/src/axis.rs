@@ -143,7 +143,7 @@ impl Grid {
     /// Beyond this, lines would be no help in counting.
     const MOST_BETWEEN: u64 = 50;
 
-    pub(crate) fn of(connection: &Connection, split: &Split, axis: &Axis) -> Self {
+    pub(crate) fn lay_out(connection: &Connection, split: &Split, axis: &Axis) -> Self {
         let mut grid = Self { lines: Vec::new(), every: 1 };
         let Some(rtt) = split.rtt.filter(|rtt| !rtt.is_zero()) else { return grid };
         // From the answered SYN, not from the first one: a lost SYN or a losing attempt before it
@@ -262,9 +262,9 @@ mod tests {
     #[test]
     fn round_trips_can_be_counted_by_eye() {
         let connection = fixtures::tls12_sydney().connection;
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         let axis = Axis::new(split.total(), 60);
-        let grid = Grid::of(&connection, &split, &axis);
+        let grid = Grid::lay_out(&connection, &split, &axis);
         let numbers: Vec<u64> = grid.lines.iter().map(|(n, _)| *n).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4]);
         let connected = connection.marks.at(Mark::TcpConnected).unwrap();
@@ -274,13 +274,13 @@ mod tests {
     #[test]
     fn lines_keep_their_distance() {
         let connection = fixtures::slow_server().connection;
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         let axis = Axis::new(split.total(), 60);
-        let grid = Grid::of(&connection, &split, &axis);
+        let grid = Grid::lay_out(&connection, &split, &axis);
         assert!(grid.lines.is_empty(), "30,000 round trips cannot be counted: {grid:?}");
         let connection = fixtures::fallback().connection;
-        let split = Split::of(&connection);
-        let grid = Grid::of(&connection, &split, &Axis::new(split.total(), 60));
+        let split = Split::attribute(&connection);
+        let grid = Grid::lay_out(&connection, &split, &Axis::new(split.total(), 60));
         assert_eq!(grid.every, 2);
         assert!(grid.lines.windows(2).all(|pair| pair[1].1 - pair[0].1 >= 3));
     }

@@ -38,7 +38,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 fn json_fields() {
     let mut all = BTreeSet::new();
     for sample in fixtures::all() {
-        keys(&serde_json::to_value(SampleRecord::of(&sample)).unwrap(), &mut all);
+        keys(&serde_json::to_value(SampleRecord::from_sample(&sample)).unwrap(), &mut all);
     }
     assert!(all.len() > 70);
     assert_described("## JSON", all);
@@ -56,7 +56,7 @@ fn run_files_and_json_agree() {
     let samples = fixtures::all().into_iter().chain([fixtures::every_fact()]);
     let mut compared = BTreeSet::new();
     for sample in samples {
-        let record = serde_json::to_value(SampleRecord::of(&sample)).unwrap();
+        let record = serde_json::to_value(SampleRecord::from_sample(&sample)).unwrap();
         let url = sample.requested_url.clone();
         let taken = Taken { cell: 0, standing: Standing::Proven, lateness: Duration::ZERO, sample };
         let mut lines = Vec::new();

@@ -72,7 +72,7 @@ impl Term {
 
 impl Ledger {
     /// The figures of `split`, as coarse as they may be.
-    pub(crate) fn of(split: &Split) -> Self {
+    pub(crate) fn from_split(split: &Split) -> Self {
         let mut scale = Scale::for_largest(split.total());
         loop {
             let phases: Option<Vec<_>> =
@@ -267,15 +267,15 @@ mod tests {
     use super::super::fixtures;
     use super::*;
 
-    fn of(connection: &Connection) -> (Ledger, Vec<String>) {
-        let ledger = Ledger::of(&Split::of(connection));
+    fn ledger_and_lines(connection: &Connection) -> (Ledger, Vec<String>) {
+        let ledger = Ledger::from_split(&Split::attribute(connection));
         let lines = ledger.lines(&Style::default());
         (ledger, lines)
     }
 
     #[test]
     fn says_how_a_phase_came_about() {
-        let (_, lines) = of(&fixtures::tls12_sydney().connection);
+        let (_, lines) = ledger_and_lines(&fixtures::tls12_sydney().connection);
         let tls = lines.iter().find(|l| l.contains("tls")).unwrap();
         assert_eq!(
             tls.trim(),
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_short_round_trip_gets_the_decimals_it_needs() {
-        let (ledger, _) = of(&fixtures::loopback().connection);
+        let (ledger, _) = ledger_and_lines(&fixtures::loopback().connection);
         assert!(ledger.total.terms.iter().any(|t| matches!(t, Term::RoundTrips { .. })));
     }
 
@@ -366,8 +366,8 @@ mod tests {
     proptest! {
         #[test]
         fn printed_terms_add_up_to_the_printed_total(c in measured()) {
-            let split = Split::of(&c);
-            let ledger = Ledger::of(&split);
+            let split = Split::attribute(&c);
+            let ledger = Ledger::from_split(&split);
             prop_assert_eq!(ledger.phases.len(), split.phases.len());
             let wide = Style { width: 200, ..Style::default() };
             for line in ledger.lines(&wide) {

@@ -73,7 +73,7 @@ impl Facts<'_> {
 
     fn redirects(&mut self, sample: &Sample) {
         for (i, hop) in sample.redirects.iter().enumerate() {
-            let split = Split::of(hop);
+            let split = Split::attribute(hop);
             let http = hop.facts.http.as_ref();
             let status = http.and_then(|h| h.status).map(|s| s.to_string()).unwrap_or_default();
             let mut words = vec![

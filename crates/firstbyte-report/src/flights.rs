@@ -17,10 +17,10 @@ pub fn flights(connection: &Connection, style: &Style) -> String {
     let mut rows = Vec::new();
     let mut previous = Offset::ZERO;
     for event in &events {
-        rows.push(Row::of(event, previous, scale, style));
+        rows.push(Row::from_event(event, previous, scale, style));
         previous = event.end();
     }
-    let columns = Columns::of(&rows, scale, style);
+    let columns = Columns::from_rows(&rows, scale, style);
     let mut out = columns.heading(scale, style);
     for row in &rows {
         out += &columns.line(row, style);
@@ -83,7 +83,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(event: &Event<'_>, previous: Offset, scale: Scale, style: &Style) -> Self {
+    fn from_event(event: &Event<'_>, previous: Offset, scale: Scale, style: &Style) -> Self {
         let at = |offset: Offset| signed(offset, scale);
         let since = format!("+{}", scale.figure(scale.steps(event.start().since(previous))));
         match event {
@@ -176,7 +176,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(rows: &[Row], scale: Scale, style: &Style) -> Self {
+    fn from_rows(rows: &[Row], scale: Scale, style: &Style) -> Self {
         let widest = |heading: &str, of: fn(&Row) -> &str| {
             rows.iter()
                 .map(|r| of(r).chars().count())

@@ -15,7 +15,7 @@ use crate::advice;
 /// # Errors
 /// Those of `out`.
 pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
-    line(SampleRecord::of(&advice::on_sample(sample)), out)
+    line(SampleRecord::from_sample(&advice::on_sample(sample)), out)
 }
 
 /// Writes `taken`, a visit to `cell`, as one line.
@@ -23,14 +23,14 @@ pub fn sample(sample: &Sample, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn taken(cell: &Cell, taken: &Taken, out: &mut dyn Write) -> io::Result<()> {
-    line(SampleRecord::of_taken(&advice::on_taken(taken), cell), out)
+    line(SampleRecord::from_taken(&advice::on_taken(taken), cell), out)
 }
 
 /// The stored form of `connection`, for a document that is shown.
 pub(super) fn shown_connection(connection: &Connection) -> ConnectionRecord {
     ConnectionRecord {
         url: shown_url(&connection.url),
-        ..ConnectionRecord::of(&advice::on_connection(connection))
+        ..ConnectionRecord::from_connection(&advice::on_connection(connection))
     }
 }
 
@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn tls13_with_http2() {
-        let value = serde_json::to_string_pretty(&SampleRecord::of(&fixtures::tls13_http2()));
+        let value =
+            serde_json::to_string_pretty(&SampleRecord::from_sample(&fixtures::tls13_http2()));
         let text = value.unwrap();
         assert!(text.contains("\"certificate_chain_bytes\": 3815"));
         assert!(text.contains("\"rtt_ns\": 10240000"));

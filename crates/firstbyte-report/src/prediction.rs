@@ -55,7 +55,7 @@ pub fn table(ways: &[Predicted], style: &Style) -> String {
     });
     let used = label + widths.iter().map(|width| width + 2).sum::<usize>() + 2;
     let bar = style.columns().saturating_sub(used);
-    let longest = ways.iter().map(|way| Split::of(&way.connection).total()).max();
+    let longest = ways.iter().map(|way| Split::attribute(&way.connection).total()).max();
     let mut out = String::new();
     let unit = format!("{:label$}", scale.name(style));
     out += &style.paint(Ink::Faint, &(unit + &cells(HEADINGS.map(str::to_owned), widths)));
@@ -86,7 +86,7 @@ fn time(way: &Predicted, metric: Metric) -> Option<Duration> {
     });
     let ns = match lossy {
         Some(sorted) => percentile(sorted, 50),
-        None => Metrics::of(&way.connection).get(metric),
+        None => Metrics::from_connection(&way.connection).get(metric),
     };
     ns.map(Duration::from_nanos)
 }
@@ -100,13 +100,13 @@ fn figures(way: &Predicted, base: &Predicted, scale: Scale) -> [String; 5] {
         }
         _ => String::new(),
     };
-    let trips = Split::of(&way.connection).round_trips.to_string();
+    let trips = Split::attribute(&way.connection).round_trips.to_string();
     [figure(Metric::Setup), figure(Metric::Ttfb), figure(Metric::Total), difference, trips]
 }
 
 /// A bar as long as the way takes.
 fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Vec<(char, Ink)> {
-    let metrics = Metrics::of(&way.connection);
+    let metrics = Metrics::from_connection(&way.connection);
     let mut bar = Vec::new();
     let mut until = 0.0;
     for (metric, unicode, ascii, ink) in PHASES {
@@ -121,7 +121,9 @@ fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Ve
 }
 
 fn legend(ways: &[Predicted], style: &Style) -> String {
-    let has = |metric| ways.iter().any(|way| Metrics::of(&way.connection).get(metric) > Some(0));
+    let has = |metric| {
+        ways.iter().any(|way| Metrics::from_connection(&way.connection).get(metric) > Some(0))
+    };
     let words = [
         (Metric::Resolve, 0, "name"),
         (Metric::Connect, 1, "TCP"),

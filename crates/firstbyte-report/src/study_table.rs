@@ -19,8 +19,8 @@ use super::units::{Scale, count};
 
 /// The comparison as text.
 pub fn table(study: &Study<'_>, style: &Style) -> String {
-    let digest = Digest::of(study.cells.len(), study.rows);
-    let view = View { study, digest, grouping: Grouping::of(study), style };
+    let digest = Digest::from_rows(study.cells.len(), study.rows);
+    let view = View { study, digest, grouping: Grouping::from_study(study), style };
     // On a terminal what comes last is what is seen.
     let blocks = [
         view.phases(),

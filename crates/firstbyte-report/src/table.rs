@@ -131,7 +131,7 @@ impl Group {
             (true, Some(failure)) => self.warmups.push(Warmup::Failed(failure)),
             (true, None) => self.warmups.push(Warmup::Took {
                 total: visit_time(sample),
-                round_trips: Split::of(&sample.connection).round_trips,
+                round_trips: Split::attribute(&sample.connection).round_trips,
             }),
             (false, Some(failure)) => self.take_failure(failure),
             (false, None) => self.pool(sample),
@@ -149,7 +149,7 @@ impl Group {
     }
 
     fn pool(&mut self, sample: &Sample) {
-        let split = Split::of(&sample.connection);
+        let split = Split::attribute(&sample.connection);
         // Connections of their own, before the one that the phases are of.
         let redirects = redirect_time(sample);
         self.pooled += 1;
@@ -292,7 +292,7 @@ impl Group {
     /// The parts' medians need not add up; those of one sample do. This is the one in the middle.
     fn median_sample(&self, style: &Style) -> Option<String> {
         let (visit, sequence, split, exact) = self.middle.middle()?;
-        let ledger = Ledger::of(split);
+        let ledger = Ledger::from_split(split);
         let total = ledger.scale.steps(visit);
         let redirects = total.saturating_sub(ledger.total.steps);
         let first = format!("median  {} = ", ledger.scale.print(total, style));

@@ -17,8 +17,8 @@ use firstbyte_core::shown_url::shown_url;
 /// among the facts. First byte and total above it are the visit's.
 pub fn waterfall(sample: &Sample, style: &Style) -> String {
     let connection = &sample.connection;
-    let split = Split::of(connection);
-    let ledger = Ledger::of(&split).of_visit(visit_time(sample));
+    let split = Split::attribute(connection);
+    let ledger = Ledger::from_split(&split).of_visit(visit_time(sample));
     let mut out = header(sample, &split, &ledger, style);
     out.push(String::new());
     if !split.phases.is_empty() {
@@ -116,7 +116,7 @@ fn chart(connection: &Connection, split: &Split, ledger: &Ledger, style: &Style)
     let time_width = labels.iter().map(|l| l.time.chars().count()).max().unwrap_or(0).max(8);
     let margin = NAME_WIDTH + 2 + time_width + 2;
     let axis = Axis::new(split.total(), style.columns() - margin - 1);
-    let grid = Grid::of(connection, split, &axis);
+    let grid = Grid::lay_out(connection, split, &axis);
     let gutter = |text: &str, ink| {
         let width = margin - 2;
         style.paint(ink, &format!("{text:>width$}  "))

@@ -132,7 +132,7 @@ fn write(path: &Path, rounds: u32, cells: u32) {
         plan: serde_json::Value::Null,
         design: DesignRecord { rounds: Some(rounds), concurrent: 1, ..DesignRecord::default() },
         axes: vec![axis("tls", &["1.2", "1.3"]), axis("edge", &[])],
-        cells: cells.iter().map(CellRecord::of).collect(),
+        cells: cells.iter().map(CellRecord::from_cell).collect(),
         environment: environment::gather(),
     };
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());

@@ -40,7 +40,7 @@ pub(crate) fn finish(threads: usize, analyzer: &mut Analyzer, emit: &mut dyn FnM
 
 /// Ends the connections of some shards, and frees them when they were given out.
 fn end(shards: &mut [Shard], sender: SyncSender<Vec<Observed>>, spent: &Receiver<Vec<Observed>>) {
-    let mut rests = OpenConnections::of(shards);
+    let mut rests = OpenConnections::take_from(shards);
     loop {
         // In the memory of connections that were given out, as far as there are some.
         let mut some = spent.try_recv().unwrap_or_default();

@@ -10,6 +10,8 @@
 pub mod net_export;
 pub mod perfetto;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::rc::Rc;

@@ -74,8 +74,8 @@ pub fn summarise(table: &Table, cell: usize) -> CellSummary {
 fn summarise_metric(metric: Metric, values: &[f64], steps: f64) -> Option<MetricSummary> {
     let n = values.len();
     let known_to = |estimate: Estimate| in_steps(estimate, steps, n);
-    let series = Series::of(values)?;
-    let precision = Precision::of(n);
+    let series = Series::from_values(values)?;
+    let precision = Precision::for_rounds(n);
     let percentiles = QUANTILES
         .into_iter()
         .map(|q| {

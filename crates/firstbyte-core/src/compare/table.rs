@@ -45,7 +45,7 @@ impl Table {
     }
 
     /// Of `cells` cells, with `rows`.
-    pub fn of<'a>(cells: usize, rows: impl IntoIterator<Item = &'a Row>) -> Self {
+    pub fn from_rows<'a>(cells: usize, rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let mut table = Self::new(cells);
         rows.into_iter().for_each(|row| table.push(row));
         table

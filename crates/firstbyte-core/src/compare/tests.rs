@@ -67,7 +67,7 @@ fn verdict(rows: &[Row]) -> (Comparison, String) {
     let mut cells = tls_pair();
     cells.push(cell(&[TLS12, ("edge", "tokyo", "Tokyo"), ("family", "6", "IPv6")]));
     let axes = axes_of(&cells);
-    let comparison = compare(&cells, &axes, &Table::of(3, rows), &Settings::default());
+    let comparison = compare(&cells, &axes, &Table::from_rows(3, rows), &Settings::default());
     let pair = &comparison.pairs[0];
     let words = sentence(&cells, &axes, &pair.pair, pair.metric(Metric::Tls).unwrap());
     (comparison, words)
@@ -160,7 +160,7 @@ fn rows_pair_by_round_whatever_their_order() {
     fastrand::Rng::with_seed(2).shuffle(&mut other);
     // A round told twice counts once.
     other.push(row(0, 3, 77));
-    let (ordered, shuffled) = (Table::of(2, &rows), Table::of(2, &other));
+    let (ordered, shuffled) = (Table::from_rows(2, &rows), Table::from_rows(2, &other));
     assert_eq!(ordered.paired(0, 1, Metric::Tls), shuffled.paired(0, 1, Metric::Tls));
 }
 
@@ -170,7 +170,7 @@ fn a_metric_that_appears_late_pairs_with_its_rounds() {
     for row in &mut rows[6..] {
         row.metrics.set_ns(Metric::Wait, u64::from(row.round));
     }
-    let (base, variant) = Table::of(2, &rows).paired(0, 1, Metric::Wait);
+    let (base, variant) = Table::from_rows(2, &rows).paired(0, 1, Metric::Wait);
     assert_eq!((base, variant), (vec![3.0, 4.0, 5.0], vec![3.0, 4.0, 5.0]));
 }
 
@@ -281,7 +281,7 @@ fn a_quantile_refuses_until_there_are_rounds_enough() {
     let cells = tls_pair();
     let axes = axes_of(&cells);
     let say = |rounds: u32, q: usize| {
-        let table = Table::of(2, &two_cells(rounds, 0.5, 0.01));
+        let table = Table::from_rows(2, &two_cells(rounds, 0.5, 0.01));
         let comparison = compare(&cells, &axes, &table, &Settings::default());
         let pair = &comparison.pairs[0];
         let effect = &pair.metric(Metric::Tls).unwrap().effect;
@@ -299,7 +299,7 @@ fn a_quantile_refuses_until_there_are_rounds_enough() {
 fn twins(ratio: f64) -> (Comparison, String) {
     let mut cells = tls_pair();
     cells[1] = Cell { twin_of: Some(0), ..cells[0].clone() };
-    let table = Table::of(2, &two_cells(300, ratio, 0.02));
+    let table = Table::from_rows(2, &two_cells(300, ratio, 0.02));
     let axes = axes_of(&cells);
     let comparison = compare(&cells, &axes, &table, &Settings::default());
     let pair = &comparison.pairs[0];
@@ -340,7 +340,7 @@ fn secondary_comparisons_count_together() {
         .map(|(round, cell)| row(cell, round, value(if cell == 12 { 1.035 } else { 1.0 })))
         .collect();
     let axes = axes_of(&cells);
-    let comparison = compare(&cells, &axes, &Table::of(13, &rows), &Settings::default());
+    let comparison = compare(&cells, &axes, &Table::from_rows(13, &rows), &Settings::default());
     let suspect = comparison.pairs.iter().find(|p| p.pair.variant == 12).unwrap();
     let found = suspect.metric(Metric::Tls).unwrap();
     let raw = found.estimate().p_value.unwrap();
@@ -362,7 +362,7 @@ fn pairs_can_be_analysed_apart() {
         .flat_map(|round| (0..12).map(move |cell| (round, cell)))
         .map(|(round, cell)| row(cell, round, 1_000_000 + random.u64(0..500_000)))
         .collect();
-    let table = Table::of(12, &rows);
+    let table = Table::from_rows(12, &rows);
     let (axes, settings) = (axes_of(&cells), Settings::default());
     let design = Design::new(&cells, &axes);
     let mut pairs: Vec<PairEffects> =
@@ -377,14 +377,14 @@ fn pairs_can_be_analysed_apart() {
 fn summaries_have_percentiles_outliers_and_order() {
     let mut rows = two_cells(150, 0.9, 0.02);
     rows[100].metrics.set_ns(Metric::Tls, 900_000_000);
-    let table = Table::of(2, &rows);
+    let table = Table::from_rows(2, &rows);
     let summary = summarise(&table, 0);
     let tls = summary.metric(Metric::Tls).unwrap();
     assert_eq!((tls.n, tls.outliers, tls.max), (150, 1, 9e8));
     assert!(!tls.notable_autocorrelation);
     assert!(tls.percentiles.iter().all(|p| p.ns.is_some()));
     assert!(tls.percentiles.windows(2).all(|p| p[0].ns < p[1].ns));
-    let few = summarise(&Table::of(2, &rows[..100]), 0);
+    let few = summarise(&Table::from_rows(2, &rows[..100]), 0);
     assert_eq!(few.metric(Metric::Tls).unwrap().percentiles[4].ns, None, "p99 of 50");
 }
 
@@ -439,7 +439,7 @@ proptest! {
         let mut cells = vec![cell(&[TLS12, FULL]), cell(&[TLS13, FULL]), cell(&[TLS13, ZERO_RTT])];
         cells.push(Cell { twin_of: Some(1), ..cells[1].clone() });
         let axes = axes_of(&cells);
-        let table = Table::of(4, &rows);
+        let table = Table::from_rows(4, &rows);
         let comparison = compare(&cells, &axes, &table, &Settings::default());
         for summary in &comparison.cells {
             let counts = &summary.counts;

@@ -14,7 +14,7 @@ pub fn sentence(cells: &[Cell], axes: &[Axis], pair: &Pair, effect: &MetricEffec
     if pair.role == Role::SelfCheck {
         return self_check(effect.metric, estimate, &effect.verdict, scale);
     }
-    let names = Names::of(cells, axes, pair);
+    let names = Names::for_pair(cells, axes, pair);
     phrase(&names, effect.metric.phrase(), "at the median", estimate, &effect.verdict, scale)
 }
 
@@ -30,7 +30,7 @@ pub fn quantile_sentence(
     let scale = if effect.base > 0.0 { Scale::Share } else { Scale::Nanoseconds };
     let verdict = judge_quantile(effect, rounds, settings);
     let place = format!("at p{}", trimmed(effect.q * 100.0));
-    let names = Names::of(cells, axes, pair);
+    let names = Names::for_pair(cells, axes, pair);
     phrase(&names, metric.phrase(), &place, &relative_quantile(effect), &verdict, scale)
 }
 
@@ -50,7 +50,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(cells: &[Cell], axes: &[Axis], pair: &Pair) -> Self {
+    fn for_pair(cells: &[Cell], axes: &[Axis], pair: &Pair) -> Self {
         let Some(cell) = cells.get(pair.variant) else {
             return Self { variant: String::new(), place: Vec::new() };
         };

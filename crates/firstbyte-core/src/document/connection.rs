@@ -244,27 +244,27 @@ pub struct FailureRecord {
 
 impl ConnectionRecord {
     /// The stored form of `connection`.
-    pub fn of(connection: &Connection) -> Self {
-        let split = Split::of(connection);
+    pub fn from_connection(connection: &Connection) -> Self {
+        let split = Split::attribute(connection);
         let Facts { client, remote, local, reused, tcp, quic, tls, http } = &connection.facts;
         Self {
             url: connection.url.clone(),
             started_unix_ns: connection.started_unix_ns,
-            client: client.as_ref().map(StoredClient::of),
+            client: client.as_ref().map(StoredClient::from_facts),
             remote: remote.map(|a| a.to_string()),
             local: local.map(|a| a.to_string()),
             total_ns: ns(split.total()),
             marks: marks(&connection.marks),
-            split: SplitRecord::of(&split),
-            lookups: connection.lookups.iter().map(DnsRecord::of).collect(),
-            attempts: connection.attempts.iter().map(AttemptRecord::of).collect(),
-            flights: connection.flights.iter().map(FlightRecord::of).collect(),
+            split: SplitRecord::from_split(&split),
+            lookups: connection.lookups.iter().map(DnsRecord::from_lookup).collect(),
+            attempts: connection.attempts.iter().map(AttemptRecord::from_attempt).collect(),
+            flights: connection.flights.iter().map(FlightRecord::from_flight).collect(),
             reused: *reused,
-            tcp: tcp.as_ref().map(TcpRecord::of),
-            quic: quic.as_ref().map(QuicRecord::of),
-            tls: tls.as_ref().map(TlsRecord::of),
-            http: http.as_ref().map(HttpRecord::of),
-            failure: connection.failure.as_ref().map(FailureRecord::of),
+            tcp: tcp.as_ref().map(TcpRecord::from_facts),
+            quic: quic.as_ref().map(QuicRecord::from_facts),
+            tls: tls.as_ref().map(TlsRecord::from_facts),
+            http: http.as_ref().map(HttpRecord::from_facts),
+            failure: connection.failure.as_ref().map(FailureRecord::from_failure),
         }
     }
 }
@@ -288,19 +288,19 @@ fn marks(marks: &Marks) -> BTreeMap<String, MarkRecord> {
 }
 
 impl SplitRecord {
-    fn of(split: &Split) -> Self {
+    fn from_split(split: &Split) -> Self {
         Self {
             rtt_ns: split.rtt.map(ns),
             round_trips: split.round_trips,
             server_uncertainty_ns: split.server_uncertainty().map(ns),
-            parts: PartsRecord::of(&split.parts),
-            phases: split.phases.iter().map(PhaseRecord::of).collect(),
+            parts: PartsRecord::from_parts(&split.parts),
+            phases: split.phases.iter().map(PhaseRecord::from_phase_split).collect(),
         }
     }
 }
 
 impl PhaseRecord {
-    fn of(split: &PhaseSplit) -> Self {
+    fn from_phase_split(split: &PhaseSplit) -> Self {
         Self {
             name: split.phase.name.name().into(),
             start_ns: split.phase.start.as_nanos(),
@@ -308,13 +308,13 @@ impl PhaseRecord {
             complete: split.phase.complete,
             round_trips: split.round_trips,
             stalls: split.stalls,
-            parts: PartsRecord::of(&split.parts),
+            parts: PartsRecord::from_parts(&split.parts),
         }
     }
 }
 
 impl PartsRecord {
-    fn of(parts: &Parts) -> Self {
+    fn from_parts(parts: &Parts) -> Self {
         Self {
             resolver_ns: ns(parts.resolver),
             network_ns: ns(parts.network),
@@ -330,7 +330,7 @@ impl PartsRecord {
 }
 
 impl DnsRecord {
-    fn of(lookup: &Lookup) -> Self {
+    fn from_lookup(lookup: &Lookup) -> Self {
         Self {
             record_type: lookup.record_type.name().into(),
             start_ns: lookup.start.as_nanos(),
@@ -342,7 +342,7 @@ impl DnsRecord {
 }
 
 impl AttemptRecord {
-    fn of(attempt: &Attempt) -> Self {
+    fn from_attempt(attempt: &Attempt) -> Self {
         use crate::timeline::AttemptOutcome::Failed;
         Self {
             remote: attempt.remote.to_string(),
@@ -358,7 +358,7 @@ impl AttemptRecord {
 }
 
 impl FlightRecord {
-    fn of(flight: &Flight) -> Self {
+    fn from_flight(flight: &Flight) -> Self {
         Self {
             direction: match flight.direction {
                 Direction::Sent => "sent".into(),
@@ -385,7 +385,7 @@ impl FlightRecord {
 }
 
 impl TcpRecord {
-    fn of(tcp: &TcpFacts) -> Self {
+    fn from_facts(tcp: &TcpFacts) -> Self {
         Self {
             syn_rtt_ns: tcp.syn_rtt.map(ns),
             min_rtt_ns: tcp.min_rtt.map(ns),
@@ -400,7 +400,7 @@ impl TcpRecord {
 }
 
 impl QuicRecord {
-    fn of(quic: &QuicFacts) -> Self {
+    fn from_facts(quic: &QuicFacts) -> Self {
         Self {
             version: quic.version.clone(),
             min_rtt_ns: quic.min_rtt.map(ns),
@@ -411,13 +411,13 @@ impl QuicRecord {
             bytes_before_validation: quic.bytes_before_validation,
             amplification_stall_ns: quic.amplification_stall.map(ns),
             congestion_control: quic.congestion_control.clone(),
-            datagrams: quic.datagrams.iter().map(DatagramRecord::of).collect(),
+            datagrams: quic.datagrams.iter().map(DatagramRecord::from_datagram).collect(),
         }
     }
 }
 
 impl DatagramRecord {
-    pub(super) fn of(datagram: &QuicDatagram) -> Self {
+    pub(super) fn from_datagram(datagram: &QuicDatagram) -> Self {
         Self {
             sent: datagram.direction == Direction::Sent,
             at_ns: datagram.at.as_nanos(),
@@ -445,7 +445,7 @@ impl DatagramRecord {
 }
 
 impl TlsRecord {
-    fn of(tls: &TlsFacts) -> Self {
+    fn from_facts(tls: &TlsFacts) -> Self {
         Self {
             version: tls.version.clone(),
             cipher_suite: tls.cipher_suite.clone(),
@@ -477,7 +477,7 @@ impl TlsRecord {
 }
 
 impl HttpRecord {
-    fn of(http: &HttpFacts) -> Self {
+    fn from_facts(http: &HttpFacts) -> Self {
         Self {
             method: http.method.clone(),
             version: http.version.clone(),
@@ -494,7 +494,7 @@ impl HttpRecord {
 }
 
 impl FailureRecord {
-    pub(super) fn of(failure: &Failure) -> Self {
+    pub(super) fn from_failure(failure: &Failure) -> Self {
         Self {
             phase: failure.phase.name().into(),
             fault: failure.cause.fault().name().into(),

@@ -204,7 +204,7 @@ impl From<MissingFact> for NavigationError {
 /// # Errors
 /// None that can occur: the model has a stored form for everything.
 pub fn navigation_line(navigation: &Navigation, out: &mut Vec<u8>) -> std::io::Result<()> {
-    let stored = StoredNavigation::of(navigation, &mut Interner::sharing_nothing());
+    let stored = StoredNavigation::from_navigation(navigation, &mut Interner::sharing_nothing());
     serde_json::to_writer(&mut *out, &stored)?;
     out.write_all(b"\n")
 }
@@ -254,7 +254,7 @@ fn known<T>(
 
 impl StoredNavigation {
     /// The stored form of `navigation`; facts that repeat stand where `interner` has them.
-    pub fn of(navigation: &Navigation, interner: &mut Interner) -> Self {
+    pub fn from_navigation(navigation: &Navigation, interner: &mut Interner) -> Self {
         let Navigation {
             main,
             main_at,
@@ -271,7 +271,7 @@ impl StoredNavigation {
             sequence: main.sequence,
             warmup: main.warmup,
             url: main.requested_url.clone(),
-            main: StoredSample::of(main, &main.requested_url, interner),
+            main: StoredSample::from_sample(main, &main.requested_url, interner),
             main_at_ns: main_at.as_nanos(),
             main_connection: *main_connection,
             main_use: main_use.map(|used| used.name().into()),
@@ -279,9 +279,9 @@ impl StoredNavigation {
             loaded: loaded.map(stored_stamp),
             connections: connections
                 .iter()
-                .map(|connection| StoredPageConnection::of(connection, interner))
+                .map(|connection| StoredPageConnection::from_connection(connection, interner))
                 .collect(),
-            resources: resources.iter().map(StoredResource::of).collect(),
+            resources: resources.iter().map(StoredResource::from_resource).collect(),
         }
     }
 
@@ -310,7 +310,7 @@ impl StoredNavigation {
 }
 
 impl StoredPageConnection {
-    fn of(connection: &PageConnection, interner: &mut Interner) -> Self {
+    fn from_connection(connection: &PageConnection, interner: &mut Interner) -> Self {
         let PageConnection {
             authority,
             client_id,
@@ -338,7 +338,7 @@ impl StoredPageConnection {
             protocol: protocol.clone(),
             tls: tls.as_ref().map(|tls| shared_tls(tls, interner)),
             marks: StoredMarks(*marks),
-            failure: failure.as_ref().map(FailureRecord::of),
+            failure: failure.as_ref().map(FailureRecord::from_failure),
         }
     }
 
@@ -364,7 +364,7 @@ impl StoredPageConnection {
 }
 
 impl StoredResource {
-    fn of(resource: &Resource) -> Self {
+    fn from_resource(resource: &Resource) -> Self {
         let Resource {
             url,
             method,
@@ -399,7 +399,7 @@ impl StoredResource {
             transferred_bytes: sizes.transferred_bytes,
             body_bytes: sizes.body_bytes,
             decoded_bytes: sizes.decoded_bytes,
-            failure: failure.as_ref().map(FailureRecord::of),
+            failure: failure.as_ref().map(FailureRecord::from_failure),
         }
     }
 

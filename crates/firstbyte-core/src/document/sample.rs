@@ -44,7 +44,7 @@ pub struct OfRunRecord {
 }
 
 impl OfRunRecord {
-    fn of(taken: &Taken, cell: &Cell) -> Self {
+    fn from_taken(taken: &Taken, cell: &Cell) -> Self {
         let (standing, shortfall) = match taken.standing {
             Standing::Proven => ("proven", None),
             Standing::Unproven(shortfall) => ("unproven", Some(shortfall.name().to_owned())),
@@ -64,12 +64,15 @@ impl OfRunRecord {
 
 impl SampleRecord {
     /// The stored form of `taken`, a visit to `cell`.
-    pub fn of_taken(taken: &Taken, cell: &Cell) -> Self {
-        Self { of_run: Some(OfRunRecord::of(taken, cell)), ..Self::of(&taken.sample) }
+    pub fn from_taken(taken: &Taken, cell: &Cell) -> Self {
+        Self {
+            of_run: Some(OfRunRecord::from_taken(taken, cell)),
+            ..Self::from_sample(&taken.sample)
+        }
     }
 
     /// The stored form of `sample`.
-    pub fn of(sample: &Sample) -> Self {
+    pub fn from_sample(sample: &Sample) -> Self {
         Self {
             format: SAMPLE_FORMAT.into(),
             version: SAMPLE_VERSION,
@@ -78,8 +81,8 @@ impl SampleRecord {
             warmup: sample.warmup,
             requested_url: sample.requested_url.clone(),
             visit_ns: u64::try_from(visit_time(sample).as_nanos()).ok(),
-            connection: ConnectionRecord::of(&sample.connection),
-            redirects: sample.redirects.iter().map(ConnectionRecord::of).collect(),
+            connection: ConnectionRecord::from_connection(&sample.connection),
+            redirects: sample.redirects.iter().map(ConnectionRecord::from_connection).collect(),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Span {
     pub const ALL: [Self; 6] =
         [Self::Resolve, Self::Connect, Self::Tls, Self::Quic, Self::Request, Self::Response];
 
-    const fn of(phase: PhaseName) -> Self {
+    const fn for_phase(phase: PhaseName) -> Self {
         match phase {
             PhaseName::Resolve => Self::Resolve,
             PhaseName::Connect => Self::Connect,
@@ -172,14 +172,14 @@ struct Terms {
 
 impl Terms {
     /// With `whole`, what the response waited for acknowledgements is transfer.
-    fn of(connection: &Connection, whole: bool) -> Self {
-        let split = Split::of(connection);
+    fn from_connection(connection: &Connection, whole: bool) -> Self {
+        let split = Split::attribute(connection);
         let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut terms =
             Self { total: ns(split.total()), rtt: split.rtt.map(ns), ..Self::default() };
         terms.steps = ns(split.resolution);
         for phase in &split.phases {
-            let span = Span::of(phase.phase.name);
+            let span = Span::for_phase(phase.phase.name);
             let parts = phase.parts;
             let rtt = split.rtt.unwrap_or_default();
             let stalled = (rtt * phase.stalls).min(parts.network);
@@ -221,13 +221,13 @@ impl Terms {
 impl Equation {
     /// The equation of `connections`, in the order in which they were made, and of the one before
     /// them. Absent without any.
-    pub fn of<'a>(
+    pub fn from_connections<'a>(
         connections: impl IntoIterator<Item = &'a Connection>,
         first: Option<&Connection>,
     ) -> Option<Self> {
         let connections: Vec<&Connection> = connections.into_iter().collect();
         let of_all = |whole| -> Vec<Terms> {
-            connections.iter().map(|connection| Terms::of(connection, whole)).collect()
+            connections.iter().map(|connection| Terms::from_connection(connection, whole)).collect()
         };
         let (mut all, mut whole) = (of_all(false), false);
         let mut typical = most_common(&all);
@@ -239,7 +239,7 @@ impl Equation {
         }
         let mut equation = mean(&typical, all.len())?;
         equation.first = first.map(|connection| {
-            let terms = Terms::of(connection, whole);
+            let terms = Terms::from_connection(connection, whole);
             (Duration::from_nanos(terms.total), equation.extras(&terms))
         });
         Some(equation)

@@ -101,12 +101,12 @@ impl Way {
 
     /// The median of their totals.
     pub fn total(&self) -> Option<Duration> {
-        self.median(|c| Some(Split::of(c).total()))
+        self.median(|c| Some(Split::attribute(c).total()))
     }
 
     /// What this way's total takes less than `other`'s, round by round; negative where it takes more.
     pub fn saves_against(&self, other: &Self) -> Option<Estimate> {
-        let total = |c: &Connection| Split::of(c).total().as_nanos() as f64;
+        let total = |c: &Connection| Split::attribute(c).total().as_nanos() as f64;
         let (mut base, mut variant) = (Vec::new(), Vec::new());
         let steps = ClockSteps { base: self.resolution_ns(), variant: other.resolution_ns() };
         for (round, connection) in &self.proven {
@@ -132,7 +132,7 @@ impl Way {
     /// The connection in the middle by total time.
     pub fn middle(&self) -> Option<&Connection> {
         let mut order: Vec<&Connection> = self.connections().collect();
-        order.sort_by_key(|c| Split::of(c).total());
+        order.sort_by_key(|c| Split::attribute(c).total());
         order.get(order.len().saturating_sub(1) / 2).copied()
     }
 }

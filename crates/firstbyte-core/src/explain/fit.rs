@@ -132,7 +132,7 @@ pub(super) struct Asked<'a> {
 pub(super) fn fit(asked: &Asked<'_>) -> Fitted {
     let think = asked.think.map_or(0, ns);
     let of = |connections: &[&Connection]| -> Vec<Option<Seen>> {
-        connections.iter().map(|c| Seen::of(c, think)).collect()
+        connections.iter().map(|c| Seen::from_connection(c, think)).collect()
     };
     let (seen, witnesses) = (of(&asked.connections), of(&asked.witnesses));
     let whole: Vec<&Seen> = seen.iter().flatten().collect();
@@ -179,7 +179,7 @@ fn ns(time: Duration) -> i64 {
 }
 
 impl Seen {
-    fn of(connection: &Connection, think: i64) -> Option<Self> {
+    fn from_connection(connection: &Connection, think: i64) -> Option<Self> {
         connection.facts.tcp.as_ref()?;
         let (split, course) = Split::in_order(connection);
         let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);

@@ -193,7 +193,7 @@ fn redirects_cost_what_their_connections_took() {
 fn the_equation_of_curl_s_length() {
     let path = Path { rtt: 82_000, tls12: true, stalls: 2, think: 8_000, ..Path::default() };
     let way = path.way(20);
-    let equation = Equation::of(way.connections(), None).unwrap();
+    let equation = Equation::from_connections(way.connections(), None).unwrap();
     assert_eq!(equation.round_trips(), 6);
     assert_eq!(equation.rtt, Some(ms(82.0)));
     let of = |kind, span| {
@@ -212,7 +212,7 @@ fn the_first_connection_is_told_apart() {
     let path = Path::default();
     let cold = Path { dns: 80_000, think: 30_000, ..Path::default() }.connection();
     let way = path.way(20);
-    let equation = Equation::of(way.connections(), Some(&cold)).unwrap();
+    let equation = Equation::from_connections(way.connections(), Some(&cold)).unwrap();
     let (total, extras) = equation.first.unwrap();
     assert_eq!((extras[0].kind, extras[1].kind), (TermKind::Resolver, TermKind::Server));
     assert!((extras[0].ns - 79_000_000).abs() < 1_000_000);
@@ -224,7 +224,7 @@ fn the_first_connection_is_told_apart() {
 fn an_odd_one_is_not_typical() {
     let mut way = Path::default().way(20);
     way.proven[3].1 = Path { retry_request: true, ..Path::default() }.connection();
-    let equation = Equation::of(way.connections(), None).unwrap();
+    let equation = Equation::from_connections(way.connections(), None).unwrap();
     assert_eq!((equation.typical, equation.of, equation.round_trips()), (19, 20, 3));
 }
 
@@ -262,7 +262,7 @@ proptest! {
         let path = Path { rtt, stalls, think, pause, tls12, dns, ..Path::default() };
         let way = path.way(n);
         let first = Path { syn_lost: true, ..path }.connection();
-        let equation = Equation::of(way.connections(), Some(&first)).unwrap();
+        let equation = Equation::from_connections(way.connections(), Some(&first)).unwrap();
         let sum: Duration = equation.terms.iter().map(|term| term.time).sum();
         prop_assert_eq!(sum, equation.total);
         for term in &equation.terms {
@@ -301,7 +301,7 @@ fn the_steps_of_a_clock_are_in_the_equation_and_no_finding() {
     let evidence = as_reported(healthy(&Path::default()));
     assert_eq!(kinds(&evidence), [""; 0]);
     let connections: Vec<&Connection> = evidence.subject().unwrap().connections().collect();
-    let equation = Equation::of(connections, None).unwrap();
+    let equation = Equation::from_connections(connections, None).unwrap();
     assert!(equation.interval.unwrap().half_width() >= 5e6, "{equation:?}");
     for term in &equation.terms {
         let least = 5e6 * f64::from(term.round_trips.max(1));

@@ -8,7 +8,11 @@ use super::{Arrow, ArrowKind, Burst, Moment, half};
 use crate::split::Course;
 use crate::timeline::{Chunk, Connection, Direction, Flight, Mark, Offset};
 
-pub(super) fn of(connection: &Connection, rtt: Option<Duration>, course: &Course) -> Vec<Arrow> {
+pub(super) fn lay_arrows(
+    connection: &Connection,
+    rtt: Option<Duration>,
+    course: &Course,
+) -> Vec<Arrow> {
     let away = rtt.map(half);
     let to = Drawing { away, resumed: &course.resumed };
     let marks = &connection.marks;

@@ -179,10 +179,10 @@ impl Span {
 
 impl Sequence {
     /// Lays `connection` out.
-    pub fn of(connection: &Connection) -> Self {
+    pub fn lay_out(connection: &Connection) -> Self {
         let (split, course) = Split::in_order(connection);
         let mut arrows = handshake::arrows(connection, &split);
-        arrows.extend(arrows::of(connection, split.rtt, &course));
+        arrows.extend(arrows::lay_arrows(connection, split.rtt, &course));
         arrows.sort_by_key(Arrow::at);
         Self {
             url: connection.url.clone(),
@@ -192,7 +192,7 @@ impl Sequence {
             early_data: connection.facts.tls.as_ref().and_then(|tls| tls.early_data),
             lookups: connection.lookups.clone(),
             arrows,
-            spans: spans::of(&course.stretches, split.rtt),
+            spans: spans::lay_spans(&course.stretches, split.rtt),
             parts: split.parts,
             round_trips: split.round_trips,
             rtt: split.rtt,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Span, half};
 use crate::split::{Part, Place, Stretch};
 
-pub(super) fn of(stretches: &[Stretch], rtt: Option<Duration>) -> Vec<Span> {
+pub(super) fn lay_spans(stretches: &[Stretch], rtt: Option<Duration>) -> Vec<Span> {
     let away = half(rtt.unwrap_or_default());
     let mut spans: Vec<Span> = Vec::new();
     let stretches: Vec<&Stretch> =

@@ -59,7 +59,7 @@ fn names(sequence: &Sequence) -> Vec<String> {
 
 #[test]
 fn every_flight_has_an_arrow_and_the_far_side_is_half_a_round_trip_away() {
-    let sequence = Sequence::of(&tls13());
+    let sequence = Sequence::lay_out(&tls13());
     assert_eq!(
         names(&sequence),
         [
@@ -91,7 +91,7 @@ fn tickets_before_an_http1_response_are_an_arrow_of_their_own() {
     let mut c = tls13();
     c.flights[3].messages =
         ["NewSessionTicket", "HTTP/1.1 200 OK", "body"].map(String::from).into();
-    assert_eq!(names(&Sequence::of(&c))[5..], ["NewSessionTicket", "HTTP/1.1 200 OK body"]);
+    assert_eq!(names(&Sequence::lay_out(&c))[5..], ["NewSessionTicket", "HTTP/1.1 200 OK body"]);
 }
 
 /// Packets have no messages: one a datagram, those of the handshake before them.
@@ -100,12 +100,12 @@ fn packets_of_a_response_over_quic_are_its_datagrams() {
     let mut c = tls13();
     c.facts.quic = Some(QuicFacts::default());
     c.flights[3].messages = ["Handshake", "1-RTT", "1-RTT", "1-RTT"].map(String::from).into();
-    assert_eq!(names(&Sequence::of(&c))[3..], ["Handshake 1-RTT", "1-RTT 1-RTT"]);
+    assert_eq!(names(&Sequence::lay_out(&c))[3..], ["Handshake 1-RTT", "1-RTT 1-RTT"]);
 }
 
 #[test]
 fn the_server_works_between_arrival_and_departure() {
-    let sequence = Sequence::of(&tls13());
+    let sequence = Sequence::lay_out(&tls13());
     let server: Vec<_> = sequence
         .spans
         .iter()
@@ -134,7 +134,7 @@ fn a_full_window_parts_an_arrow_and_the_server_waits_meanwhile() {
     c.flights[3] = flight(Direction::Received, &chunks, &["{HEADERS}", "{DATA}"]);
     c.flights.insert(4, flight(Direction::Sent, &[(response + MS, 40)], &["{WINDOW_UPDATE}"]));
     c.marks.set(Mark::ResponseEnd, at(chunks[29].0));
-    let sequence = Sequence::of(&c);
+    let sequence = Sequence::lay_out(&c);
     let response = sequence.arrows.iter().find(|a| a.kind == ArrowKind::Response).unwrap();
     let bursts: Vec<_> = response.bursts.iter().map(|b| (b.chunks, b.bytes)).collect();
     assert_eq!(bursts, [(10, Some(14_480)), (20, Some(28_960))]);
@@ -159,7 +159,7 @@ fn a_lost_syn_is_sent_again_after_a_second() {
         retransmits: Some(1),
         ..TcpFacts::default()
     });
-    let sequence = Sequence::of(&c);
+    let sequence = Sequence::lay_out(&c);
     let [first, second, answer] = &sequence.arrows[..3] else { panic!() };
     assert!(first.unanswered && first.bursts[0].arrived.is_none());
     assert_eq!(second.kind, ArrowKind::Syn { retransmission: 1 });
@@ -188,7 +188,7 @@ fn nothing_comes_back_from_an_address_that_does_not_answer() {
         },
         at: Some(Offset::from_nanos(4_000 * MS)),
     });
-    let sequence = Sequence::of(&c);
+    let sequence = Sequence::lay_out(&c);
     let sent: Vec<_> = sequence.arrows.iter().map(|a| a.at().as_nanos() / MS).collect();
     assert_eq!(sent, [0, 1_000, 3_000]);
     assert!(sequence.arrows.iter().all(|a| a.unanswered && a.bursts[0].arrived.is_none()));
@@ -202,7 +202,7 @@ fn other_attempts_have_an_arrow_of_their_own() {
         attempt("[2001:db8::1]:443", -250 * MS, RTT, AttemptOutcome::Lost),
         attempt("192.0.2.1:443", 0, RTT, AttemptOutcome::Won),
     ];
-    let sequence = Sequence::of(&c);
+    let sequence = Sequence::lay_out(&c);
     assert_eq!(sequence.arrows[0].kind, ArrowKind::OtherAttempt);
     assert!(sequence.arrows[0].unanswered);
     assert_eq!(sequence.arrows[0].remote, "[2001:db8::1]:443".parse().ok());
@@ -255,7 +255,7 @@ proptest! {
     /// rest, and all together the total, to the nanosecond.
     #[test]
     fn spans_add_up_as_the_split_does(c in any_connection()) {
-        let (sequence, split) = (Sequence::of(&c), Split::of(&c));
+        let (sequence, split) = (Sequence::lay_out(&c), Split::attribute(&c));
         for (part, (name, time)) in Part::ALL.into_iter().zip(split.parts.named()) {
             prop_assert_eq!(part.name(), name);
             let spans = sequence.spans.iter().filter(|s| s.part == part);
@@ -272,7 +272,7 @@ proptest! {
 
     #[test]
     fn spans_of_one_place_do_not_overlap(c in any_connection()) {
-        let sequence = Sequence::of(&c);
+        let sequence = Sequence::lay_out(&c);
         for place in [Place::Client, Place::Server, Place::Resolver, Place::Path] {
             let spans: Vec<_> = sequence.spans.iter().filter(|s| s.place == place).collect();
             for pair in spans.windows(2) {
@@ -283,7 +283,7 @@ proptest! {
 
     #[test]
     fn no_byte_and_no_message_is_lost_or_drawn_twice(c in any_connection()) {
-        let sequence = Sequence::of(&c);
+        let sequence = Sequence::lay_out(&c);
         let drawn: u64 = sequence.arrows.iter().filter_map(Arrow::bytes).sum();
         prop_assert_eq!(drawn, c.flights.iter().map(Flight::bytes).sum::<u64>());
         let handshake = ["SYN", "SYN/ACK"];

@@ -100,7 +100,7 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// What this side says.
-    pub fn of(&self, side: Side) -> &Lines {
+    pub fn said_by(&self, side: Side) -> &Lines {
         match side {
             Side::Client => &self.client,
             Side::Server => &self.server,

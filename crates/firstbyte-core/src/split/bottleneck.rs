@@ -36,7 +36,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn of(earlier: &Arrival, later: &Arrival) -> Self {
+    fn between(earlier: &Arrival, later: &Arrival) -> Self {
         // Segments that were lost and sent again can be read after later ones: a gap below zero.
         let gap = later.at.as_nanos().saturating_sub(earlier.at.as_nanos()) as f64;
         Self { gap, earlier: earlier.wire, later: later.wire }
@@ -104,13 +104,13 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub(super) fn of(connection: &Connection) -> Self {
+    pub(super) fn seen_in(connection: &Connection) -> Self {
         // QUIC's round-trip time is that of full datagrams: it holds this time already.
         if connection.facts.quic.is_some() || connection.facts.tcp.is_none() {
             return Self::default();
         }
         let arrivals = arrivals(connection);
-        let pairs: Vec<Pair> = arrivals.windows(2).map(|w| Pair::of(&w[0], &w[1])).collect();
+        let pairs: Vec<Pair> = arrivals.windows(2).map(|w| Pair::between(&w[0], &w[1])).collect();
         let known = proven(&pairs);
         // Between the request and the response the server may have been at work.
         let at = |mark| connection.marks.at(mark);
@@ -173,7 +173,7 @@ impl Bottleneck {
         };
         // What came right before it was in its way.
         while let Some(before) = waited.next_if(|before| {
-            let pair = Pair::of(before, &first);
+            let pair = Pair::between(before, &first);
             pair.gap <= per_byte * pair.later * (1.0 + TOLERANCE)
         }) {
             first = before;

@@ -55,7 +55,7 @@ fn ms(d: Duration) -> f64 {
 /// client's acknowledgement. The server takes no time.
 #[test]
 fn a_window_of_one_segment() {
-    let split = Split::of(&connection(
+    let split = Split::attribute(&connection(
         41_648,
         204_256,
         40_080,
@@ -96,7 +96,7 @@ fn a_window_of_two_segments() {
     );
     let names = ["{NewSessionTicket}", "SETTINGS", "SETTINGS ack", "WINDOW_UPDATE"];
     c.flights[3].messages = names.map(str::to_owned).to_vec();
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     assert!(ms(split.parts.server) < 1.5 && ms(split.parts.transfer) < 1.0, "{split:#?}");
     assert_eq!((split.round_trips, ms(split.parts.pause)), (4, 0.0), "{split:#?}");
     assert_eq!(split.held[0].why, Why::Window(Some(2)), "{split:#?}");
@@ -106,7 +106,7 @@ fn a_window_of_two_segments() {
 /// acknowledgement of SETTINGS.
 #[test]
 fn nagle_without_tickets() {
-    let split = Split::of(&connection(
+    let split = Split::attribute(&connection(
         41_456,
         123_739,
         40_055,
@@ -155,7 +155,7 @@ fn reads_that_end_with_records() {
     for mark in [Mark::RequestStart, Mark::RequestEnd] {
         c.marks.set(mark, Stamp::kernel(us(457_533)));
     }
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     let tls = split.phase(PhaseName::Tls).unwrap();
     assert_eq!((tls.round_trips, tls.stalls, ms(tls.parts.pause)), (4, 2, 0.0), "{split:#?}");
     assert!(split.held.iter().all(|held| held.why == Why::Window(Some(2))), "{split:#?}");
@@ -183,7 +183,7 @@ fn a_window_that_merged_tickets_fill_is_counted() {
     for (chunk, segments) in received.flat_map(|flight| &mut flight.chunks).zip(counts) {
         chunk.segments = Some(segments);
     }
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     assert!(ms(split.parts.pause) < 1.0, "{split:#?}");
     assert_eq!((split.round_trips, split.held.len()), (4, 1), "{split:#?}");
     assert_eq!(split.held[0].why, Why::Window(Some(6)), "{split:#?}");

@@ -39,7 +39,7 @@ fn handshake(flights: Vec<Flight>) -> PhaseSplit {
     c.flights = flights;
     let min_rtt = Some(Duration::from_nanos(RTT as u64));
     c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
-    *Split::of(&c).phase(PhaseName::Quic).unwrap()
+    *Split::attribute(&c).phase(PhaseName::Quic).unwrap()
 }
 
 fn ms(n: i64) -> Duration {
@@ -71,7 +71,7 @@ fn the_attempt_before_is_fallback() {
     ];
     let min_rtt = Some(Duration::from_nanos(RTT as u64));
     c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
-    let quic = *Split::of(&c).phase(PhaseName::Quic).unwrap();
+    let quic = *Split::attribute(&c).phase(PhaseName::Quic).unwrap();
     assert_eq!((quic.parts.fallback, quic.parts.client), (ms(1_000), ms(1)));
     assert_eq!((quic.parts.network, quic.parts.sum()), (ms(80), ms(1_081)));
 }
@@ -92,7 +92,7 @@ fn what_is_sent_again_in_vain_is_one_wait() {
         cause: Cause::QuicConnectTimedOut { remote, after: Duration::from_secs(4) },
         at: Some(Offset::from_nanos(4 * second)),
     });
-    let quic = *Split::of(&c).phase(PhaseName::Quic).unwrap();
+    let quic = *Split::attribute(&c).phase(PhaseName::Quic).unwrap();
     assert_eq!((quic.parts.client, quic.parts.unexplained), (ms(1), ms(3_999)));
 }
 
@@ -189,7 +189,7 @@ fn a_pause_after_one_datagram_is_no_round_trip() {
     ];
     let min_rtt = Some(Duration::from_nanos(RTT as u64));
     c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     let receive = *split.phase(PhaseName::Receive).unwrap();
     assert_eq!((receive.parts.pause, receive.parts.network), (ms(60), ms(0)), "{receive:?}");
     assert_eq!((split.round_trips, split.held.len()), (2, 0), "{split:?}");
@@ -257,13 +257,13 @@ fn a_lost_request_is_variation_until_its_copy_left() {
         ..datagram(Direction::Sent, again)
     };
     known(&mut c, &[datagram(Direction::Sent, REQUEST), copy]);
-    let parts = Split::of(&c).parts;
+    let parts = Split::attribute(&c).parts;
     assert_eq!((parts.variation, parts.server), (ms(250), ms(3)), "{parts:?}");
     assert_eq!((parts.network, parts.transfer), (ms(160), ms(0)), "{parts:?}");
     // The first one was acknowledged after all: the server was slow, and the copy was for nothing.
     let first = QuicDatagram { acknowledged, ..datagram(Direction::Sent, REQUEST) };
     known(&mut c, &[first, copy]);
-    let parts = Split::of(&c).parts;
+    let parts = Split::attribute(&c).parts;
     assert_eq!((parts.variation, parts.server), (ms(0), ms(253)), "{parts:?}");
 }
 
@@ -278,12 +278,12 @@ fn a_hole_in_the_response_is_variation() {
         ..datagram(Direction::Received, again)
     };
     known(&mut c, &[datagram(Direction::Received, begun), filled]);
-    let parts = Split::of(&c).parts;
+    let parts = Split::attribute(&c).parts;
     assert_eq!(parts.variation, ms(95) - Duration::from_micros(100), "{parts:?}");
     assert!(parts.pause.is_zero());
     // Without that it was the server that paused.
     known(&mut c, &[datagram(Direction::Received, begun), datagram(Direction::Received, again)]);
-    let parts = Split::of(&c).parts;
+    let parts = Split::attribute(&c).parts;
     assert!(parts.variation.is_zero() && parts.pause > ms(90), "{parts:?}");
 }
 
@@ -308,7 +308,7 @@ fn what_has_nothing_new_is_no_answer() {
     c.facts.quic = Some(QuicFacts { min_rtt, ..QuicFacts::default() });
     let bare = |direction, at| QuicDatagram { new: false, ..datagram(direction, at) };
     known(&mut c, &[bare(Direction::Received, RTT), bare(Direction::Sent, RTT + MS)]);
-    let quic = *Split::of(&c).phase(PhaseName::Quic).unwrap();
+    let quic = *Split::attribute(&c).phase(PhaseName::Quic).unwrap();
     assert_eq!((quic.round_trips, quic.parts.server), (1, ms(120)), "{quic:?}");
 }
 
@@ -322,7 +322,7 @@ fn round_trips_of_acknowledgements_give_an_uncertainty() {
         ..datagram(Direction::Sent, left)
     };
     known(&mut c, &[acknowledged(0, RTT + 9 * MS, 9), acknowledged(REQUEST, RTT + 12 * MS, 12)]);
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     assert_eq!(split.rtt, Some(ms(80)));
     let uncertainty = split.server_uncertainty().unwrap();
     assert!(uncertainty >= Duration::from_micros(160) && uncertainty < ms(1), "{uncertainty:?}");
@@ -348,7 +348,7 @@ fn a_full_window_follows_the_acknowledgement_that_opened_it() {
     let bare = QuicDatagram { new: false, ..datagram(Direction::Sent, acknowledgement) };
     datagrams.insert(2, bare);
     known(&mut c, &datagrams);
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     let total = Duration::from_nanos((released + MS / 10) as u64);
     assert_eq!(split.parts.sum(), total, "{split:?}");
     let receive = *split.phase(PhaseName::Receive).unwrap();

@@ -92,9 +92,9 @@ fn lose(mut c: Connection, us: i64) -> Connection {
 #[test]
 fn what_waited_behind_a_hole_was_lost_and_not_written_late() {
     let late = asked(&[(R, 141_058, 1_654, Some(2))]);
-    let paused = Split::of(&late).parts;
+    let paused = Split::attribute(&late).parts;
     assert!(ms(paused.pause) > 50.0 && ms(paused.variation) < 1.0, "{paused:?}");
-    let split = Split::of(&lose(late, 141_058));
+    let split = Split::attribute(&lose(late, 141_058));
     assert!(ms(split.parts.pause) < 1.0 && ms(split.parts.variation) > 50.0, "{split:?}");
     // It may have been written late as well.
     assert!(split.server_uncertainty().is_some_and(|u| ms(u) > 50.0), "{split:?}");
@@ -114,8 +114,8 @@ fn the_begin_of_an_answer_is_lost_where_what_follows_it_had_waited() {
             (R, 107_020, 700, Some(1)),
         ],
     );
-    assert!(ms(Split::of(&c).parts.server) > 25.0);
-    let split = Split::of(&lose(c, 107_000));
+    assert!(ms(Split::attribute(&c).parts.server) > 25.0);
+    let split = Split::attribute(&lose(c, 107_000));
     assert!(ms(split.parts.server) < 2.0 && ms(split.parts.variation) > 25.0, "{split:?}");
 }
 
@@ -132,7 +132,7 @@ fn a_path_varies_where_several_arrivals_agree_that_it_does() {
         full(226_881, 20),
         vec![(R, 264_221, 1_336, Some(1))],
     ];
-    let split = Split::of(&connection(41_918, 41_745, 226_881, &seen.concat()));
+    let split = Split::attribute(&connection(41_918, 41_745, 226_881, &seen.concat()));
     assert_eq!(split.held.len(), 2, "{split:#?}");
     assert!(ms(split.parts.pause) < 1.0, "{split:#?}");
     assert!(split.rtt_spread.is_some_and(|spread| ms(spread) > 1.0), "{split:#?}");
@@ -141,7 +141,7 @@ fn a_path_varies_where_several_arrivals_agree_that_it_does() {
 /// One late answer is a slow server.
 #[test]
 fn one_late_answer_is_no_path_that_varies() {
-    let split = Split::of(&asked(&full(85_340, 3)));
+    let split = Split::attribute(&asked(&full(85_340, 3)));
     assert!(ms(split.parts.server) > 5.0, "{split:#?}");
     assert!(split.rtt_spread.is_some_and(|spread| ms(spread) < 0.1), "{split:#?}");
 }
@@ -157,7 +157,7 @@ fn an_odd_segment_may_have_been_acknowledged_when_it_was_read() {
         full(1_722_780, 24),
         full(1_970_637, 8),
     ];
-    let split = Split::of(&connection(379_705, 247_830, 1_227_127, &seen.concat()));
+    let split = Split::attribute(&connection(379_705, 247_830, 1_227_127, &seen.concat()));
     assert!(ms(split.parts.pause) < 1.0, "{split:#?}");
     assert!(split.held.iter().all(|held| held.why == Why::Window(Some(6))), "{split:#?}");
     assert_eq!(split.held.len(), 3, "{split:#?}");
@@ -176,7 +176,7 @@ fn the_largest_segment_is_no_full_one_where_it_came_once() {
     ];
     let mut c = connection(15_594, 15_497, 154_770, &seen);
     c.facts.tcp.as_mut().unwrap().receive_mss = Some(1_402);
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     assert!(ms(split.parts.pause) > 35.0 && ms(split.parts.pause) < 45.0, "{split:#?}");
     assert_eq!(split.held.last().map(|held| held.why), Some(Why::Nagle), "{split:#?}");
 }
@@ -192,7 +192,7 @@ fn a_small_send_buffer_lets_its_application_write_when_there_is_room() {
         full(14_179, 14),
         full(17_030, 17),
     ];
-    let split = Split::of(&connection(2_965, 2_819, 11_340, &seen.concat()));
+    let split = Split::attribute(&connection(2_965, 2_819, 11_340, &seen.concat()));
     assert!(ms(split.parts.pause) < 1.0, "{split:#?}");
     assert_eq!(split.held.len(), 2, "{split:#?}");
 }
@@ -219,7 +219,7 @@ fn a_kept_connection_has_an_uncertainty() {
         send_mss: Some(1_448),
         ..TcpFacts::default()
     });
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     assert_eq!(split.rtt_spread, None);
     assert_eq!(split.server_uncertainty(), Some(Duration::from_micros(1_974)));
     assert_eq!(split.response_uncertainty(), split.server_uncertainty());
@@ -238,7 +238,7 @@ fn the_timer_of_what_was_lost_begins_when_what_came_before_is_acknowledged() {
             (R, last, 27, Some(1)),
         ]
     };
-    let split = |last| Split::of(&connection(66_151, 60_048, 416_895, &seen(last)));
+    let split = |last| Split::attribute(&connection(66_151, 60_048, 416_895, &seen(last)));
     let lost = split(787_510).server_uncertainty().unwrap_or_default();
     assert!(ms(lost) > 300.0, "{lost:?}");
     let paused = split(587_510).server_uncertainty().unwrap_or_default();

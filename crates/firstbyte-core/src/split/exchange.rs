@@ -70,7 +70,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn of(
+    pub(super) fn through_phase(
         connection: &Connection,
         phase: Phase,
         bottleneck: &Bottleneck,
@@ -132,14 +132,14 @@ impl Walk {
         let mut departures = Departures::new(connection, known);
         let mut answer: Option<Answer> = None;
         let mut heeds = Heeds::default();
-        let carried = Carried::of(connection);
+        let carried = Carried::from_connection(connection);
         // Each datagram is sent by itself: between them the client is at work.
         let sending = match self.phase.name {
             PhaseName::Quic => Step::Client,
             _ => Step::Sending,
         };
         for flight in &connection.flights {
-            let chunks = carried.without_bare(flight.direction, heeds.of(flight));
+            let chunks = carried.without_bare(flight.direction, heeds.heeded_chunks(flight));
             let (Some(begin), Some(finish)) = (chunks.first(), chunks.last()) else { continue };
             if finish.stamp.at < start || begin.stamp.at > end {
                 continue;
@@ -245,7 +245,7 @@ impl Walk {
         let finished = connection.marks.at(Mark::HandshakeComplete).filter(|at| *at > start)?;
         let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
         let arrivals = received.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
-        let carried = Carried::of(connection);
+        let carried = Carried::from_connection(connection);
         let arrivals = arrivals.filter(|at| !carried.is_bare(Direction::Received, *at));
         let before = arrivals.filter(|at| *at > start && *at <= finished && *at < end);
         let mut before = before.peekable();
@@ -295,7 +295,7 @@ impl Heeds {
     /// §17.2.5.2); the other one can come when the client has answered already. A server may
     /// acknowledge the begin of a ClientHello whose rest is still on its way, or that it has yet to
     /// work on: nothing goes on from that.
-    fn of<'a>(&mut self, flight: &'a Flight) -> &'a [Chunk] {
+    fn heeded_chunks<'a>(&mut self, flight: &'a Flight) -> &'a [Chunk] {
         if flight.direction == Direction::Sent {
             return &flight.chunks;
         }

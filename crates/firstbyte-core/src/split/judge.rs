@@ -134,7 +134,11 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn of(connection: &Connection, way: Way, bottleneck: &Bottleneck) -> Self {
+    pub(super) fn for_connection(
+        connection: &Connection,
+        way: Way,
+        bottleneck: &Bottleneck,
+    ) -> Self {
         let mss = segment_bytes(connection);
         let lossy = is_lossy(connection);
         let (mut segments, mut events) = (Vec::new(), Vec::new());

@@ -147,21 +147,26 @@ pub struct Split {
 
 impl Split {
     /// Splits `connection`.
-    pub fn of(connection: &Connection) -> Self {
+    pub fn attribute(connection: &Connection) -> Self {
         Self::in_order(connection).0
     }
 
     /// Splits `connection`, and says when what was: the stretches lie one behind the other without
     /// gaps, and those of one part are that part.
     pub fn in_order(connection: &Connection) -> (Self, Course) {
-        let bottleneck = Bottleneck::of(connection);
-        let known = Known::of(connection);
-        let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
+        let bottleneck = Bottleneck::seen_in(connection);
+        let known = Known::from_facts(connection);
+        let walk = |phase| Walk::through_phase(connection, phase, &bottleneck, known);
         let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
         let rtt = round_trip_time(known, &walks);
         let readings = supposed::readings(connection, &walks, &bottleneck, rtt);
         let lay = |(path, reading): &(Path, Reading), otherwise| {
-            Laid::of(Found { walks: &walks, path, releases: &reading.releases, otherwise })
+            Laid::lay_critical_path(Found {
+                walks: &walks,
+                path,
+                releases: &reading.releases,
+                otherwise,
+            })
         };
         let laid = lay(&readings[0], false);
         let others = readings[1..].iter().map(|reading| lay(reading, false));
@@ -261,7 +266,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(connection: &Connection) -> Option<Self> {
+    fn from_facts(connection: &Connection) -> Option<Self> {
         let tcp = connection.facts.tcp.as_ref();
         let quic = connection.facts.quic.as_ref().and_then(|q| q.min_rtt);
         let shown = quic::round_trips(connection).map(|(_, took)| took).min();
@@ -295,9 +300,9 @@ pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
 
 /// The hypotheses about a connection's arrivals that fit best, in words, for whoever looks at one connection.
 pub fn hypotheses(connection: &Connection) -> String {
-    let bottleneck = Bottleneck::of(connection);
-    let known = Known::of(connection);
-    let walk = |phase| Walk::of(connection, phase, &bottleneck, known);
+    let bottleneck = Bottleneck::seen_in(connection);
+    let known = Known::from_facts(connection);
+    let walk = |phase| Walk::through_phase(connection, phase, &bottleneck, known);
     let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
     supposed::in_words(connection, &walks, &bottleneck, round_trip_time(known, &walks))
 }

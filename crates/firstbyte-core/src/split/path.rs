@@ -104,7 +104,7 @@ pub(super) struct Path {
 
 impl Path {
     /// What is known of the path; or what would be, if its round trips differed by `supposed`.
-    pub(super) fn of(
+    pub(super) fn infer(
         connection: &Connection,
         walks: &[Walk],
         bottleneck: &Bottleneck,

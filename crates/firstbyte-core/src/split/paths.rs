@@ -107,7 +107,7 @@ impl Path {
 
     fn waited(&self, seed: u64) -> super::PhaseSplit {
         let connection = self.connection(seed);
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         assert_eq!(split.total(), super::total(&connection));
         for phase in &split.phases {
             assert_eq!(phase.parts.sum(), phase.phase.duration());
@@ -218,7 +218,7 @@ fn what_was_sent_right_before_the_response_was_in_its_way() {
     // The response begins in the second segment; the first held session tickets.
     let second = c.flights[3].chunks[1].stamp;
     c.marks.set(Mark::ResponseStart, second);
-    let wait = *Split::of(&c).phase(PhaseName::Wait).unwrap();
+    let wait = *Split::attribute(&c).phase(PhaseName::Wait).unwrap();
     let both = per_byte * (2.0 * MSS as f64 + HEADERS);
     assert!(wait.parts.transfer.as_nanos().abs_diff(both as u128) < 1_000, "{wait:?}");
     assert!(wait.parts.server < Duration::from_micros(1), "{wait:?}");
@@ -249,7 +249,7 @@ fn small_segments_before_a_server_thinks_prove_no_rate() {
         c.marks.set(Mark::ResponseStart, response.stamp);
         c.marks.set(Mark::ResponseEnd, response.stamp);
         c.flights[3].chunks = small.into_iter().chain([response]).collect();
-        let wait = *Split::of(&c).phase(PhaseName::Wait).unwrap();
+        let wait = *Split::attribute(&c).phase(PhaseName::Wait).unwrap();
         taken += u32::from(wait.parts.transfer.as_nanos() as f64 > think / 4.0);
     }
     assert!(u64::from(taken) * 1_000 <= connections, "{taken} of {connections}");

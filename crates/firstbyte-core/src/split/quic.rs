@@ -16,7 +16,7 @@ use crate::timeline::{Chunk, Connection, Direction, Mark, Offset, QuicDatagram};
 pub(super) struct Carried<'a>(HashMap<(Direction, Offset), &'a QuicDatagram>);
 
 impl<'a> Carried<'a> {
-    pub(super) fn of(connection: &'a Connection) -> Self {
+    pub(super) fn from_connection(connection: &'a Connection) -> Self {
         let quic = connection.facts.quic.as_ref();
         let datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);
         Self(datagrams.map(|datagram| ((datagram.direction, datagram.at), datagram)).collect())
@@ -54,7 +54,7 @@ pub(super) fn round_trips(connection: &Connection) -> impl Iterator<Item = (Offs
 
 /// Those whose acknowledgement came by itself: one that rode on an answer carries the server's time.
 pub(super) fn undisturbed(connection: &Connection) -> Vec<(Offset, Duration)> {
-    let carried = Carried::of(connection);
+    let carried = Carried::from_connection(connection);
     let quic = connection.facts.quic.as_ref();
     let datagrams = quic.into_iter().flat_map(|quic| &quic.datagrams);
     let alone = |d: &&QuicDatagram| {
@@ -171,7 +171,7 @@ pub(super) fn datagrams(connection: &Connection, rtt: Duration, spread: Duration
     if connection.facts.quic.as_ref().is_none_or(|quic| quic.datagrams.is_empty()) {
         return runs(connection, rtt);
     }
-    let passed = Passed::of(connection, rtt, slack(rtt, spread));
+    let passed = Passed::find_passed(connection, rtt, slack(rtt, spread));
     let missing = missing(connection, rtt, slack(rtt, spread));
     let mut reading = Reading::default();
     let mut previous: Option<Offset> = None;
@@ -229,8 +229,8 @@ const FITS: u64 = 1_200;
 const AMPLIFICATION: u64 = 3;
 
 impl Passed {
-    fn of(connection: &Connection, rtt: Duration, slack: Duration) -> Self {
-        let carried = Carried::of(connection);
+    fn find_passed(connection: &Connection, rtt: Duration, slack: Duration) -> Self {
+        let carried = Carried::from_connection(connection);
         let (mut received, mut sent, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         for flight in &connection.flights {
             for chunk in &flight.chunks {

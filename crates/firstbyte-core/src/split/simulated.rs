@@ -184,7 +184,7 @@ proptest! {
     #[test]
     fn a_quiet_link_is_split_exactly(world in any_world()) {
         let (connection, truth) = Simulation::run(&world);
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         prop_assert_eq!(split.rtt, Some(Duration::from_nanos(2 * world.one_way_ns as u64)));
         prop_assert_eq!(split.round_trips, truth.round_trips);
         prop_assert_eq!(split.parts.server.as_nanos() as i64, truth.server_ns);
@@ -203,7 +203,7 @@ proptest! {
         world.jitter_ns = jitter;
         world.response_segments = 1;
         let (connection, truth) = Simulation::run(&world);
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         let exchanges = world.handshake_exchanges as i64 + 1;
         let error = split.parts.server.as_nanos() as i64 - truth.server_ns;
         // Each exchange crosses the path twice; the round-trip time may hold two late packets. Where two round trips are
@@ -230,6 +230,6 @@ fn round_trips_are_those_of_the_protocol() {
             segment_gap_ns: 10_000,
         };
         let (connection, _) = Simulation::run(&world);
-        assert_eq!(Split::of(&connection).round_trips, round_trips);
+        assert_eq!(Split::attribute(&connection).round_trips, round_trips);
     }
 }

@@ -164,7 +164,7 @@ enum Run<'a> {
 
 impl Laid {
     /// Lays what lies on the critical path: back from the end, over what released what.
-    pub(super) fn of(found: Found<'_>) -> Self {
+    pub(super) fn lay_critical_path(found: Found<'_>) -> Self {
         let mut laid = Self::default();
         laid.counted.resize(found.walks.len(), Counted::default());
         let Some(end) = found.walks.last().map(|walk| walk.phase.end) else { return laid };

@@ -30,7 +30,7 @@ pub(super) fn readings(
     bottleneck: &Bottleneck,
     rtt: Option<Duration>,
 ) -> Vec<(Path, Reading)> {
-    let seen = Path::of(connection, walks, bottleneck, rtt, None);
+    let seen = Path::infer(connection, walks, bottleneck, rtt, None);
     let Some(rtt) = rtt else { return vec![(seen, Reading::default())] };
     let spread = seen.spread.unwrap_or_default();
     if connection.facts.quic.is_some() {
@@ -38,7 +38,7 @@ pub(super) fn readings(
         return vec![(seen, reading)];
     }
     let way = Way { rtt, spread, seen: spread };
-    let mut judge = Judge::of(connection, way, bottleneck);
+    let mut judge = Judge::for_connection(connection, way, bottleneck);
     let fits = judge.readings(None);
     let of_seen = fits.first().map_or(0.0, |(cost, _)| *cost);
     let mut best = of_seen;
@@ -60,7 +60,7 @@ pub(super) fn readings(
     let least = all.first().map_or(0.0, |(cost, ..)| *cost);
     all.retain(|(cost, ..)| *cost <= least + OUT);
     let path = |supposed: Option<Duration>| match supposed {
-        Some(_) => Path::of(connection, walks, bottleneck, Some(rtt), supposed),
+        Some(_) => Path::infer(connection, walks, bottleneck, Some(rtt), supposed),
         None => seen.clone(),
     };
     all.into_iter().map(|(_, supposed, reading)| (path(supposed), reading)).collect()
@@ -86,13 +86,13 @@ pub(super) fn in_words(
     bottleneck: &Bottleneck,
     rtt: Option<Duration>,
 ) -> String {
-    let path = Path::of(connection, walks, bottleneck, rtt, None);
+    let path = Path::infer(connection, walks, bottleneck, rtt, None);
     let Some(rtt) = rtt.filter(|_| connection.facts.quic.is_none()) else { return String::new() };
     let seen = path.spread.unwrap_or_default();
     let told = |supposed: Option<Duration>| {
         let spread = supposed.unwrap_or(seen);
         let of_path = supposed.map_or(0.0, |s| JITTER + cost_of(&path, s, seen));
-        let judge = Judge::of(connection, Way { rtt, spread, seen }, bottleneck);
+        let judge = Judge::for_connection(connection, Way { rtt, spread, seen }, bottleneck);
         format!("round trips differ by {spread:?}, which costs {of_path:.2}:\n{}", judge.in_words())
     };
     let all = std::iter::once(None).chain(spreads(rtt, seen).map(Some));

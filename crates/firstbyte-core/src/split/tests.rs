@@ -50,7 +50,7 @@ fn tls13_is_one_round_trip_and_the_rest_is_server_and_client() {
     let hello = 2_010_000 + RTT + 300_000;
     let answer = hello + RTT + 2_900_000;
     let done = answer + 900_000;
-    let split = Split::of(&connection(
+    let split = Split::attribute(&connection(
         &[
             flight(Direction::Sent, &[(hello, 517)]),
             flight(Direction::Received, &[(answer, 2_800)]),
@@ -76,7 +76,7 @@ fn tls13_is_one_round_trip_and_the_rest_is_server_and_client() {
 fn a_client_that_waits_for_acknowledgements_waits_on_the_network() {
     let hello = 2_010_000 + RTT + 300_000;
     let answer = hello + 2 * RTT + 2_900_000;
-    let split = Split::of(&connection(
+    let split = Split::attribute(&connection(
         &[
             flight(Direction::Sent, &[(hello, 14_000), (hello + RTT, 1_102)]),
             flight(Direction::Received, &[(answer, 261)]),
@@ -92,7 +92,7 @@ fn a_client_that_waits_for_acknowledgements_waits_on_the_network() {
 #[test]
 fn tls12_is_two_round_trips() {
     let t0 = 2_010_000 + RTT;
-    let split = Split::of(&connection(
+    let split = Split::attribute(&connection(
         &[
             flight(Direction::Sent, &[(t0, 200)]),
             flight(Direction::Received, &[(t0 + RTT, 3_000)]),
@@ -110,7 +110,7 @@ fn tls12_is_two_round_trips() {
 fn a_chain_that_overflows_the_initial_window_costs_a_counted_round_trip() {
     let t0 = 2_010_000 + RTT;
     let answer = t0 + RTT;
-    let split = Split::of(&connection(
+    let split = Split::attribute(&connection(
         &[
             flight(Direction::Sent, &[(t0, 200)]),
             flight(Direction::Received, &[(answer, 14_600), (answer + RTT, 3_000)]),
@@ -132,7 +132,7 @@ fn a_response_that_outgrows_the_window_is_one_run_whatever_the_client_sends_mean
     c.flights.push(flight(Direction::Sent, &[(begun + 300_000, 31)]));
     c.flights.push(flight(Direction::Received, &[(begun + RTT + 400_000, 9_000)]));
     c.marks.set(Mark::ResponseEnd, at(begun + RTT + 400_000));
-    let receive = Split::of(&c).phase(PhaseName::Receive).copied().unwrap();
+    let receive = Split::attribute(&c).phase(PhaseName::Receive).copied().unwrap();
     assert_eq!((receive.round_trips, receive.parts.network), (1, ms(80.0)));
     assert_eq!(receive.parts.transfer, ms(0.4));
 }
@@ -152,7 +152,7 @@ fn a_lost_syn_is_variation_and_not_a_slow_server() {
     };
     c.facts.tcp =
         Some(TcpFacts { min_rtt: Some(Duration::from_nanos(RTT as u64)), ..TcpFacts::default() });
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     let connect = split.phase(PhaseName::Connect).unwrap();
     assert_eq!((connect.parts.network, connect.parts.variation), (ms(80.0), ms(1000.0)));
 }
@@ -170,7 +170,7 @@ fn the_wait_for_a_losing_attempt_is_fallback() {
         outcome,
     };
     c.attempts = vec![attempt(0, AttemptOutcome::Lost), attempt(250_000_000, AttemptOutcome::Won)];
-    let connect = Split::of(&c).phase(PhaseName::Connect).copied().unwrap();
+    let connect = Split::attribute(&c).phase(PhaseName::Connect).copied().unwrap();
     assert_eq!((connect.parts.fallback, connect.parts.network), (ms(250.0), ms(80.0)));
 }
 
@@ -187,7 +187,7 @@ fn a_failed_phase_is_shown_up_to_its_failure() {
         },
         at: Some(Offset::from_nanos(2_000_000_000)),
     });
-    let split = Split::of(&c);
+    let split = Split::attribute(&c);
     assert_eq!(split.phases.len(), 1);
     assert!(!split.phases[0].phase.complete);
     assert_eq!(split.phases[0].parts.unexplained, ms(2000.0));
@@ -226,18 +226,18 @@ fn a_wait_in_vain_is_nobodys_work() {
     c.marks = before(&c.marks, Mark::HandshakeComplete);
     let rest = Duration::from_nanos((given_up - half) as u64);
     c.failure = Some(failed(PhaseName::Tls, &stopped));
-    let tls = *Split::of(&c).phase(PhaseName::Tls).unwrap();
+    let tls = *Split::attribute(&c).phase(PhaseName::Tls).unwrap();
     assert_eq!((tls.parts.unexplained, tls.parts.client), (rest, Duration::ZERO));
     assert_eq!((tls.parts.network, tls.parts.server), (ms(80.0), ms(1.0)));
     c.failure = Some(failed(PhaseName::Tls, &refused));
-    let tls = *Split::of(&c).phase(PhaseName::Tls).unwrap();
+    let tls = *Split::attribute(&c).phase(PhaseName::Tls).unwrap();
     assert_eq!((tls.parts.unexplained, tls.parts.client), (Duration::ZERO, rest));
 
     let mut body = whole;
     let last = body.flights.last().unwrap().last();
     body.marks = before(&body.marks, Mark::ResponseEnd);
     body.failure = Some(failed(PhaseName::Receive, &stopped));
-    let receive = *Split::of(&body).phase(PhaseName::Receive).unwrap();
+    let receive = *Split::attribute(&body).phase(PhaseName::Receive).unwrap();
     assert_eq!(receive.parts.transfer, ms(1.0));
     assert_eq!(receive.parts.unexplained, Offset::from_nanos(given_up).since(last));
 }
@@ -275,7 +275,7 @@ fn any_connection() -> impl Strategy<Value = Connection> {
 proptest! {
     #[test]
     fn parts_add_up_to_every_phase_and_to_the_total(c in any_connection()) {
-        let split = Split::of(&c);
+        let split = Split::attribute(&c);
         for phase in &split.phases {
             prop_assert_eq!(phase.parts.sum(), phase.phase.duration(), "{:?}", phase);
         }
@@ -285,7 +285,7 @@ proptest! {
     /// A round trip for an acknowledgement may have begun in the phase before.
     #[test]
     fn network_is_no_more_than_the_round_trips_counted(c in any_connection()) {
-        let split = Split::of(&c);
+        let split = Split::attribute(&c);
         let network: Duration = split.phases.iter().map(|phase| phase.parts.network).sum();
         let Some(rtt) = split.rtt else { return Ok(()) };
         prop_assert!(network <= rtt * split.round_trips);
@@ -298,7 +298,7 @@ fn what_an_acknowledgement_does_not_explain_is_a_pause() {
     let hello = 2_010_000 + RTT;
     let begun = hello + RTT;
     let answer = |first: u64, gap: i64| {
-        let split = Split::of(&connection(
+        let split = Split::attribute(&connection(
             &[
                 flight(Direction::Sent, &[(hello, 517)]),
                 flight(Direction::Received, &[(begun, first), (begun + gap, 400)]),
@@ -326,7 +326,7 @@ fn a_coarse_clock_is_in_the_uncertainty() {
         let clock = Clock::Reported { resolution_ns: 1_000_000 };
         coarse.marks.set(mark, Stamp { at, clock });
     }
-    let (exact, coarse) = (Split::of(&exact), Split::of(&coarse));
+    let (exact, coarse) = (Split::attribute(&exact), Split::attribute(&coarse));
     assert_eq!((exact.resolution, coarse.resolution), (ms(0.0), ms(1.0)));
     let (known, coarse) = (exact.response_uncertainty(), coarse.response_uncertainty());
     assert!(coarse.unwrap() >= known.unwrap() + ms(2.0), "{coarse:?}, {known:?}");

@@ -27,7 +27,7 @@ pub fn block_length(n: usize) -> usize {
 pub fn lag1_autocorrelation(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    lag1_within(values, &Spread::of(&sorted)?)
+    lag1_within(values, &Spread::from_sorted(&sorted)?)
 }
 
 /// [`lag1_autocorrelation`] for values whose spread is known.

@@ -92,7 +92,7 @@ pub(super) enum Method {
 
 impl Method {
     /// The one for `n` rounds.
-    pub(super) fn of(n: usize, seed: u64) -> Self {
+    pub(super) fn for_rounds(n: usize, seed: u64) -> Self {
         match n <= RESAMPLED_UP_TO {
             true => Self::Resampled { resamples: resamples(n), seed },
             false => Self::Linearised,
@@ -103,7 +103,7 @@ impl Method {
 /// The effect of changing from `base` to `variant`, where `base[i]` and `variant[i]` are of the same
 /// round, in the order of rounds. Absent without a round. Values must be finite.
 pub fn paired_effect(base: &[f64], variant: &[f64], seed: u64) -> Option<Effect> {
-    analyse(base, variant, Method::of(base.len().min(variant.len()), seed))
+    analyse(base, variant, Method::for_rounds(base.len().min(variant.len()), seed))
 }
 
 /// The same, of values that are known only up to the steps of the clocks that they were read from: as intervals.
@@ -123,7 +123,7 @@ pub fn paired_effect_in_steps(
     if off <= 0.0 {
         return Some(effect);
     }
-    let precision = Precision::of(effect.rounds);
+    let precision = Precision::for_rounds(effect.rounds);
     let degrees = precision.degrees;
     effect.steps = steps;
     effect.difference = effect.difference.off_by(off, degrees);
@@ -143,8 +143,8 @@ pub fn paired_effect_in_steps(
             |(b, v): (&f64, &f64)| (v + sign * steps.variant) / (b - sign * steps.base) - 1.0;
         pairs().map(change).collect()
     };
-    let ends =
-        [-1.0, 1.0].map(|sign| Series::of(&changes(sign))?.median_estimate(&precision).interval);
+    let ends = [-1.0, 1.0]
+        .map(|sign| Series::from_values(&changes(sign))?.median_estimate(&precision).interval);
     if let ([Some(least), Some(most)], Some(read)) = (ends, relative.interval) {
         effect.relative = Some(Estimate::within(relative.value, least.low, most.high, degrees));
         effect.relative_steps = (read.low - least.low).max(most.high - read.high).max(0.0);
@@ -154,7 +154,7 @@ pub fn paired_effect_in_steps(
 
 /// `estimate` of one series of `rounds` values that each may be off by `steps`, either way.
 pub fn in_steps(estimate: Estimate, steps: f64, rounds: usize) -> Estimate {
-    estimate.off_by(steps, Precision::of(rounds).degrees)
+    estimate.off_by(steps, Precision::for_rounds(rounds).degrees)
 }
 
 /// What all intervals of one pair have in common.
@@ -166,7 +166,7 @@ pub(crate) struct Precision {
 }
 
 impl Precision {
-    pub(crate) fn of(rounds: usize) -> Self {
+    pub(crate) fn for_rounds(rounds: usize) -> Self {
         let degrees = blocks(rounds);
         Self { rounds, block: block_length(rounds), degrees, critical: critical(degrees) }
     }
@@ -194,14 +194,14 @@ impl Precision {
 /// The median of a series in the order of rounds, with its interval, for which there is one from
 /// [`super::FEWEST_ROUNDS`] on. Absent without values, which must be finite.
 pub fn median_estimate(values: &[f64]) -> Option<Estimate> {
-    Some(Series::of(values)?.median_estimate(&Precision::of(values.len())))
+    Some(Series::from_values(values)?.median_estimate(&Precision::for_rounds(values.len())))
 }
 
 /// The `q` quantile of a series in the order of rounds, with its
 /// interval where there are rounds enough ([`supports_quantile`]). Absent without values, which must
 /// be finite.
 pub fn quantile_estimate(values: &[f64], q: f64) -> Option<Estimate> {
-    Series::of(values)?.quantile_estimate(q, &Precision::of(values.len()))
+    Series::from_values(values)?.quantile_estimate(q, &Precision::for_rounds(values.len()))
 }
 
 /// The median of `(variant − base) / base` over rounds with its interval, as in
@@ -229,9 +229,9 @@ pub(crate) struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    pub(crate) fn of(values: &'a [f64]) -> Option<Self> {
+    pub(crate) fn from_values(values: &'a [f64]) -> Option<Self> {
         let sorted = ascending(values);
-        let spread = Spread::of(&sorted)?;
+        let spread = Spread::from_sorted(&sorted)?;
         let autocorrelation = lag1_within(values, &spread);
         let recolouring = autocorrelation.map_or(1.0, |r| recolouring_of(values, &spread, r));
         Some(Self { values, sorted, spread, autocorrelation, recolouring })
@@ -278,11 +278,11 @@ fn ascending(values: &[f64]) -> Vec<f64> {
 pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<Effect> {
     let n = base.len().min(variant.len());
     let (base, variant) = (&base[..n], &variant[..n]);
-    let precision = Precision::of(n);
+    let precision = Precision::for_rounds(n);
     let differences: Vec<f64> = base.iter().zip(variant).map(|(b, v)| v - b).collect();
-    let differences = Series::of(&differences)?;
+    let differences = Series::from_values(&differences)?;
     let changes = relative_changes(base, variant);
-    let relative = changes.as_deref().and_then(Series::of);
+    let relative = changes.as_deref().and_then(Series::from_values);
     Some(Effect {
         rounds: n,
         difference: differences.median_estimate(&precision),

@@ -20,7 +20,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of `sorted` (ascending). Absent for an empty sample.
-    pub fn of(sorted: &[f64]) -> Option<Self> {
+    pub fn from_sorted(sorted: &[f64]) -> Option<Self> {
         let median = quantile(sorted, 0.5)?;
         // Deviations grow to both sides of the median: merging the sides gives them in order.
         let split = sorted.partition_point(|x| *x < median);
@@ -70,20 +70,20 @@ mod tests {
     #[test]
     fn deviations_are_taken_in_order() {
         // Deviations from 3: 2, 1, 0, 1, 97 → median 1.
-        let spread = Spread::of(&[1.0, 2.0, 3.0, 4.0, 100.0]).unwrap();
+        let spread = Spread::from_sorted(&[1.0, 2.0, 3.0, 4.0, 100.0]).unwrap();
         assert_eq!((spread.median, spread.mad), (3.0, 1.4826));
         assert_eq!(spread.count(&[1.0, 2.0, 3.0, 4.0, 100.0]), 1);
         // Deviations from 2.5: 1.5, 0.5, 0.5, 1.5 → median 1.
-        assert_eq!(Spread::of(&[1.0, 2.0, 3.0, 4.0]).unwrap().mad, 1.4826);
-        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::from_sorted(&[1.0, 2.0, 3.0, 4.0]).unwrap().mad, 1.4826);
+        assert_eq!(Spread::from_sorted(&[]), None);
     }
 
     #[test]
     fn without_spread_nothing_is_flagged() {
         let sorted = [5.0, 5.0, 5.0, 5.0, 90.0];
-        let spread = Spread::of(&sorted).unwrap();
+        let spread = Spread::from_sorted(&sorted).unwrap();
         assert_eq!((spread.mad, spread.count(&sorted)), (0.0, 0));
-        assert!(!Spread::of(&[7.0]).unwrap().flags(7.0));
+        assert!(!Spread::from_sorted(&[7.0]).unwrap().flags(7.0));
     }
 
     #[test]
@@ -95,7 +95,10 @@ mod tests {
             let median = quantile(&values, 0.5).unwrap();
             let deviations: Vec<f64> = values.iter().map(|x| (x - median).abs()).collect();
             let expected = MAD_TO_SIGMA * crate::stats::median(&deviations).unwrap();
-            assert!((Spread::of(&values).unwrap().mad - expected).abs() < 1e-12, "n = {n}");
+            assert!(
+                (Spread::from_sorted(&values).unwrap().mad - expected).abs() < 1e-12,
+                "n = {n}"
+            );
         }
     }
 }

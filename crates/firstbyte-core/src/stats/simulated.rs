@@ -203,14 +203,14 @@ fn coverage_table() {
     for noise in noises {
         println!("{noise:?}\nrounds | median p50 p75 p90 p95 p99 | unpaired");
         for n in [20, 50, 100, 200, 500, 1_000, 2_000, 5_000] {
-            let c = coverage(n, noise, 2_000, |seed| Method::of(n, seed));
+            let c = coverage(n, noise, 2_000, |seed| Method::for_rounds(n, seed));
             let unpaired = unpaired_coverage(n, noise, if n <= 1_000 { 500 } else { 100 });
             let quantiles: Vec<String> = c.quantiles.iter().map(|c| format!("{c:.3}")).collect();
             println!("{n} | {:.3} {} | {unpaired:.2}", c.median, quantiles.join(" "));
         }
     }
     let n = RESAMPLED_UP_TO;
-    let resampled = coverage(n, Noise::Independent, 400, |seed| Method::of(n, seed));
+    let resampled = coverage(n, Noise::Independent, 400, |seed| Method::for_rounds(n, seed));
     let linearised = coverage(n, Noise::Independent, 400, |_| Method::Linearised);
     let ratios = linearised.widths.iter().zip(&resampled.widths).map(|(l, r)| l / r);
     println!("widths linearised to resampled, {n}: {:.2?}", ratios.collect::<Vec<f64>>());

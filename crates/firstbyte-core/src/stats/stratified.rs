@@ -35,7 +35,7 @@ pub struct Stratified {
 /// an interval when one has fewer than [`FEWEST_ROUNDS`].
 pub fn stratified_shares(strata: &[Stratum<bool>]) -> Option<Stratified> {
     let figure = |values: &[bool], degrees| {
-        let share = Share::of(values, degrees)?;
+        let share = Share::estimate_share(values, degrees)?;
         let centred = values.iter().map(|value| f64::from(u8::from(*value)) - share.value);
         Some(Figure { value: share.value, interval: share.interval, centred: centred.collect() })
     };
@@ -225,7 +225,7 @@ fn share(values: &[bool]) -> Option<f64> {
 
 impl Share {
     /// Wilson's interval (1927) for as many independent values as these are worth.
-    fn of(values: &[bool], degrees: f64) -> Option<Self> {
+    fn estimate_share(values: &[bool], degrees: f64) -> Option<Self> {
         let value = share(values)?;
         let n = worth(values, value);
         let z2 = critical(degrees).powi(2);

@@ -116,7 +116,7 @@ pub struct Failure {
 impl Failure {
     /// What it is called, among the failures of whatever source.
     pub const fn failure_type(&self) -> FailureType {
-        FailureType::of_cause(&self.cause, self.phase)
+        FailureType::from_cause(&self.cause, self.phase)
     }
 }
 

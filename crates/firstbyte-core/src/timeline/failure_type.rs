@@ -144,7 +144,7 @@ impl FailureType {
     }
 
     /// The type of `cause` in `phase`.
-    pub(super) const fn of_cause(cause: &Cause, phase: PhaseName) -> Self {
+    pub(super) const fn from_cause(cause: &Cause, phase: PhaseName) -> Self {
         let quic = matches!(phase, PhaseName::Quic);
         match cause {
             Cause::Recorded { failure_type, .. }
@@ -225,7 +225,7 @@ impl FailureType {
 
     /// What a TLS alert says, by its number (RFC 8446 §6.2): of a client, what is wrong with the server's
     /// certificate; of a server, what is wrong with the client's.
-    pub const fn of_alert(description: u8, by_client: bool) -> Self {
+    pub const fn from_alert(description: u8, by_client: bool) -> Self {
         match (description, by_client) {
             // handshake_failure, protocol_version, insufficient_security, inappropriate_fallback.
             (40 | 70 | 71 | 86, _) => Self::TlsVersionOrCipherMismatch,

@@ -34,7 +34,7 @@ pub(super) fn exchange(server: &Stream, until: i64) -> Option<u64> {
 
 impl Lanes {
     /// Looks at the handshake, and at stream `exchange`. What the `other` side did not take never came.
-    pub(super) fn of(stream: &Stream, other: &Stream, exchange: u64) -> Self {
+    pub(super) fn from_streams(stream: &Stream, other: &Stream, exchange: u64) -> Self {
         let is_looked_at = |piece: &&Piece| match piece.lane {
             Lane::Handshake(space) => space != Space::Application,
             Lane::Stream(id) => id == exchange,

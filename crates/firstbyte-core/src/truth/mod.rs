@@ -161,7 +161,7 @@ pub struct Known {
 pub fn base(captured: &[Captured], up_ns_per_byte: f64, down_ns_per_byte: f64) -> Option<[Way; 2]> {
     let way = |from: End, ns_per_byte: f64| {
         let way = Way { base: Duration::ZERO, ns_per_byte };
-        let streams = captured.iter().map(|captured| Stream::of(captured, from));
+        let streams = captured.iter().map(|captured| Stream::from_captured(captured, from));
         let least = streams
             .flat_map(|stream| stream.sent)
             .filter_map(|sent| Some(sent.arrived? - sent.departed - way.busy(sent.bytes)))
@@ -250,8 +250,8 @@ pub enum Untold {
 /// # Errors
 /// Why that cannot be told.
 pub fn truth(connection: &Connection, captured: &Captured, known: &Known) -> Result<Truth, Untold> {
-    let places = Places::of(connection).ok_or(Untold::NotMeasured)?;
-    let streams = [End::Client, End::Server].map(|from| Stream::of(captured, from));
+    let places = Places::from_connection(connection).ok_or(Untold::NotMeasured)?;
+    let streams = [End::Client, End::Server].map(|from| Stream::from_captured(captured, from));
     let reused = connection.facts.reused;
     let places = if reused { places.on_open(&streams) } else { places };
     Walk::new(streams, places, *known, captured.other_attempts.clone()).run()

@@ -69,11 +69,12 @@ pub fn passage(
     captured: &Captured,
     known: &Known,
 ) -> Result<Passage, Untold> {
-    let places = Places::of(connection).ok_or(Untold::NotMeasured)?;
+    let places = Places::from_connection(connection).ok_or(Untold::NotMeasured)?;
     if connection.facts.reused {
         return Err(Untold::NotMeasured);
     }
-    let [client, server] = [End::Client, End::Server].map(|from| Stream::of(captured, from));
+    let [client, server] =
+        [End::Client, End::Server].map(|from| Stream::from_captured(captured, from));
     let found = |packet: Option<usize>| packet.ok_or(Untold::NotCaptured);
     let hello = found(client.sent.iter().position(|sent| sent.has_payload()))?;
     let begin = client.sent[hello].departed;

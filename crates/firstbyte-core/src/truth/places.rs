@@ -29,7 +29,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(connection: &Connection) -> Option<Self> {
+    pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
         if connection.failure.is_some() {
             return None;
         }

@@ -41,7 +41,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn of(captured: &Captured, from: End) -> Self {
+    pub(super) fn from_captured(captured: &Captured, from: End) -> Self {
         let (here, there) = match from {
             End::Client => (&captured.client, &captured.server),
             End::Server => (&captured.server, &captured.client),

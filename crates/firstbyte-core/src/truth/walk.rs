@@ -64,8 +64,9 @@ impl Walk {
         let (steps, cursor, open, held) = (Vec::new(), 0, 0, None);
         let exchange = lanes::exchange(&server, places.response_end_at + BURST);
         let exchange = exchange.filter(|_| !places.stream);
-        let lanes =
-            exchange.map(|id| [Lanes::of(&client, &server, id), Lanes::of(&server, &client, id)]);
+        let lanes = exchange.map(|id| {
+            [Lanes::from_streams(&client, &server, id), Lanes::from_streams(&server, &client, id)]
+        });
         Self { client, server, places, known, other_attempts, steps, cursor, open, held, lanes }
     }
 

@@ -19,7 +19,7 @@ pub enum Space {
 
 impl Space {
     /// Where packets of this kind are numbered, if they are.
-    pub const fn of(kind: PacketKind) -> Option<Self> {
+    pub const fn for_packet(kind: PacketKind) -> Option<Self> {
         match kind {
             PacketKind::Initial => Some(Self::Initial),
             PacketKind::Handshake => Some(Self::Handshake),

@@ -4,6 +4,7 @@
 
 mod glossary;
 mod layout;
+mod names;
 
 use std::path::{Path, PathBuf};
 

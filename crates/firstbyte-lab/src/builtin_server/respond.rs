@@ -73,7 +73,7 @@ impl Site {
         let head_bytes = pattern.as_ref().map_or(0, |pattern| pattern.head_bytes);
         pause(self.think_time + thinks).await;
         let mut response = if early && self.early_data == EarlyData::TooEarly {
-            with_body(StatusCode::TOO_EARLY, Answer::of(0))
+            with_body(StatusCode::TOO_EARLY, Answer::with_bytes(0))
         } else if let Some(location) = self.redirect(request, connection) {
             redirect(StatusCode::MOVED_PERMANENTLY, location.clone())
         } else if let Some(pattern) = pattern {
@@ -94,7 +94,7 @@ impl Site {
         }
         pad(headers, head_bytes);
         if request.method() == Method::HEAD {
-            *response.body_mut() = Answer::of(0);
+            *response.body_mut() = Answer::with_bytes(0);
         }
         self.log(response.status(), uri, connection, early);
         response
@@ -129,16 +129,18 @@ impl Site {
     fn page(&self, path: &str) -> Response<Answer> {
         let bytes = path.strip_prefix("/bytes/").and_then(|number| number.parse::<usize>().ok());
         match (path, bytes) {
-            ("/", _) => with_body(StatusCode::OK, Answer::of(self.page_bytes)),
+            ("/", _) => with_body(StatusCode::OK, Answer::with_bytes(self.page_bytes)),
             ("/redirect", _) => redirect(StatusCode::FOUND, HeaderValue::from_static("/")),
-            (_, Some(bytes)) if bytes <= MAX_BYTES => with_body(StatusCode::OK, Answer::of(bytes)),
-            _ => with_body(StatusCode::NOT_FOUND, Answer::of(0)),
+            (_, Some(bytes)) if bytes <= MAX_BYTES => {
+                with_body(StatusCode::OK, Answer::with_bytes(bytes))
+            }
+            _ => with_body(StatusCode::NOT_FOUND, Answer::with_bytes(0)),
         }
     }
 }
 
 fn redirect(status: StatusCode, location: HeaderValue) -> Response<Answer> {
-    let mut response = with_body(status, Answer::of(0));
+    let mut response = with_body(status, Answer::with_bytes(0));
     response.headers_mut().insert(LOCATION, location);
     response
 }
@@ -178,7 +180,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    fn of(bytes: usize) -> Self {
+    fn with_bytes(bytes: usize) -> Self {
         Self::Filling(Filling::new(bytes))
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Envelope {
 
 impl Envelope {
     /// `None` for everything that is not an IP packet: the lab carries nothing else.
-    pub(super) fn of(frame: &[u8]) -> Option<Self> {
+    pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let packet = frame.get(ETHERNET_HEADER..)?;
         match [frame[12], frame[13]] {
             ETHERTYPE_IPV4 => {
@@ -131,26 +131,26 @@ mod tests {
 
     #[test]
     fn envelopes_of_frames() {
-        let envelope = Envelope::of(&ipv4_frame(40)).unwrap();
+        let envelope = Envelope::parse(&ipv4_frame(40)).unwrap();
         assert_eq!(envelope.source.to_string(), "192.0.2.1");
         assert_eq!(envelope.destination.to_string(), "198.51.100.1");
         let arp = frame_of([0x08, 0x06], &[0; 28], &[]);
-        assert_eq!(Envelope::of(&arp), None);
+        assert_eq!(Envelope::parse(&arp), None);
         let short = frame_of(ETHERTYPE_IPV6, &[0x60; 20], &[]);
-        assert_eq!(Envelope::of(&short), None);
-        assert_eq!(Envelope::of(&[0; 5]), None);
+        assert_eq!(Envelope::parse(&short), None);
+        assert_eq!(Envelope::parse(&[0; 5]), None);
     }
 
     #[test]
     fn too_big_says_the_mtu_and_sums_to_zero() {
         let frame = ipv4_frame(1_500);
-        let answer = too_big(&frame, Envelope::of(&frame).unwrap(), 1_400).unwrap();
+        let answer = too_big(&frame, Envelope::parse(&frame).unwrap(), 1_400).unwrap();
         let (header, icmp) = answer[14..].split_at(20);
         assert_eq!(checksum(&[header]), [0, 0]);
         assert_eq!(checksum(&[icmp]), [0, 0]);
         assert_eq!(icmp[..2], [3, 4]);
         assert_eq!(u16::from_be_bytes([icmp[6], icmp[7]]), 1_400);
-        assert_eq!(Envelope::of(&answer).unwrap().destination.to_string(), "192.0.2.1");
+        assert_eq!(Envelope::parse(&answer).unwrap().destination.to_string(), "192.0.2.1");
     }
 
     #[test]

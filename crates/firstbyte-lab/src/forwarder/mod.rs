@@ -160,7 +160,7 @@ impl Forwarder {
     }
 
     fn route(&self, bytes: &[u8]) -> Option<(Envelope, usize)> {
-        let envelope = Envelope::of(bytes)?;
+        let envelope = Envelope::parse(bytes)?;
         Some((envelope, *self.routes.get(&envelope.destination)?))
     }
 
@@ -192,7 +192,7 @@ impl Forwarder {
         match self.ports[port].down.offer_packet(at, &bytes[ETHERNET_HEADER..], family) {
             Offer::Release(at) => self.enqueue(at, port, Stage::Deliver, family, bytes),
             Offer::Drop(cause) => {
-                if let Some(envelope) = Envelope::of(&bytes) {
+                if let Some(envelope) = Envelope::parse(&bytes) {
                     self.dropped(at, envelope, cause, &bytes);
                 }
             }

@@ -40,7 +40,7 @@ impl OpeningLoss {
 
     /// Whether this IP packet, the next in this direction, is lost.
     pub(super) fn loses(&mut self, packet: &[u8]) -> bool {
-        let Some(segment) = Segment::of(packet) else { return false };
+        let Some(segment) = Segment::parse(packet) else { return false };
         let seen = self.remembered(segment.flow);
         if segment.syn {
             // Another one is another connection between the same ports.
@@ -81,7 +81,7 @@ struct Segment {
 impl Segment {
     /// `None` for what is not TCP, for fragments and for IPv6 with extension headers: hosts of a lab send
     /// neither in TCP.
-    fn of(packet: &[u8]) -> Option<Self> {
+    fn parse(packet: &[u8]) -> Option<Self> {
         let length = |at: usize| Some(usize::from(u16::from_be_bytes(bytes(packet, at)?)));
         let (header, end, protocol, addresses) = match packet.first()? >> 4 {
             4 => (usize::from(packet[0] & 0xf) * 4, length(2)?, *packet.get(9)?, 12..20),

@@ -125,7 +125,7 @@ fn configure(
     netlink.set_up(nix::net::if_::if_nametoindex("lo")?)?;
     netlink.set_up(interface)?;
     for address in host.addresses() {
-        let family = Family::of(address);
+        let family = Family::from_address(address);
         let gateway = match family {
             Family::V4 => IpAddr::V4(GATEWAY_IPV4),
             Family::V6 => IpAddr::V6(GATEWAY_IPV6),

@@ -34,12 +34,12 @@ pub(super) fn routes(scenario: &Scenario, host: &Host) -> Vec<Route> {
         rto_min: host.rto_min,
     };
     let own = |family| host.up.path(family).initial_window;
-    let families: Vec<Family> = host.addresses().map(Family::of).collect();
+    let families: Vec<Family> = host.addresses().map(Family::from_address).collect();
     let everywhere = families.iter().map(|family| route(*family, None, own(*family)));
     let others = scenario.hosts.iter().filter(|other| other.name != host.name);
     let to_others = others.flat_map(|other| other.addresses().map(move |to| (other, to)));
     let narrower = to_others.filter_map(|(other, to)| {
-        let family = Family::of(to);
+        let family = Family::from_address(to);
         let theirs = other.down.path(family).initial_window?;
         let initial_window = Some(own(family).map_or(theirs, |own| own.min(theirs)));
         families.contains(&family).then(|| route(family, Some(to), initial_window))

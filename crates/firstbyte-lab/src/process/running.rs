@@ -66,7 +66,7 @@ impl RunningLab {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut labs: Vec<Self> = processes
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(|pid| Self::of_process(Pid::from_raw(pid)))
+            .filter_map(|pid| Self::from_process(Pid::from_raw(pid)))
             .collect();
         labs.sort_by_key(|lab| (lab.about.started, lab.pid));
         labs
@@ -161,7 +161,7 @@ impl RunningLab {
         Self::all().into_iter().find(|lab| parent(lab.pid).and_then(parent) == Some(front))
     }
 
-    fn of_process(pid: Pid) -> Option<Self> {
+    fn from_process(pid: Pid) -> Option<Self> {
         let directory = PathBuf::from(format!("/proc/{pid}"));
         if fs::metadata(&directory).ok()?.uid() != geteuid().as_raw() {
             return None;
@@ -175,7 +175,7 @@ impl RunningLab {
     }
 
     fn is_up(&self) -> bool {
-        Self::of_process(self.pid).as_ref() == Some(self)
+        Self::from_process(self.pid).as_ref() == Some(self)
     }
 
     /// The network namespace of one of its hosts.

@@ -10,6 +10,8 @@ mod error;
 mod place;
 mod server;
 mod shipped;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -229,7 +231,7 @@ pub enum Family {
 
 impl Family {
     /// The family of an address.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,

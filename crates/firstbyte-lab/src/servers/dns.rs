@@ -27,7 +27,7 @@ const TCP_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<(), LabError> {
     let Some(host) = scenario.resolver() else { return Ok(()) };
     let Some(place) = network.host(&host.name) else { return Ok(()) };
-    let zone = Arc::new(Zone::of(scenario));
+    let zone = Arc::new(Zone::from_scenario(scenario));
     let settings = host.resolver.unwrap_or_default();
     let addresses: Vec<IpAddr> = host.addresses().collect();
     let failed = |reason: String| LabError::System {
@@ -153,7 +153,7 @@ struct Zone {
 }
 
 impl Zone {
-    fn of(scenario: &Scenario) -> Self {
+    fn from_scenario(scenario: &Scenario) -> Self {
         let entry = |host: &crate::scenario::Host| {
             let addresses: Vec<IpAddr> = host.addresses().collect();
             host.names.iter().map(move |name| (name.clone(), addresses.clone())).collect::<Vec<_>>()
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     fn ask(name: &str, kind: RecordType) -> Message {
-        let zone = Zone::of(&Scenario::load("govuk").unwrap());
+        let zone = Zone::from_scenario(&Scenario::load("govuk").unwrap());
         let mut query = Message::query();
         query.metadata.recursion_desired = true;
         query.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn garbage_and_answers_get_no_answer() {
-        let zone = Zone::of(&Scenario::load("govuk").unwrap());
+        let zone = Zone::from_scenario(&Scenario::load("govuk").unwrap());
         assert!(zone.answer(b"garbage", Transport::Udp).is_none());
         let response = Message::response(1, OpCode::Query).to_vec().unwrap();
         assert!(zone.answer(&response, Transport::Udp).is_none());

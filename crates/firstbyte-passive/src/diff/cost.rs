@@ -58,7 +58,7 @@ pub struct FullAndShort {
 }
 
 impl FullAndShort {
-    fn of(sides: [&Side; 2]) -> Option<Self> {
+    fn from_sides(sides: [&Side; 2]) -> Option<Self> {
         let seen = || sides.into_iter().flat_map(Side::iter);
         let mut versions: Vec<Option<u16>> = seen().map(|seen| seen.version).collect();
         versions.sort_unstable();
@@ -97,7 +97,7 @@ pub(super) fn add(
     sides: [&Side; 2],
 ) -> Option<Total> {
     for change in changes.iter_mut().filter(|change| change.what == What::Resumption) {
-        change.handshakes = FullAndShort::of(sides);
+        change.handshakes = FullAndShort::from_sides(sides);
     }
     let parts = parts?;
     let after = sides[1];
@@ -106,10 +106,10 @@ pub(super) fn add(
     let mut named = 0.0;
     for change in changes.iter_mut() {
         let Some(source) = source(change.what) else { continue };
-        let mut per_connection = parts.parts.of(source);
+        let mut per_connection = parts.parts.caused_by(source);
         if change.what == What::Resumption {
             per_connection +=
-                come_to_light(tests.explained).map(|it| parts.parts.of(it)).sum::<f64>();
+                come_to_light(tests.explained).map(|it| parts.parts.caused_by(it)).sum::<f64>();
         }
         named += per_connection;
         let each = per_connection / change.difference.value;
@@ -125,7 +125,8 @@ pub(super) fn add(
         change.server_time = server_time(change.what, source, parts);
     }
     let difference = parts.sides[1] - parts.sides[0];
-    let (clients, exchanges) = (parts.parts.of(Source::Clients), parts.parts.of(Source::Exchanges));
+    let (clients, exchanges) =
+        (parts.parts.caused_by(Source::Clients), parts.parts.caused_by(Source::Exchanges));
     Some(Total {
         pair: 0,
         connections: parts.connections,
@@ -167,7 +168,7 @@ fn come_to_light(explained: Within) -> impl Iterator<Item = Source> {
 /// What a negotiated value changed in the server's time of a handshake; of a full one where a certificate's key
 /// is concerned.
 fn server_time(what: What, source: Source, parts: &Decomposition) -> Option<f64> {
-    let of_all = parts.server.of(source);
+    let of_all = parts.server.caused_by(source);
     let full = [0, 1].map(|n| parts.full[n] as f64 / parts.connections[n] as f64);
     match what {
         What::CertificateKey(_) => {

@@ -46,7 +46,7 @@ const SOURCES: usize = Source::Rest as usize + 1;
 pub(super) struct Parts([f64; SOURCES]);
 
 impl Parts {
-    pub(super) const fn of(&self, source: Source) -> f64 {
+    pub(super) const fn caused_by(&self, source: Source) -> f64 {
         self.0[source as usize]
     }
 
@@ -114,7 +114,7 @@ impl Changed {
 
 /// Takes the difference between both sides apart; times of handshakes within `families` as well. Absent where no
 /// connection came about on a side, or nothing of them was timed.
-pub(super) fn of(sides: &Sides<'_>, families: Within) -> Option<Decomposition> {
+pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposition> {
     let any = sides.0.iter().flatten().any(|row| row.seen.resumed.is_some());
     let came_about =
         |row: &Row<'_>| row.seen.failed.is_none() && (row.seen.resumed.is_some() || !any);

@@ -33,7 +33,7 @@ const TIMES: [What; 5] = [
 ];
 
 /// All differences of `pair`, whether they mean something or not.
-pub(super) fn of(pair: usize, sides: &Sides<'_>) -> Tests {
+pub(super) fn find_differences(pair: usize, sides: &Sides<'_>) -> Tests {
     let mut tests =
         Tests { found: Vec::new(), families: Within::ANYTHING, explained: Within::ANYTHING };
     let mut run = Run { pair, sides, tests: &mut tests };
@@ -79,7 +79,7 @@ fn holds(what: What, row: &Row<'_>) -> Option<bool> {
 
 /// What a difference within strata is taken from.
 pub(super) fn spread(change: &Change, pair: &Pair) -> Spread {
-    let sides = Sides::of(&pair.before, &pair.after);
+    let sides = Sides::from_both(&pair.before, &pair.after);
     let within = change.within;
     let what = change.what;
     match what {

@@ -224,9 +224,11 @@ pub struct Changes {
 
 /// Compares the sides of all pairs.
 pub fn changes(pairs: &[Pair]) -> Changes {
-    let sides = pairs.iter().map(|pair| Sides::of(&pair.before, &pair.after));
-    let mut tests: Vec<Tests> =
-        sides.enumerate().map(|(index, sides)| differences::of(index, &sides)).collect();
+    let sides = pairs.iter().map(|pair| Sides::from_both(&pair.before, &pair.after));
+    let mut tests: Vec<Tests> = sides
+        .enumerate()
+        .map(|(index, sides)| differences::find_differences(index, &sides))
+        .collect();
     let all = tests.iter_mut().flat_map(|tests| tests.found.drain(..));
     let (found, few): (Vec<_>, Vec<_>) =
         all.partition(|test| test.change.difference.p_value.is_some());
@@ -258,8 +260,8 @@ fn costs(named: &mut [Change], tests: &[Tests], pairs: &[Pair]) -> Vec<Total> {
         if own.is_empty() {
             continue;
         }
-        let sides = Sides::of(&pair.before, &pair.after);
-        let parts = decomposition::of(&sides, tests.families);
+        let sides = Sides::from_both(&pair.before, &pair.after);
+        let parts = decomposition::decompose(&sides, tests.families);
         let total = cost::add(&mut own, tests, parts.as_ref(), [&pair.before, &pair.after]);
         totals.extend(total.map(|total| Total { pair: index, ..total }));
     }

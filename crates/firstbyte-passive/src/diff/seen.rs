@@ -41,12 +41,12 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Absent when it is not known which end is the server.
-    pub(super) fn of(observed: &Observed) -> Option<Self> {
+    pub(super) fn from_observed(observed: &Observed) -> Option<Self> {
         if observed.roles == Roles::Unknown {
             return None;
         }
         let tls = observed.tls.as_deref();
-        let failed = Failed::of(observed);
+        let failed = Failed::judge(observed);
         let trips = &observed.round_trips;
         let handshake = observed.handshake_time.filter(|time| time.confident);
         // Acknowledgements of data wait in the client and the server; those of the opening do not.
@@ -124,7 +124,7 @@ pub struct Side {
 impl Side {
     /// Adds a connection. One whose ends are not known to be client and server is left out.
     pub fn add(&mut self, observed: &Observed) {
-        self.own().extend(Seen::of(observed));
+        self.own().extend(Seen::from_observed(observed));
     }
 
     /// The list, of this side alone.

@@ -91,7 +91,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(row: &Row<'_>, within: Within) -> Self {
+    fn for_row(row: &Row<'_>, within: Within) -> Self {
         let seen = row.seen;
         Self {
             version: seen.version.filter(|_| within.version),
@@ -139,7 +139,7 @@ pub(super) struct Family<T> {
 type Strata<T> = Vec<(Key, [Vec<(usize, T)>; 2])>;
 
 impl<'a> Sides<'a> {
-    pub(super) fn of(before: &'a Side, after: &'a Side) -> Self {
+    pub(super) fn from_both(before: &'a Side, after: &'a Side) -> Self {
         let mut sides = Self([before, after].map(|side| {
             side.in_order().into_iter().map(|seen| Row { seen, first: false }).collect()
         }));
@@ -172,7 +172,7 @@ impl<'a> Sides<'a> {
         for (side, rows) in self.0.iter().enumerate() {
             for (at, row) in rows.iter().enumerate() {
                 let Some(value) = of(row) else { continue };
-                let key = Key::of(row, within);
+                let key = Key::for_row(row, within);
                 let place = *places.entry(key).or_insert_with(|| {
                     strata.push((key, [Vec::new(), Vec::new()]));
                     strata.len() - 1

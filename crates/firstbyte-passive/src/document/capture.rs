@@ -36,7 +36,7 @@ pub struct CaptureRecord<'a> {
 
 impl<'a> CaptureRecord<'a> {
     /// The stored form.
-    pub fn of(interface: &'a str, connections: u64, hygiene: &Hygiene) -> Self {
+    pub fn new(interface: &'a str, connections: u64, hygiene: &Hygiene) -> Self {
         Self {
             format: WIRE_CAPTURE_FORMAT,
             version: WIRE_CAPTURE_VERSION,

@@ -103,9 +103,9 @@ pub struct FigureRecord {
 
 impl<'a> DifferenceRecord<'a> {
     /// The record of what came of comparing `pairs`.
-    pub fn of(changes: &Changes, pairs: &'a [Pair], only: [&'a [String]; 2]) -> Self {
+    pub fn from_changes(changes: &Changes, pairs: &'a [Pair], only: [&'a [String]; 2]) -> Self {
         let [only_before, only_after] = only;
-        let record = |change| ChangeRecord::of(change, pairs);
+        let record = |change| ChangeRecord::from_change(change, pairs);
         Self {
             format: WIRE_DIFF_FORMAT,
             version: WIRE_DIFF_VERSION,
@@ -117,13 +117,17 @@ impl<'a> DifferenceRecord<'a> {
             tested: changes.tested,
             too_few: changes.too_few,
             changes: changes.changes.iter().map(record).collect(),
-            totals: changes.totals.iter().map(|total| TotalRecord::of(total, pairs)).collect(),
+            totals: changes
+                .totals
+                .iter()
+                .map(|total| TotalRecord::from_total(total, pairs))
+                .collect(),
         }
     }
 }
 
 impl<'a> ChangeRecord<'a> {
-    fn of(change: &Change, pairs: &'a [Pair]) -> Self {
+    fn from_change(change: &Change, pairs: &'a [Pair]) -> Self {
         let pair = &pairs[change.pair];
         let ends = |interval: Interval| [interval.low, interval.high];
         let cost = change.cost.as_ref();
@@ -169,7 +173,7 @@ impl<'a> ChangeRecord<'a> {
 }
 
 impl<'a> TotalRecord<'a> {
-    fn of(total: &Total, pairs: &'a [Pair]) -> Self {
+    fn from_total(total: &Total, pairs: &'a [Pair]) -> Self {
         let pair = &pairs[total.pair];
         let ([before_connections, after_connections], [before_seconds, after_seconds]) =
             (total.connections, total.sides);

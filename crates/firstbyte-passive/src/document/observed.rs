@@ -183,11 +183,11 @@ pub struct ExchangeRecord {
 
 impl ObservedRecord {
     /// The stored form of `observed`; its points in time count from its first packet.
-    pub fn of(observed: &Observed) -> Self {
+    pub fn from_observed(observed: &Observed) -> Self {
         let start = observed.started;
         let trips = &observed.round_trips;
         let exchanges = &observed.exchanges;
-        let failed = Failed::of(observed);
+        let failed = Failed::judge(observed);
         Self {
             format: WIRE_FORMAT,
             version: WIRE_VERSION,
@@ -204,8 +204,8 @@ impl ObservedRecord {
                 .map(|closing| if closing.by_client { "client" } else { "server" }),
             failed: failed.map(Failed::name),
             failure_type: failed.map(|failed| failed.failure_type(observed).as_str()),
-            sent: TrafficRecord::of(&observed.sent),
-            received: TrafficRecord::of(&observed.received),
+            sent: TrafficRecord::from_traffic(&observed.sent),
+            received: TrafficRecord::from_traffic(&observed.received),
             held_back_segments: observed.held_back.map(|held| held.segments),
             held_back_ns: observed.held_back.map(|held| ns(held.time)),
             rtt_server_syn_ns: trips.server_syn.map(ns),
@@ -213,8 +213,8 @@ impl ObservedRecord {
             rtt_server_min_ns: trips.server_min.map(ns),
             rtt_client_min_ns: trips.client_min.map(ns),
             tap_position: trips.tap_position(),
-            tls: observed.tls.as_deref().map(TlsSeenRecord::of),
-            quic: observed.quic.as_deref().map(QuicSeenRecord::of),
+            tls: observed.tls.as_deref().map(TlsSeenRecord::from_seen),
+            quic: observed.quic.as_deref().map(QuicSeenRecord::from_seen),
             handshake_time: observed.handshake_time.map(|time| HandshakeTimeRecord {
                 total_ns: ns(time.total()),
                 network_ns: ns(time.network),
@@ -223,13 +223,21 @@ impl ObservedRecord {
                 round_trips: time.round_trips,
                 confident: time.confident,
             }),
-            flights: observed.flights.iter().map(|f| FlightSeenRecord::of(f, start)).collect(),
+            flights: observed
+                .flights
+                .iter()
+                .map(|f| FlightSeenRecord::from_seen(f, start))
+                .collect(),
             exchanges: ExchangesRecord {
                 count: exchanges.count,
                 answered: exchanges.answered,
                 time_ns: exchanges.time.map(ns),
                 approximate: exchanges.approximate,
-                first: exchanges.first.iter().map(|e| ExchangeRecord::of(e, start)).collect(),
+                first: exchanges
+                    .first
+                    .iter()
+                    .map(|e| ExchangeRecord::from_exchange(e, start))
+                    .collect(),
             },
             longest_idle_ns: observed.longest_idle.map(ns),
             doubts: observed.doubts.names().collect(),
@@ -238,7 +246,7 @@ impl ObservedRecord {
 }
 
 impl TrafficRecord {
-    fn of(traffic: &Traffic) -> Self {
+    fn from_traffic(traffic: &Traffic) -> Self {
         Self {
             packets: traffic.packets,
             bytes: traffic.bytes,
@@ -251,7 +259,7 @@ impl TrafficRecord {
 }
 
 impl TlsSeenRecord {
-    fn of(tls: &TlsSeen) -> Self {
+    fn from_seen(tls: &TlsSeen) -> Self {
         let early = tls.early_data;
         let certificates = tls.certificates;
         Self {
@@ -299,15 +307,15 @@ impl TlsSeenRecord {
 }
 
 impl QuicSeenRecord {
-    fn of(quic: &QuicSeen) -> Self {
+    fn from_seen(quic: &QuicSeen) -> Self {
         Self {
             version: quic.version.map(names::quic_version),
             first_version: quic.first_version.map(names::quic_version),
             version_negotiations: quic.version_negotiations,
             retries: quic.retries,
             token_bytes: quic.token_bytes,
-            sent: QuicPacketsRecord::of(&quic.sent),
-            received: QuicPacketsRecord::of(&quic.received),
+            sent: QuicPacketsRecord::from_packets(&quic.sent),
+            received: QuicPacketsRecord::from_packets(&quic.received),
             client_cid_bytes: quic.client_cid_bytes,
             server_cid_bytes: quic.server_cid_bytes,
             client_cid_changes: quic.client_cid_changes,
@@ -322,7 +330,7 @@ impl QuicSeenRecord {
 }
 
 impl QuicPacketsRecord {
-    const fn of(packets: &QuicPackets) -> Self {
+    const fn from_packets(packets: &QuicPackets) -> Self {
         Self {
             initial: packets.initial,
             zero_rtt: packets.zero_rtt,
@@ -339,7 +347,7 @@ fn version(number: u16) -> String {
 }
 
 impl FlightSeenRecord {
-    fn of(flight: &FlightSeen, start: Time) -> Self {
+    fn from_seen(flight: &FlightSeen, start: Time) -> Self {
         Self {
             by: if flight.by_client { "client" } else { "server" },
             start_ns: flight.start.signed_since(start),
@@ -351,7 +359,7 @@ impl FlightSeenRecord {
 }
 
 impl ExchangeRecord {
-    fn of(exchange: &Exchange, start: Time) -> Self {
+    fn from_exchange(exchange: &Exchange, start: Time) -> Self {
         let since = |time: Time| time.signed_since(start);
         Self {
             request_start_ns: since(exchange.request_start),

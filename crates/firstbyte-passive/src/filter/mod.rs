@@ -57,7 +57,7 @@ impl Filter {
     }
 
     fn has_packet(&self, link: LinkType, captured: &[u8], wire_bytes: u32) -> bool {
-        let Some(outer) = Outer::of(link, captured, wire_bytes) else { return false };
+        let Some(outer) = Outer::parse(link, captured, wire_bytes) else { return false };
         let host = !self.has_hosts() || outer.hosts.iter().any(|host| self.has(*host));
         let port = self.ports.is_empty()
             || outer.later_fragment

@@ -18,7 +18,7 @@ pub(crate) struct Outer {
 
 impl Outer {
     /// Absent where there is no IP, or it cannot be read.
-    pub(crate) fn of(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option<Self> {
+    pub(crate) fn parse(link: LinkType, frame: &[u8], wire_bytes: u32) -> Option<Self> {
         let mut next = first(link, Bytes { captured: frame, bytes: wire_bytes }).ok()?;
         for _ in 0..DEEPEST {
             next = match next {

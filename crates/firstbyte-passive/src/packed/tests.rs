@@ -121,7 +121,7 @@ proptest! {
         seen in seen(),
         flights in proptest::collection::vec(flight(), 0..12),
     ) {
-        let packed = Packed::of(&(seen.clone(), flights.clone()));
+        let packed = Packed::from_value(&(seen.clone(), flights.clone()));
         prop_assert_eq!(packed.value(), (seen, flights));
     }
 
@@ -137,13 +137,13 @@ proptest! {
     #[test]
     fn durations_are_the_same_afterwards(seconds in any::<u64>(), ns in 0u32..1_000_000_000) {
         let duration = Some(Duration::new(seconds, ns));
-        prop_assert_eq!(Packed::of(&duration).value(), duration);
+        prop_assert_eq!(Packed::from_value(&duration).value(), duration);
     }
 }
 
 #[test]
 fn what_is_changed_is_the_rest_and_the_change() {
-    let mut packed = Packed::of(&(Some(7u32), Time::from_unix_ns(i64::MAX)));
+    let mut packed = Packed::from_value(&(Some(7u32), Time::from_unix_ns(i64::MAX)));
     packed.change(|value| value.0 = None);
     assert_eq!(packed.value(), (None, Time::from_unix_ns(i64::MAX)));
 }

@@ -240,7 +240,7 @@ impl Connection {
         }
         let mut now = ends;
         now[side] = to;
-        self.turned = Key::of(now[0], now[1]).1 == 1;
+        self.turned = Key::from_endpoints(now[0], now[1]).1 == 1;
     }
 
     /// The next datagram. Of messages in pieces `room` more bytes are held at most.

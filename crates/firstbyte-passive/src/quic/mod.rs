@@ -100,7 +100,7 @@ impl Connections {
             self.end_idle(datagram.at, SWEPT, out);
         }
         let bytes = datagram.payload.captured;
-        let (key, side) = Key::of(datagram.source, datagram.destination);
+        let (key, side) = Key::from_endpoints(datagram.source, datagram.destination);
         let first = packet::packets(datagram.payload).next();
         if let Some((slot, side)) = self.find(&key, side, datagram, first.as_ref())
             && !self.is_replaced(slot, side, datagram, first.as_ref(), out)

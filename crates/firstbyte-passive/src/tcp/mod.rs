@@ -78,7 +78,7 @@ impl Connections {
         if self.packets.is_multiple_of(SWEEP_EVERY) {
             self.sweep(at, out);
         }
-        let (key, side) = Key::of(packet.source, packet.destination);
+        let (key, side) = Key::from_endpoints(packet.source, packet.destination);
         let mut slot = self.table.find(&key);
         if let Some(old) = slot
             && segment.has(Segment::SYN)

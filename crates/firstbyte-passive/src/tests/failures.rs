@@ -23,7 +23,7 @@ fn told(packets: &[Made]) -> String {
 /// What the failure is called, in the model as in the capture.
 fn called(packets: &[Made]) -> Option<&'static str> {
     let observed = only(packets);
-    let failure_type = Failed::of(&observed).map(|failed| failed.failure_type(&observed));
+    let failure_type = Failed::judge(&observed).map(|failed| failed.failure_type(&observed));
     assert_eq!(connection(&observed).failure.map(|failure| failure.failure_type()), failure_type);
     failure_type.map(FailureType::as_str)
 }
@@ -36,7 +36,7 @@ fn an_alert_in_the_clear_has_its_name() {
     let observed = only(&talk.packets);
     let alert = facts(&observed).alert.unwrap();
     assert_eq!((alert.by_client, alert.description, alert.warning), (false, Some(70), false));
-    assert_eq!(Failed::of(&observed), Some(Failed::Alert));
+    assert_eq!(Failed::judge(&observed), Some(Failed::Alert));
     assert_eq!(
         told(&talk.packets),
         "failed in tls: the server sent the TLS alert protocol_version"
@@ -54,7 +54,7 @@ fn a_record_too_short_for_a_finished_is_an_alert() {
     let alert = seen.alert.unwrap();
     assert_eq!((alert.by_client, alert.description, seen.complete), (true, None, false));
     assert_eq!(observed.handshake_time, None);
-    assert_eq!(Failed::of(&observed), Some(Failed::Alert));
+    assert_eq!(Failed::judge(&observed), Some(Failed::Alert));
     assert_eq!(told(&talk.packets), "failed in tls: the client sent an encrypted TLS alert");
     assert_eq!(called(&talk.packets), Some("tls.failed"));
 }
@@ -70,19 +70,19 @@ fn a_warning_after_which_it_goes_on_is_no_failure() {
     );
     let ongoing = only(&talk.packets);
     assert!(facts(&ongoing).alert.unwrap().warning);
-    assert_eq!(Failed::of(&ongoing), None);
+    assert_eq!(Failed::judge(&ongoing), None);
     let mut fatal = talk.clone();
     fatal.after(MS).send(0, ACK, &record(21, &[2, 40]));
     let alert = facts(&only(&fatal.packets)).alert.unwrap();
     assert_eq!((alert.warning, alert.description), (false, Some(40)));
     // It went on, and was closed for another reason.
     talk.after(MS).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
-    assert_eq!(Failed::of(&only(&talk.packets)), Some(Failed::Closed));
+    assert_eq!(Failed::judge(&only(&talk.packets)), Some(Failed::Closed));
     // It did not go on.
     let mut talk = Talk::new(40_000, 7);
     talk.open().send(0, ACK, &record(22, &client_hello12(&[]))).after(MS);
     talk.send(1, ACK, &record(21, &[1, 112])).send(0, FIN | ACK, &[]).send(1, FIN | ACK, &[]);
-    assert_eq!(Failed::of(&only(&talk.packets)), Some(Failed::Alert));
+    assert_eq!(Failed::judge(&only(&talk.packets)), Some(Failed::Alert));
 }
 
 #[test]
@@ -97,13 +97,13 @@ fn a_proper_end_after_what_is_missing_is_no_failure() {
     // close_notify, encrypted, in both directions.
     talk.send(0, ACK, &record(21, &[9; 26])).send(0, FIN | ACK, &[]);
     talk.send(1, ACK, &record(21, &[9; 26])).send(1, FIN | ACK, &[]);
-    assert_eq!(Failed::of(&only(&talk.packets)), None);
+    assert_eq!(Failed::judge(&only(&talk.packets)), None);
     // Without the server's Finished; the client's direction alone.
     let mut gap = talk.packets.clone();
     gap.remove(6);
-    assert_eq!(Failed::of(&only(&gap)), None);
+    assert_eq!(Failed::judge(&only(&gap)), None);
     talk.packets.retain(|packet| packet.frame[26] == 10);
-    assert_eq!(Failed::of(&only(&talk.packets)), None);
+    assert_eq!(Failed::judge(&only(&talk.packets)), None);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn who_reset_what_the_other_had_closed_is_not_who_ended_it() {
     talk.after(1_200 * MS).send(0, FIN | ACK, &[]).after(MS).send(1, RST, &[]);
     let observed = only(&talk.packets);
     assert_eq!(observed.ending, Ending::ResetByServer);
-    assert_eq!(Failed::of(&observed), Some(Failed::Closed));
+    assert_eq!(Failed::judge(&observed), Some(Failed::Closed));
     assert!(told(&talk.packets).starts_with("failed in tls: the client closed the connection"));
 }
 
@@ -123,7 +123,7 @@ fn who_closed_in_the_middle_is_said() {
     talk.send(0, FIN | ACK, &[]);
     let observed = only(&talk.packets);
     assert_eq!(observed.closing.map(|closing| closing.by_client), Some(false));
-    assert_eq!(Failed::of(&observed), Some(Failed::Closed));
+    assert_eq!(Failed::judge(&observed), Some(Failed::Closed));
     // The alert came after a wait: it is no part of the hello's flight, and after the end: it is not drawn.
     let flights: Vec<u64> = observed.flights.iter().map(|flight| flight.bytes).collect();
     assert_eq!(flights.len(), 2, "{flights:?}");
@@ -132,11 +132,11 @@ fn who_closed_in_the_middle_is_said() {
     let expected = "failed in tls: the server closed the connection in the middle of the handshake";
     assert_eq!(told(&talk.packets), expected);
     assert_eq!(called(&talk.packets), Some("tcp.closed"));
-    assert_eq!(Split::of(&drawn).parts.transfer, ms(0));
+    assert_eq!(Split::attribute(&drawn).parts.transfer, ms(0));
     let mut talk = hello();
     talk.after(1_200 * MS).send(0, FIN | ACK, &[]).after(MS).send(1, FIN | ACK, &[]);
     let observed = only(&talk.packets);
-    assert_eq!(Failed::of(&observed), Some(Failed::Closed));
+    assert_eq!(Failed::judge(&observed), Some(Failed::Closed));
     let expected = "failed in tls: the client closed the connection: no ServerHello within 1.200 s";
     assert_eq!(told(&talk.packets), expected);
     assert_eq!(called(&talk.packets), Some("abandoned"));
@@ -147,8 +147,8 @@ fn a_reset_in_the_handshake_is_drawn_with_what_came_before() {
     let mut talk = hello();
     talk.after(5 * MS).send(1, ACK, &flight13(false)).after(2 * MS).send(0, RST, &[]);
     let observed = only(&talk.packets);
-    assert_eq!(Failed::of(&observed), Some(Failed::Reset));
-    let drawn = Sequence::of(&connection(&observed));
+    assert_eq!(Failed::judge(&observed), Some(Failed::Reset));
+    let drawn = Sequence::lay_out(&connection(&observed));
     let names: Vec<&String> = drawn.arrows.iter().flat_map(|arrow| &arrow.messages).collect();
     assert!(names.iter().any(|name| *name == "ClientHello"), "{names:?}");
     assert!(names.iter().any(|name| *name == "ServerHello"), "{names:?}");
@@ -159,7 +159,7 @@ fn a_reset_in_the_handshake_is_drawn_with_what_came_before() {
 #[test]
 fn what_the_capture_does_not_show_is_no_failure() {
     // It ends in the middle of the handshake.
-    assert_eq!(Failed::of(&only(&hello().packets)), None);
+    assert_eq!(Failed::judge(&only(&hello().packets)), None);
     assert_eq!(told(&hello().packets), "tls: its end was not seen");
     assert_eq!(called(&hello().packets), None);
     // One direction is missing: the handshake may well have come to its end.
@@ -168,7 +168,7 @@ fn what_the_capture_does_not_show_is_no_failure() {
     talk.send(1, FIN | ACK, &[]);
     let hidden: Vec<Made> =
         talk.packets.iter().filter(|packet| packet.frame[26] == 10).cloned().collect();
-    assert_eq!(Failed::of(&only(&hidden)), None);
+    assert_eq!(Failed::judge(&only(&hidden)), None);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_false_start_leaves_the_handshake_its_time() {
     let answer = [record(22, &message(16, &[4; 33])), finished.clone()].concat();
     talk.send(0, ACK, &answer).after(MS).send(0, ACK, &sealed(100)).after(3 * MS);
     talk.send(1, ACK, &finished).after(9 * MS).send(1, ACK, &sealed(300));
-    let split = Split::of(&connection(&only(&talk.packets)));
+    let split = Split::attribute(&connection(&only(&talk.packets)));
     let phases: Vec<_> = split.phases.iter().map(|split| split.phase.name.to_string()).collect();
     assert_eq!(phases, ["connect", "tls", "send", "wait", "receive"]);
 }

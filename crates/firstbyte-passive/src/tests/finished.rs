@@ -56,7 +56,7 @@ fn a_finished_of_any_length_ends_the_handshake() {
             assert_eq!(observed.exchanges.answered, 1, "{what}");
             let first = observed.exchanges.first[0];
             assert!(first.response_bytes >= 16_401 + 9_000, "{what}");
-            assert_eq!(Failed::of(&observed), None, "{what}");
+            assert_eq!(Failed::judge(&observed), None, "{what}");
         }
     }
 }
@@ -104,13 +104,13 @@ fn a_certificate_refused_behind_the_finished_is_a_failure() {
         talk.send(0, FIN | ACK, &[]);
         let observed = only(&talk.packets);
         assert!(facts(&observed).complete);
-        assert_eq!(Failed::of(&observed), Some(Failed::Alert), "{request}");
+        assert_eq!(Failed::judge(&observed), Some(Failed::Alert), "{request}");
         let told = crate::model::connection(&observed).broken_off().unwrap().message;
         assert_eq!(told, "failed in tls: the server sent an encrypted TLS alert");
         // Some leave without a word.
         let mut talk = refused(request);
         talk.send(1, FIN | ACK, &[]).after(8 * MS).send(0, FIN | ACK, &[]);
-        assert_eq!(Failed::of(&only(&talk.packets)), Some(Failed::Closed), "{request}");
+        assert_eq!(Failed::judge(&only(&talk.packets)), Some(Failed::Closed), "{request}");
     }
 }
 
@@ -120,12 +120,12 @@ fn a_proper_end_behind_the_finished_is_none() {
     let mut talk = answered(false);
     talk.send(0, ACK, &sealed(53)).send(0, ACK, &sealed(19)).send(0, FIN | ACK, &[]);
     talk.after(3 * MS).send(1, ACK, &sealed(19)).send(1, FIN | ACK, &[]);
-    assert_eq!(Failed::of(&only(&talk.packets)), None);
+    assert_eq!(Failed::judge(&only(&talk.packets)), None);
     // Nothing was asked for a minute.
     let mut talk = answered(false);
     talk.send(0, ACK, &sealed(53)).after(60_000 * MS);
     talk.send(1, ACK, &sealed(19)).send(1, FIN | ACK, &[]);
-    assert_eq!(Failed::of(&only(&talk.packets)), None);
+    assert_eq!(Failed::judge(&only(&talk.packets)), None);
     // It was answered, or had tickets.
     for answer in [vec![900], vec![250, 250]] {
         let mut talk = answered(false);
@@ -134,12 +134,12 @@ fn a_proper_end_behind_the_finished_is_none() {
             talk.send(1, ACK, &sealed(*n));
         });
         talk.after(MS).send(1, ACK, &sealed(19)).send(1, FIN | ACK, &[]);
-        assert_eq!(Failed::of(&only(&talk.packets)), None, "{answer:?}");
+        assert_eq!(Failed::judge(&only(&talk.packets)), None, "{answer:?}");
     }
     // The capture ends.
     let mut talk = answered(false);
     talk.send(0, ACK, &[sealed(53), sealed(95)].concat());
-    assert_eq!(Failed::of(&only(&talk.packets)), None);
+    assert_eq!(Failed::judge(&only(&talk.packets)), None);
 }
 
 #[test]

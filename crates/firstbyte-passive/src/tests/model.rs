@@ -16,7 +16,7 @@ fn the_split_of_the_model_is_what_was_put_in() {
     assert_eq!(connection.marks.at(Mark::ConnectStart).unwrap().as_nanos(), 0);
     assert_eq!(connection.marks.at(Mark::TcpConnected).unwrap().as_nanos(), 10_000_000);
     assert_eq!(connection.facts.tls.as_ref().unwrap().handshake, Some(Handshake::Full));
-    let split = Split::of(&connection);
+    let split = Split::attribute(&connection);
     assert_eq!(split.rtt, Some(ms(10)));
     // TCP, TLS 1.3 and the first exchange: a round trip each.
     assert_eq!(split.round_trips, 3);
@@ -34,7 +34,7 @@ fn the_split_of_the_model_is_what_was_put_in() {
 #[test]
 fn what_is_encrypted_is_not_named() {
     let observed = only(&conversation13(false, 1_400).packets);
-    let sequence = Sequence::of(&connection(&observed));
+    let sequence = Sequence::lay_out(&connection(&observed));
     let names: Vec<String> = sequence.arrows.iter().map(|a| a.messages.join(", ")).collect();
     assert!(names.iter().any(|name| name == "ClientHello"), "{names:?}");
     assert!(names.iter().any(|name| name.contains(ENCRYPTED_RECORDS)), "{names:?}");

@@ -78,7 +78,7 @@ fn client_fields(body: &[u8], seen: &mut TlsSeen, offer: &mut ClientOffer) -> Op
     seen.version_offered = Some(version);
     reader.take(32)?;
     let session_id = reader.block8()?;
-    offer.session_id = SessionId::of(session_id).map(|id| (id, session_id.len() as u32));
+    offer.session_id = SessionId::from_bytes(session_id).map(|id| (id, session_id.len() as u32));
     reader.block16()?;
     reader.block8()?;
     if reader.is_empty() {
@@ -149,7 +149,7 @@ fn server_fields(body: &[u8], seen: &mut TlsSeen, answer: &mut ServerAnswer) -> 
     // Drafts up to 21 have neither session ID nor compression.
     let old_draft = matches!(version, 0x7f00..=0x7f15);
     if !old_draft {
-        answer.session_id = SessionId::of(reader.block8()?);
+        answer.session_id = SessionId::from_bytes(reader.block8()?);
     }
     seen.cipher_suite = Some(reader.u16()?);
     if !old_draft {
@@ -213,7 +213,7 @@ pub(crate) fn sslv2_hello(message: &[u8], seen: &mut TlsSeen) -> ClientOffer {
         seen.version_offered = Some(u16::from_be_bytes([*major, *minor]));
         let (suites, length) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
         let id = rest.get(usize::from(suites)..).and_then(|rest| rest.get(..usize::from(length)));
-        offer.session_id = id.and_then(SessionId::of).map(|id| (id, length.into()));
+        offer.session_id = id.and_then(SessionId::from_bytes).map(|id| (id, length.into()));
         offer.whole = true;
     }
     offer

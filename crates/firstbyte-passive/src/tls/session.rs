@@ -547,7 +547,7 @@ impl Session {
     fn leave(&mut self) {
         self.over = true;
         if let Some(live) = self.live.take() {
-            self.past = Packed::of(&live.past);
+            self.past = Packed::from_value(&live.past);
         }
     }
 

@@ -244,7 +244,7 @@ impl<'a> Client<'a> {
         self.connected = true;
         let resumed = self.way.session != Session::Full;
         let client = &self.setup.client;
-        let finish = client.finish_time.of(resumed);
+        let finish = client.finish_time.full_or_resumed(resumed);
         // Whoever has asked already has no request to make, and is not woken for it.
         let work = if self.asked == 0 { finish + client.wake_time } else { finish / 2 };
         self.busy_until = now + nanos(work);
@@ -337,7 +337,7 @@ impl<'a> Server<'a> {
                 }
                 let server = &self.setup.server;
                 self.busy_until =
-                    now + nanos(server.hello_time.of(self.resumes) + server.wake_time);
+                    now + nanos(server.hello_time.full_or_resumed(self.resumes) + server.wake_time);
                 self.incoming = Some(incoming);
             }
             Some(DatagramEvent::ConnectionEvent(_, event)) => {

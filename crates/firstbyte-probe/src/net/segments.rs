@@ -119,14 +119,14 @@ mod tests {
         segments
     }
 
-    fn of(counts: &[(u64, u32)], ends: &[u64]) -> Vec<Option<u32>> {
+    fn reads_of(counts: &[(u64, u32)], ends: &[u64]) -> Vec<Option<u32>> {
         counted(counts).of_reads(0, ends)
     }
 
     #[test]
     fn reads_that_end_with_segments_are_counted_as_they_are() {
         assert_eq!(
-            of(&[(1_448, 1), (2_896, 2), (3_000, 3)], &[1_448, 2_896, 3_000]),
+            reads_of(&[(1_448, 1), (2_896, 2), (3_000, 3)], &[1_448, 2_896, 3_000]),
             [Some(1), Some(1), Some(1)]
         );
     }
@@ -134,29 +134,29 @@ mod tests {
     #[test]
     fn reads_that_end_with_records_are_counted_by_full_segments() {
         // Four segments were there at the first read: 1448, 1448, 1448, 656.
-        assert_eq!(of(&[(5_000, 4)], &[1_448, 3_500, 5_000]), [Some(1), Some(1), Some(2)]);
+        assert_eq!(reads_of(&[(5_000, 4)], &[1_448, 3_500, 5_000]), [Some(1), Some(1), Some(2)]);
     }
 
     #[test]
     fn more_segments_than_full_ones_end_with_reads() {
         // A head by itself, two full ones and a rest.
-        assert_eq!(of(&[(3_000, 4)], &[103, 3_000]), [Some(1), Some(3)]);
+        assert_eq!(reads_of(&[(3_000, 4)], &[103, 3_000]), [Some(1), Some(3)]);
         // Two full ones and a rest are as likely as a head and two full ones,
-        assert_eq!(of(&[(2_999, 3)], &[103, 2_999]), [Some(0), Some(3)]);
+        assert_eq!(reads_of(&[(2_999, 3)], &[103, 2_999]), [Some(0), Some(3)]);
         // unless what follows the head came later, and was no full segment.
-        assert_eq!(of(&[(2_999, 3)], &[103, 210, 2_999]), [Some(1), Some(0), Some(2)]);
+        assert_eq!(reads_of(&[(2_999, 3)], &[103, 210, 2_999]), [Some(1), Some(0), Some(2)]);
     }
 
     #[test]
     fn what_the_kernel_did_not_count_is_unknown() {
-        assert_eq!(of(&[], &[100]), [None]);
-        assert_eq!(of(&[(100, 1)], &[100, 300]), [Some(1), None]);
+        assert_eq!(reads_of(&[], &[100]), [None]);
+        assert_eq!(reads_of(&[(100, 1)], &[100, 300]), [Some(1), None]);
         // Of a kept connection, what came before is not of it.
         assert_eq!(counted(&[(100, 1), (300, 2)]).of_reads(100, &[300]), [Some(1)]);
     }
 
     #[test]
     fn a_read_that_ends_behind_a_count_has_what_was_counted_until_then() {
-        assert_eq!(of(&[(1_448, 1), (2_896, 2)], &[2_000, 2_896]), [Some(1), Some(1)]);
+        assert_eq!(reads_of(&[(1_448, 1), (2_896, 2)], &[2_000, 2_896]), [Some(1), Some(1)]);
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Open {
 struct Resting(tokio::task::JoinHandle<()>);
 
 impl Resting {
-    fn of(connection: &SharedConnection) -> Self {
+    fn acknowledge_on(connection: &SharedConnection) -> Self {
         let connection = SharedConnection::clone(connection);
         Self(tokio::task::spawn_local(poll_fn(move |cx| {
             let mut connection = connection.borrow_mut();
@@ -212,7 +212,7 @@ impl Open {
 
     /// Lets it be until the next exchange.
     pub(super) fn rest(&mut self) {
-        self.resting = Some(Resting::of(&self.connection));
+        self.resting = Some(Resting::acknowledge_on(&self.connection));
     }
 
     /// Whether another exchange can follow.

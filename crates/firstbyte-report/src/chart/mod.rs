@@ -40,8 +40,8 @@ use super::units::Scale;
 
 /// The pictures of `study`, in the order in which a page shows them.
 pub fn figures(study: &Study<'_>) -> Vec<Figure> {
-    let digest = Digest::of(study.cells.len(), study.rows);
-    draw(study, &digest, &Grouping::of(study))
+    let digest = Digest::from_rows(study.cells.len(), study.rows);
+    draw(study, &digest, &Grouping::from_study(study))
 }
 
 /// As [`figures`], of what has been reduced already.

@@ -25,8 +25,8 @@ struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    fn of(connection: &'a Connection) -> Self {
-        let split = Split::of(connection);
+    fn from_connection(connection: &'a Connection) -> Self {
+        let split = Split::attribute(connection);
         let marks = &connection.marks;
         let begun = marks.at(Mark::SecureConnectionStart).or_else(|| marks.at(Mark::ConnectStart));
         let apart = split.phase(PhaseName::Tls).or_else(|| split.phase(PhaseName::Quic)).is_none();
@@ -48,7 +48,7 @@ pub(crate) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         let drawn: Vec<(usize, Drawn<'_>)> = group
             .cells
             .iter()
-            .filter_map(|c| Some((*c, Drawn::of((*study.medians.get(*c)?)?))))
+            .filter_map(|c| Some((*c, Drawn::from_connection((*study.medians.get(*c)?)?))))
             .filter(|(_, d)| !d.split.phases.is_empty())
             .collect();
         let longest = drawn.iter().map(|(_, d)| d.end()).fold(0.0, f64::max);

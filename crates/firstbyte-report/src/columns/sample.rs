@@ -26,8 +26,8 @@ pub(crate) struct SampleRow<'a> {
 impl<'a> SampleRow<'a> {
     /// Of a sample by itself.
     pub(crate) fn new(sample: &'a Sample) -> Self {
-        let split = Split::of(&sample.connection);
-        let metrics = Metrics::of_split(&sample.connection, &split);
+        let split = Split::attribute(&sample.connection);
+        let metrics = Metrics::from_split(&sample.connection, &split);
         Self { sample, of_run: None, split, metrics }
     }
 

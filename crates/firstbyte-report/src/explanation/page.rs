@@ -52,12 +52,12 @@ pub fn figures(explanation: &Explanation) -> Vec<Figure> {
 /// The connection in the middle, beside what a ping would see of it and beside plain HTTP.
 fn side_by_side(explanation: &Explanation) -> Option<Figure> {
     let subject = explanation.subject()?;
-    let drawn = Sequence::of(&subject.middle);
+    let drawn = Sequence::lay_out(&subject.middle);
     if drawn.arrows.is_empty() {
         return None;
     }
     let plain = explanation.ways.iter().find(|way| way.kind == WayKind::Plain);
-    let plain = plain.map(|way| ("http", Sequence::of(&way.middle)));
+    let plain = plain.map(|way| ("http", Sequence::lay_out(&way.middle)));
     let encrypted = subject.middle.facts.tls.is_some();
     let name = if encrypted { "https" } else { "http" };
     let ping = drawn.ping_like().map(|ping| ("like a ping", ping));

@@ -30,7 +30,7 @@ fn explanation() -> Explanation {
         redirects: Vec::new(),
     };
     let equation = |connection: &Connection, first| {
-        Equation::of(std::iter::repeat_n(connection, 20), first).unwrap()
+        Equation::from_connections(std::iter::repeat_n(connection, 20), first).unwrap()
     };
     let ways = evidence.ways.iter().map(|(kind, way)| WayView {
         kind: *kind,

@@ -35,7 +35,7 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
     if let Some(way) = explanation.subject() {
         lines.push(String::new());
         lines.push(style.paint(Ink::Faint, "the connection in the middle by total time"));
-        let diagram = sequence::diagram(&Sequence::of(&way.middle), style);
+        let diagram = sequence::diagram(&Sequence::lay_out(&way.middle), style);
         lines.extend(diagram.lines().map(str::to_owned));
     }
     lines.push(String::new());

@@ -71,7 +71,7 @@ fn ping_like(connection: &Connection) -> Connection {
 }
 
 fn column(title: &str, connection: &Connection, half: Duration, style: &Style) -> Option<Column> {
-    let sequence = Sequence::of(connection);
+    let sequence = Sequence::lay_out(connection);
     let begun = connection.marks.at(Mark::ConnectStart)?;
     let end = Offset::ZERO + sequence.total;
     let line = |at: Offset| {

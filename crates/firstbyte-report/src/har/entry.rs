@@ -49,7 +49,7 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let date = dates::rfc3339_micros(started.unwrap_or(0)).unwrap_or_default();
     let mut entry = Map::new();
     entry.insert("startedDateTime".into(), date.into());
-    entry.insert("time".into(), ms(Split::of(connection).total()));
+    entry.insert("time".into(), ms(Split::attribute(connection).total()));
     entry.insert("request".into(), request(connection));
     entry.insert("response".into(), response(connection));
     entry.insert("cache".into(), json!({}));
@@ -70,8 +70,9 @@ fn entry(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
 /// What HAR has no place for.
 fn proof(connection: &Connection, of_the_run: &Map<String, Value>) -> Value {
     let mut members = of_the_run.clone();
-    let record = serde_json::to_value(ConnectionRecord::of(&advice::on_connection(connection)))
-        .unwrap_or_default();
+    let record =
+        serde_json::to_value(ConnectionRecord::from_connection(&advice::on_connection(connection)))
+            .unwrap_or_default();
     if let Value::Object(mut record) = record {
         for name in ["marks", "split", "reused", "tcp", "quic", "tls", "failure"] {
             members.insert(name.into(), record.remove(name).unwrap_or_default());

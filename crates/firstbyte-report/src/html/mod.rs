@@ -20,8 +20,8 @@ const STYLE: &str = include_str!("page.css");
 
 /// The page of `study`.
 pub fn page(study: &Study<'_>) -> String {
-    let digest = Digest::of(study.cells.len(), study.rows);
-    let grouping = Grouping::of(study);
+    let digest = Digest::from_rows(study.cells.len(), study.rows);
+    let grouping = Grouping::from_study(study);
     let figures = chart::draw(study, &digest, &grouping);
     let mut html = String::with_capacity(1 << 19);
     begin(&mut html, study.title, Some(SCRIPT));

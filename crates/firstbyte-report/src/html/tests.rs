@@ -7,7 +7,7 @@ use super::*;
 use crate::study::Verdict;
 use crate::study::fixtures::{Made, made};
 
-fn of(made: &Made) -> String {
+fn page_of(made: &Made) -> String {
     let medians = made.medians();
     page(&made.study(&medians))
 }
@@ -26,7 +26,7 @@ fn parse(xml: &str) -> Document<'_> {
 #[test]
 fn it_is_well_formed_and_ids_are_unique() {
     for made in [made(2, 1, 1, 5), made(6, 3, 2, 12)] {
-        let xml = as_xml(&of(&made));
+        let xml = as_xml(&page_of(&made));
         let document = parse(&xml);
         let mut ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
         let all = ids.len();
@@ -48,7 +48,7 @@ fn it_is_well_formed_and_ids_are_unique() {
 
 #[test]
 fn it_loads_nothing() {
-    let page = of(&made(2, 1, 1, 5));
+    let page = page_of(&made(2, 1, 1, 5));
     assert!(page.contains("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"));
     let without_namespace = page.replace("http://www.w3.org/2000/svg", "");
     for load in ["http://", "https://", "src=", "@import", "url(", "<link", "<img", "<iframe"] {
@@ -61,7 +61,7 @@ fn it_loads_nothing() {
 /// What is said in the page's drawings and tables by itself, without the script.
 #[test]
 fn it_reads_without_its_script() {
-    let page = of(&made(2, 3, 2, 50));
+    let page = page_of(&made(2, 3, 2, 50));
     let found = page.find("TLS 1.3 made the total time").unwrap();
     let first_picture = page.find("<svg class=\"panel\"").unwrap();
     let tables = page.find("<caption><span>").unwrap();
@@ -109,7 +109,7 @@ fn it_stays_small() {
         (made(2, 3, 2, 6_000), 1_000_000),
         (made(6, 3, 2, 2_000), 2_000_000),
     ] {
-        let page = of(&made);
+        let page = page_of(&made);
         assert!(page.len() < most, "{} cells: {} bytes", made.cells.len(), page.len());
     }
 }
@@ -124,7 +124,7 @@ fn nothing_measured_is_no_panic() {
 #[test]
 fn drawings_hold_the_values() {
     let made = made(2, 1, 1, 5);
-    let xml = as_xml(&of(&made));
+    let xml = as_xml(&page_of(&made));
     let document = parse(&xml);
     let panel =
         document.descendants().find(|n| n.attribute("data-kind") == Some("rounds")).unwrap();

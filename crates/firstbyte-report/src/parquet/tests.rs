@@ -65,7 +65,7 @@ fn what_is_written_is_read_by_the_format_s_own_reader() {
     assert_eq!(rows.len(), samples.len());
     for (row, sample) in rows.iter().zip(samples) {
         let connection = &sample.connection;
-        let split = Split::of(connection);
+        let split = Split::attribute(connection);
         for mark in Mark::ALL {
             let expected =
                 connection.marks.at(mark).map_or(Field::Null, |at| Field::Long(at.as_nanos()));

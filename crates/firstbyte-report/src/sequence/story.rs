@@ -81,7 +81,7 @@ pub(crate) fn tell<'a>(sequence: &'a Sequence, style: &Style) -> Vec<Step<'a>> {
     let mut steps = Vec::new();
     let wait = |span: &Span| {
         let failed = sequence.broken_off.as_ref().is_some_and(|f| f.phase == span.phase);
-        Wait { in_vain: failed && span.part == Part::Unexplained, ..Wait::of(span) }
+        Wait { in_vain: failed && span.part == Part::Unexplained, ..Wait::from_span(span) }
     };
     for (at, leg) in legs {
         let mut waits: Vec<Wait> = Vec::new();
@@ -119,7 +119,7 @@ impl Wait {
         scale.steps(self.time) > 0 && share >= Self::LEAST
     }
 
-    fn of(span: &Span) -> Self {
+    fn from_span(span: &Span) -> Self {
         let time = span.duration();
         Self {
             part: span.part,

@@ -79,15 +79,15 @@ fn fits_its_width_and_colours_only_dress() {
     for sample in fixtures::all() {
         for width in [60, 80, 132] {
             let plain = Style { width, ..Style::default() };
-            let text = diagram(&Sequence::of(&sample.connection), &plain);
+            let text = diagram(&Sequence::lay_out(&sample.connection), &plain);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
             let colored = Style { color: true, ..plain };
-            let colored = diagram(&Sequence::of(&sample.connection), &colored);
+            let colored = diagram(&Sequence::lay_out(&sample.connection), &colored);
             assert_eq!(samples::undressed(&colored), text);
             let ascii = Style { unicode: false, ..plain };
-            assert!(diagram(&Sequence::of(&sample.connection), &ascii).is_ascii());
+            assert!(diagram(&Sequence::lay_out(&sample.connection), &ascii).is_ascii());
         }
     }
 }

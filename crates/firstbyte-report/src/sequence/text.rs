@@ -17,15 +17,15 @@ use crate::{error, waterfall};
 
 /// The last connection of `sample` as a sequence diagram, with its equation below.
 pub fn sequence(sample: &Sample, style: &Style) -> String {
-    let split = Split::of(&sample.connection);
-    let ledger = Ledger::of(&split);
+    let split = Split::attribute(&sample.connection);
+    let ledger = Ledger::from_split(&split);
     let mut lines = waterfall::header(sample, &split, &ledger, style);
     let mut text = String::new();
     lines.push(String::new());
     for line in lines {
         text += &format!("{}\n", line.trim_end());
     }
-    text += &diagram(&Sequence::of(&sample.connection), style);
+    text += &diagram(&Sequence::lay_out(&sample.connection), style);
     let equation = ledger.lines(style);
     if !equation.is_empty() {
         text.push('\n');

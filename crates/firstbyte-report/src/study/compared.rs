@@ -202,7 +202,7 @@ mod tests {
         made.cells.push(twin);
         let again: Vec<_> = made.rows.iter().filter(|r| r.cell == 0).copied().collect();
         made.rows.extend(again.into_iter().map(|row| firstbyte_core::run::Row { cell: 6, ..row }));
-        let table = Table::of(made.cells.len(), &made.rows);
+        let table = Table::from_rows(made.cells.len(), &made.rows);
         let axes = axes_of(&made.cells);
         let comparison = compare(&made.cells, &axes, &table, &Settings::default());
         let study = made.study(&[]).with_comparison(&comparison, &axes);

@@ -92,14 +92,15 @@ impl Digest {
     /// Columns of all cells together: what a page of a megabyte has room for.
     const COLUMNS: usize = 7_200;
 
-    pub(crate) fn of(cells: usize, rows: &[Row]) -> Self {
+    pub(crate) fn from_rows(cells: usize, rows: &[Row]) -> Self {
         let counting = rows.iter().filter(|r| !r.warmup).map(|r| r.round);
         let first_round = counting.clone().min().unwrap_or(0);
         let rounds = counting.max().map_or(0, |last| (last - first_round).saturating_add(1));
         let most = (Self::COLUMNS / cells.max(1)).clamp(120, 600);
         let per_column = rounds.div_ceil(u32::try_from(most).unwrap_or(600)).max(1);
         let shape = Self { cells: Vec::new(), first_round, rounds, per_column };
-        let series = by_cell(cells, rows).iter().map(|of| Series::of(&shape, rows, of)).collect();
+        let series =
+            by_cell(cells, rows).iter().map(|of| Series::from_rows(&shape, rows, of)).collect();
         Self { cells: series, ..shape }
     }
 
@@ -137,7 +138,7 @@ fn by_cell(cells: usize, rows: &[Row]) -> Vec<Vec<u32>> {
 }
 
 impl Series {
-    fn of(shape: &Digest, rows: &[Row], of: &[u32]) -> Self {
+    fn from_rows(shape: &Digest, rows: &[Row], of: &[u32]) -> Self {
         let mut series = Self::default();
         let at = |i: &u32| &rows[*i as usize];
         let warm: Vec<u32> = of.iter().copied().filter(|i| at(i).warmup).collect();

@@ -27,7 +27,7 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    pub(crate) fn of(study: &Study<'_>) -> Self {
+    pub(crate) fn from_study(study: &Study<'_>) -> Self {
         let cells = study.cells;
         let contrasts = contrasts(study);
         let label = |cell: &Cell, contrast: bool| {

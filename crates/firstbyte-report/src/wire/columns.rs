@@ -195,7 +195,7 @@ columns! {
         if names.is_empty() { None } else { text(names.join(" ")) }
     },
         "names, separated by blanks";
-    "failed", Text, |o| text(Failed::of(o)?.name()),
+    "failed", Text, |o| text(Failed::judge(o)?.name()),
         "as in JSON";
     "tls_session_issued", Boolean, |o| tls(o)?.session_issued.and_then(boolean),
         "JSON's `tls.session_issued`";
@@ -203,7 +203,7 @@ columns! {
         "as in JSON";
     "held_back", Time, |o| time(o.held_back?.time),
         "as in JSON";
-    "failure_type", Text, |o| text(Failed::of(o)?.failure_type(o).as_str()),
+    "failure_type", Text, |o| text(Failed::judge(o)?.failure_type(o).as_str()),
         "as in JSON";
 }
 

@@ -20,7 +20,7 @@ const LABEL: usize = 12;
 /// A connection on a page of its own.
 pub fn flow(observed: &Observed, style: &Style) -> String {
     let connection = model::connection(observed);
-    let split = Split::of(&connection);
+    let split = Split::attribute(&connection);
     let mut text = format!("{}\n", style.paint(Ink::Strong, &style.safe(&title(observed))));
     for (label, words) in facts(observed) {
         let words: Vec<String> = words.iter().map(|word| style.safe(&style.plain(word))).collect();
@@ -29,11 +29,11 @@ pub fn flow(observed: &Observed, style: &Style) -> String {
             text += &format!("{line}\n");
         }
     }
-    let drawn = Sequence::of(&connection);
+    let drawn = Sequence::lay_out(&connection);
     if !drawn.arrows.is_empty() {
         text.push('\n');
         text += &sequence::diagram(&drawn, style);
-        let equation = Ledger::of(&split).lines(style);
+        let equation = Ledger::from_split(&split).lines(style);
         if !equation.is_empty() {
             text.push('\n');
             equation.iter().for_each(|line| text += &format!("{}\n", line.trim_end()));
@@ -47,7 +47,7 @@ pub fn flow(observed: &Observed, style: &Style) -> String {
 pub fn figure(flows: &[Observed]) -> Figure {
     let named: Vec<(String, Sequence)> = flows
         .iter()
-        .map(|observed| (label(observed), Sequence::of(&model::connection(observed))))
+        .map(|observed| (label(observed), Sequence::lay_out(&model::connection(observed))))
         .collect();
     let columns: Vec<(&str, Sequence)> =
         named.iter().map(|(name, drawn)| (name.as_str(), drawn.clone())).collect();

@@ -213,7 +213,7 @@ impl Server {
             self.retransmitted[side] += u64::from(traffic.retransmitted);
             self.bytes[side] += traffic.bytes;
         }
-        if let Some(failed) = Failed::of(observed) {
+        if let Some(failed) = Failed::judge(observed) {
             let failure_type = failed.failure_type(observed);
             if let Some(place) = Failed::TYPES.iter().position(|known| *known == failure_type) {
                 self.failures[place] += 1;

@@ -43,7 +43,7 @@ use crate::units::{count as counted, grouped as count};
 /// # Errors
 /// Those of `out`.
 pub fn line(observed: &Observed, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &ObservedRecord::of(observed))?;
+    serde_json::to_writer(&mut *out, &ObservedRecord::from_observed(observed))?;
     out.write_all(b"\n")
 }
 
@@ -57,7 +57,7 @@ pub fn capture_line(
     hygiene: &Hygiene,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &CaptureRecord::of(interface, connections, hygiene))?;
+    serde_json::to_writer(&mut *out, &CaptureRecord::new(interface, connections, hygiene))?;
     out.write_all(b"\n")
 }
 

@@ -210,7 +210,7 @@ fn diagrams(page: &Page<'_>) -> Option<Figure> {
     }
     let drawn: Vec<Figure> = chosen
         .iter()
-        .map(|(what, observed)| (what, observed, Sequence::of(&model::connection(observed))))
+        .map(|(what, observed)| (what, observed, Sequence::lay_out(&model::connection(observed))))
         .filter(|(.., drawn)| !drawn.arrows.is_empty())
         .map(|(what, observed, drawn)| {
             let title = format!("Connection {}: {what}", super::flow::label(observed));

@@ -104,6 +104,6 @@ fn seconds(time: Duration) -> String {
 
 /// When the transfer ended, which is when curl would look at the clock.
 fn ended(sample: &Sample) -> Option<u64> {
-    let total = Split::of(&sample.connection).total();
+    let total = Split::attribute(&sample.connection).total();
     sample.connection.started_unix_ns?.checked_add(u64::try_from(total.as_nanos()).ok()?)
 }

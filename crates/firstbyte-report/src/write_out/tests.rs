@@ -8,7 +8,7 @@ fn render(format: &str, sample: &Sample, transfer: &Transfer) -> String {
     pieces.into_iter().map(|p| p.text).collect()
 }
 
-fn of(format: &str, sample: &Sample) -> String {
+fn rendered(format: &str, sample: &Sample) -> String {
     render(format, sample, &Transfer::default())
 }
 
@@ -26,7 +26,7 @@ fn what_is_no_variable_is_text() {
         ("%{bogus}x", "x"),
         ("", ""),
     ] {
-        assert_eq!(of(format, &sample), expected, "{format}");
+        assert_eq!(rendered(format, &sample), expected, "{format}");
     }
 }
 
@@ -46,7 +46,7 @@ fn a_format_file_loses_its_line_ends() {
 
 #[test]
 fn names_are_known_in_any_case() {
-    assert_eq!(of("%{HTTP_CODE}", &fixtures::plain_http()), "200");
+    assert_eq!(rendered("%{HTTP_CODE}", &fixtures::plain_http()), "200");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn times_count_from_the_start() {
     let format = "%{time_namelookup} %{time_connect} %{time_appconnect} %{time_pretransfer} \
                   %{time_posttransfer} %{time_starttransfer} %{time_total} %{time_redirect}";
     assert_eq!(
-        of(format, &sample),
+        rendered(format, &sample),
         "0.002165 0.083290 0.249590 0.249740 0.249740 0.339120 0.347020 0.000000"
     );
 }
@@ -80,7 +80,7 @@ fn what_did_not_happen_is_zero() {
 #[test]
 fn onerror_ends_the_output_of_a_success() {
     let sample = fixtures::plain_http();
-    assert_eq!(of("a%{onerror}b", &sample), "a");
+    assert_eq!(rendered("a%{onerror}b", &sample), "a");
     let failed = Transfer { exit_code: 7, ..Transfer::default() };
     assert_eq!(render("a%{onerror}b", &sample, &failed), "ab");
 }
@@ -93,7 +93,7 @@ fn redirects_add_up() {
     let format = "%{num_redirects} %{num_connects} %{time_redirect} %{time_connect} %{time_total} \
                   %{size_header} %{size_request} %{size_download} %{url} %{url_effective}";
     assert_eq!(
-        of(format, &sample),
+        rendered(format, &sample),
         "2 3 0.087030 0.115030 0.434050 604 393 15408 http://gov.example/ https://www.gov.example/"
     );
 }
@@ -101,39 +101,39 @@ fn redirects_add_up() {
 #[test]
 fn speed_is_in_whole_bytes_per_second() {
     // 15,408 bytes in 347,020 µs.
-    assert_eq!(of("%{speed_download} %{speed_upload}", &fixtures::tls12_sydney()), "44400 0");
+    assert_eq!(rendered("%{speed_download} %{speed_upload}", &fixtures::tls12_sydney()), "44400 0");
 }
 
 #[test]
 fn headers() {
     let sample = fixtures::tls12_sydney();
     assert_eq!(
-        of("%header{Server}|%header{set-cookie}|%header{nope}|%{num_headers}", &sample),
+        rendered("%header{Server}|%header{set-cookie}|%header{nope}|%{num_headers}", &sample),
         "nginx/1.22.1|a=1; Path=/||5"
     );
     assert_eq!(
-        of("%{header_json}", &sample),
+        rendered("%{header_json}", &sample),
         "{\"server\":[\"nginx/1.22.1\"],\n\
          \"content-type\":[\"text/html; charset=utf-8\"],\n\
          \"set-cookie\":[\"a=1; Path=/\",\"b=\\\"2\\\"\"],\n\
          \"content-length\":[\"15408\"]\n}"
     );
-    assert_eq!(of("%{header_json}", &fixtures::connect_timeout()), "{\n}");
+    assert_eq!(rendered("%{header_json}", &fixtures::connect_timeout()), "{\n}");
 }
 
 #[test]
 fn a_redirect_that_was_not_followed() {
     let sample =
         Sample { connection: fixtures::redirects().redirects[0].clone(), ..Sample::default() };
-    assert_eq!(of("%{redirect_url}", &sample), "https://gov.example/");
-    assert_eq!(of("%{redirect_url}", &fixtures::plain_http()), "");
+    assert_eq!(rendered("%{redirect_url}", &sample), "https://gov.example/");
+    assert_eq!(rendered("%{redirect_url}", &fixtures::plain_http()), "");
 }
 
 #[test]
 fn parts_of_both_urls() {
     let sample = fixtures::redirects();
     assert_eq!(
-        of(
+        rendered(
             "%{url.scheme} %{url.port} %{urle.scheme} %{urle.host} %{urle.port} %{urle.path}",
             &sample
         ),
@@ -144,18 +144,18 @@ fn parts_of_both_urls() {
 #[test]
 fn certificates() {
     let sample = fixtures::tls13_http2();
-    assert_eq!(of("%{num_certs} %{ssl_verify_result}", &sample), "3 0");
-    let certs = of("%{certs}", &sample);
+    assert_eq!(rendered("%{num_certs} %{ssl_verify_result}", &sample), "3 0");
+    let certs = rendered("%{certs}", &sample);
     assert!(certs.starts_with("Subject:CN=www.gov.uk"));
     assert!(certs.contains("Expire date:Dec 31 23:59:59 2026 GMT\n"));
-    assert_eq!(of("%{ssl_verify_result}", &fixtures::expired_certificate()), "10");
-    assert_eq!(of("[%{certs}] %{num_certs}", &fixtures::plain_http()), "[] 0");
+    assert_eq!(rendered("%{ssl_verify_result}", &fixtures::expired_certificate()), "10");
+    assert_eq!(rendered("[%{certs}] %{num_certs}", &fixtures::plain_http()), "[] 0");
 }
 
 #[test]
 fn time_is_that_of_the_end() {
     assert_eq!(
-        of("%time{%Y-%m-%dT%H:%M:%S.%f}", &fixtures::plain_http()),
+        rendered("%time{%Y-%m-%dT%H:%M:%S.%f}", &fixtures::plain_http()),
         "2026-11-20T14:05:09.172586"
     );
 }
@@ -198,7 +198,7 @@ fn files_are_written_and_appended_to() {
 fn json_keys_are_sorted_and_end_with_the_version() {
     let names: Vec<&str> = variable::VARIABLES.iter().map(|(name, _)| *name).collect();
     assert!(names.is_sorted());
-    let text = of("%{json}", &fixtures::tls13_http2());
+    let text = rendered("%{json}", &fixtures::tls13_http2());
     assert!(text.starts_with("{\"certs\":\"Subject:"));
     assert!(text.contains("\"http_code\":200,\"http_connect\":0,\"http_version\":\"2\","));
     assert!(text.contains("\"time_connect\":0.011260,"));

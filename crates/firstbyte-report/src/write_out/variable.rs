@@ -196,7 +196,7 @@ impl Variable {
             Self::SpeedDownload => speed(downloaded(connection), sample),
             Self::SpeedUpload => speed(uploaded(connection), sample),
             Self::SslVerifyResult => Value::Number(verify_result(connection)),
-            Self::Time(timer) => Value::Time(timer.of(sample)),
+            Self::Time(timer) => Value::Time(timer.time_in(sample)),
             Self::Url => text(Some(&sample.requested_url)),
             Self::UrlPart(which) => Value::Text(part(&sample.requested_url, which)),
             Self::UrlEffective => text(Some(&connection.url)),
@@ -208,7 +208,7 @@ impl Variable {
 
 impl Timer {
     /// Over redirects curl adds each timer up, request by request (CURLINFO_CONNECT_TIME(3)).
-    fn of(self, sample: &Sample) -> Duration {
+    fn time_in(self, sample: &Sample) -> Duration {
         match self {
             Self::Mark(mark) => connections(sample)
                 .filter_map(|c| c.marks.at(mark))
@@ -267,7 +267,7 @@ fn over_all(
 
 /// Bytes per second of the whole transfer, in whole bytes.
 fn speed(bytes: u64, sample: &Sample) -> Value {
-    let micros = Timer::Total.of(sample).as_micros().max(1);
+    let micros = Timer::Total.time_in(sample).as_micros().max(1);
     Value::Number(i64::try_from(u128::from(bytes) * 1_000_000 / micros).unwrap_or(i64::MAX))
 }
 

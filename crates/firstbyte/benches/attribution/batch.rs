@@ -217,7 +217,7 @@ fn score(
         let port = connection.facts.local?.port();
         Some((address, port, connection.facts.quic.is_none()))
     };
-    let taps = Taps::of(client, server);
+    let taps = Taps::from_flows(client, server);
     let writes = writes_of(case);
     let captured = |connection: &Connection| {
         let key = key(connection)?;
@@ -257,7 +257,12 @@ fn score(
                             |writes| strace::witness(&truth, connection, writes),
                         )
                     });
-                    let outcome = Outcome::of(case, *number, &truth, &Verdict::of(connection));
+                    let outcome = Outcome::score(
+                        case,
+                        *number,
+                        &truth,
+                        &Verdict::from_connection(connection),
+                    );
                     Outcome { wire, witness, ..outcome }
                 }
                 Err(reason) => {

@@ -44,7 +44,7 @@ pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {
         connection.marks.iter().map(|(m, s)| (m, ms(s.at.as_nanos()))).collect::<Vec<_>>()
     );
     println!("tcp {:?}", connection.facts.tcp);
-    for phase in &Split::of(connection).phases {
+    for phase in &Split::attribute(connection).phases {
         println!("{phase:?}");
     }
     println!("sample {number}, chunks:");

@@ -23,7 +23,7 @@ pub(crate) const FAULTS: [(&str, &str); 16] = [
 ];
 
 /// Which of them `case` has, in their order.
-pub(crate) fn of(case: &Case) -> Vec<String> {
+pub(crate) fn faults_in(case: &Case) -> Vec<String> {
     let ways = [case.up, case.down];
     let has = [
         case.chain >= 6_000,

@@ -20,8 +20,8 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn of(connection: &Connection) -> Self {
-        let split = Split::of(connection);
+    pub(crate) fn from_connection(connection: &Connection) -> Self {
+        let split = Split::attribute(connection);
         Self { parts: split.parts, uncertainty: split.server_uncertainty() }
     }
 }
@@ -73,7 +73,7 @@ impl Outcome {
             untold: Some(reason.to_owned()),
             quiet: case.is_quiet(),
             axes,
-            faults: crate::faults::of(case),
+            faults: crate::faults::faults_in(case),
             total: 0.0,
             truth: [0.0; 9],
             said: [0.0; 9],
@@ -84,7 +84,7 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn of(case: &Case, sample: u32, truth: &Truth, verdict: &Verdict) -> Self {
+    pub(crate) fn score(case: &Case, sample: u32, truth: &Truth, verdict: &Verdict) -> Self {
         let values = |parts: &Parts| parts.named().map(|(_, duration)| ms(duration));
         Self {
             untold: None,

@@ -246,7 +246,7 @@ impl Opener {
         for packet in packets(raw.payload) {
             let (bytes, behind) = rest.split_at(packet.bytes);
             rest = behind;
-            let Some(space) = Space::of(packet.kind) else { continue };
+            let Some(space) = Space::for_packet(packet.kind) else { continue };
             let at = match packet.kind {
                 PacketKind::OneRtt => 1 + *self.chosen.get(&raw.from.other())?,
                 _ => number_at(bytes)?,

@@ -27,11 +27,11 @@ impl Writes {
     /// Of what `strace` wrote into a file; times are since the Unix epoch.
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = std::fs::read(file).map_err(|_| "strace wrote nothing".to_owned())?;
-        Self::of(&String::from_utf8_lossy(&text))
+        Self::parse(&String::from_utf8_lossy(&text))
     }
 
     /// The same of its text.
-    pub(crate) fn of(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut writes = Self::default();
         let mut begun: HashMap<&str, (u16, i64)> = HashMap::new();
         for line in text.lines() {

@@ -41,7 +41,7 @@ pub(crate) struct Taps {
 
 impl Taps {
     /// Of the captures at the client and at one server.
-    pub(crate) fn of(client: &Flows, server: &Flows) -> Self {
+    pub(crate) fn from_flows(client: &Flows, server: &Flows) -> Self {
         let both = |kept: &&Kept| server.packets.contains_key(&kept.key);
         let here: Vec<&Kept> = client.frames.iter().filter(both).collect();
         let far: Vec<&Kept> = server.frames.iter().collect();

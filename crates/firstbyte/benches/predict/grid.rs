@@ -99,7 +99,7 @@ impl Grid {
             ..self.clone()
         };
         calibration.measure(rtt, directory.path())?;
-        Measured::of(&read(&run_file(directory.path(), 0, response, Reuse::New))?)
+        Measured::from_run(&read(&run_file(directory.path(), 0, response, Reuse::New))?)
     }
 
     /// Has `firstbyte compare` measure all that has this round trip.
@@ -227,7 +227,7 @@ impl Grid {
     ) -> Result<Vec<Compared>, String> {
         let none = || "no round trip was measured".to_owned();
         // As `predict --from RUN` has it: what a lab's links and kernels add to the configured one is the path's.
-        let over = Measured::of(run)?.rtt.ok_or_else(none)?;
+        let over = Measured::from_run(run)?.rtt.ok_or_else(none)?;
         let mut setup = Setup::new(over, chain_of(chain)?);
         setup.server.congestion_control = self.congestion_control;
         setup.server.initial_window = self.initial_window;
@@ -238,7 +238,7 @@ impl Grid {
             let samples = samples_of(run, number, rest(way, rtt));
             let base = firstbyte_clock::timer_now().into_std();
             let connection = predict(&setup, way, base).map_err(|e| e.to_string())?;
-            let predicted = Metrics::of(&connection);
+            let predicted = Metrics::from_connection(&connection);
             for metric in [Metric::Setup, Metric::Ttfb, Metric::Total] {
                 // The window over QUIC outlasts rest: each exchange finds a larger one than the one before.
                 if metric == Metric::Total && way.http == Http::V3 && way.reuse == Reuse::Reused {

@@ -7,8 +7,7 @@
 //! example `-w FILE --server '*'`, so that every packet waits for its connection's end.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
-#[path = "../../tests/support/tcpdump.rs"]
-#[allow(unreachable_pub, reason = "shared with tests")]
+#[path = "../../tests/lab/tcpdump.rs"]
 mod tcpdump;
 mod traffic;
 

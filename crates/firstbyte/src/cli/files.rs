@@ -240,11 +240,11 @@ impl Drop for Opened {
 impl Named {
     fn identity(&self) -> Option<Identity> {
         match (self.to, is_stdio(&self.path)) {
-            (Use::Read, true) => Identity::of_stream(&io::stdin()),
+            (Use::Read, true) => Identity::from_stream(&io::stdin()),
             // Whatever goes there: also what is shown for people.
-            (Use::StandardOutput, _) => Identity::of_stream(&io::stdout()),
+            (Use::StandardOutput, _) => Identity::from_stream(&io::stdout()),
             (_, true) => Some(Identity::StandardOutput),
-            (_, false) => Identity::of(&self.path),
+            (_, false) => Identity::from_path(&self.path),
         }
     }
 
@@ -271,19 +271,19 @@ enum Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
-            Ok(metadata) => Self::of_metadata(&metadata),
+            Ok(metadata) => Self::from_metadata(&metadata),
             Err(_) => Some(Self::Place(place(&followed(path)))),
         }
     }
 
-    fn of_stream(stream: &impl AsFd) -> Option<Self> {
+    fn from_stream(stream: &impl AsFd) -> Option<Self> {
         let file = File::from(stream.as_fd().try_clone_to_owned().ok()?);
-        Self::of_metadata(&file.metadata().ok()?)
+        Self::from_metadata(&file.metadata().ok()?)
     }
 
-    fn of_metadata(metadata: &fs::Metadata) -> Option<Self> {
+    fn from_metadata(metadata: &fs::Metadata) -> Option<Self> {
         let file = || Self::File { device: metadata.dev(), inode: metadata.ino() };
         metadata.is_file().then(file)
     }

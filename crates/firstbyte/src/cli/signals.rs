@@ -41,7 +41,7 @@ impl EndSignal {
     }
 
     /// The signal that a process ended by with this exit code.
-    pub(super) fn of_exit_code(code: u8) -> Option<Self> {
+    pub(super) fn from_exit_code(code: u8) -> Option<Self> {
         [Self::Hangup, Self::Interrupt, Self::Terminate].into_iter().find(|s| s.exit_code() == code)
     }
 }

@@ -30,7 +30,7 @@ pub struct Handshakes {
 pub fn handshakes<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> Vec<Handshakes> {
     let mut by_way: HashMap<Way, Vec<Parts>> = HashMap::new();
     for connection in connections {
-        let Some(way) = Way::of(connection) else { continue };
+        let Some(way) = Way::from_connection(connection) else { continue };
         if way.reuse == Reuse::New
             && way.session != Session::ZeroRtt
             && let Some(parts) = handshake(connection)
@@ -51,7 +51,7 @@ pub fn handshakes<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> 
 }
 
 fn handshake(connection: &Connection) -> Option<Parts> {
-    let split = Split::of(connection);
+    let split = Split::attribute(connection);
     let phase = [PhaseName::Tls, PhaseName::Quic].into_iter().find_map(|name| split.phase(name))?;
     phase.phase.complete.then_some(phase.parts)
 }
@@ -73,10 +73,10 @@ pub fn calibrate(setup: &mut Setup, measured: &[Handshakes], rtt: Duration) {
         };
         let pairs = of_session(predicted(setup, rtt, hosts));
         if let Some(more) = beyond(&pairs, |seen, expected| (seen.server, expected.server)) {
-            shift(of(&mut setup.server.hello_time, session), more);
+            shift(time_of_session(&mut setup.server.hello_time, session), more);
         }
         if let Some(more) = beyond(&pairs, |seen, expected| (seen.client, expected.client)) {
-            shift(of(&mut setup.client.finish_time, session), more);
+            shift(time_of_session(&mut setup.client.finish_time, session), more);
         }
     }
     let pairs = predicted(setup, rtt, &quic);
@@ -107,7 +107,7 @@ fn beyond(
     values.get(values.len() / 2).copied()
 }
 
-fn of(time: &mut HandshakeTime, session: Session) -> &mut Duration {
+fn time_of_session(time: &mut HandshakeTime, session: Session) -> &mut Duration {
     if session == Session::Full { &mut time.full } else { &mut time.resumed }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         let connections: Vec<Connection> =
             ways.iter().map(|way| predict(&real, way, base).unwrap()).collect();
         for (way, connection) in ways.iter().zip(&connections) {
-            assert_eq!(Way::of(connection).as_ref(), Some(way));
+            assert_eq!(Way::from_connection(connection).as_ref(), Some(way));
         }
         let mut setup = setup(Duration::from_millis(20));
         calibrate(&mut setup, &handshakes(&connections), rtt);

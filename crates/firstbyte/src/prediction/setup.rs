@@ -61,7 +61,7 @@ impl Measured {
     ///
     /// # Errors
     /// A sample that cannot be read, or that none has proven what it was measured for.
-    pub fn of(run: &Run) -> Result<Self, String> {
+    pub fn from_run(run: &Run) -> Result<Self, String> {
         let mut connections: Vec<(u16, Connection)> = Vec::new();
         for (index, row) in run.rows.iter().enumerate() {
             if !row.warmup && row.standing == Standing::Proven {
@@ -82,7 +82,7 @@ impl Measured {
         let anywhere = |get: &dyn Fn(&Connection) -> Option<u64>| {
             of_first().find_map(get).or_else(|| connections.iter().find_map(|(_, c)| get(c)))
         };
-        let splits: Vec<Split> = of_first().map(Split::of).collect();
+        let splits: Vec<Split> = of_first().map(Split::attribute).collect();
         let excess = |split: &Split| {
             let wait = split.phase(PhaseName::Wait).filter(|wait| wait.phase.complete)?;
             let duration = wait.phase.duration();

@@ -23,12 +23,12 @@ pub fn usual<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> Vec<C
     let mut by_way: Vec<(Way, Vec<(Duration, &Connection)>)> = Vec::new();
     for connection in connections {
         let lost = connection.facts.tcp.as_ref().and_then(|tcp| tcp.retransmits);
-        let Some(way) = Way::of(connection) else { continue };
+        let Some(way) = Way::from_connection(connection) else { continue };
         let shows = way.http != Http::V3 && way.reuse == Reuse::New;
         if !shows || connection.failure.is_some() || lost.is_some_and(|lost| lost > 0) {
             continue;
         }
-        let timed = (Split::of(connection).total(), connection);
+        let timed = (Split::attribute(connection).total(), connection);
         match by_way.iter_mut().find(|(other, _)| *other == way) {
             Some((_, timed_of_way)) => timed_of_way.push(timed),
             None => by_way.push((way, vec![timed])),
@@ -49,7 +49,7 @@ pub fn initial_window(setup: &Setup, measured: &[Connection], rtt: Duration) -> 
     let quiet = Setup { path: Path::with_rtt(rtt), ..setup.clone() };
     let base = timer_now().into_std();
     let seen: Vec<(Way, Vec<u64>)> =
-        measured.iter().filter_map(|c| Some((Way::of(c)?, bursts(c, rtt)))).collect();
+        measured.iter().filter_map(|c| Some((Way::from_connection(c)?, bursts(c, rtt)))).collect();
     let cost = |window: u32| -> Option<u64> {
         let mut setup = quiet.clone();
         setup.server.initial_window = window;

@@ -93,15 +93,15 @@ impl Dataset {
     /// Those of the first file that cannot be read.
     pub fn read(paths: &[PathBuf]) -> Result<Self, RunError> {
         let sources: Result<_, _> = paths.iter().map(|path| Source::read(path)).collect();
-        Ok(Self::of(sources?))
+        Ok(Self::from_sources(sources?))
     }
 
     /// A run on its own.
-    pub fn of_run(run: Run) -> Self {
-        Self::of(vec![Source::Run(Box::new(run))])
+    pub fn from_run(run: Run) -> Self {
+        Self::from_sources(vec![Source::Run(Box::new(run))])
     }
 
-    fn of(sources: Vec<Source>) -> Self {
+    fn from_sources(sources: Vec<Source>) -> Self {
         let mut data = Self {
             axes: Vec::new(),
             cells: Vec::new(),

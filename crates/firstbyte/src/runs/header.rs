@@ -40,7 +40,7 @@ pub fn run_header(
             interval_ns: design.interval.map(|i| u64::try_from(i.as_nanos()).unwrap_or(u64::MAX)),
         },
         axes: axes.collect(),
-        cells: campaign.cells.iter().map(|cell| CellRecord::of(&cell.cell)).collect(),
+        cells: campaign.cells.iter().map(|cell| CellRecord::from_cell(&cell.cell)).collect(),
         environment: environment::gather(),
     }
 }

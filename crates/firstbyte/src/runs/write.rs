@@ -98,7 +98,7 @@ impl RunWriter {
             .mode(OWNER_ONLY)
             .open(path)
             .map_err(RunError::io(path, "create"))?;
-        let file = Locked::of(file, path)?;
+        let file = Locked::lock(file, path)?;
         // Only who holds the lock may look at what there is, or throw it away.
         let length = file.metadata().map_err(RunError::io(path, "create"))?.len();
         if length > 0 {
@@ -138,7 +138,7 @@ impl RunWriter {
             .append(true)
             .open(path)
             .map_err(RunError::io(path, "open"))?;
-        let file = Locked::of(file, path)?;
+        let file = Locked::lock(file, path)?;
         let run = Run::read(path)?;
         if let Some(what) = expected.and_then(|header| run.header.difference(header)) {
             return Err(RunError::Differs { path: path.to_owned(), what });
@@ -158,7 +158,7 @@ impl RunWriter {
         let interner = Interner::after(run.facts());
         let mut writer = Self::new(file, path, urls, interner, run.valid_bytes);
         if let Some(header) = expected
-            && let Ok(line) = serde_json::to_vec(&ContinuedRecord::of(header))
+            && let Ok(line) = serde_json::to_vec(&ContinuedRecord::from_header(header))
         {
             writer.preamble = line;
             writer.preamble.push(b'\n');
@@ -217,7 +217,7 @@ impl RunWriter {
 struct Locked(File);
 
 impl Locked {
-    fn of(file: File, path: &Path) -> Result<Self, RunError> {
+    fn lock(file: File, path: &Path) -> Result<Self, RunError> {
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(RunError::Locked { path: path.to_owned() }),
@@ -250,10 +250,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.run");
         let open = || OpenOptions::new().append(true).create(true).open(&path).unwrap();
-        let first = Locked::of(open(), &path).unwrap();
+        let first = Locked::lock(open(), &path).unwrap();
         let _copy = first.try_clone().unwrap();
-        assert!(matches!(Locked::of(open(), &path), Err(RunError::Locked { .. })));
+        assert!(matches!(Locked::lock(open(), &path), Err(RunError::Locked { .. })));
         drop(first);
-        Locked::of(open(), &path).unwrap();
+        Locked::lock(open(), &path).unwrap();
     }
 }

@@ -159,7 +159,7 @@ fn writes_of_threads_that_interleave() {
         "13 1700000000.000025 <... sendto resumed>) = 30 <0.000023>".into(),
         format!("12 1700000000.000026 write(7{one}, \"\"..., 50) = 50 <0.000002>"),
     ];
-    let writes = Writes::of(&text.join("\n")).unwrap();
+    let writes = Writes::parse(&text.join("\n")).unwrap();
     let second = 1_700_000_000_000_000_000;
     let write = |began: i64, ended: i64, end| {
         let [began, ended] = [began, ended].map(|us| us * 1_000);
@@ -167,5 +167,5 @@ fn writes_of_threads_that_interleave() {
     };
     assert_eq!(writes.of_port(40_000, second), [write(1, 10, 100), write(26, 28, 150)]);
     assert_eq!(writes.of_port(40_001, second), [write(2, 25, 30)]);
-    assert!(Writes::of("").is_err());
+    assert!(Writes::parse("").is_err());
 }

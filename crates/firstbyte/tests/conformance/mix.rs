@@ -62,7 +62,7 @@ fn clients(own: &Path, all: &[Observed], table: &mut Table) {
             "rst_midhs" => Some("reset"),
             _ => None,
         };
-        let ours = Failed::of(observed).map(Failed::name);
+        let ours = Failed::judge(observed).map(Failed::name);
         table.compare(&format!("{place} failed"), ours, failed, cut(observed));
         // Go sends a session ID whether it has a session or not; only one server declines any.
         if kind != "noresume_server" {

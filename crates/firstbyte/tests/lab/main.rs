@@ -28,8 +28,6 @@ mod sessions;
 mod signals;
 mod studies;
 mod support;
-#[allow(unreachable_pub, reason = "shared with a benchmark")]
-#[path = "../support/tcpdump.rs"]
 mod tcpdump;
 mod trouble;
 mod wire;

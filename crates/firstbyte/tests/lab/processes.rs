@@ -17,7 +17,7 @@ pub(crate) struct Family {
 
 impl Family {
     /// All descendants of a process; it is not one of them. Their namespaces, unless it has them.
-    pub(crate) fn of(ancestor: u32) -> Self {
+    pub(crate) fn below(ancestor: u32) -> Self {
         let all = all();
         let mut family = Self::default();
         let mut parents = BTreeSet::from([ancestor]);
@@ -46,7 +46,7 @@ impl Family {
     pub(crate) fn of_lab(ancestor: u32) -> Self {
         let mut family = Self::default();
         wait_until("the lab is there", || {
-            family = Self::of(ancestor);
+            family = Self::below(ancestor);
             family.processes.len() >= 4 && family.network_namespaces.len() >= 2
         });
         family

@@ -1,4 +1,4 @@
-//! `lab study` shows no secret of its plan. All other commands are in `tests/secrets.rs`, on loopback.
+//! `lab study` shows no secret of its plan. All other commands are in `tests/program/secrets.rs`, on loopback.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

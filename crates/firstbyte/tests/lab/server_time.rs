@@ -27,10 +27,10 @@ struct Cell {
 
 impl Cell {
     fn quiet(rtt: u32, think: u32) -> Self {
-        Self::of("quiet", rtt, think, "", "")
+        Self::new("quiet", rtt, think, "", "")
     }
 
-    fn of(
+    fn new(
         about: &'static str,
         rtt: u32,
         think: u32,
@@ -138,11 +138,11 @@ fn table_of_estimated_and_true_server_times() {
     let quiet = |rtt: u32| [0, 2, 8, 50, 250].map(|think| Cell::quiet(rtt, think));
     let mut cells: Vec<Cell> = [1, 5, 20, 80, 200].into_iter().flat_map(quiet).collect();
     for think in [8, 50] {
-        cells.push(Cell::of("jitter of 1 ms", 20, think, r#", jitter = "1ms""#, ""));
-        cells.push(Cell::of("more jitter: 5 ms", 20, think, r#", jitter = "5ms""#, ""));
-        cells.push(Cell::of("loss of 1 %", 20, think, r#", loss = "1%""#, ""));
-        cells.push(Cell::of("nagle's delay", 20, think, "", ", nagle = true"));
-        cells.push(Cell::of("slow link, 8 Mbit/s", 20, think, r#", rate = "8mbit""#, ""));
+        cells.push(Cell::new("jitter of 1 ms", 20, think, r#", jitter = "1ms""#, ""));
+        cells.push(Cell::new("more jitter: 5 ms", 20, think, r#", jitter = "5ms""#, ""));
+        cells.push(Cell::new("loss of 1 %", 20, think, r#", loss = "1%""#, ""));
+        cells.push(Cell::new("nagle's delay", 20, think, "", ", nagle = true"));
+        cells.push(Cell::new("slow link, 8 Mbit/s", 20, think, r#", rate = "8mbit""#, ""));
     }
     let estimates = measure(&cells, 20);
     let floor = estimates[0].median();

@@ -30,7 +30,7 @@ fn the_fixtures_are_what_is_written_and_read() {
         assert_eq!(navigation(&std::fs::read(&path).unwrap()).unwrap(), page, "{name}");
         // Within a run facts are stored once.
         let mut interner = Interner::default();
-        let shared = StoredNavigation::of(&page, &mut interner);
+        let shared = StoredNavigation::from_navigation(&page, &mut interner);
         let mut facts = FactTable::default();
         interner.fresh().iter().for_each(|line| facts.take(line.as_bytes()).unwrap());
         assert_eq!(shared.clone().navigation(&facts).unwrap(), page, "{name}");
@@ -62,7 +62,7 @@ fn every_field_is_described() {
     let section = &section[..section.find("\n## ").unwrap()];
     let mut found = Vec::new();
     for page in [chromium(), firefox(), har()] {
-        let stored = StoredNavigation::of(&page, &mut Interner::default());
+        let stored = StoredNavigation::from_navigation(&page, &mut Interner::default());
         names(&serde_json::to_value(stored).unwrap(), &mut found);
     }
     for name in found {

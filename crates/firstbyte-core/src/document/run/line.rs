@@ -19,7 +19,7 @@ use crate::timeline::Sample;
 pub struct LineError(String);
 
 impl LineError {
-    pub(super) fn of(error: &serde_json::Error) -> Self {
+    pub(super) fn from_json_error(error: &serde_json::Error) -> Self {
         Self(error.to_string())
     }
 
@@ -47,7 +47,7 @@ pub fn sample_line(
     interner: &mut Interner,
     out: &mut Vec<u8>,
 ) -> std::io::Result<()> {
-    let mut stored = StoredSample::of(&taken.sample, url, interner);
+    let mut stored = StoredSample::from_sample(&taken.sample, url, interner);
     // It stands before it.
     stored.connection.started_unix_ns = None;
     interner.fresh().iter().for_each(|line| out.extend_from_slice(line.as_bytes()));
@@ -123,7 +123,8 @@ fn slow(text: &str, row: &Row, url: &str, facts: &FactTable) -> Result<Sample, L
         started_unix_ns: Option<u64>,
         sample: StoredSample,
     }
-    let mut whole: Whole = serde_json::from_str(text).map_err(|e| LineError::of(&e))?;
+    let mut whole: Whole =
+        serde_json::from_str(text).map_err(|e| LineError::from_json_error(&e))?;
     whole.sample.connection.started_unix_ns = whole.started_unix_ns;
     let sample = whole.sample.sample(url, row.round, row.warmup, facts);
     sample.map_err(|missing| LineError(missing.to_string()))

@@ -57,7 +57,7 @@ pub struct ContinuedRecord {
 
 impl ContinuedRecord {
     /// Says that a run goes on as `header` says.
-    pub fn of(header: &RunHeader) -> Self {
+    pub fn from_header(header: &RunHeader) -> Self {
         Self {
             continued_unix_ns: header.created_unix_ns,
             firstbyte_version: header.firstbyte_version.clone(),
@@ -116,7 +116,7 @@ pub struct FactorRecord {
 
 impl CellRecord {
     /// The stored form of `cell`.
-    pub fn of(cell: &Cell) -> Self {
+    pub fn from_cell(cell: &Cell) -> Self {
         let factors = cell.factors.iter().map(|factor| FactorRecord {
             axis: factor.axis.clone(),
             value: factor.value.clone(),

@@ -177,7 +177,8 @@ fn slow(line: &[u8]) -> Result<Row, LineError> {
         #[serde(default)]
         metrics_ns: HashMap<String, u64>,
     }
-    let reduced: Reduced = serde_json::from_slice(line).map_err(|e| LineError::of(&e))?;
+    let reduced: Reduced =
+        serde_json::from_slice(line).map_err(|e| LineError::from_json_error(&e))?;
     let standing = match (reduced.standing.as_str(), reduced.shortfall.as_deref()) {
         ("proven", _) => Standing::Proven,
         ("failed", _) => Standing::Failed,

@@ -25,7 +25,7 @@ pub struct StoredClient {
 }
 
 impl StoredClient {
-    pub(in crate::document) fn of(client: &ClientFacts) -> Self {
+    pub(in crate::document) fn from_facts(client: &ClientFacts) -> Self {
         let ClientFacts { name, version, tls_library } = client.clone();
         Self { name, version, tls_library }
     }
@@ -157,7 +157,7 @@ fn ns(duration: Duration) -> u64 {
 }
 
 impl StoredTcp {
-    pub(super) fn of(tcp: &TcpFacts) -> Self {
+    pub(super) fn from_facts(tcp: &TcpFacts) -> Self {
         Self {
             syn_rtt_ns: tcp.syn_rtt.map(ns),
             min_rtt_ns: tcp.min_rtt.map(ns),
@@ -185,7 +185,7 @@ impl StoredTcp {
 }
 
 impl StoredQuic {
-    pub(super) fn of(quic: &QuicFacts) -> Self {
+    pub(super) fn from_facts(quic: &QuicFacts) -> Self {
         Self {
             version: quic.version.clone(),
             min_rtt_ns: quic.min_rtt.map(ns),
@@ -196,7 +196,7 @@ impl StoredQuic {
             bytes_before_validation: quic.bytes_before_validation,
             amplification_stall_ns: quic.amplification_stall.map(ns),
             congestion_control: quic.congestion_control.clone(),
-            datagrams: quic.datagrams.iter().map(DatagramRecord::of).collect(),
+            datagrams: quic.datagrams.iter().map(DatagramRecord::from_datagram).collect(),
         }
     }
 
@@ -217,10 +217,11 @@ impl StoredQuic {
 }
 
 impl StoredTls {
-    pub(super) fn of(tls: &TlsFacts, interner: &mut Interner) -> Self {
+    pub(super) fn from_facts(tls: &TlsFacts, interner: &mut Interner) -> Self {
         let certificates = (!tls.certificates.is_empty()).then(|| {
-            let fact =
-                Fact::Certificates(tls.certificates.iter().map(StoredCertificate::of).collect());
+            let fact = Fact::Certificates(
+                tls.certificates.iter().map(StoredCertificate::from_certificate).collect(),
+            );
             match (interner.number(&fact), fact) {
                 (None, Fact::Certificates(list)) => Shared::Here(list),
                 (number, _) => Shared::Number(number.unwrap_or_default()),
@@ -312,7 +313,7 @@ impl StoredTls {
 }
 
 impl StoredCertificate {
-    fn of(certificate: &Certificate) -> Self {
+    fn from_certificate(certificate: &Certificate) -> Self {
         Self {
             subject: certificate.subject.clone(),
             issuer: certificate.issuer.clone(),
@@ -334,7 +335,7 @@ impl StoredCertificate {
 }
 
 impl StoredHttp {
-    pub(super) fn of(http: &HttpFacts, interner: &mut Interner) -> Self {
+    pub(super) fn from_facts(http: &HttpFacts, interner: &mut Interner) -> Self {
         let headers = http.headers.iter().map(|header| {
             let fact = Fact::Header(header.name.clone(), header.value.clone());
             match (interner.number(&fact), fact) {

@@ -154,15 +154,15 @@ impl std::error::Error for MissingFact {}
 
 impl StoredSample {
     /// The stored form of `sample`, a visit to the cell with the URL `url`.
-    pub fn of(sample: &Sample, url: &str, interner: &mut Interner) -> Self {
+    pub fn from_sample(sample: &Sample, url: &str, interner: &mut Interner) -> Self {
         let requested = sample.requested_url.as_str();
         Self {
             requested_url: (requested != url).then(|| requested.to_owned()),
-            connection: StoredConnection::of(&sample.connection, requested, interner),
+            connection: StoredConnection::from_connection(&sample.connection, requested, interner),
             redirects: sample
                 .redirects
                 .iter()
-                .map(|hop| StoredConnection::of(hop, requested, interner))
+                .map(|hop| StoredConnection::from_connection(hop, requested, interner))
                 .collect(),
         }
     }
@@ -192,7 +192,11 @@ impl StoredSample {
 }
 
 impl StoredConnection {
-    fn of(connection: &Connection, requested_url: &str, interner: &mut Interner) -> Self {
+    fn from_connection(
+        connection: &Connection,
+        requested_url: &str,
+        interner: &mut Interner,
+    ) -> Self {
         let Connection {
             url,
             started_unix_ns,
@@ -208,11 +212,14 @@ impl StoredConnection {
             url: (url != requested_url).then(|| url.clone()),
             started_unix_ns: *started_unix_ns,
             marks: StoredMarks(*marks),
-            lookups: lookups.iter().map(StoredLookup::of).collect(),
-            attempts: attempts.iter().map(StoredAttempt::of).collect(),
-            flights: flights.iter().map(|flight| StoredFlight::of(flight, interner)).collect(),
+            lookups: lookups.iter().map(StoredLookup::from_lookup).collect(),
+            attempts: attempts.iter().map(StoredAttempt::from_attempt).collect(),
+            flights: flights
+                .iter()
+                .map(|flight| StoredFlight::from_flight(flight, interner))
+                .collect(),
             client: facts.client.as_ref().map(|client| {
-                let fact = Fact::Client(StoredClient::of(client));
+                let fact = Fact::Client(StoredClient::from_facts(client));
                 match (interner.number(&fact), fact) {
                     (None, Fact::Client(client)) => Shared::Here(client),
                     (number, _) => Shared::Number(number.unwrap_or_default()),
@@ -221,12 +228,12 @@ impl StoredConnection {
             remote: facts.remote,
             local: facts.local,
             reused: facts.reused,
-            tcp: facts.tcp.as_ref().map(StoredTcp::of),
-            quic: facts.quic.as_ref().map(StoredQuic::of),
+            tcp: facts.tcp.as_ref().map(StoredTcp::from_facts),
+            quic: facts.quic.as_ref().map(StoredQuic::from_facts),
             tls: facts.tls.as_ref().map(|tls| shared_tls(tls, interner)),
-            http: facts.http.as_ref().map(|http| StoredHttp::of(http, interner)),
-            failure: failure.as_ref().map(FailureRecord::of),
-            open_end: open_end.map(StoredOpenEnd::of),
+            http: facts.http.as_ref().map(|http| StoredHttp::from_facts(http, interner)),
+            failure: failure.as_ref().map(FailureRecord::from_failure),
+            open_end: open_end.map(StoredOpenEnd::from_open_end),
         }
     }
 
@@ -266,7 +273,7 @@ impl StoredConnection {
 
 /// What a TLS handshake settled, or its number.
 pub(super) fn shared_tls(tls: &TlsFacts, interner: &mut Interner) -> Shared<StoredTls> {
-    let fact = Fact::Tls(StoredTls::of(tls, interner));
+    let fact = Fact::Tls(StoredTls::from_facts(tls, interner));
     match (interner.number(&fact), fact) {
         (None, Fact::Tls(tls)) => Shared::Here(tls),
         (number, _) => Shared::Number(number.unwrap_or_default()),
@@ -288,7 +295,7 @@ pub(in crate::document) fn tls_of(
 }
 
 impl StoredOpenEnd {
-    fn of(end: OpenEnd) -> Self {
+    fn from_open_end(end: OpenEnd) -> Self {
         Self { phase: end.phase.name().into(), at_ns: end.at.map(Offset::as_nanos) }
     }
 
@@ -299,7 +306,7 @@ impl StoredOpenEnd {
 }
 
 impl StoredLookup {
-    fn of(lookup: &Lookup) -> Self {
+    fn from_lookup(lookup: &Lookup) -> Self {
         Self {
             record_type: lookup.record_type.name().into(),
             start_ns: lookup.start.as_nanos(),
@@ -321,7 +328,7 @@ impl StoredLookup {
 }
 
 impl StoredAttempt {
-    fn of(attempt: &Attempt) -> Self {
+    fn from_attempt(attempt: &Attempt) -> Self {
         Self {
             remote: attempt.remote,
             start_ns: attempt.start.as_nanos(),
@@ -349,7 +356,7 @@ impl StoredAttempt {
 }
 
 impl StoredFlight {
-    fn of(flight: &Flight, interner: &mut Interner) -> Self {
+    fn from_flight(flight: &Flight, interner: &mut Interner) -> Self {
         let chunks = flight.chunks.iter().map(|chunk| {
             let at = chunk.stamp.at.as_nanos();
             let acknowledged = chunk.acknowledged.map(Offset::as_nanos);

@@ -50,7 +50,7 @@ fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let cost = seen.median(|c| Split::of(c).parts.fallback);
+    let cost = seen.median(|c| Split::attribute(c).parts.fallback);
     if cost.is_zero() {
         return;
     }
@@ -107,7 +107,7 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         .into_iter()
         .filter_map(|kind| {
             let way = seen.evidence.way(kind)?;
-            Some((way.median(|c| Split::of(c).rtt)?, way.middle().and_then(remote)?, way))
+            Some((way.median(|c| Split::attribute(c).rtt)?, way.middle().and_then(remote)?, way))
         })
         .min_by_key(|(rtt, ..)| *rtt);
     let (Some((nearest, address, way)), Some(used)) = (nearest, used) else { return };
@@ -115,7 +115,7 @@ fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if address == used || gain < NEARER.max(rtt / 5) {
         return;
     }
-    let trips = seen.subject.middle().map_or(0, |c| Split::of(c).round_trips);
+    let trips = seen.subject.middle().map_or(0, |c| Split::attribute(c).round_trips);
     found.push(Finding {
         kind: FindingKind::FarAddress,
         title: "another address of the same name is nearer".into(),

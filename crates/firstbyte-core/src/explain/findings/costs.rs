@@ -35,7 +35,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    pub(super) fn of(evidence: &Evidence, subject: &Way) -> Self {
+    pub(super) fn estimate(evidence: &Evidence, subject: &Way) -> Self {
         let think =
             evidence.way(WayKind::Reused).and_then(|way| way.median(|c| Some(exchange::think(c))));
         let step = subject.proven.len().div_ceil(PLAYED).max(1);
@@ -81,14 +81,14 @@ fn witnesses(evidence: &Evidence) -> Vec<&Connection> {
 /// The rate that most connections prove each for itself.
 fn link_rate(subject: &Way) -> Option<u64> {
     let mut rates: Vec<u64> =
-        subject.connections().filter_map(|c| Split::of(c).link_rate).collect();
+        subject.connections().filter_map(|c| Split::attribute(c).link_rate).collect();
     rates.sort_unstable();
     rates.get(rates.len() / 2).copied().filter(|_| rates.len() * 2 > subject.proven.len())
 }
 
 /// Over QUIC, and where marks are missing: what the split says, each for itself.
 fn by_split(connection: &Connection) -> Vec<(Fault, Cost)> {
-    let split = Split::of(connection);
+    let split = Split::attribute(connection);
     let link = if split.link_rate.is_some() { split.parts.transfer } else { Duration::ZERO };
     let all = [
         (Fault::Think, exchange::think(connection)),

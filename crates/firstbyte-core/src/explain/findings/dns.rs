@@ -59,7 +59,9 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn resolver(connection: &Connection) -> Duration {
-    Split::of(connection).phase(PhaseName::Resolve).map_or(Duration::ZERO, |p| p.parts.resolver)
+    Split::attribute(connection)
+        .phase(PhaseName::Resolve)
+        .map_or(Duration::ZERO, |p| p.parts.resolver)
 }
 
 /// How long the AAAA answer was waited for when the A answer was there.

@@ -25,13 +25,13 @@ fn redirects(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     if hops.is_empty() {
         return;
     }
-    let cost = hops.iter().map(|hop| Split::of(hop).total()).sum();
+    let cost = hops.iter().map(|hop| Split::attribute(hop).total()).sum();
     let each: Vec<String> = hops
         .iter()
         .map(|hop| {
             let status = hop.facts.http.as_ref().and_then(|h| h.status);
             let status = status.map_or_else(String::new, |s| format!(" {s}"));
-            format!("{}{status} {}", hop.url, ms(Split::of(hop).total()))
+            format!("{}{status} {}", hop.url, ms(Split::attribute(hop).total()))
         })
         .collect();
     let n = hops.len();
@@ -93,7 +93,7 @@ fn slow_server(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 
 /// Pauses, but for acknowledgements that were delayed.
 pub(super) fn paused(connection: &Connection) -> Duration {
-    let split = Split::of(connection);
+    let split = Split::attribute(connection);
     let delayed: Duration = split.held.iter().map(|held| held.delayed).sum();
     split.parts.pause.saturating_sub(delayed)
 }
@@ -101,7 +101,7 @@ pub(super) fn paused(connection: &Connection) -> Duration {
 fn pause(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(time) = seen.cost(Fault::Pause) else { return };
     let place = |c: &Connection| {
-        let phases = Split::of(c).phases;
+        let phases = Split::attribute(c).phases;
         phases.iter().max_by_key(|p| p.parts.pause).map(|p| p.phase.name)
     };
     let place = seen.subject.middle().and_then(place);
@@ -150,10 +150,10 @@ fn slow_link(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn slow_client(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let time = seen.median(|c| Split::of(c).parts.client);
-    let total = seen.median(|c| Split::of(c).total());
+    let time = seen.median(|c| Split::attribute(c).parts.client);
+    let total = seen.median(|c| Split::attribute(c).total());
     let asked = found.iter().any(|finding| finding.kind == FindingKind::ClientCertificate);
-    let usual = seen.usual(|c| Split::of(c).parts.client);
+    let usual = seen.usual(|c| Split::attribute(c).parts.client);
     if asked || time.min(usual) < SLOW_CLIENT.max(total / 10) {
         return;
     }

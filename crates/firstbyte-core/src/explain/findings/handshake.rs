@@ -166,6 +166,6 @@ fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 
 /// The time of the TLS handshake that a resumed one would not take, besides round trips.
 pub(super) fn certificates_take(connection: &Connection) -> Duration {
-    let split = Split::of(connection);
+    let split = Split::attribute(connection);
     split.phase(PhaseName::Tls).map_or(Duration::ZERO, |tls| tls.parts.server + tls.parts.client)
 }

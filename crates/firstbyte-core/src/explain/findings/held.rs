@@ -18,7 +18,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn held(connection: &Connection, are: impl Fn(&Held) -> bool) -> Vec<Held> {
-    Split::of(connection).held.into_iter().filter(are).collect()
+    Split::attribute(connection).held.into_iter().filter(are).collect()
 }
 
 pub(super) fn is_nagle(held: &Held) -> bool {
@@ -37,7 +37,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let Some(time) = seen.cost(Fault::Nagle) else { return };
     // On an open connection there are no tickets to wait behind.
     let before = |c: &Connection| {
-        let answered = Split::of(c).phase(PhaseName::Wait).map(|wait| wait.phase.end);
+        let answered = Split::attribute(c).phase(PhaseName::Wait).map(|wait| wait.phase.end);
         cost(c, |held| is_nagle(held) && answered == Some(held.until))
     };
     let before = seen.median(before);
@@ -74,7 +74,7 @@ fn nagle(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 
 /// What the window's being full in a phase cost.
 pub(super) fn stalled(connection: &Connection, phase: PhaseName) -> Duration {
-    let split = Split::of(connection);
+    let split = Split::attribute(connection);
     let Some(phase) = split.phase(phase).map(|split| split.phase) else { return Duration::ZERO };
     let within = |held: &&Held| held.until > phase.start && held.until <= phase.end;
     split.held.iter().filter(within).filter(|held| is_window(held)).map(|held| held.cost).sum()

@@ -29,7 +29,8 @@ pub fn findings(evidence: &Evidence) -> Vec<Finding> {
     let Some(subject) = evidence.subject().filter(|way| !way.proven.is_empty()) else {
         return Vec::new();
     };
-    let (rtt, costs) = (subject.median(|c| Split::of(c).rtt), Costs::of(evidence, subject));
+    let (rtt, costs) =
+        (subject.median(|c| Split::attribute(c).rtt), Costs::estimate(evidence, subject));
     let seen = Seen { evidence, subject, rtt, costs };
     let mut found = Vec::new();
     dns::find(&seen, &mut found);
@@ -77,7 +78,7 @@ impl Seen<'_> {
     fn least(&self) -> Duration {
         let steps = self.connections().filter_map(|c| c.marks.resolution()).max();
         LEAST
-            .max(self.median(|c| Split::of(c).total()) * 3 / 100)
+            .max(self.median(|c| Split::attribute(c).total()) * 3 / 100)
             .max(steps.unwrap_or_default() * 2)
     }
 
@@ -91,7 +92,7 @@ impl Seen<'_> {
     fn uncertain(&self) -> Duration {
         self.subject
             .median(|c| {
-                let split = Split::of(c);
+                let split = Split::attribute(c);
                 split.rtt_spread.map(|spread| spread + split.resolution * 2)
             })
             .unwrap_or_default()
@@ -101,7 +102,7 @@ impl Seen<'_> {
     /// a path that varies, each connection's shortest round trip is no measure of the others.
     fn above_syn(&self, phase: PhaseName) -> Duration {
         self.median(|c| {
-            let split = Split::of(c);
+            let split = Split::attribute(c);
             let Some(found) = split.phase(phase) else { return Duration::ZERO };
             let syn = c.facts.tcp.as_ref().and_then(|tcp| tcp.syn_rtt).or(split.rtt);
             let late = syn.unwrap_or_default().saturating_sub(split.rtt.unwrap_or_default());
@@ -128,7 +129,7 @@ fn part(
     phase: PhaseName,
     of: impl Fn(&crate::split::Parts) -> Duration,
 ) -> Duration {
-    Split::of(connection).phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
+    Split::attribute(connection).phase(phase).map_or(Duration::ZERO, |split| of(&split.parts))
 }
 
 /// A time in a sentence: "82.1 ms".

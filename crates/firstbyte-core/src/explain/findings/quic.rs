@@ -14,7 +14,7 @@ pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
         Some(way) if !way.proven.is_empty() => (way, Some(OVER_HTTP3)),
         _ => return,
     };
-    let Some(rtt) = way.median(|c| Split::of(c).rtt) else { return };
+    let Some(rtt) = way.median(|c| Split::attribute(c).rtt) else { return };
     let n = way.proven.len();
     let facts = |c: &Connection| c.facts.quic.clone().unwrap_or_default();
     let how_many =

@@ -122,7 +122,8 @@ fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     } else {
         String::new()
     };
-    let setup = |c: &Connection| Metrics::of(c).get(Metric::Setup).map(Duration::from_nanos);
+    let setup =
+        |c: &Connection| Metrics::from_connection(c).get(Metric::Setup).map(Duration::from_nanos);
     let cost = seen.subject.median(setup).unwrap_or_default();
     found.push(Finding {
         kind: FindingKind::NoReuse,

@@ -174,7 +174,7 @@ pub fn play(
         )
         .with_nagle(nagle),
         receiver: Receiver::default(),
-        steps: &dialogue.of(side).steps,
+        steps: &dialogue.said_by(side).steps,
         next_step: 0,
         due: None,
         last_written: 0,

@@ -21,7 +21,7 @@ fn digest_of_splits() {
     let mut lines = String::new();
     for seed in first.parse().unwrap()..end.parse().unwrap() {
         let case = case(seed);
-        let Some(log) = Log::of(&case) else { continue };
+        let Some(log) = Log::play_case(&case) else { continue };
         let connection = log.connection(&case);
         write!(lines, "{seed}").unwrap();
         let mut random = Rng::with_seed(seed);

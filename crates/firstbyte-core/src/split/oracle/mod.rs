@@ -44,7 +44,7 @@ fn score(seeds: std::ops::Range<u64>) -> Score {
 fn one_connection() {
     let seed = std::env::var("ORACLE").unwrap_or_else(|_| "0".into());
     let case = case(seed.trim_end_matches('.').parse().unwrap());
-    let log = seen::Log::of(&case).unwrap();
+    let log = seen::Log::play_case(&case).unwrap();
     let connection = log.connection(&case);
     println!("{}\n{:?}", case.about, truth::Tracer::truth(&case, &log));
     println!("{:?}\n{:?}", connection.marks.iter().collect::<Vec<_>>(), connection.facts.tcp);

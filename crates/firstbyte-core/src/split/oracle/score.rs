@@ -71,12 +71,12 @@ type Which = fn(&Judged) -> bool;
 
 impl Score {
     pub(super) fn add(&mut self, case: &Case) {
-        let Some(log) = Log::of(case) else {
+        let Some(log) = Log::play_case(case) else {
             self.unconnected += 1;
             return;
         };
         let connection = log.connection(case);
-        let split = Split::of(&connection);
+        let split = Split::attribute(&connection);
         let truth = Tracer::truth(case, &log);
         let total = split.total().as_nanos() as u64;
         let place = case.dialogue.places.response_end;

@@ -75,7 +75,7 @@ impl Observer for Log {
 
 impl Log {
     /// Absent where losses kept the connection from coming to its end.
-    pub(super) fn of(case: &Case) -> Option<Self> {
+    pub(super) fn play_case(case: &Case) -> Option<Self> {
         let mut log = Self::default();
         play(&case.dialogue, &case.habits, &case.path, &mut log).ok()?;
         Some(log)

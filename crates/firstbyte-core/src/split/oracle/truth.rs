@@ -39,7 +39,7 @@ const fn index(side: Side) -> usize {
 }
 
 impl Base {
-    fn of(log: &Log) -> Self {
+    fn from_log(log: &Log) -> Self {
         let mut base = Self { way: [Nanos::MAX; 2], busy: [Nanos::MAX; 2] };
         for packet in &log.packets {
             let Some(passage) = packet.passage else { continue };
@@ -61,7 +61,7 @@ pub(super) struct Tracer<'a> {
 impl<'a> Tracer<'a> {
     /// The truth by part of what the log says.
     pub(super) fn truth(case: &'a Case, log: &'a Log) -> Truth {
-        let mut tracer = Self { case, log, base: Base::of(log), truth: Truth::default() };
+        let mut tracer = Self { case, log, base: Base::from_log(log), truth: Truth::default() };
         let place = case.dialogue.places.response_end;
         let mut cause = tracer.bringer(Side::Server, place);
         while let Some(next) = cause {

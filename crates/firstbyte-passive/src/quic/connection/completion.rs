@@ -124,7 +124,7 @@ impl Connection {
                 self.exchanges.rejected();
             }
         }
-        self.past = Packed::of(&live.past);
+        self.past = Packed::from_value(&live.past);
     }
 
     /// The server's first datagram after the client's Finished that answers it: its stack does that by itself

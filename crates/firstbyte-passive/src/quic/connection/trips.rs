@@ -137,7 +137,7 @@ impl Connection {
         }
         let unknown = self.prompt.map(|prompt| !prompt);
         for (side, trip) in trips.into_iter().enumerate().filter(|(side, _)| unknown[*side]) {
-            let trip = Elapsed::of(trip);
+            let trip = Elapsed::from_nanos(trip);
             self.initial[side] = Some(trip);
             self.least[side] = trip.least(self.least[side]);
         }

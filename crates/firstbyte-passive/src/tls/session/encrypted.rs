@@ -88,7 +88,7 @@ impl Session {
             early.bytes = bytes;
         }
         if early.and_then(|early| early.accepted) != Some(false) {
-            let kind = Kind13::of(self.http2);
+            let kind = Kind13::for_protocol(self.http2);
             self.exchanges.request(record, kind);
         }
     }
@@ -245,7 +245,7 @@ struct Kind13;
 
 impl Kind13 {
     /// Early data is of TLS 1.3 whatever the server will say.
-    const fn of(http2: bool) -> exchanges::Kind {
+    const fn for_protocol(http2: bool) -> exchanges::Kind {
         exchanges::Kind { tls13: true, http2, padding: 0 }
     }
 }

@@ -269,7 +269,7 @@ pub(super) fn keep_the_laws(connection: &Connection) {
         assert!(flight.chunks.iter().all(|chunk| chunk.bytes > 0), "{flight:?}");
     }
     if connection.failure.is_none() {
-        let split = Split::of(connection);
+        let split = Split::attribute(connection);
         let parts: Duration = split.parts.named().iter().map(|(_, part)| *part).sum();
         assert_eq!(parts, split.total(), "{split:?}");
     }

@@ -38,7 +38,7 @@ pub(in crate::probe) struct Opened {
 }
 
 impl Opened {
-    fn of(space: Space, number: u64, payload: &[u8]) -> Self {
+    fn parse(space: Space, number: u64, payload: &[u8]) -> Self {
         let (elicits, delay) = (false, 0);
         let (pieces, acknowledges) = (Vec::new(), Vec::new());
         let mut opened = Self { space, number, elicits, pieces, acknowledges, delay };
@@ -196,7 +196,7 @@ impl PacketKey for SeeingKey {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
         let payload = header_len..buf.len().saturating_sub(self.inner.tag_len());
         if let Some(payload) = buf.get(payload) {
-            self.passed.note(Opened::of(self.space, packet, payload));
+            self.passed.note(Opened::parse(self.space, packet, payload));
         }
         self.inner.encrypt(packet, buf, header_len);
     }
@@ -208,7 +208,7 @@ impl PacketKey for SeeingKey {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         self.inner.decrypt(packet, header, payload)?;
-        self.passed.note(Opened::of(self.space, packet, payload));
+        self.passed.note(Opened::parse(self.space, packet, payload));
         Ok(())
     }
 

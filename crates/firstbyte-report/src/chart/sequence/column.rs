@@ -47,7 +47,7 @@ pub(super) struct Labelled {
 }
 
 impl<'a> Column<'a> {
-    pub(super) fn of(sequence: &'a Sequence, scale: Scale) -> Self {
+    pub(super) fn from_sequence(sequence: &'a Sequence, scale: Scale) -> Self {
         let style = Style::default();
         let mut column =
             Self { sequence, scale, arrows: Vec::new(), waits: Vec::new(), more: Vec::new() };
@@ -57,10 +57,10 @@ impl<'a> Column<'a> {
             match step {
                 Step::Leg(leg) => {
                     last = leg.burst.at().as_nanos();
-                    column.arrows.push(Arrow::of(leg.clone()));
+                    column.arrows.push(Arrow::from_leg(leg.clone()));
                 }
                 Step::Wait(wait) if wait.counts(sequence, scale) && !wait.told => {
-                    column.waits.extend(Labelled::of(wait, &steps[index..], sequence, scale));
+                    column.waits.extend(Labelled::for_wait(wait, &steps[index..], sequence, scale));
                 }
                 Step::More { words } => column.more.push((last, words.join(" "))),
                 Step::Wait(_) | Step::Meanwhile { .. } => {}
@@ -161,7 +161,7 @@ impl<'a> Column<'a> {
 }
 
 impl<'a> Arrow<'a> {
-    fn of(leg: Leg<'a>) -> Self {
+    fn from_leg(leg: Leg<'a>) -> Self {
         let (client, server) = match leg.arrow.direction {
             Direction::Sent => (leg.burst.departed, leg.burst.arrived),
             Direction::Received => (leg.burst.arrived, leg.burst.departed),
@@ -193,7 +193,12 @@ impl<'a> Arrow<'a> {
 }
 
 impl Labelled {
-    fn of(wait: &Wait, steps: &[Step<'_>], sequence: &Sequence, scale: Scale) -> Option<Self> {
+    fn for_wait(
+        wait: &Wait,
+        steps: &[Step<'_>],
+        sequence: &Sequence,
+        scale: Scale,
+    ) -> Option<Self> {
         let text = wait.words(sequence, scale, &Style::default());
         let (mut from, mut to) = (wait.from.as_nanos(), wait.to.as_nanos());
         match (wait.part, wait.place) {

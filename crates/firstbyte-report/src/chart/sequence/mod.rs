@@ -28,7 +28,8 @@ const HEIGHT: f64 = 500.0;
 pub fn sequences(title: &str, columns: &[(&str, Sequence)]) -> Figure {
     let shown: Vec<(&str, &Sequence)> = columns.iter().map(|(name, s)| (*name, s)).collect();
     let row = Row { heading: String::new(), panels: row(&shown) };
-    let figure = of(title.into(), NOTE.into(), shown.iter().map(|(_, s)| *s), vec![row]);
+    let figure =
+        figure_of_sequences(title.into(), NOTE.into(), shown.iter().map(|(_, s)| *s), vec![row]);
     Figure { folded: false, ..figure }
 }
 
@@ -40,7 +41,7 @@ pub(super) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
     let laid: Vec<Option<Sequence>> = study
         .medians
         .iter()
-        .map(|c| c.filter(|c| !c.flights.is_empty()).map(Sequence::of))
+        .map(|c| c.filter(|c| !c.flights.is_empty()).map(Sequence::lay_out))
         .collect();
     let mut rows = Vec::new();
     for group in &grouping.groups {
@@ -55,10 +56,15 @@ pub(super) fn figure(study: &Study<'_>, grouping: &Grouping) -> Figure {
         "One real sample a panel: the one in the middle by total time. Panels under one heading share \
          their scale. {NOTE}"
     );
-    of("The median sample, message by message".into(), note, laid.iter().flatten(), rows)
+    figure_of_sequences(
+        "The median sample, message by message".into(),
+        note,
+        laid.iter().flatten(),
+        rows,
+    )
 }
 
-fn of<'a>(
+fn figure_of_sequences<'a>(
     title: String,
     note: String,
     shown: impl Iterator<Item = &'a Sequence>,
@@ -82,8 +88,8 @@ fn row(shown: &[(&str, &Sequence)]) -> Vec<Panel> {
     let longest = shown.iter().map(|(_, s)| s.total).max().unwrap_or_default();
     let scale = Scale::for_largest(longest);
     let columns: Vec<Column<'_>> =
-        shown.iter().map(|(_, sequence)| Column::of(sequence, scale)).collect();
-    let time = TimeScale::of(&columns, pixels_per_ns(longest));
+        shown.iter().map(|(_, sequence)| Column::from_sequence(sequence, scale)).collect();
+    let time = TimeScale::fitting(&columns, pixels_per_ns(longest));
     let tops = shown.iter().map(|(name, _)| draw::top(name, WIDTH)).fold(0.0, f64::max);
     let panels: Vec<Panel> = shown
         .iter()

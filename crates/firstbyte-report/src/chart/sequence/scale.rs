@@ -19,7 +19,7 @@ pub(super) struct TimeScale {
 
 impl TimeScale {
     /// The scale that has room for every column.
-    pub(super) fn of(columns: &[Column<'_>], per_ns: f64) -> Self {
+    pub(super) fn fitting(columns: &[Column<'_>], per_ns: f64) -> Self {
         /// Each round parts the labels that still touch; few are left after the first.
         const ROUNDS: usize = 40;
         let mut rooms: Vec<Room> = columns.iter().flat_map(Column::rooms).collect();

@@ -10,16 +10,16 @@ use crate::sequence::fixtures;
 use crate::sequence::story::{Step, tell};
 use crate::svg::width;
 
-fn of(sample: &Sample) -> Sequence {
-    Sequence::of(&sample.connection)
+fn sequence_of(sample: &Sample) -> Sequence {
+    Sequence::lay_out(&sample.connection)
 }
 
 fn alone(sample: &Sample) -> Figure {
-    sequences("A connection", &[(sample.connection.url.as_str(), of(sample))])
+    sequences("A connection", &[(sample.connection.url.as_str(), sequence_of(sample))])
 }
 
 fn whiteboard() -> Figure {
-    let (http, https) = (of(&samples::plain_http()), of(&samples::tls13_http2()));
+    let (http, https) = (sequence_of(&samples::plain_http()), sequence_of(&samples::tls13_http2()));
     let ping = http.ping_like().unwrap();
     sequences("Why it takes so long", &[("ping-like", ping), ("http", http), ("https", https)])
 }
@@ -92,11 +92,11 @@ fn every_wait_that_counts_is_said() {
 fn the_servers_time_finds_its_place() {
     for sample in fixtures::all() {
         let figure = alone(&sample);
-        let scale = Scale::for_largest(of(&sample).total);
+        let scale = Scale::for_largest(sequence_of(&sample).total);
         let said: Vec<String> = figure.panels().flat_map(boxes).map(|(said, _)| said).collect();
-        for step in tell(&of(&sample), &Style::default()) {
+        for step in tell(&sequence_of(&sample), &Style::default()) {
             let Step::Wait(wait) = step else { continue };
-            if wait.part != Part::Server || !wait.counts(&of(&sample), scale) {
+            if wait.part != Part::Server || !wait.counts(&sequence_of(&sample), scale) {
                 continue;
             }
             let time = scale.time(wait.time, &Style::default());

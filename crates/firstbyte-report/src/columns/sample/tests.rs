@@ -56,7 +56,7 @@ fn every_metric_mark_and_part_has_a_column() {
     };
     Metric::ALL.into_iter().for_each(|metric| has(metric.name().into()));
     Mark::ALL.into_iter().for_each(|mark| has(format!("mark_{}", mark.name())));
-    let split = Split::of(&Connection::default());
+    let split = Split::attribute(&Connection::default());
     split.parts.named().into_iter().for_each(|(part, _)| has(format!("part_{part}")));
     for phase in PhaseName::ALL {
         let name = phase.name();

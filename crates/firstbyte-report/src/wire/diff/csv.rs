@@ -101,7 +101,7 @@ mod tests {
     fn a_change_is_a_row() {
         let (changes, pairs) = found();
         let mut out = Vec::new();
-        write(&DifferenceRecord::of(&changes, &pairs, [&[], &[]]), &mut out).unwrap();
+        write(&DifferenceRecord::from_changes(&changes, &pairs, [&[], &[]]), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);

@@ -235,7 +235,7 @@ fn range(low: f64, high: f64) -> String {
     }
 }
 
-fn of(figure: &Seen) -> String {
+fn count_of(figure: &Seen) -> String {
     let of = grouped(figure.of as u64);
     match figure.count {
         Some(count) => format!("{} of {of}", grouped(count as u64)),
@@ -275,7 +275,7 @@ fn changes(html: &mut String, page: &Page<'_>) {
         );
         for side in [&change.before, &change.after] {
             cell(html, Some(shown(change.what, side)));
-            cell(html, Some(of(side)));
+            cell(html, Some(count_of(side)));
         }
         cell(html, interval(change));
         let p = change.p_adjusted;

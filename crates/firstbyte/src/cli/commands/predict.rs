@@ -36,7 +36,7 @@ pub(in crate::cli) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
 
 /// Every way that one visitor has.
 fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
-    let setup = setup::of(plan)?;
+    let setup = setup::setup_for(plan)?;
     let ways = ways(&plan.vary)?;
     let rows = exports(plan, &ways)?;
     if !rows.is_empty() {
@@ -106,7 +106,7 @@ fn lossy(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Lossy, Probl
         return played(plan.samples, |number| {
             let mut setup = setup.clone();
             setup.path.seed = seed(plan, way, number);
-            let metrics = Metrics::of(&connection(&setup, way).ok()?);
+            let metrics = Metrics::from_connection(&connection(&setup, way).ok()?);
             Some([metrics.get(Metric::Ttfb)?, metrics.get(Metric::Total)?])
         });
     }

@@ -26,7 +26,7 @@ use firstbyte_report::write_out::Format;
 use shown::Shown;
 
 pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
-    let visits = Visits::of(plan)?;
+    let visits = Visits::from_plan(plan)?;
     visits.check_files()?;
     let measuring = Measuring::new()?;
     for target in &visits.targets {
@@ -60,7 +60,7 @@ enum ReadyView {
 }
 
 impl<'a> Visits<'a> {
-    pub(in crate::cli) fn of(plan: &'a ProbePlan) -> Result<Self, Problem> {
+    pub(in crate::cli) fn from_plan(plan: &'a ProbePlan) -> Result<Self, Problem> {
         let targets = plan.urls.iter().map(|url| target(url.reveal()));
         let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
         let plain = targets.iter().find(|target| !target.tls);

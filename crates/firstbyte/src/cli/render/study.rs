@@ -30,7 +30,7 @@ pub(super) struct Material {
 }
 
 impl Material {
-    pub(super) fn of(data: &Dataset, by: Option<&str>) -> Result<Self, Problem> {
+    pub(super) fn from_dataset(data: &Dataset, by: Option<&str>) -> Result<Self, Problem> {
         let mut axes: Vec<Axis> = data
             .axes
             .iter()
@@ -78,7 +78,7 @@ impl Material {
 /// As [`compare::compare`] has it, by all processors.
 fn compared(data: &Dataset, axes: &[Axis], settings: &Settings) -> Comparison {
     let cells = data.cells.len();
-    let table = Table::of(cells, &data.rows);
+    let table = Table::from_rows(cells, &data.rows);
     let design = Design::new(&data.cells, axes);
     let pairs =
         side_by_side(design.pairs.len(), |n| compare::effects(&table, design.pairs[n], settings));

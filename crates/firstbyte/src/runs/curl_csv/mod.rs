@@ -97,7 +97,7 @@ impl CurlTable {
             return Err(refused(1, "there is nothing in it".into()));
         };
         let head = head.map_err(|detail| refused(line, detail))?;
-        let columns = Columns::of(&head).map_err(|detail| refused(line, detail))?;
+        let columns = Columns::from_head(&head).map_err(|detail| refused(line, detail))?;
         let mut table = Self {
             path: path.to_owned(),
             visits: Vec::new(),
@@ -244,7 +244,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(head: &[String]) -> Result<Self, String> {
+    fn from_head(head: &[String]) -> Result<Self, String> {
         // Its columns have names of curl's timers, but are lengths of phases.
         let has = |name: &str| head.iter().any(|field| field == name);
         if has("sequence") || has("wait_us") && has("round_trips") {

@@ -37,7 +37,7 @@ fn cumulative_timers_become_phases() {
     assert!(table.warnings.is_empty());
     let taken = table.taken(0);
     assert!(taken.row().counts());
-    assert_eq!(Split::of(&taken.sample.connection).total(), Duration::from_millis(150));
+    assert_eq!(Split::attribute(&taken.sample.connection).total(), Duration::from_millis(150));
 }
 
 /// Tables are compared line by line: a line that is left out keeps its place, and so do those behind it.

@@ -94,7 +94,7 @@ pub(super) fn measure(
     let ended = measuring.conduct(&campaign, &visitors, before, &control, &mut sink);
     progress.finish();
     let interrupted = ended?.stopped;
-    Ok(Measured::of(header, kept.taken, interrupted))
+    Ok(Measured::from_taken(header, kept.taken, interrupted))
 }
 
 /// Asks as the last request of `visit` did: what was meant for one origin is not sent to another.

@@ -80,7 +80,8 @@ struct Measured {
 
 fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation>, Problem> {
     let Some(subject) = measured.evidence.subject() else { return Ok(None) };
-    let Some(equation) = Equation::of(subject.connections(), subject.first.as_ref()) else {
+    let Some(equation) = Equation::from_connections(subject.connections(), subject.first.as_ref())
+    else {
         return Ok(None);
     };
     let ways = measured
@@ -88,7 +89,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         .ways
         .iter()
         .filter_map(|(kind, way)| {
-            let equation = Equation::of(way.connections(), way.first.as_ref())?;
+            let equation = Equation::from_connections(way.connections(), way.first.as_ref())?;
             Some(explanation::WayView {
                 kind: *kind,
                 equation,
@@ -129,7 +130,7 @@ fn witnesses(
     let term = equation.terms.iter().find(|term| (term.kind, term.span) == server);
     let estimated = term.map_or(Duration::ZERO, |term| term.time);
     let interval = term.and_then(|term| term.interval);
-    let uncertainty = subject.median(|c| Split::of(c).response_uncertainty());
+    let uncertainty = subject.median(|c| Split::attribute(c).response_uncertainty());
     let mut reconciled = Vec::new();
     if let Some(said) = plan.server_log {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));

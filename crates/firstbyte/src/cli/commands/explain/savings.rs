@@ -24,7 +24,7 @@ const CLOSE: f64 = 0.1;
 /// Fills in what each finding's change would save. Nothing is filled in where the connection as it is
 /// cannot be predicted: then the model does not hold for this server.
 pub(super) fn fill_in(findings: &mut [Finding], evidence: &Evidence) {
-    let Some(model) = Model::of(evidence) else { return };
+    let Some(model) = Model::from_evidence(evidence) else { return };
     for finding in findings {
         if let Some(change) = finding.change
             && finding.saving.predicted.is_none()
@@ -43,15 +43,15 @@ struct Model {
 }
 
 impl Model {
-    fn of(evidence: &Evidence) -> Option<Self> {
+    fn from_evidence(evidence: &Evidence) -> Option<Self> {
         let subject = evidence.subject()?;
         let middle = subject.middle()?;
-        let rtt = subject.median(|c| Split::of(c).rtt)?;
+        let rtt = subject.median(|c| Split::attribute(c).rtt)?;
         let facts = &middle.facts;
         let part = |phase: PhaseName, of: fn(&Parts) -> Duration| {
             subject
                 .median(|c| {
-                    Some(Split::of(c).phase(phase).map_or(Duration::ZERO, |p| of(&p.parts)))
+                    Some(Split::attribute(c).phase(phase).map_or(Duration::ZERO, |p| of(&p.parts)))
                 })
                 .unwrap_or_default()
         };
@@ -67,7 +67,8 @@ impl Model {
         setup.exchange.response_bytes = http.body_bytes.unwrap_or(0);
         setup.exchange.response_head_bytes = http.header_bytes.unwrap_or(200);
         // As it is, but for the session: what a repeated visit saves is one of the questions.
-        let way = Way { session: Session::Full, reuse: Reuse::New, ..Way::of(middle)? };
+        let way =
+            Way { session: Session::Full, reuse: Reuse::New, ..Way::from_connection(middle)? };
         let retried = tls.and_then(|tls| tls.handshake)
             == Some(firstbyte_core::timeline::Handshake::FullWithHelloRetryRequest);
         if retried {
@@ -79,7 +80,7 @@ impl Model {
         let (predicted, measured) = (total(&predicted), subject.total()?);
         // What has a name of its own is not the model's to predict.
         let apart = subject.median(|c| {
-            let parts = Split::of(c).parts;
+            let parts = Split::attribute(c).parts;
             Some(parts.pause + parts.variation + parts.fallback)
         })?;
         let off = predicted.abs_diff(measured.saturating_sub(apart));

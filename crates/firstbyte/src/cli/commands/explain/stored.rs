@@ -26,7 +26,7 @@ pub(super) fn read(path: &Path) -> Result<Measured, Problem> {
     }
     let taken = (0..run.rows.len()).map(|index| run.taken(index));
     let taken = taken.collect::<Result<Vec<Taken>, _>>().map_err(run_problem)?;
-    Ok(Measured::of(run.header, taken, false))
+    Ok(Measured::from_taken(run.header, taken, false))
 }
 
 fn kind(name: &str) -> Option<WayKind> {
@@ -35,7 +35,7 @@ fn kind(name: &str) -> Option<WayKind> {
 
 impl Measured {
     /// What samples say, each of which is of the header's cell of its number.
-    pub(super) fn of(header: RunHeader, taken: Vec<Taken>, interrupted: bool) -> Self {
+    pub(super) fn from_taken(header: RunHeader, taken: Vec<Taken>, interrupted: bool) -> Self {
         let cells = header.cells();
         let mut left_out = Vec::new();
         let mut evidence = Evidence::default();

@@ -271,7 +271,7 @@ mod tests {
                 }
             })
         });
-        Table::of(2, &rows.collect::<Vec<_>>())
+        Table::from_rows(2, &rows.collect::<Vec<_>>())
     }
 
     fn expectation(text: &str) -> Expectation {

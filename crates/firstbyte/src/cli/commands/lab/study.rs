@@ -110,7 +110,7 @@ fn text_of_plan(asked: &LabStudyPlan, scenario: &str) -> Result<(String, String)
 
 fn hold(expectations: &[Expectation], run: &Run) -> Vec<Outcome> {
     let cells = run.header.cells();
-    let table = Table::of(cells.len(), &run.rows);
+    let table = Table::from_rows(cells.len(), &run.rows);
     expectations.iter().map(|expectation| expectation.hold(&cells, &table)).collect()
 }
 

@@ -123,7 +123,7 @@ pub(super) fn run(
     options.capture = Some(directory.clone());
     let connections = asked.samples.unwrap_or(plan.traffic.connections);
     let code = in_lab(scenario, &options, |lab| drive(&plan.traffic, connections, lab))?;
-    let interrupted = EndSignal::of_exit_code(code);
+    let interrupted = EndSignal::from_exit_code(code);
     if code != exit::OK && interrupted.is_none() {
         return Ok(code);
     }

@@ -25,7 +25,7 @@ const HELD: f64 = 0.06;
 
 pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Problem> {
     let file = &asked.population;
-    let mut setup = setup::of(plan)?;
+    let mut setup = setup::setup_for(plan)?;
     setup.path.seed = plan.seed;
     let [before, after] = change(plan, asked)?;
     let unreadable = |why: String| {

@@ -18,7 +18,7 @@ use firstbyte_report::units::count;
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
 const DEFAULT_CHAIN: u64 = 3_000;
 
-pub(super) fn of(plan: &PredictionPlan) -> Result<Setup, Problem> {
+pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
     let PredictionPlan { path, server, exchange, .. } = plan;
     let measured = plan.from.as_deref().map(measured).transpose()?.unwrap_or_default();
     let rtt = path.rtt.or(measured.rtt).unwrap_or(DEFAULT_RTT);
@@ -71,5 +71,5 @@ pub(super) fn of(plan: &PredictionPlan) -> Result<Setup, Problem> {
 fn measured(file: &Path) -> Result<Measured, Problem> {
     let run = Run::read(file).map_err(run_problem)?;
     let why = |why| Problem::new(exit::READ, format!("--from {}: {why}", file.display()));
-    Measured::of(&run).map_err(why)
+    Measured::from_run(&run).map_err(why)
 }

@@ -65,9 +65,10 @@ const PLAIN: Style = Style { color: false, width: 80, unicode: true };
 /// Runs to the end; the exit code, and what was written.
 async fn run(arguments: &[&str], prober: &FakeProber) -> (u8, String) {
     let mut out = Vec::new();
-    let code = take(&Visits::of(&plan(arguments)).unwrap(), prober, &PLAIN, &mut out, pending())
-        .await
-        .unwrap();
+    let code =
+        take(&Visits::from_plan(&plan(arguments)).unwrap(), prober, &PLAIN, &mut out, pending())
+            .await
+            .unwrap();
     (code, String::from_utf8(out).unwrap())
 }
 
@@ -149,7 +150,7 @@ async fn ctrl_c_keeps_what_was_measured() {
         EndSignal::Interrupt
     };
     let plan = plan(&["--json", "-n", "100", "a.test"]);
-    let plan = Visits::of(&plan).unwrap();
+    let plan = Visits::from_plan(&plan).unwrap();
     let code = take(&plan, &prober, &PLAIN, &mut out, interrupted).await.unwrap();
     assert_eq!(code, 130);
     assert_eq!(field(&String::from_utf8(out).unwrap(), "sequence"), ["0", "1", "2"]);
@@ -161,7 +162,7 @@ async fn ctrl_c_shows_the_table_of_what_was_measured() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
     let plan = plan(&["-n", "100", "--interval", "60", "a.test"]);
-    let plan = Visits::of(&plan).unwrap();
+    let plan = Visits::from_plan(&plan).unwrap();
     // While it waits for the third visit.
     let interrupted = async {
         sleep(Duration::from_secs(70)).await;
@@ -178,7 +179,7 @@ async fn ctrl_c_before_anything_was_measured_shows_nothing() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
     let plan = plan(&["-n", "100", "a.test"]);
-    let plan = Visits::of(&plan).unwrap();
+    let plan = Visits::from_plan(&plan).unwrap();
     let code = take(&plan, &prober, &PLAIN, &mut out, async { EndSignal::Hangup }).await.unwrap();
     assert_eq!((code, String::from_utf8(out).unwrap().as_str()), (129, ""));
 }
@@ -230,7 +231,7 @@ async fn formats_for_programs_are_written_sample_by_sample() {
         let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
         let mut out = Flushed::default();
         let plan = plan(&[format, &["-n", "2", "a.test"]].concat());
-        let plan = Visits::of(&plan).unwrap();
+        let plan = Visits::from_plan(&plan).unwrap();
         take(&plan, &prober, &PLAIN, &mut out, pending()).await.unwrap();
         let mut written: Vec<usize> = out.pieces.iter().map(|p| p.lines().count()).collect();
         if format == ["--csv"] {
@@ -258,9 +259,14 @@ impl Write for Closed {
 
 async fn problem(arguments: &[&str], kind: io::ErrorKind) -> (Problem, usize) {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
-    let ended =
-        take(&Visits::of(&plan(arguments)).unwrap(), &prober, &PLAIN, &mut Closed(kind), pending())
-            .await;
+    let ended = take(
+        &Visits::from_plan(&plan(arguments)).unwrap(),
+        &prober,
+        &PLAIN,
+        &mut Closed(kind),
+        pending(),
+    )
+    .await;
     (ended.unwrap_err(), prober.visits().len())
 }
 
@@ -299,7 +305,7 @@ async fn a_number_of_samples_may_be_as_large_as_it_gets() {
     let prober = FakeProber::new(vec![fixtures::tls13_http2()]);
     let mut out = Vec::new();
     let plan = plan(&["-n", "4294967295", "--json", "a.test"]);
-    let plan = Visits::of(&plan).unwrap();
+    let plan = Visits::from_plan(&plan).unwrap();
     let interrupted = async {
         sleep(Duration::from_secs(1)).await;
         EndSignal::Interrupt

@@ -31,7 +31,7 @@ fn is_session(session: WireSession, observed: &Observed) -> bool {
         WireSession::EarlyData => {
             tls.and_then(|tls| tls.early_data).is_some_and(|early| early.bytes > 0)
         }
-        WireSession::Failed => Failed::of(observed).is_some(),
-        WireSession::Unknown => handshake.is_none() && Failed::of(observed).is_none(),
+        WireSession::Failed => Failed::judge(observed).is_some(),
+        WireSession::Unknown => handshake.is_none() && Failed::judge(observed).is_none(),
     }
 }

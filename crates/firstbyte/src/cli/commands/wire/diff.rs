@@ -80,7 +80,7 @@ fn compared(
 fn write(plan: &WireDiffPlan, page: &report::Page<'_>) -> Result<(), Problem> {
     let (found, pairs, only) = (page.changes, page.pairs, page.only);
     let outputs = &plan.outputs;
-    let record = || DifferenceRecord::of(found, pairs, only);
+    let record = || DifferenceRecord::from_changes(found, pairs, only);
     if let Some(to) = &outputs.csv {
         let written = sink(to).and_then(|out| report::csv(&record(), out));
         written.map_err(|error| cannot_write(to.path(), &error))?;

@@ -1,0 +1,401 @@
+//! Scenario files: the shipped ones load, and every mistake has its message.
+
+use std::time::Duration;
+
+use crate::scenario::Family;
+use crate::{Scenario, ServerChoice};
+
+const SHIPPED: &str = "govuk, codavel, pq, curl-length, nam, nagle, syn-loss, big-chain, hrr, slow-dns, \
+    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, accuracy, \
+    quiet";
+
+const CLIENT: &str = r#"
+[[host]]
+name = "client"
+role = "client"
+ipv4 = "192.0.2.1"
+"#;
+
+const SERVER: &str = r#"
+[[host]]
+name = "server"
+role = "server"
+ipv4 = "198.51.100.1"
+names = ["www.test"]
+"#;
+
+/// A scenario whose server has these lines too.
+fn with_server(lines: &str) -> String {
+    format!("description = \"d\"\n{CLIENT}{SERVER}{lines}\n")
+}
+
+fn message(source: &str) -> String {
+    Scenario::parse("bad", "bad.toml", source).unwrap_err().to_string()
+}
+
+#[test]
+fn shipped_scenarios_load() {
+    let names: Vec<_> = Scenario::shipped().map(|(name, _)| name).collect();
+    assert_eq!(names.join(", "), SHIPPED);
+}
+
+#[test]
+fn govuk_has_the_round_trips_of_its_story() {
+    let govuk = Scenario::load("govuk").unwrap();
+    let round_trip = |edge: &str, family: Family| {
+        govuk.round_trip(govuk.client(), govuk.host(edge).unwrap(), family)
+    };
+    for (edge, ipv4_ms, ipv6_ms) in
+        [("london", 9, 11), ("vancouver", 140, 134), ("sydney", 280, 294), ("resolver", 4, 4)]
+    {
+        assert_eq!(round_trip(edge, Family::V4), Duration::from_millis(ipv4_ms), "{edge}");
+        assert_eq!(round_trip(edge, Family::V6), Duration::from_millis(ipv6_ms), "{edge}");
+    }
+}
+
+#[test]
+fn codavel_and_pq_have_the_round_trips_of_their_stories() {
+    let round_trips = |name: &str| {
+        let scenario = Scenario::load(name).unwrap();
+        let of = |host| scenario.round_trip(scenario.client(), host, Family::V4);
+        scenario.servers().map(of).map(|rtt| rtt.as_micros()).collect::<Vec<_>>()
+    };
+    assert_eq!(round_trips("codavel"), [112_000, 112_000]);
+    assert_eq!(round_trips("pq")[..4], [5_600, 31_200, 78_700, 195_700]);
+    assert_eq!(round_trips("pq")[4..], [5_600, 31_200, 78_700, 195_700]);
+}
+
+/// What nginx cannot do is the built-in server's, when nobody has said which.
+#[test]
+fn auto_is_a_server_that_can_do_it() {
+    let choice = |settings: &str| {
+        let source = with_server(&format!("server = {{ {settings} }}"));
+        let scenario = Scenario::parse("ok", "ok.toml", &source).unwrap();
+        scenario.host("server").unwrap().server.as_ref().unwrap().choice
+    };
+    assert_eq!(choice(r#"early_data = "on", http3 = true"#), ServerChoice::Auto);
+    assert_eq!(choice(r#"nginx = { directives = ["gzip on;"] }"#), ServerChoice::Nginx);
+    for only_builtin in [
+        r#"think_time = "8ms""#,
+        "nagle = true",
+        r#"groups = ["x25519mlkem768", "x25519"]"#,
+        r#"early_data = "reject""#,
+    ] {
+        assert_eq!(choice(only_builtin), ServerChoice::Builtin, "{only_builtin}");
+    }
+}
+
+#[test]
+fn a_family_overrides_only_what_it_names() {
+    let source = with_server(r#"up = { delay = "5ms", loss = "1%", ipv6 = { delay = "7ms" } }"#);
+    let scenario = Scenario::parse("ok", "ok.toml", &source).unwrap();
+    let up = &scenario.host("server").unwrap().up;
+    assert_eq!((up.ipv4.delay, up.ipv4.loss), (Duration::from_millis(5), 0.01));
+    assert_eq!((up.ipv6.delay, up.ipv6.loss), (Duration::from_millis(7), 0.01));
+}
+
+#[test]
+fn names_and_paths_that_are_not_there() {
+    let message = |name: &str| Scenario::load(name).unwrap_err().to_string();
+    assert_eq!(
+        message("govukk"),
+        format!(
+            "no scenario is called `govukk`\n  shipped: {SHIPPED}\n  a file is given by its path, \
+             such as ./govukk.toml"
+        )
+    );
+    assert_eq!(
+        message("./missing.toml"),
+        "cannot read scenario ./missing.toml: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn values_that_are_not_allowed() {
+    let duration = r#"a duration from "0ms" to "60s", such as "4.5ms""#;
+    let share = r#"a percentage from "0%" to "100%", such as "0.5%""#;
+    let cases = [
+        (r#"up = { delay = "-3ms" }"#, r#"server.up.delay = "-3ms""#, duration),
+        (r#"up = { delay = "61s" }"#, r#"server.up.delay = "61s""#, duration),
+        (r#"down = { jitter = "5" }"#, r#"server.down.jitter = "5""#, duration),
+        (r#"up = { ipv6 = { delay = "1h" } }"#, r#"server.up.ipv6.delay = "1h""#, duration),
+        (r#"up = { loss = "0.5" }"#, r#"server.up.loss = "0.5""#, share),
+        (r#"up = { loss = "101%" }"#, r#"server.up.loss = "101%""#, share),
+        (
+            r#"up = { rate = "100MB" }"#,
+            r#"server.up.rate = "100MB""#,
+            r#"a rate up to "1000gbit", such as "512kbit", "100mbit" or "1gbit""#,
+        ),
+        ("down = { mtu = 500 }", "server.down.mtu = 500", "576 to 9000"),
+        (
+            "down = { mtu = 1400, ipv4 = { mtu = 1500 } }",
+            "server.down.ipv4.mtu = 1500",
+            "576 to 1400",
+        ),
+        (
+            "up = { ipv6 = { mtu = 1000 } }",
+            "server.up.ipv6.mtu = 1000",
+            "1280 to 1500 (IPv6 needs 1280, RFC 8200 §5)",
+        ),
+        ("up = { initial_window = 0 }", "server.up.initial_window = 0", "1 to 1000 segments"),
+        (
+            "up = { ipv6 = { initial_window = 1001 } }",
+            "server.up.ipv6.initial_window = 1001",
+            "1 to 1000 segments",
+        ),
+        ("down = { drop_syn = 21 }", "server.down.drop_syn = 21", "0 to 20 packets"),
+        ("up = { ipv4 = { drop_data = 99 } }", "server.up.ipv4.drop_data = 99", "0 to 20 packets"),
+        (
+            r#"resolver = { answer_delay = "1ms" }"#,
+            "server.resolver = { … }",
+            r#"only where role = "resolver""#,
+        ),
+        (
+            "[[host]]\nname = \"r\"\nrole = \"resolver\"\nipv4 = \"192.0.2.7\"\n\
+             resolver = { aaaa_delay = \"soon\" }",
+            r#"r.resolver.aaaa_delay = "soon""#,
+            duration,
+        ),
+        (
+            r#"server = { kind = "nginx", nagle = true }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" with nagle: nginx turns Nagle's algorithm off for TLS"#,
+        ),
+        (
+            r#"server = { kind = "caddy", redirects = { "http://www.test/" = "https://www.test/" } }"#,
+            r#"server.server.kind = "caddy""#,
+            "another with redirects: the lab does not tell Caddy of them",
+        ),
+        (
+            r#"server = { redirects = { "http://other.test/" = "https://www.test/" } }"#,
+            r#"server.server.redirects = "http://other.test/""#,
+            "the URLs of this host's names",
+        ),
+        (
+            r#"server = { redirects = { "http://www.test/" = "http://www.test/" } }"#,
+            r#"server.server.redirects.http://www.test/ = "http://www.test/""#,
+            "another URL than itself",
+        ),
+        (
+            r#"server = { redirects = { "http://www.test/" = "https://www.test/;x" } }"#,
+            r#"server.server.redirects.http://www.test/ = "https://www.test/;x""#,
+            r#"URLs with a path and without port and query, such as "https://www.example.test/""#,
+        ),
+        (
+            r#"rto_min = "1.5ms""#,
+            r#"server.rto_min = "1.5ms""#,
+            r#"whole milliseconds from "1ms" to "60s", such as "20ms""#,
+        ),
+        (
+            r#"congestion_control = "vegas""#,
+            r#"server.congestion_control = "vegas""#,
+            r#""cubic", "bbr" or "reno""#,
+        ),
+        (
+            "ipv6 = \"2001:db8::1\"\nup = { mtu = 1200 }",
+            "server.up.mtu = 1200",
+            "1280 to 9000 (IPv6 needs 1280, RFC 8200 §5)",
+        ),
+        (
+            r#"ipv6 = "192.0.2.9""#,
+            r#"server.ipv6 = "192.0.2.9""#,
+            r#"an IPv6 address, such as "2001:db8::1""#,
+        ),
+        (
+            r#"server = { kind = "apache" }"#,
+            r#"server.server.kind = "apache""#,
+            r#""auto", "nginx", "caddy", "builtin" or "command""#,
+        ),
+        (
+            r#"server = { kind = "builtin", command = ["haproxy"] }"#,
+            r#"server.server.kind = "builtin""#,
+            "another with command: it is started in place of others",
+        ),
+        (
+            r#"server = { command = ["haproxy"], tls = ["1.3"] }"#,
+            r#"server.server.kind = "command""#,
+            "another with settings of the lab's own servers: the program's are in its command",
+        ),
+        (
+            "server = { command = [] }",
+            "server.server.command = []",
+            r#"the program and its arguments, such as ["haproxy", "-db"]"#,
+        ),
+        (
+            r#"server = { command = ["haproxy"], files = { "a/b" = "" } }"#,
+            r#"server.server.files = "a/b""#,
+            "plain file names, none of chain.pem, key.pem, server.pem, access.log, stderr, html",
+        ),
+        (
+            r#"server = { files = { "a" = "" } }"#,
+            "server.server.files = { … }",
+            r#"only with kind = "command""#,
+        ),
+        (
+            r#"server = { kind = "nginx", think_time = "8ms" }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" with think_time or handshake_delay: nginx has neither"#,
+        ),
+        (
+            r#"server = { kind = "caddy", early_data = "reject" }"#,
+            r#"server.server.kind = "caddy""#,
+            r#"another with early_data other than "off" and "on": Caddy has no setting for it"#,
+        ),
+        (
+            r#"server = { kind = "nginx", groups = ["x25519mlkem768"] }"#,
+            r#"server.server.kind = "nginx""#,
+            r#""builtin" with groups with x25519mlkem768: nginx has it only with OpenSSL 3.5"#,
+        ),
+        (
+            r#"server = { think_time = "8ms", nginx = { directives = ["gzip on;"] } }"#,
+            "server.server.nginx.directives = [ … ]",
+            "only with nginx, and without what nginx cannot do (see docs/scenarios.md)",
+        ),
+        (
+            r#"server = { early_data = "yes" }"#,
+            r#"server.server.early_data = "yes""#,
+            r#""off", "on", "after-finished", "reject" or "too-early""#,
+        ),
+        (
+            r#"server = { early_data = "on", tickets = 0 }"#,
+            "server.server.early_data = …",
+            "only with TLS 1.3, tickets and resumption: early data needs all three",
+        ),
+        (
+            r#"server = { resumption = "sometimes" }"#,
+            r#"server.server.resumption = "sometimes""#,
+            r#""both", "tickets", "session-ids" or "none""#,
+        ),
+        (
+            r#"server = { tls = ["1.1"] }"#,
+            r#"server.server.tls = ["1.1"]"#,
+            r#"["1.2"], ["1.3"] or ["1.2", "1.3"]"#,
+        ),
+        (
+            r#"server = { groups = ["p256", "p521"] }"#,
+            r#"server.server.groups = "p521""#,
+            r#""x25519", "p256", "p384" or "x25519mlkem768""#,
+        ),
+        (
+            r#"server = { groups = ["p256", "p256"] }"#,
+            r#"server.server.groups = "p256""#,
+            "each group once",
+        ),
+        (
+            r#"server = { key = "ed25519" }"#,
+            r#"server.server.key = "ed25519""#,
+            r#""p256" or "rsa2048""#,
+        ),
+        ("server = { chain_bytes = 599 }", "server.server.chain_bytes = 599", "600 to 60000"),
+        (
+            r#"server = { chain_bytes = "60kb and more" }"#,
+            r#"server.server.chain_bytes = "60kb and more""#,
+            "600 to 60000",
+        ),
+        ("server = { tickets = 21 }", "server.server.tickets = 21", "0 to 20"),
+        (
+            "server = { retry = true }",
+            "server.server.retry = true",
+            "only with http3 = true: a Retry is QUIC's",
+        ),
+        (
+            "server = { page_bytes = 100000001 }",
+            "server.server.page_bytes = 100000001",
+            "0 to 100000000",
+        ),
+        (
+            "[[host]]\nname = \"Paris\"\nrole = \"server\"\nipv4 = \"192.0.2.7\"",
+            r#"Paris.name = "Paris""#,
+            "1 to 15 of a-z, 0-9 and -",
+        ),
+        (
+            "[[host]]\nname = \"paris\"\nrole = \"router\"\nipv4 = \"192.0.2.7\"",
+            r#"paris.role = "router""#,
+            r#""client", "server" or "resolver""#,
+        ),
+        (
+            "[[host]]\nname = \"x\"\nrole = \"server\"\nipv4 = \"192.0.2.7\"\nnames = [\"WWW.test\"]",
+            r#"x.names = "WWW.test""#,
+            r#"a lower-case DNS name, such as "www.example.test""#,
+        ),
+    ];
+    for (lines, said, allowed) in cases {
+        assert_eq!(
+            message(&with_server(lines)),
+            format!("scenario bad.toml: {said} is not allowed\n  allowed: {allowed}"),
+        );
+    }
+}
+
+#[test]
+fn what_must_be_unique() {
+    let host = |name: &str, role: &str, ipv4: &str, dns: &str| {
+        with_server(&format!(
+            "[[host]]\nname = \"{name}\"\nrole = \"{role}\"\nipv4 = \"{ipv4}\"\nnames = [\"{dns}\"]"
+        ))
+    };
+    let cases = [
+        (
+            host("paris", "server", "198.51.100.1", "x.test"),
+            r#"paris.ipv4 = "198.51.100.1" is already used by server"#,
+        ),
+        (
+            host("paris", "server", "192.0.2.7", "www.test"),
+            r#"paris.names = "www.test" is already used by server"#,
+        ),
+        (
+            host("server", "server", "192.0.2.7", "x.test"),
+            r#"server.name = "server" is already used by server"#,
+        ),
+        (
+            host("paris", "client", "192.0.2.7", "x.test"),
+            r#"paris.role = "client" is already used by client"#,
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(message(&source), format!("scenario bad.toml: {expected}"));
+    }
+}
+
+#[test]
+fn what_must_be_there() {
+    let cases = [
+        (
+            format!("description = \"d\"\n{SERVER}"),
+            "host is missing\n  needed: one [[host]] with role = \"client\"",
+        ),
+        (
+            format!("description = \"d\"\n{CLIENT}"),
+            "host is missing\n  needed: a [[host]] with role = \"server\"",
+        ),
+        (
+            with_server("[[host]]\nname = \"x\"\nrole = \"resolver\""),
+            "x.ipv4 is missing\n  needed: an ipv4 or an ipv6 address, or both",
+        ),
+        (
+            with_server("server = { kind = \"command\" }"),
+            "server.server.command is missing\n  needed: the program and its arguments, such as \
+             [\"haproxy\", \"-db\"]",
+        ),
+        (
+            with_server("[[host]]\nname = \"x\"\nrole = \"server\"\nipv4 = \"192.0.2.7\""),
+            "x.names is missing\n  needed: at least one DNS name for the server's certificate, \
+             such as [\"www.example.test\"]",
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(message(&source), format!("scenario bad.toml: {expected}"));
+    }
+}
+
+#[test]
+fn keys_and_types_are_the_toml_readers_to_refuse() {
+    let unknown = message(&with_server("up = { latency = \"3ms\" }"));
+    let expected = "scenario bad.toml: TOML parse error at line 13, column 8\n";
+    assert!(unknown.starts_with(expected), "{unknown}");
+    assert!(unknown.contains("unknown field `latency`, expected one of `delay`"), "{unknown}");
+    let number = message(&with_server("up = { delay = 3 }"));
+    assert!(number.contains("invalid type: integer `3`, expected a string"), "{number}");
+    let queue = message(&with_server("up = { ipv6 = { queue = \"1ms\" } }"));
+    assert!(queue.contains("unknown field `queue`"), "{queue}");
+}

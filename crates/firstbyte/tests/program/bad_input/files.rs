@@ -1,0 +1,92 @@
+//! Files that are not there, or not what they should be.
+
+use super::refused::{self, Row};
+use crate::support::files::Directory;
+
+const ROWS: &[Row] = &[
+    (
+        &["--cacert", "missing.pem", "a.test"],
+        77,
+        "error: --cacert missing.pem: no such file or directory\n",
+    ),
+    (&["--cacert", ".", "a.test"], 77, "error: --cacert .: is a directory\n"),
+    (
+        &["--cacert", "empty.pem", "a.test"],
+        77,
+        "error: --cacert empty.pem: no PEM certificate in it\n",
+    ),
+    (
+        &["--cacert", "client.key", "a.test"],
+        77,
+        "error: --cacert client.key: no PEM certificate in it\n",
+    ),
+    (
+        &["--cacert", "damaged.pem", "a.test"],
+        77,
+        "error: --cacert damaged.pem: damaged PEM: not base64\n",
+    ),
+    (
+        &["--cacert", "cut.pem", "a.test"],
+        77,
+        "error: --cacert cut.pem: damaged PEM: a line -----END …----- is missing\n",
+    ),
+    (
+        &["--cacert", "hollow.pem", "a.test"],
+        77,
+        "error: --cacert hollow.pem: what is in the PEM is no certificate\n",
+    ),
+    (
+        &["--cert", "missing.pem", "a.test"],
+        58,
+        "error: --cert missing.pem: no such file or directory\n",
+    ),
+    (&["--cert", "empty.pem", "a.test"], 58, "error: --cert empty.pem: no PEM certificate in it\n"),
+    (
+        &["--cert", "client.pem", "a.test"],
+        58,
+        "error: --cert client.pem: no private key in it, and no --key given\n",
+    ),
+    (
+        &["--cert", "client.pem", "--key", "missing.key", "a.test"],
+        58,
+        "error: --key missing.key: no such file or directory\n",
+    ),
+    (
+        &["--cert", "client.pem", "--key", "ca.pem", "a.test"],
+        58,
+        "error: --key ca.pem: no private key in it\n",
+    ),
+    (
+        &["--cert", "client.pem", "--key", "stranger.pem", "a.test"],
+        58,
+        "error: --cert client.pem: the private key is another one's\n",
+    ),
+    (&["-d", "@missing", "a.test"], 26, "error: -d @missing: no such file or directory\n"),
+    (
+        &["--data-binary", "@missing", "a.test"],
+        26,
+        "error: --data-binary @missing: no such file or directory\n",
+    ),
+    (&["-w", "@missing", "a.test"], 26, "error: --write-out @missing: no such file or directory\n"),
+    (&["-w", "@not-text", "a.test"], 26, "error: --write-out @not-text: the file is not text\n"),
+    (&["-w", "@.", "a.test"], 26, "error: --write-out @.: is a directory\n"),
+    (&["-o", ".", "a.test"], 23, "error: -o .: it is a directory\n"),
+    (
+        &["-o", "no/such/file", "a.test"],
+        23,
+        "error: -o no/such/file: there is no directory no/such\n",
+    ),
+    (&["-o", "ca.pem/file", "a.test"], 23, "error: -o ca.pem/file: there is no directory ca.pem\n"),
+];
+
+#[test]
+fn files() {
+    let directory = Directory::with_client();
+    directory.write("empty.pem", "");
+    directory
+        .write("damaged.pem", "-----BEGIN CERTIFICATE-----\nAAAA!!!!\n-----END CERTIFICATE-----\n");
+    directory.write("cut.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n");
+    directory.write("hollow.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    directory.write("not-text", [0xff, 0xfe, 0x00]);
+    refused::check(&directory, ROWS);
+}

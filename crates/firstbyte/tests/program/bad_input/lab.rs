@@ -1,0 +1,101 @@
+//! Scenario files with mistakes, and labs that are not there.
+//!
+//! What can be wrong in a scenario is tested key by key in `firstbyte-lab`; here is how the program
+//! ends with it.
+
+use super::refused::{self, Row};
+use crate::support::files::Directory;
+
+const ROWS: &[Row] = &[
+    (
+        &["lab", "show", "no-such-scenario"],
+        100,
+        "error: no scenario is called `no-such-scenario`\n  shipped: <shipped>\n  \
+         a file is given by its path, such as ./no-such-scenario.toml\n",
+    ),
+    (
+        &["lab", "show", "./missing.toml"],
+        100,
+        "error: cannot read scenario ./missing.toml: No such file or directory (os error 2)\n",
+    ),
+    (
+        &["lab", "show", "./broken.toml"],
+        100,
+        "error: scenario ./broken.toml: TOML parse error at line 1, column 8\n  |\n\
+         1 | [[host]\n  |        ^\nunclosed array table, expected `]`\n",
+    ),
+    (
+        &["lab", "show", "./bad-type.toml"],
+        100,
+        "error: scenario ./bad-type.toml: TOML parse error at line 1, column 15\n  |\n\
+         1 | description = 3\n  |               ^\n\
+         invalid type: integer `3`, expected a string\n",
+    ),
+    (
+        &["lab", "show", "./bad-delay.toml"],
+        100,
+        "error: scenario ./bad-delay.toml: server.up.delay = \"soon\" is not allowed\n  \
+         allowed: a duration from \"0ms\" to \"60s\", such as \"4.5ms\"\n",
+    ),
+    (
+        &["lab", "run", "./missing.toml", "--", "true"],
+        100,
+        "error: cannot read scenario ./missing.toml: No such file or directory (os error 2)\n",
+    ),
+    (
+        &["lab", "run", "govuk", "--seed", "dice", "--", "true"],
+        2,
+        "error: invalid value 'dice' for '--seed <SEED>': invalid digit found in string\n<see help>\n",
+    ),
+    (
+        &["lab", "run", "govuk", "--server", "apache", "--", "true"],
+        2,
+        "error: invalid value 'apache' for '--server <SERVER>'\n  \
+         [possible values: auto, nginx, caddy, builtin]\n<see help>\n",
+    ),
+    (
+        &["lab", "run", "govuk"],
+        2,
+        "error: the following required arguments were not provided:\n  <COMMAND>...\n\n\
+         Usage: firstbyte lab run <SCENARIO> -- <COMMAND>...\n<see help>\n",
+    ),
+    (
+        &["lab", "down", "no-such-lab"],
+        100,
+        "error: no lab no-such-lab is up\nhint: see which are with: firstbyte lab status\n",
+    ),
+    (
+        &["lab", "exec", "no-such-lab", "--", "true"],
+        100,
+        "error: no lab no-such-lab is up\nhint: start it with: firstbyte lab up no-such-lab\n",
+    ),
+    (
+        &["lab", "frobnicate"],
+        2,
+        "error: unrecognized subcommand 'frobnicate'\n\n\
+         Usage: firstbyte lab <COMMAND>\n<see help>\n",
+    ),
+];
+
+const BAD_DELAY: &str = r#"
+description = "a server that is never there"
+[[host]]
+name = "client"
+role = "client"
+ipv4 = "192.0.2.1"
+[[host]]
+name = "server"
+role = "server"
+ipv4 = "198.51.100.1"
+names = ["www.test"]
+up = { delay = "soon" }
+"#;
+
+#[test]
+fn scenarios_and_labs() {
+    let directory = Directory::new();
+    directory.write("broken.toml", "[[host]\nname = \"x\"\n");
+    directory.write("bad-type.toml", "description = 3\n");
+    directory.write("bad-delay.toml", BAD_DELAY);
+    refused::check(&directory, ROWS);
+}

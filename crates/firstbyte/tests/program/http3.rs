@@ -1,0 +1,354 @@
+//! HTTP/3 on loopback: what is said of a connection is what happened.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use firstbyte_lab::builtin_server::{Config, EarlyData, Handle, Listeners, spawn};
+use firstbyte_lab::ca::Ca;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Endpoint, Incoming};
+use rustls::version::TLS13;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::support::certificates::{good, versions};
+use crate::support::files::Directory;
+use crate::support::run::{Outcome, firstbyte};
+
+struct Bench {
+    server: Handle,
+    directory: Directory,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let ca = Ca::new().unwrap();
+        let mut config = Config::new(ca.issue(&["localhost".to_owned()]).unwrap());
+        change(&mut config);
+        let server = spawn(config, Listeners::loopback_with_quic().unwrap()).unwrap();
+        let directory = Directory::new();
+        std::fs::write(directory.path().join("ca.pem"), ca.root_pem()).unwrap();
+        Self { server, directory }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.server.addr().port())
+    }
+
+    fn visit(&self, path: &str, more: &[&str]) -> Outcome {
+        let url = self.url(path);
+        let words = ["--http3-only", "-4", "--cacert", "ca.pem", "--json", "-m", "10", &url];
+        let words: Vec<&str> = words.iter().chain(more).copied().collect();
+        firstbyte(self.directory.path(), &words)
+    }
+
+    fn sample(&self, path: &str, more: &[&str]) -> Value {
+        let outcome = self.visit(path, more);
+        assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    }
+
+    /// The samples of one way to connect, the warm-up apart: standing and the rest.
+    fn compare(&self, way: &str) -> Vec<(String, Value)> {
+        let url = self.url("/");
+        let way = format!("it: {way}");
+        let words = ["compare", &url, "-4", "--cacert", "ca.pem", "--way", &way, "-n", "4"];
+        let more = ["--interval", "0", "--silent", "--run", "a.run", "--json=a.json"];
+        let words: Vec<&str> = words.iter().chain(&more).copied().collect();
+        let outcome = firstbyte(self.directory.path(), &words);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let text = std::fs::read_to_string(self.directory.path().join("a.json")).unwrap();
+        let samples = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of = |sample: &Value| {
+            let of_run = sample.get("of_run").unwrap_or(sample);
+            let standing = of_run["standing"].as_str().unwrap_or_default();
+            let shortfall = of_run["shortfall"].as_str().unwrap_or_default();
+            format!("{standing} {shortfall}").trim().to_owned()
+        };
+        samples.filter(|s| s["warmup"] == false).map(|s| (of(&s), s)).collect()
+    }
+}
+
+fn in_order(sample: &Value) {
+    let at = |mark: &str| sample["marks"][mark]["at_ns"].as_i64();
+    let order = ["connect_start", "request_start", "request_end", "response_start", "response_end"];
+    let times: Vec<i64> = order.iter().map(|mark| at(mark).expect(mark)).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let phases = sample["split"]["phases"].as_array().unwrap();
+    let total: u64 = phases.iter().map(|p| p["duration_ns"].as_u64().unwrap()).sum();
+    assert_eq!(Some(total), sample["total_ns"].as_u64());
+}
+
+#[test]
+fn a_full_handshake_is_one() {
+    let bench = Bench::new(|_| ());
+    let sample = bench.sample("/", &[]);
+    in_order(&sample);
+    assert_eq!(sample["http"]["version"], "3");
+    assert_eq!(sample["http"]["status"], 200);
+    assert_eq!(sample["http"]["body_bytes"], 2_000);
+    let tls = &sample["tls"];
+    assert_eq!((&tls["alpn"], &tls["handshake"]), (&"h3".into(), &"full".into()));
+    assert_eq!((&tls["version"], &tls["verified"]), (&"TLSv1.3".into(), &true.into()));
+    assert_eq!(tls["certificates"].as_array().unwrap().len(), 2);
+    let quic = &sample["quic"];
+    assert_eq!((&quic["version"], &quic["retry"]), (&"1".into(), &false.into()));
+    assert!(quic["min_rtt_ns"].as_u64().unwrap() > 0);
+    assert!(quic["amplification_stall_ns"].is_null());
+    assert!(sample["marks"]["tcp_connected"].is_null() && sample["tcp"].is_null());
+    assert!(sample["marks"]["handshake_confirmed"]["at_ns"].is_i64());
+    let phases: Vec<&str> = sample["split"]["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(phases, ["resolve", "quic", "send", "wait", "receive"]);
+}
+
+#[test]
+fn large_bodies_heads_and_uploads_arrive_whole() {
+    let bench = Bench::new(|_| ());
+    assert_eq!(bench.sample("/bytes/3000000", &[])["http"]["body_bytes"], 3_000_000);
+    assert_eq!(bench.sample("/", &["-I"])["http"]["body_bytes"], 0);
+    assert_eq!(bench.sample("/nowhere", &[])["http"]["status"], 404);
+    let body = "x".repeat(100_000);
+    let posted = bench.sample("/", &["-d", &body]);
+    in_order(&posted);
+    assert_eq!(posted["http"]["upload_bytes"], 100_000);
+}
+
+#[test]
+fn a_retry_is_seen() {
+    let retry = Bench::new(|config| config.retry = true);
+    assert_eq!(retry.sample("/", &[])["quic"]["retry"], true);
+}
+
+#[test]
+fn sessions_are_taken_up_and_early_data_is_accepted() {
+    let bench = Bench::new(|config| config.early_data = EarlyData::Accept);
+    for (standing, sample) in bench.compare("http=3 session=resumed") {
+        assert_eq!(standing, "proven");
+        assert_eq!(sample["tls"]["handshake"], "resumed");
+        assert_eq!(sample["tls"]["session_offered"], "psk");
+        assert!(sample["tls"]["early_data"].is_null());
+        assert!(sample["tls"]["certificates"].as_array().unwrap().is_empty());
+    }
+    std::fs::remove_file(bench.directory.path().join("a.run")).unwrap();
+    for (standing, sample) in bench.compare("http=3 session=0rtt") {
+        assert_eq!(standing, "proven");
+        in_order(&sample);
+        let early = &sample["tls"]["early_data"];
+        assert_eq!(early["accepted"], true);
+        assert!(early["bytes_before_server_hello"].as_u64().unwrap() > 0);
+    }
+    std::fs::remove_file(bench.directory.path().join("a.run")).unwrap();
+    for (standing, sample) in bench.compare("http=3 connection=reused") {
+        assert_eq!((standing.as_str(), &sample["reused"]), ("proven", &true.into()));
+        assert!(sample["marks"]["connect_start"].is_null());
+    }
+}
+
+#[test]
+fn early_data_that_is_not_taken_is_sent_again() {
+    for (early_data, shortfall) in [
+        (EarlyData::Reject, "unproven early-data-rejected"),
+        (EarlyData::TooEarly, "unproven too-early"),
+        (EarlyData::Off, "unproven early-data-not-allowed"),
+    ] {
+        let bench = Bench::new(|config| config.early_data = early_data);
+        for (standing, sample) in bench.compare("http=3 session=0rtt") {
+            assert_eq!(standing, shortfall);
+            let status = if early_data == EarlyData::TooEarly { 425 } else { 200 };
+            assert_eq!(sample["http"]["status"], status);
+            in_order(&sample);
+        }
+    }
+}
+
+/// A server of HTTP/3 that answers 103 and then 200; ends when dropped.
+struct Hinting {
+    port: u16,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Hinting {
+    fn start() -> Self {
+        let tls = QuicServerConfig::try_from(versions(&good(), &["h3"], &[&TLS13])).unwrap();
+        let config = quinn::ServerConfig::with_crypto(Arc::new(tls));
+        let (stop, mut stopped) = oneshot::channel::<()>();
+        let (told, port) = std::sync::mpsc::channel();
+        let serving = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+                told.send(endpoint.local_addr().unwrap().port()).unwrap();
+                loop {
+                    tokio::select! {
+                        incoming = endpoint.accept() => answer_with_hints(incoming.unwrap()).await,
+                        _ = &mut stopped => return,
+                    }
+                }
+            });
+        });
+        Self { port: port.recv().unwrap(), stop: Some(stop), serving: Some(serving) }
+    }
+}
+
+async fn answer_with_hints(incoming: Incoming) {
+    let connection = h3_quinn::Connection::new(incoming.await.unwrap());
+    let mut h3 = h3::server::Connection::<_, Bytes>::new(connection).await.unwrap();
+    let request = h3.accept().await.unwrap().unwrap();
+    let (_, mut stream) = request.resolve_request().await.unwrap();
+    for status in [103, 200] {
+        let head = http::Response::builder().status(status).header("x-status", status);
+        stream.send_response(head.body(()).unwrap()).await.unwrap();
+    }
+    stream.send_data(Bytes::from_static(b"hello")).await.unwrap();
+    stream.finish().await.unwrap();
+    // Until the client is gone.
+    let _ = h3.accept().await;
+}
+
+impl Drop for Hinting {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(serving) = self.serving.take() {
+            let ended = serving.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+#[test]
+fn interim_responses_come_before_the_response() {
+    let server = Hinting::start();
+    let directory = Directory::new();
+    let url = format!("https://127.0.0.1:{}/", server.port);
+    let words = ["--http3-only", "--json", "--cacert", "ca.pem", "-m", "10", "-o", "body", &url];
+    let outcome = firstbyte(directory.path(), &words);
+    assert_eq!(outcome.code, 0, "{}", outcome.stdout);
+    let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let http = &sample["http"];
+    assert_eq!((&http["status"], &http["body_bytes"]), (&200.into(), &5.into()), "{http}");
+    assert_eq!(http["headers"], serde_json::json!([["x-status", "200"]]));
+    assert_eq!(directory.read("body"), b"hello");
+}
+
+/// Stands before a server and lets so many of its datagrams through; ends when dropped.
+struct Muffler {
+    port: u16,
+    stop: Arc<AtomicBool>,
+    passing: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Muffler {
+    fn new(server: SocketAddr, datagrams: usize) -> Self {
+        let socket = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+            socket
+        };
+        let (near, far) = (socket(), socket());
+        let port = near.local_addr().unwrap().port();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let passing = std::thread::spawn(move || {
+            let (mut client, mut left, mut buffer) = (None, datagrams, [0; 2_048]);
+            while !stopped.load(Ordering::SeqCst) {
+                if let Ok((bytes, from)) = near.recv_from(&mut buffer) {
+                    client = Some(from);
+                    far.send_to(&buffer[..bytes], server).unwrap();
+                }
+                if let (Ok((bytes, _)), Some(client)) = (far.recv_from(&mut buffer), client)
+                    && left > 0
+                {
+                    left -= 1;
+                    near.send_to(&buffer[..bytes], client).unwrap();
+                }
+            }
+        });
+        Self { port, stop, passing: Some(passing) }
+    }
+}
+
+impl Drop for Muffler {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(passing) = self.passing.take() {
+            let ended = passing.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+/// A server of which nothing more comes, in the middle of its handshake or before the response: it has
+/// answered, so it is the one to ask, and the wait is nobody's work.
+#[test]
+fn a_server_that_falls_silent_is_neither_client_nor_network() {
+    let bench = Bench::new(|config| config.think_time = Duration::from_secs(5));
+    for (datagrams, phase, said) in [
+        (1, "quic", "the server began to answer, and stopped"),
+        (20, "wait", "the server received what was sent, and did not answer"),
+    ] {
+        let muffler = Muffler::new(bench.server.addr(), datagrams);
+        let url = format!("https://localhost:{}/", muffler.port);
+        let words = ["--http3-only", "-4", "--cacert", "ca.pem", "--json", "-m", "0.6", &url];
+        let outcome = firstbyte(bench.directory.path(), &words);
+        assert_eq!(outcome.code, 28, "{}", outcome.stdout);
+        let sample: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let failure = &sample["failure"];
+        assert_eq!((&failure["phase"], &failure["fault"]), (&phase.into(), &"peer".into()));
+        assert!(failure["message"].as_str().unwrap().ends_with(said), "{failure}");
+        let parts = &sample["split"]["parts"];
+        assert!(parts["unexplained_ns"].as_u64().unwrap() > 400_000_000, "{parts}");
+        assert!(parts["client_ns"].as_u64().unwrap() < 150_000_000, "{parts}");
+        let facts = (&sample["quic"]["version"], &sample["tls"]["version"]);
+        let known = if phase == "wait" { "TLSv1.3".into() } else { Value::Null };
+        assert_eq!(facts, (&"1".into(), &known));
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = nobody.local_addr().unwrap().port();
+    let directory = Directory::new();
+    let visit = |url: &str| firstbyte(directory.path(), &["--http3-only", "-4", "-m", "1", url]);
+
+    // It takes datagrams, and answers none.
+    let silent = visit(&format!("https://localhost:{port}/"));
+    assert_eq!(silent.code, 28, "{}", silent.stderr);
+    let words = ["--http3-only", "-4", "--connect-timeout", "0.3"];
+    let url = format!("https://localhost:{port}/");
+    let silent = firstbyte(directory.path(), &[&words[..], &[&url]].concat());
+    let said = format!(
+        "error: quic: no answer from 127.0.0.1:{port} within 300 ms (network fault)\n\
+         hint: no datagram came back: a firewall that drops UDP, or nobody who speaks QUIC\n"
+    );
+    assert!(silent.stdout.ends_with(&said), "{}", silent.stdout);
+    drop(nobody);
+    let refused = visit(&format!("https://localhost:{port}/"));
+    assert_eq!(refused.code, 7, "{}", refused.stderr);
+    assert!(refused.stdout.contains("connection refused"), "{}", refused.stdout);
+    assert!(refused.took < Duration::from_millis(900), "{:?}", refused.took);
+
+    let bench = Bench::new(|_| ());
+    let untrusted = visit(&bench.url("/"));
+    assert_eq!(untrusted.code, 60, "{}", untrusted.stderr);
+    let named = format!("https://other.test:{}/", bench.server.addr().port());
+    let resolve = format!("other.test:{}:127.0.0.1", bench.server.addr().port());
+    let words = ["--http3-only", "--cacert", "ca.pem", "--resolve", &resolve, &named];
+    let other = firstbyte(bench.directory.path(), &words);
+    assert_eq!(other.code, 60, "{}", other.stderr);
+    assert!(other.stdout.contains("other.test"), "{}", other.stdout);
+
+    let plain = visit("http://localhost/");
+    assert_eq!(plain.code, 2, "{}", plain.stdout);
+    let said = "there is no HTTP/3 without TLS\nhint: use https://";
+    assert!(plain.stderr.contains(said), "{}", plain.stderr);
+}

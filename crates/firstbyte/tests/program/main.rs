@@ -1,0 +1,22 @@
+//! The program as people run it, on loopback, against servers of its own that answer well or badly.
+//!
+//! One program for all of it: each would link everything again. What has to be alone in its process, or needs a lab,
+//! stands beside it: `wire_memory`, `attribution`, `lab`.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test program")]
+
+mod bad_input;
+mod clients;
+mod compare;
+mod curl_compat;
+mod files_apart;
+mod help;
+mod http;
+mod http3;
+mod predict;
+mod report;
+mod runs;
+mod secrets;
+mod serve;
+mod signals;
+mod support;
+mod wire;

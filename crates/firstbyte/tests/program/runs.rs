@@ -1,0 +1,299 @@
+//! Run files outlive what happens to the process that writes them.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use firstbyte::runs::{Creation, Run, RunError, RunWriter};
+use firstbyte_clock::Monotonic;
+use firstbyte_core::document::run::RunHeader;
+use firstbyte_core::run::Taken;
+
+use crate::support::runs::{created, header, taken};
+
+fn append(writer: &mut RunWriter, rounds: std::ops::Range<u32>) {
+    for round in rounds {
+        (0..2).for_each(|cell| writer.append(&taken(round, cell)).unwrap());
+    }
+}
+
+#[test]
+fn what_is_written_is_read_row_by_row_and_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..20);
+    let run = Run::read(&path).unwrap();
+    // The load of this machine has changed since.
+    let mut expected = header(2);
+    expected.environment.load_average = run.header.environment.load_average;
+    assert_eq!(run.header, expected);
+    assert_eq!((run.rows.len(), run.bad_lines.len()), (40, 0));
+    let expected: Vec<Taken> =
+        (0..20).flat_map(|round| (0..2).map(move |cell| taken(round, cell))).collect();
+    assert_eq!(run.rows, expected.iter().map(Taken::row).collect::<Vec<_>>());
+    assert_eq!(run.each_taken().collect::<Result<Vec<_>, _>>().unwrap(), expected);
+    assert_eq!(run.taken(17).unwrap(), expected[17]);
+}
+
+#[test]
+fn a_large_run_is_read_by_several_threads_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.run");
+    append(&mut created(&path), 0..4);
+    // Twelve megabytes of the same lines, numbered anew.
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().rfind(|line| line.starts_with("{\"cell\"")).unwrap();
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    let mut text = String::new();
+    let rounds = 4 + (12 << 20) / line.len() as u32;
+    for round in 4..rounds {
+        text += &line.replace("\"round\":3", &format!("\"round\":{round}"));
+        text += "\n";
+    }
+    file.write_all(text.as_bytes()).unwrap();
+    let run = Run::read(&path).unwrap();
+    assert!(run.bad_lines.is_empty());
+    let rest: Vec<u32> = run.rows[8..].iter().map(|row| row.round).collect();
+    assert_eq!(rest, (4..rounds).collect::<Vec<_>>());
+    let middle = run.taken(run.rows.len() / 2).unwrap();
+    assert_eq!(middle.sample.sequence, run.rows[run.rows.len() / 2].round);
+}
+
+#[test]
+fn a_run_is_not_overwritten_unasked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..3);
+    let error = RunWriter::create(&path, &header(2), Creation::New).unwrap_err();
+    assert!(matches!(error, RunError::Exists { .. }), "{error}");
+    assert_eq!(Run::read(&path).unwrap().rows.len(), 6);
+    RunWriter::create(&path, &header(2), Creation::Overwrite).unwrap();
+    assert!(Run::read(&path).unwrap().rows.is_empty());
+    let empty = directory.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    created(&empty);
+}
+
+#[test]
+fn a_torn_line_is_cut_off_wherever_it_was_torn() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..3);
+    let whole = fs::read(&path).unwrap();
+    let head = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
+    for length in (head..whole.len()).step_by(17) {
+        fs::write(&path, &whole[..length]).unwrap();
+        let read = Run::read(&path).unwrap();
+        assert!(read.rows.len() < 6 && read.bad_lines.is_empty());
+        let (mut writer, resumed) = RunWriter::resume(&path, None).unwrap();
+        assert_eq!(resumed.done.len(), read.rows.len());
+        let kept = fs::metadata(&path).unwrap().len();
+        assert_eq!(kept + resumed.torn_bytes, length as u64);
+        let missing = (0..3).flat_map(|round| (0..2).map(move |cell| (round, cell)));
+        for (round, cell) in missing.filter(|(r, c)| !resumed.done.contains(*r, usize::from(*c))) {
+            writer.append(&taken(round, cell)).unwrap();
+        }
+        drop(writer);
+        let run = Run::read(&path).unwrap();
+        let samples: Vec<Taken> = run.each_taken().map(Result::unwrap).collect();
+        assert_eq!(samples[5], taken(2, 1));
+        assert_eq!(samples.len(), 6);
+    }
+}
+
+#[test]
+fn what_a_crash_of_the_machine_leaves_behind_the_last_sample_is_cut_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..1);
+    let valid = fs::metadata(&path).unwrap().len();
+    for garbage in [&b"\0\0\0\0"[..], b"\0\0\0\0\n", b"{\"cell\":1,\"rou\n{\"x\n"] {
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(garbage).unwrap();
+        let (_, resumed) = RunWriter::resume(&path, None).unwrap();
+        assert_eq!((resumed.torn_bytes, resumed.done.len()), (garbage.len() as u64, 2));
+        assert_eq!(fs::metadata(&path).unwrap().len(), valid);
+    }
+}
+
+#[test]
+fn a_damaged_line_in_the_middle_is_told_and_not_thrown_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..2);
+    let text = fs::read_to_string(&path).unwrap();
+    let number = text.lines().position(|l| l.starts_with("{\"cell\":1,\"round\":0")).unwrap() + 1;
+    let damaged = text.replace("{\"cell\":1,\"round\":0", "{\"cell\":9,\"round\":0");
+    fs::write(&path, &damaged).unwrap();
+    let run = Run::read(&path).unwrap();
+    assert_eq!(run.rows.len(), 3);
+    assert_eq!(run.bad_lines[0].line, number as u64);
+    assert_eq!(run.bad_lines[0].detail, "cell 9 is not in the first line");
+    let error = RunWriter::resume(&path, None).unwrap_err();
+    assert!(error.to_string().contains(&format!("line {number} of ")), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+}
+
+#[test]
+fn another_experiment_is_not_mixed_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..2);
+    let longer = |rounds| {
+        let mut header = header(2);
+        header.design.rounds = Some(rounds);
+        header.created_unix_ns += 1;
+        header
+    };
+    let mut seed = header(2);
+    seed.design.seed = 8;
+    let mut options = header(2);
+    options.plan = serde_json::json!({"urls": ["https://b/"]});
+    for (other, what) in
+        [(header(3), "other ways to connect"), (seed, "another seed"), (options, "other options")]
+    {
+        let error = RunWriter::resume(&path, Some(&other)).unwrap_err();
+        assert!(error.to_string().ends_with(what), "{error}");
+    }
+    let (mut writer, resumed) = RunWriter::resume(&path, Some(&longer(200))).unwrap();
+    assert_eq!(resumed.header.design.rounds, Some(100));
+    append(&mut writer, 2..3);
+    drop(writer);
+    let run = Run::read(&path).unwrap();
+    assert_eq!((run.rows.len(), run.continued.len()), (6, 1));
+    assert_eq!(run.continued[0].design.rounds, Some(200));
+}
+
+#[test]
+fn what_is_not_a_run_is_told_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let message = |text: &str| {
+        fs::write(&path, text).unwrap();
+        Run::read(&path).unwrap_err().to_string()
+    };
+    let own = |rest: &str| message(&format!("{{\"format\":\"firstbyte/run\",{rest}"));
+    let name = path.display();
+    assert_eq!(message(""), format!("{name} is not a run file"));
+    assert_eq!(message("DNS,Connect\n1,2\n"), format!("{name} is not a run file"));
+    assert_eq!(message("{\"format\":\"x\",\"version\":1}\n"), format!("{name} is not a run file"));
+    assert_eq!(own("\"version\":3}\n"), format!("{name} is of version 3 of the format"));
+    assert_eq!(own("\"vers"), format!("the first line of {name} is damaged: it breaks off"));
+    assert!(own("\"version\":1}\n").contains("missing field `created_unix_ns`"));
+    fs::remove_file(&path).unwrap();
+    assert!(Run::read(&path).unwrap_err().to_string().starts_with("cannot read "));
+}
+
+#[test]
+fn a_run_of_version_1_is_read_without_its_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let old =
+        RunHeader { version: 1, command: vec!["-H".into(), "Cookie: s3cret".into()], ..header(1) };
+    RunWriter::create(&path, &old, Creation::New).unwrap().append(&taken(1, 0)).unwrap();
+    let run = Run::read(&path).unwrap();
+    assert_eq!((run.rows.len(), run.header.command.len()), (1, 0));
+    assert_eq!(run.header.cells, old.cells);
+}
+
+/// A child of this test that runs `role` on `path`.
+fn child(role: &str, path: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "runs::role_of_a_child", "--ignored", "--nocapture"])
+        .env("FIRSTBYTE_TEST_ROLE", role)
+        .env("FIRSTBYTE_TEST_RUN", path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+#[ignore = "what the tests below run in a process of its own"]
+fn role_of_a_child() {
+    let path = PathBuf::from(std::env::var_os("FIRSTBYTE_TEST_RUN").unwrap());
+    match std::env::var("FIRSTBYTE_TEST_ROLE").unwrap().as_str() {
+        "write until killed" => {
+            let mut writer = created(&path);
+            append(&mut writer, 0..u32::MAX);
+        }
+        "write until full" => {
+            let (mut writer, _) = RunWriter::resume(&path, None).unwrap();
+            for round in 1.. {
+                if let Err(error) = writer.append(&taken(round, 0)) {
+                    assert!(writer.append(&taken(round, 0)).is_err());
+                    fs::write(path.with_extension("error"), error.to_string()).unwrap();
+                    return;
+                }
+            }
+        }
+        role => panic!("{role}"),
+    }
+}
+
+/// Waits until the file at `path` is longer than `bytes`.
+fn wait_for(path: &Path, bytes: u64) {
+    let begun = Monotonic::now();
+    while fs::metadata(path).map_or(0, |m| m.len()) <= bytes {
+        assert!(Monotonic::now().since(begun) < Duration::from_secs(60), "nothing is written");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_killed_writer_leaves_a_run_that_can_be_continued() {
+    let directory = tempfile::tempdir().unwrap();
+    for n in 0..10 {
+        let path = directory.path().join(format!("{n}.run"));
+        let mut writing = child("write until killed", &path);
+        wait_for(&path, 4_000 + n * 333);
+        let error = RunWriter::resume(&path, None).unwrap_err();
+        assert!(matches!(error, RunError::Locked { .. }), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!("{} is being written by another firstbyte", path.display())
+        );
+        let error = RunWriter::create(&path, &header(2), Creation::Overwrite).unwrap_err();
+        assert!(matches!(error, RunError::Locked { .. }), "{error}");
+        writing.kill().unwrap();
+        writing.wait().unwrap();
+        let before = Run::read(&path).unwrap();
+        let (mut writer, resumed) = RunWriter::resume(&path, None).unwrap();
+        let order = (0..).flat_map(|round| (0..2).map(move |cell| (round, cell)));
+        // No gap: what is missing is all that comes after.
+        let done = order.take_while(|(r, c)| resumed.done.contains(*r, *c)).count();
+        assert_eq!((done, resumed.done.len()), (before.rows.len(), before.rows.len()));
+        writer.append(&taken(1_000_000, 0)).unwrap();
+        let run = Run::read(&path).unwrap();
+        assert_eq!(run.rows.len(), done + 1);
+        for (row, whole) in run.rows.iter().zip(run.each_taken()) {
+            assert_eq!(whole.unwrap(), taken(row.round, row.cell));
+        }
+    }
+}
+
+#[test]
+fn when_the_disk_is_full_what_was_measured_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.run");
+    append(&mut created(&path), 0..1);
+    // Files may not grow beyond 16 blocks; the signal that says so is ignored, as in a full disk.
+    let exe = std::env::current_exe().unwrap();
+    let script = "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact runs::role_of_a_child --ignored";
+    let status = Command::new("bash")
+        .args(["-c", script, exe.to_str().unwrap()])
+        .env("FIRSTBYTE_TEST_ROLE", "write until full")
+        .env("FIRSTBYTE_TEST_RUN", &path)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let error = fs::read_to_string(path.with_extension("error")).unwrap();
+    assert!(error.contains("File too large"), "{error}");
+    let run = Run::read(&path).unwrap();
+    assert!(run.rows.len() > 10 && run.bad_lines.is_empty());
+    assert_eq!(run.valid_bytes, fs::metadata(&path).unwrap().len());
+    let (mut writer, resumed) = RunWriter::resume(&path, None).unwrap();
+    assert_eq!(resumed.torn_bytes, 0);
+    writer.append(&taken(500, 1)).unwrap();
+}
