@@ -6,6 +6,7 @@
 //! files that people exported.
 
 pub mod chromium;
+pub mod curl;
 mod deadline;
 pub mod devtools;
 pub mod interruption;

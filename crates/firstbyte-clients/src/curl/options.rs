@@ -1,0 +1,243 @@
+//! What is asked of a visit, as this curl can do it; or in words why it cannot.
+//!
+//! Input: `firstbyte_probe`'s options and a target. Output: [`CurlOptions`], which `config` writes down for curl.
+
+use std::sync::Arc;
+
+use firstbyte_core::timeline::SessionMechanism;
+use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::{
+    HttpVersion, Options, ResolverChoice, SessionUse, TlsOptions, TlsVersion,
+};
+
+use super::capabilities::CurlCapabilities;
+
+/// What is asked of visits, checked against what this curl can do.
+#[derive(Clone, Debug)]
+pub struct CurlOptions {
+    /// The program: a name to be looked up on `PATH`, or a path.
+    pub program: String,
+    /// What is asked.
+    pub(super) options: Options,
+    /// What it can do.
+    pub(super) able: Arc<CurlCapabilities>,
+    /// Groups as its TLS library names them.
+    pub(super) groups: Vec<&'static str>,
+}
+
+impl CurlOptions {
+    /// The options of visits to `target` by `program`, which can do what `able` says.
+    ///
+    /// # Errors
+    /// In words what this curl cannot do, or cannot show that it did.
+    pub fn new(
+        program: &str,
+        options: &Options,
+        target: &Target,
+        able: Arc<CurlCapabilities>,
+    ) -> Result<Self, String> {
+        let curl = &*able;
+        if let ResolverChoice::Server(_) = options.resolver
+            && !(curl.asks_name_servers && curl.has_option("dns-servers"))
+        {
+            return Err(format!(
+                "{} asks the system's resolver, and no name server of one's own: it was built without c-ares",
+                named(curl)
+            ));
+        }
+        if let ResolverChoice::Server(server) = options.resolver
+            && server.port() != 53
+            && server.is_ipv6()
+        {
+            return Err("curl takes no port with a name server's IPv6 address".into());
+        }
+        if options.http.output.is_some() {
+            return Err("curl's response goes nowhere: the body cannot be kept".into());
+        }
+        if options.http.compressed
+            && !["libz", "brotli", "zstd"].iter().any(|coding| curl.has_feature(coding))
+        {
+            return Err(format!("{} was built without content codings", named(curl)));
+        }
+        version(options.http.version, target, curl)?;
+        let mut groups = Vec::new();
+        if target.tls {
+            if curl.tls_library.is_none() {
+                return Err(format!("{} was built without TLS", named(curl)));
+            }
+            session(options, curl)?;
+            groups = named_groups(&options.tls, curl)?;
+        }
+        Ok(Self { program: program.to_owned(), options: options.clone(), able, groups })
+    }
+
+    /// Whether visits take up sessions of earlier ones.
+    pub(super) fn resumes(&self) -> bool {
+        self.options.tls.session != SessionUse::Full
+    }
+}
+
+/// "curl 7.88.1 with OpenSSL/3.0.19".
+fn named(curl: &CurlCapabilities) -> String {
+    let library = curl.tls_library.as_deref().unwrap_or("no TLS library");
+    format!("curl {} with {library}", curl.version_text)
+}
+
+fn version(asked: HttpVersion, target: &Target, curl: &CurlCapabilities) -> Result<(), String> {
+    match asked {
+        HttpVersion::Negotiate | HttpVersion::Http1 => Ok(()),
+        HttpVersion::Http2 if !curl.has_feature("HTTP2") => {
+            Err(format!("{} was built without HTTP/2", named(curl)))
+        }
+        HttpVersion::Http2 => Ok(()),
+        HttpVersion::Http3 if !target.tls => Err("there is no HTTP/3 without TLS".into()),
+        HttpVersion::Http3 if !curl.has_feature("HTTP3") => {
+            Err(format!("{} was built without HTTP/3", named(curl)))
+        }
+        HttpVersion::Http3 => Ok(()),
+    }
+}
+
+/// Sessions live in files between processes, which curl does from 8.12 on, where it was built for it.
+fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
+    let tls = &options.tls;
+    let mechanism = match tls.session {
+        SessionUse::Full => return Ok(()),
+        SessionUse::Resume(mechanism) => mechanism,
+        SessionUse::EarlyData { .. } => None,
+    };
+    if !curl.has_option("ssl-sessions") || !curl.has_feature("SSLS-EXPORT") {
+        return Err(format!(
+            "{} keeps no TLS session beyond its end: that needs curl 8.12 built with SSLS-EXPORT",
+            named(curl)
+        ));
+    }
+    if tls.client_certificate.is_some() {
+        return Err("curl keeps no session that was made with a client certificate".into());
+    }
+    if tls.max == TlsVersion::V1_2 {
+        return Err("curl does not say by which mechanism it resumes a TLS 1.2 session".into());
+    }
+    if !says_its_messages(curl) {
+        return Err(format!(
+            "{} does not say whether a session that it offered was resumed",
+            named(curl)
+        ));
+    }
+    match mechanism {
+        None => {}
+        Some(SessionMechanism::Psk) if tls.min == TlsVersion::V1_3 => {}
+        Some(_) => return Err("curl cannot be told by which mechanism to resume a session".into()),
+    }
+    match tls.session {
+        SessionUse::EarlyData { .. } => early_data(options.http.version, curl),
+        _ => Ok(()),
+    }
+}
+
+fn early_data(version: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
+    if !curl.has_option("tls-earlydata") || curl.version < [8, 13, 0] {
+        // 8.11 had it for GnuTLS alone, which does not say whether a session was resumed.
+        return Err(format!("{} sends no early data: that needs curl 8.13", named(curl)));
+    }
+    if version == HttpVersion::Http3 {
+        // https://github.com/curl/curl/issues/22649
+        return Err("curl with OpenSSL says that it sent early data over QUIC, and does not".into());
+    }
+    Ok(())
+}
+
+/// Whether its log has the messages of handshakes, as those of OpenSSL's interface do.
+fn says_its_messages(curl: &CurlCapabilities) -> bool {
+    ["OpenSSL", "LibreSSL", "BoringSSL", "quictls", "AWS-LC"].contains(&curl.tls_name())
+}
+
+/// The groups under the names that OpenSSL has for them.
+fn named_groups(tls: &TlsOptions, curl: &CurlCapabilities) -> Result<Vec<&'static str>, String> {
+    if tls.groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !curl.has_option("curves") || !says_its_messages(curl) {
+        return Err(format!("{} cannot be told its key-exchange groups", named(curl)));
+    }
+    let hybrids = match curl.tls_name() {
+        "OpenSSL" => curl.tls_version() >= Some([3, 5, 0]),
+        "BoringSSL" | "AWS-LC" => true,
+        _ => false,
+    };
+    let group = |name: &String| match name.to_ascii_lowercase().as_str() {
+        "x25519" => Ok("X25519"),
+        "p-256" | "p256" | "secp256r1" | "prime256v1" => Ok("P-256"),
+        "p-384" | "p384" | "secp384r1" => Ok("P-384"),
+        "x25519mlkem768" if hybrids => Ok("X25519MLKEM768"),
+        "secp256r1mlkem768" if hybrids => Ok("SecP256r1MLKEM768"),
+        "mlkem768" if hybrids => Ok("MLKEM768"),
+        _ => Err(format!("{} does not have the group {name}", named(curl))),
+    };
+    tls.groups.iter().map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curl::tests::{DEBIAN_12, EARLY_8_13, able, able_of};
+    use firstbyte_probe::probe::options::Output;
+
+    fn refused(able: &CurlCapabilities, change: impl FnOnce(&mut Options)) -> Option<String> {
+        let mut options = Options::default();
+        change(&mut options);
+        let target = Target::parse("https://site.test/").unwrap();
+        CurlOptions::new("curl", &options, &target, Arc::new(able.clone())).err()
+    }
+
+    #[test]
+    fn what_a_curl_cannot_do_is_said_in_words() {
+        let old = able(DEBIAN_12, "--curves --http3-only --no-sessionid");
+        assert_eq!(refused(&old, |_| {}), None);
+        let said = |change: fn(&mut Options)| refused(&old, change).unwrap();
+        assert_eq!(
+            said(|o| o.http.version = HttpVersion::Http3),
+            "curl 7.88.1 with OpenSSL/3.0.19 was built without HTTP/3"
+        );
+        assert!(said(|o| o.tls.session = SessionUse::Resume(None)).contains("8.12"));
+        assert!(said(|o| o.http.output = Some(Output::Stdout)).contains("nowhere"));
+        assert!(said(|o| o.tls.groups = vec!["X25519MLKEM768".into()]).contains("X25519MLKEM768"));
+        let server = |o: &mut Options| {
+            o.resolver = ResolverChoice::Server("192.0.2.1:53".parse().unwrap());
+        };
+        assert!(said(server).contains("c-ares"));
+        assert_eq!(refused(&old, |o| o.tls.groups = vec!["secp256r1".into()]), None);
+        assert_eq!(refused(&old, |o| o.http.version = HttpVersion::Http2), None);
+    }
+
+    /// From documentation: curl 8.13's lists of features and options.
+    #[test]
+    fn sessions_and_early_data_need_their_features() {
+        let new = able_of(EARLY_8_13);
+        let early = SessionUse::EarlyData { any_method: false };
+        assert_eq!(refused(&new, |o| o.tls.session = SessionUse::Resume(None)), None);
+        assert_eq!(refused(&new, |o| o.tls.session = early), None);
+        assert_eq!(refused(&new, |o| o.http.version = HttpVersion::Http3), None);
+        let said = |able: &CurlCapabilities, change: fn(&mut Options)| {
+            refused(able, |o| {
+                o.tls.session = SessionUse::EarlyData { any_method: false };
+                change(o);
+            })
+            .unwrap()
+        };
+        assert!(said(&new, |o| o.http.version = HttpVersion::Http3).contains("QUIC"));
+        assert!(said(&new, |o| o.tls.max = TlsVersion::V1_2).contains("mechanism"));
+        let certificate = |o: &mut Options| o.tls.client_certificate = Some(("c".into(), None));
+        assert!(said(&new, certificate).contains("client certificate"));
+        let mut other = able_of(EARLY_8_13);
+        other.tls_library = Some("GnuTLS/3.8.3".into());
+        assert!(said(&other, |_| {}).contains("does not say"));
+        let mut older = able_of(EARLY_8_13);
+        older.version = [8, 12, 1];
+        assert!(said(&older, |_| {}).contains("8.13"));
+        assert_eq!(refused(&older, |o| o.tls.session = SessionUse::Resume(None)), None);
+        let ticket = SessionUse::Resume(Some(SessionMechanism::Ticket));
+        assert!(refused(&new, |o| o.tls.session = ticket).unwrap().contains("mechanism"));
+        assert_eq!(refused(&new, |o| o.tls.groups = vec!["X25519MLKEM768".into()]), None);
+    }
+}
