@@ -10,14 +10,14 @@ program=$!
 exec 3<&-
 (
     while read -r _ <&5; do :; done
-    # Not yet the leader of a group of its own, if it was hardly begun.
-    kill -KILL -- "-$program" || kill -KILL "$program"
+    # Not yet the leader of a group of its own, if it was hardly begun. (dash has no `kill -KILL -- -PGID`.)
+    kill -s KILL -- "-$program" || kill -s KILL "$program"
 ) >/dev/null 2>&1 &
 watcher=$!
 exec 5<&-
 wait "$program"
 status=$?
-kill -KILL "$watcher" 2>/dev/null
+kill -s KILL "$watcher" 2>/dev/null
 wait "$watcher" 2>/dev/null
 # Who would read that may have ended.
 trap '' PIPE
