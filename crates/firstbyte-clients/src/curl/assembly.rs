@@ -14,7 +14,7 @@ use super::config::Asked;
 use super::failure::{self, Circumstances};
 use super::log::Proven;
 use super::report::Report;
-use super::run::{Said, Transfer};
+use super::run::Said;
 
 /// curl's clock counts microseconds.
 const RESOLUTION_NS: u32 = 1_000;
@@ -23,11 +23,11 @@ const RESOLUTION_NS: u32 = 1_000;
 pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
     let mut connection = blank(asked);
     let expected = if asked.kept { 2 } else { 1 };
-    let Some(transfer) = said.transfers.last().filter(|_| said.transfers.len() == expected) else {
+    let Some(report) = said.reports.last().filter(|_| said.reports.len() == expected) else {
         connection.failure = Some(unsaid(said));
         return connection;
     };
-    let report = match Report::read(&transfer.report) {
+    let report = match Report::read(report) {
         Ok(report) => report,
         Err(detail) => {
             let cause = failure::client_failed(&format!("curl was not understood: {detail}"));
@@ -35,14 +35,10 @@ pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
             return connection;
         }
     };
-    let mut proven = Proven::read(transfer);
-    // The connection is the one before; what was settled on it was said there.
-    let opened = said.transfers.first().filter(|_| asked.kept && proven.reused).map(Proven::read);
-    let reused = opened.is_some() && report.new_connections == Some(0);
-    let first_report = said.transfers.first().and_then(|first| Report::read(&first.report).ok());
-    if let Some(opened) = opened.filter(|_| reused) {
-        take_over(&mut proven, opened);
-    }
+    let proven = Proven::read(said);
+    let reused = asked.kept && proven.reused && report.new_connections == Some(0);
+    // The connection is the one before: its certificates were said there.
+    let first_report = said.reports.first().and_then(|first| Report::read(first).ok());
     let code = report.exit_code.or(said.status).unwrap_or(0);
     marks(&mut connection, asked, &report, reused, code == 0);
     let facts = &mut connection.facts;
@@ -56,7 +52,7 @@ pub(super) fn connection(asked: &Asked<'_>, said: &Said) -> Connection {
         facts.tls = tls(asked, &report, &proven, settled, certificates);
     }
     facts.http = Some(http(asked, &report, &proven));
-    connection.failure = failed(asked, &report, &proven, code, transfer);
+    connection.failure = failed(asked, &report, &proven, code);
     connection
 }
 
@@ -81,7 +77,7 @@ pub(super) fn client(able: &CurlCapabilities) -> ClientFacts {
 /// That it ended without a report: it crashed, was killed, did not take its options, or is another program.
 fn unsaid(said: &Said) -> Failure {
     let words = |line: &&String| line.starts_with("curl: ");
-    let last = said.rest.iter().rfind(words).map(|line| failure::shown(line));
+    let last = said.log.iter().rfind(words).map(|line| failure::shown(line));
     let what = match (said.status, last) {
         (Some(status @ 129..), _) => format!("curl was ended by signal {}", status - 128),
         (Some(status), Some(words)) => format!("curl ended with {status}, and said: {words}"),
@@ -89,17 +85,6 @@ fn unsaid(said: &Said) -> Failure {
         (None, _) => "curl was not heard to its end".to_owned(),
     };
     Failure { phase: PhaseName::Resolve, cause: failure::client_failed(&what), at: None }
-}
-
-/// What was settled when the connection was opened.
-fn take_over(proven: &mut Proven, opened: Proven) {
-    proven.tls_version = opened.tls_version;
-    proven.cipher_suite = opened.cipher_suite;
-    proven.group = opened.group;
-    proven.handshake = opened.handshake;
-    proven.session_offered = opened.session_offered;
-    proven.tickets_received = opened.tickets_received;
-    proven.alpn = opened.alpn;
 }
 
 fn marks(
@@ -160,6 +145,8 @@ fn tls(
         return None;
     }
     let insecure = asked.options.options.tls.insecure;
+    // CURLE_PEER_FAILED_VERIFICATION, and what older ones had for issuers.
+    let refused = matches!(report.exit_code, Some(51 | 60));
     // There is no QUIC without TLS 1.3 (RFC 9001 §4.2).
     let by_quic =
         || (settled && report.http_version.as_deref() == Some("3")).then(|| "TLSv1.3".to_owned());
@@ -181,7 +168,7 @@ fn tls(
         alpn: proven.alpn.clone(),
         certificates: chain(certificates),
         // With `-k` curl looks at the certificate as well, and not at the name in it.
-        verified: (settled && !insecure).then_some(true),
+        verified: if settled && !insecure { Some(true) } else { refused.then_some(false) },
         tickets_received: proven.tickets_received,
         version,
         ..TlsFacts::default()
@@ -207,13 +194,7 @@ fn http(asked: &Asked<'_>, report: &Report, proven: &Proven) -> HttpFacts {
     }
 }
 
-fn failed(
-    asked: &Asked<'_>,
-    report: &Report,
-    proven: &Proven,
-    code: i32,
-    transfer: &Transfer,
-) -> Option<Failure> {
+fn failed(asked: &Asked<'_>, report: &Report, proven: &Proven, code: i32) -> Option<Failure> {
     let at = report.times.total.map(Offset::from_nanos);
     if code == 0 {
         let status = report.status.filter(|status| asked.http.fail && *status >= 400)?;
@@ -221,8 +202,8 @@ fn failed(
         return Some(Failure { phase: PhaseName::Receive, cause, at });
     }
     let tls = &asked.options.options.tls;
-    let last = proven.last_words.as_deref().or_else(|| transfer.log.last().map(String::as_str));
-    let message = report.error_message.as_deref().or(last).unwrap_or_default();
+    let message =
+        report.error_message.as_deref().or(proven.last_words.as_deref()).unwrap_or_default();
     Some(failure::failure(&Circumstances {
         code,
         message,

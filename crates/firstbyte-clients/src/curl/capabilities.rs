@@ -152,7 +152,7 @@ fn lines(program: &Path, arguments: &[&str]) -> Result<Vec<String>, CurlError> {
         files: BTreeMap::new(),
         limit: Some(ASKING_LIMIT),
     };
-    Ok(run.to_end(&Leash::default())?.rest)
+    Ok(run.to_end(&Leash::default())?.log)
 }
 
 /// "7.88.1", "8.12.0-DEV" and "3.0" as numbers.

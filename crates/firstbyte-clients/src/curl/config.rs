@@ -17,6 +17,8 @@ use super::options::CurlOptions;
 
 /// The name of the file in its home that has the request's body.
 pub(super) const BODY_FILE: &str = "body";
+/// That of the log, which the supervisor hands over.
+const LOG_FILE: &str = "log";
 /// From this version on it says all that it knows in JSON.
 const HAS_JSON: [u32; 3] = [7, 70, 0];
 /// What an older one is asked for, by name.
@@ -57,6 +59,8 @@ impl Asked<'_> {
     /// The config file, for a curl with this home, whose reports are to have this marker.
     pub(super) fn config(&self, home: &Path, marker: &str) -> Vec<u8> {
         let mut config = Config::default();
+        // Before all others, so that nothing is written elsewhere.
+        config.path("stderr", &home.join(LOG_FILE));
         if let Some(file) = self.sessions {
             config.path("ssl-sessions", file);
         }
@@ -99,7 +103,7 @@ impl Asked<'_> {
 
     /// What is written at the end of a transfer.
     fn report(&self, marker: &str) -> String {
-        let mut report = format!("%{{stderr}}\n{marker} report ");
+        let mut report = format!("\n{marker} report ");
         if self.options.able.version >= HAS_JSON {
             report.push_str("%{json}");
         } else {

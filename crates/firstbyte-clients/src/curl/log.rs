@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use firstbyte_core::timeline::{Handshake, Header, SessionMechanism};
 
-use super::run::Transfer;
+use super::run::Said;
 
 /// What a log proves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,11 +55,11 @@ struct Messages {
 }
 
 impl Proven {
-    /// Reads the log of a transfer.
-    pub(super) fn read(transfer: &Transfer) -> Self {
+    /// Reads the log: of one transfer, or of two, of which the second counts.
+    pub(super) fn read(said: &Said) -> Self {
         let (mut proven, mut messages) = (Self::default(), Messages::default());
         let mut in_head = false;
-        for line in &transfer.log {
+        for line in &said.log {
             if let Some(rest) = line.strip_prefix("< ") {
                 in_head = proven.head(rest, in_head);
             } else if line == "<" {
@@ -72,7 +72,7 @@ impl Proven {
                 proven.last_words = Some(line.clone());
             }
         }
-        if !transfer.cut {
+        if !said.cut {
             proven.conclude(&messages);
         }
         proven
@@ -103,6 +103,10 @@ impl Proven {
             self.in_handshake = true;
             messages.count(version, message);
         } else if let Some(address) = line.strip_prefix("Trying ") {
+            if self.response_begun {
+                // The second transfer did not find the first one's connection open.
+                (*self, *messages) = (Self::default(), Messages::default());
+            }
             self.tried = tried(address).or(self.tried);
         } else if line.starts_with("connect to ") && line.contains(" failed: ") {
             self.not_connected = line.rsplit_once(" failed: ").map(|(_, why)| why.to_owned());
@@ -111,7 +115,7 @@ impl Proven {
         {
             self.connected = true;
         } else if line.starts_with("Re-using existing") || line.starts_with("Reusing existing") {
-            (self.reused, self.connected) = (true, true);
+            self.second_exchange();
         } else if line.starts_with("SSL reusing session") {
             self.session_offered = true;
         } else if let Some(settled) = line.strip_prefix("SSL connection using ") {
@@ -121,6 +125,14 @@ impl Proven {
         } else if line.starts_with("ALPN") && line.contains("offers") {
             self.in_handshake = true;
         }
+    }
+
+    /// What follows is of the second transfer, on the connection of the first.
+    fn second_exchange(&mut self) {
+        (self.reused, self.connected) = (true, true);
+        (self.request_sent, self.response_begun) = (false, false);
+        (self.status_line, self.last_words) = (None, None);
+        self.headers.clear();
     }
 
     /// "TLSv1.3 / TLS_AES_256_GCM_SHA384", from 8.2 on also " / X25519 / RSASSA-PSS".

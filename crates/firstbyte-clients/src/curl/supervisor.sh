@@ -1,6 +1,6 @@
 # Runs a program, and ends it when the lifeline is closed: by who started this, or by the kernel, where that was killed.
-# What the program says goes out on one pipe, and behind it that it ended, with its status. Arguments: the home, the
-# marker of lines that are not the program's, the program, its arguments.
+# What the program says goes out on one pipe, then the log that it left in its home, and behind it that it ended, with
+# its status. Arguments: the home, the marker of lines that are not the program's, the program, its arguments.
 home=$1 marker=$2
 shift 2
 # Opened for both first: that does not wait for a writer, where whoever started this has ended already.
@@ -21,5 +21,6 @@ kill -s KILL "$watcher" 2>/dev/null
 wait "$watcher" 2>/dev/null
 # Who would read that may have ended.
 trap '' PIPE
+[ ! -f "$home/log" ] || cat "$home/log" 2>/dev/null
 printf '\n%s end %s\n' "$marker" "$status" 2>/dev/null
 rm -rf -- "$home"

@@ -24,6 +24,7 @@ config=$(cat)
 value() { printf '%s\n' "$config" | sed -n "s/^$1 = \"\(.*\)\"\$/\1/p"; }
 marker=$(value write-out | sed 's/.*\\n\(.*\) report .*/\1/')
 sessions=$(value ssl-sessions)
+log=$(value stderr)
 early=0
 {
     if grep -qs '^[^#]' "$sessions"; then
@@ -40,9 +41,9 @@ early=0
     echo '> GET / HTTP/2'
     echo '< HTTP/2 200 '
     echo '< '
-    printf '\n%s report ' "$marker"
-    echo '{"exitcode":0,"http_code":200,"http_version":"2","num_connects":1,"time_namelookup":0.001,"time_connect":0.011,"time_appconnect":0.022,"time_pretransfer":0.0221,"time_posttransfer":0.0222,"time_starttransfer":0.033,"time_total":0.034,"tls_earlydata":'$early'}'
-} >&2
+} > "$log"
+printf '\n%s report ' "$marker"
+echo '{"exitcode":0,"http_code":200,"http_version":"2","num_connects":1,"time_namelookup":0.001,"time_connect":0.011,"time_appconnect":0.022,"time_pretransfer":0.0221,"time_posttransfer":0.0222,"time_starttransfer":0.033,"time_total":0.034,"tls_earlydata":'$early'}'
 printf '# Your SSL session cache. https://curl.se/docs/ssl-sessions.html\n\nc2Vzcw==:dGlja2V0\n' > "$sessions"
 "##;
 

@@ -150,8 +150,10 @@ fn failures_have_our_names() {
     assert_eq!((http.status, &http.version), (None, &None));
     assert_eq!(sample.connection.facts.tls, None);
 
-    let (phase, name, _) = named(&bench.target("/"), |o| o.tls.ca_file = None);
+    let (phase, name, sample) = named(&bench.target("/"), |o| o.tls.ca_file = None);
     assert_eq!((phase, name), (PhaseName::Tls, "tls.cert.authority_invalid"));
+    let tls = sample.connection.facts.tls.unwrap();
+    assert_eq!((tls.verified, tls.handshake), (Some(false), None));
     let other = bench.target("/").url.as_str().replace("site.test", "other.test");
     let (phase, name, _) = named(&Target::parse(&other).unwrap(), |_| {});
     assert_eq!((phase, name), (PhaseName::Tls, "tls.cert.name_invalid"));

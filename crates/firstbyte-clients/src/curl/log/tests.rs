@@ -4,7 +4,7 @@ use super::*;
 
 fn proven(log: &str) -> Proven {
     let log = log.lines().map(str::to_owned).collect();
-    Proven::read(&Transfer { log, ..Transfer::default() })
+    Proven::read(&Said { log, ..Said::default() })
 }
 
 /// curl 7.88.1 with OpenSSL 3.0.
@@ -154,8 +154,20 @@ fn a_kept_connection_and_a_refused_one() {
 }
 
 #[test]
+fn of_two_exchanges_the_second_counts() {
+    let second = "* Re-using existing connection #0 with host site.test\n> GET / HTTP/2";
+    let said = proven(&format!("{FULL}\n{second}"));
+    assert!(said.reused && said.request_sent && !said.response_begun && said.headers.is_empty());
+    // What was settled when it was opened stays.
+    assert_eq!((said.handshake, said.tickets_received), (Some(Handshake::Full), Some(2)));
+    let reopened = proven(&format!("{FULL}\n*   Trying 127.0.0.1:24443..."));
+    assert_eq!(reopened.tried, Some("127.0.0.1:24443".parse().unwrap()));
+    assert_eq!(Proven { tried: None, ..reopened }, Proven::default());
+}
+
+#[test]
 fn a_log_that_was_cut_proves_no_handshake() {
     let log = FULL.lines().map(str::to_owned).collect();
-    let cut = Transfer { log, cut: true, ..Transfer::default() };
+    let cut = Said { log, cut: true, ..Said::default() };
     assert_eq!(Proven::read(&cut).handshake, None);
 }
