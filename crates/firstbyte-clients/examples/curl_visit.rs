@@ -41,7 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let target = Target::parse(&url.ok_or("which URL?")?).map_err(|bad| bad.to_string())?;
     let able = CurlCapabilities::ask(&program)?;
-    let prober = CurlProber::new(CurlOptions::new(&program, &options, &target, able)?)?;
+    let curl = CurlOptions::new(&program, &options, able)?;
+    curl.check(&target)?;
+    let prober = CurlProber::new(curl)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for _ in 0..count {
         let sample = runtime.block_on(async {

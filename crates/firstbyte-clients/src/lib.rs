@@ -13,3 +13,15 @@ pub mod interruption;
 pub mod netlog;
 pub mod prober;
 pub mod process;
+
+use std::rc::Rc;
+
+use firstbyte_probe::probe::Clients;
+use firstbyte_probe::probe::options::Client;
+
+/// All clients that are driven from here.
+pub fn clients() -> Clients {
+    Clients::default()
+        .with(Client::Curl, Rc::new(curl::CurlMaker))
+        .with(Client::Chromium, Rc::new(prober::ChromiumMaker))
+}

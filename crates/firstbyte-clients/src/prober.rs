@@ -4,17 +4,19 @@
 //! the runtime; the visits of one prober come one after the other. What keeps a browser from visiting is a sample with
 //! a failure, as everywhere.
 
+use std::fs;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use firstbyte_core::timeline::{
     Cause, Connection, Failure, LastSeen, PhaseName, Sample, TimeLimit,
 };
-use firstbyte_probe::probe::{Prober, Target, Visiting};
+use firstbyte_probe::probe::options::{HttpVersion, Options};
+use firstbyte_probe::probe::{Prober, ProberMaker, SetupError, Target, Visiting};
 use tokio::sync::oneshot;
 
 use crate::chromium::{Chromium, ChromiumOptions, ChromiumVisit, InterruptHandle};
-use crate::process::{ClientError, system};
+use crate::process::{ClientError, installed, system};
 
 /// What the thread is to do.
 struct Job {
@@ -132,6 +134,35 @@ impl Prober for ChromiumProber {
 
     fn interrupt(&self) {
         self.interrupt.interrupt();
+    }
+}
+
+/// Makes probers that are Chromium.
+#[derive(Debug, Default)]
+pub struct ChromiumMaker;
+
+impl ProberMaker for ChromiumMaker {
+    fn check(&self, target: &Target, options: &Options) -> Result<(), String> {
+        if !target.tls && options.http.version == HttpVersion::Http2 {
+            return Err("Chromium speaks HTTP/2 over https only".to_owned());
+        }
+        let asked = ChromiumOptions::asked(options)?;
+        let certificates = options.tls.ca_file.as_ref().map(|_| ("certutil", "libnss3-tools"));
+        for (program, package) in [(&*asked.program, "chromium")].into_iter().chain(certificates) {
+            installed(program, package).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn make(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError> {
+        let mut asked = ChromiumOptions::asked(options).map_err(SetupError::Client)?;
+        if let Some(path) = &options.tls.ca_file {
+            let pem = fs::read_to_string(path)
+                .map_err(|error| SetupError::Client(format!("{}: {error}", path.display())))?;
+            asked.trusted_pem.push(pem);
+        }
+        let prober = ChromiumProber::new(asked);
+        Ok(Box::new(prober.map_err(|error| SetupError::Client(error.to_string()))?))
     }
 }
 

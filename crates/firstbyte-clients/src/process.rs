@@ -111,7 +111,7 @@ impl fmt::Display for ClientError {
             Self::Missing { program, package } => {
                 write!(
                     f,
-                    "{program} is not installed (Debian and Ubuntu have it in the package {package})"
+                    "{program} is not installed (Debian and Ubuntu: apt-get install {package})"
                 )
             }
             Self::System { operation, error } => write!(f, "cannot {operation}: {error}"),
@@ -300,6 +300,14 @@ fn keep_last(mut source: impl Read, kept: &Mutex<VecDeque<u8>>) {
 
 fn missing(program: &str, package: &'static str) -> ClientError {
     ClientError::Missing { program: program.to_owned(), package }
+}
+
+/// Whether `program` is there.
+///
+/// # Errors
+/// [`ClientError::Missing`].
+pub fn installed(program: &str, package: &'static str) -> Result<(), ClientError> {
+    find(program).map(drop).ok_or_else(|| missing(program, package))
 }
 
 /// Where `program` is, if it is there.

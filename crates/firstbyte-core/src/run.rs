@@ -207,11 +207,13 @@ pub enum Shortfall {
     OtherAddress,
     /// A new connection, where an open one was asked for.
     NotReused,
+    /// Another client.
+    OtherClient,
 }
 
 impl Shortfall {
     /// Every shortfall.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoSession,
         Self::NotResumed,
         Self::OtherMechanism,
@@ -226,6 +228,7 @@ impl Shortfall {
         Self::OtherFamily,
         Self::OtherAddress,
         Self::NotReused,
+        Self::OtherClient,
     ];
 
     /// The name used in stored forms.
@@ -245,6 +248,7 @@ impl Shortfall {
             Self::OtherFamily => "other-family",
             Self::OtherAddress => "other-address",
             Self::NotReused => "not-reused",
+            Self::OtherClient => "other-client",
         }
     }
 
@@ -265,6 +269,7 @@ impl Shortfall {
             Self::OtherFamily => "other address family",
             Self::OtherAddress => "other address",
             Self::NotReused => "connection not reused",
+            Self::OtherClient => "other client",
         }
     }
 

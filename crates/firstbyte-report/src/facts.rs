@@ -20,6 +20,7 @@ pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String
     let connection = &sample.connection;
     let mut facts = Facts { style, lines: Vec::new() };
     facts.redirects(sample);
+    facts.client(connection);
     facts.address(connection);
     facts.round_trip(connection, split);
     if let Some(tls) = &connection.facts.tls {
@@ -87,6 +88,14 @@ impl Facts<'_> {
             }
             self.put(if i == 0 { "redirects" } else { "" }, &words);
         }
+    }
+
+    /// Another client than ours.
+    fn client(&mut self, connection: &Connection) {
+        let Some(client) = &connection.facts.client else { return };
+        let version = client.version.as_deref().unwrap_or_default();
+        let library = client.tls_library.clone().unwrap_or_default();
+        self.clauses("client", vec![format!("{} {version}", client.name), library]);
     }
 
     fn address(&mut self, connection: &Connection) {

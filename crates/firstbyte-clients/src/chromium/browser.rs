@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use firstbyte_probe::probe::options::Family;
 use serde_json::{Value, json};
 
 use super::assembly::{Heard, assemble};
@@ -42,7 +43,7 @@ struct Running {
     devtools: DevTools,
     /// Until when what is under way has to be done.
     deadline: Deadline,
-    /// Where HTTP/3 is forced, it is for one origin.
+    /// Where HTTP/3 is forced, or a family, it is for one origin.
     origin: Origin,
     version: Option<String>,
 }
@@ -122,13 +123,14 @@ impl Chromium {
             command: "visiting".to_owned(),
             detail: "the URL is none of http or https".to_owned(),
         })?;
-        let forced = self.options.http == ChromiumHttp::Http3;
-        let fits = |running: &Running| !forced || running.origin == origin;
+        let bound = self.options.http == ChromiumHttp::Http3 || self.options.family != Family::Any;
+        let fits = |running: &Running| !bound || running.origin == origin;
         if self.running.as_ref().is_some_and(fits) {
             return Ok(());
         }
         self.running = None;
-        let process = ClientProcess::start(&launch::command(&self.options, &origin))?;
+        let command = launch::command(&self.options, &origin)?;
+        let process = ClientProcess::start(&command)?;
         let mut devtools = DevTools::over(process, Arc::clone(&self.interruption))?;
         let version = devtools.call(None, "Browser.getVersion", &json!({}), ANSWER_LIMIT)?;
         let version = version.get("product").and_then(Value::as_str);

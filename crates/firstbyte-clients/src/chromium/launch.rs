@@ -2,10 +2,12 @@
 //!
 //! Input: options, and the origin to be visited. Output: a [`ClientCommand`]. What each switch is for stands beside it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs};
 
-use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls};
-use crate::process::ClientCommand;
+use firstbyte_probe::probe::options::Family;
+
+use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls, HostPin};
+use crate::process::{ClientCommand, ClientError};
 
 /// Host of the service that a new profile asks for accounts: it is not resolved.
 const ACCOUNTS: &str = "accounts.google.com";
@@ -74,7 +76,13 @@ pub(super) fn without_sandbox() -> bool {
 }
 
 /// What is to be started to visit `origin`.
-pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientCommand {
+///
+/// # Errors
+/// The host has no address of the family that is asked for.
+pub(super) fn command(
+    options: &ChromiumOptions,
+    origin: &Origin,
+) -> Result<ClientCommand, ClientError> {
     let mut arguments: Vec<String> = [
         "--headless",
         "--remote-debugging-pipe",
@@ -112,7 +120,7 @@ pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientComma
     if without_sandbox() {
         arguments.push("--no-sandbox".to_owned());
     }
-    arguments.push(format!("--host-resolver-rules={}", resolver_rules(options, origin)));
+    arguments.push(format!("--host-resolver-rules={}", resolver_rules(options, origin)?));
     match options.http {
         ChromiumHttp::Negotiated => {}
         ChromiumHttp::Http1 => {
@@ -134,21 +142,21 @@ pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientComma
     }
     arguments.push("--disable-features=MediaRouter,OptimizationHints,Translate".to_owned());
     arguments.push("about:blank".to_owned());
-    ClientCommand {
+    Ok(ClientCommand {
         program: options.program.clone(),
         package: "chromium",
         arguments,
         files: vec![("profile/Default/Preferences".to_owned(), PREFERENCES.to_owned())],
         trusted_pem: options.trusted_pem.clone(),
-    }
+    })
 }
 
 /// No connections in advance (2: never), so that what is measured belongs to the visit; no accounts.
 const PREFERENCES: &str = r#"{"net":{"network_prediction_options":2},"signin":{"allowed":false},"search":{"suggest_enabled":false},"alternate_error_pages":{"enabled":false}}"#;
 
-fn resolver_rules(options: &ChromiumOptions, origin: &Origin) -> String {
+fn resolver_rules(options: &ChromiumOptions, origin: &Origin) -> Result<String, ClientError> {
     let mut rules: Vec<String> = Vec::new();
-    for pin in &options.pins {
+    for pin in options.pins.iter().chain(&pin_of_family(options, origin)?) {
         let address = match pin.address {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
@@ -158,7 +166,25 @@ fn resolver_rules(options: &ChromiumOptions, origin: &Origin) -> String {
     if origin.host != ACCOUNTS && options.pins.iter().all(|pin| pin.host != ACCOUNTS) {
         rules.push(format!("MAP {ACCOUNTS} ~NOTFOUND"));
     }
-    rules.join(",")
+    Ok(rules.join(","))
+}
+
+/// Where `origin`'s host is, where an address of one family is asked for, and none is pinned.
+fn pin_of_family(
+    options: &ChromiumOptions,
+    origin: &Origin,
+) -> Result<Option<HostPin>, ClientError> {
+    let host = &origin.host;
+    if options.family == Family::Any || options.pins.iter().any(|pin| pin.host == *host) {
+        return Ok(None);
+    }
+    let refused =
+        |detail: String| ClientError::Refused { command: format!("looking up {host}"), detail };
+    let addresses = (host.as_str(), origin.port).to_socket_addrs();
+    let addresses = addresses.map_err(|error| refused(error.to_string()))?;
+    let address = addresses.map(|address| address.ip()).find(|ip| options.family.allows(ip));
+    let none = || refused(format!("it has no {} address", options.family.name()));
+    Ok(Some(HostPin { host: host.clone(), address: address.ok_or_else(none)? }))
 }
 
 #[cfg(test)]
@@ -189,7 +215,8 @@ mod tests {
     #[test]
     fn switches_are_those_of_the_options() {
         let origin = Origin::of_url("https://site.test:8443/").unwrap();
-        let switches = |options: ChromiumOptions| command(&options, &origin).arguments.join(" ");
+        let switches =
+            |options: ChromiumOptions| command(&options, &origin).unwrap().arguments.join(" ");
         let plain = switches(ChromiumOptions::default());
         assert!(
             !plain.contains("quic")

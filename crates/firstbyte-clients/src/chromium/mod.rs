@@ -8,6 +8,7 @@
 //!
 //! Every visit has a browser context of its own: no sessions, connections, cookies or cache but those that it made.
 
+mod asked;
 mod assembly;
 mod browser;
 mod facts;
@@ -23,6 +24,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Navigation, Sample};
+use firstbyte_probe::probe::options::Family;
 
 pub use browser::{Chromium, InterruptHandle};
 pub use panel::PanelTiming;
@@ -36,6 +38,9 @@ pub struct ChromiumOptions {
     pub trusted_pem: Vec<String>,
     /// Where hosts are, without asking DNS: the edge, and the family, to be measured.
     pub pins: Vec<HostPin>,
+    /// The family of addresses. Where it is one of them, a host that is not pinned is looked up before the browser is
+    /// started, and pinned: Chromium has no switch for it, and the lookup is no part of the visit then.
+    pub family: Family,
     /// The version of HTTP.
     pub http: ChromiumHttp,
     /// The version of TLS over TCP.
@@ -53,6 +58,7 @@ impl Default for ChromiumOptions {
             program: "chromium".to_owned(),
             trusted_pem: Vec::new(),
             pins: Vec::new(),
+            family: Family::Any,
             http: ChromiumHttp::default(),
             tls: ChromiumTls::default(),
             session: ChromiumSession::default(),

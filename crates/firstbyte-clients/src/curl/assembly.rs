@@ -151,7 +151,10 @@ fn tls(
     let by_quic =
         || (settled && report.http_version.as_deref() == Some("3")).then(|| "TLSv1.3".to_owned());
     let version = proven.tls_version.clone().or_else(by_quic);
-    let handshake = proven.handshake.filter(|_| settled);
+    // Early data is accepted with the session that it was sent with, and never without (RFC 8446 §4.2.10).
+    let accepted_early = report.early_data_bytes.is_some_and(|bytes| bytes > 0);
+    let by_early_data = (settled && accepted_early).then_some(Handshake::Resumed);
+    let handshake = proven.handshake.filter(|_| settled).or(by_early_data);
     let session_offered = proven.mechanism().or_else(|| {
         let psk = handshake == Some(Handshake::Resumed) && version.as_deref() == Some("TLSv1.3");
         psk.then_some(SessionMechanism::Psk)

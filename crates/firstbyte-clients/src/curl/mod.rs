@@ -21,7 +21,7 @@ use std::fmt;
 
 pub use self::capabilities::CurlCapabilities;
 pub use self::options::CurlOptions;
-pub use self::prober::CurlProber;
+pub use self::prober::{CurlMaker, CurlProber};
 
 use crate::process::ClientError;
 

@@ -1,6 +1,6 @@
 //! What is asked of a visit, as this curl can do it; or in words why it cannot.
 //!
-//! Input: `firstbyte_probe`'s options and a target. Output: [`CurlOptions`], which `config` writes down for curl.
+//! Input: `firstbyte_probe`'s options. Output: [`CurlOptions`], which `config` writes down for curl.
 
 use std::sync::Arc;
 
@@ -26,49 +26,67 @@ pub struct CurlOptions {
 }
 
 impl CurlOptions {
-    /// The options of visits to `target` by `program`, which can do what `able` says.
+    /// The options of visits by `program`, which can do what `able` says.
     ///
     /// # Errors
     /// In words what this curl cannot do, or cannot show that it did.
     pub fn new(
         program: &str,
         options: &Options,
-        target: &Target,
         able: Arc<CurlCapabilities>,
     ) -> Result<Self, String> {
         let curl = &*able;
-        if let ResolverChoice::Server(_) = options.resolver
-            && !(curl.asks_name_servers && curl.has_option("dns-servers"))
-        {
-            return Err(format!(
-                "{} asks the system's resolver, and no name server of one's own: it was built without c-ares",
-                named(curl)
-            ));
+        // What is new has to be thought of here.
+        let Options {
+            client: _,
+            resolver,
+            family: _,
+            resolve: _,
+            connect_to: _,
+            bind: _,
+            tls,
+            http,
+            connect_timeout: _,
+            max_time: _,
+            reuse: _,
+            max_redirects: _,
+        } = options;
+        if let ResolverChoice::Server(server) = resolver {
+            if !(curl.asks_name_servers && curl.has_option("dns-servers")) {
+                return Err(format!(
+                    "{} asks the system's resolver, and no name server of one's own: it was built without c-ares",
+                    named(curl)
+                ));
+            }
+            if server.port() != 53 && server.is_ipv6() {
+                return Err("curl takes no port with a name server's IPv6 address".into());
+            }
         }
-        if let ResolverChoice::Server(server) = options.resolver
-            && server.port() != 53
-            && server.is_ipv6()
-        {
-            return Err("curl takes no port with a name server's IPv6 address".into());
-        }
-        if options.http.output.is_some() {
+        if http.output.is_some() {
             return Err("curl's response goes nowhere: the body cannot be kept".into());
         }
-        if options.http.compressed
-            && !["libz", "brotli", "zstd"].iter().any(|coding| curl.has_feature(coding))
-        {
+        let codings = ["libz", "brotli", "zstd"];
+        if http.compressed && !codings.iter().any(|coding| curl.has_feature(coding)) {
             return Err(format!("{} was built without content codings", named(curl)));
         }
-        version(options.http.version, target, curl)?;
-        let mut groups = Vec::new();
-        if target.tls {
-            if curl.tls_library.is_none() {
-                return Err(format!("{} was built without TLS", named(curl)));
-            }
-            session(options, curl)?;
-            groups = named_groups(&options.tls, curl)?;
-        }
+        version(http.version, curl)?;
+        session(options, curl)?;
+        let groups = named_groups(tls, curl)?;
         Ok(Self { program: program.to_owned(), options: options.clone(), able, groups })
+    }
+
+    /// Whether `target` can be visited so.
+    ///
+    /// # Errors
+    /// In words why not.
+    pub fn check(&self, target: &Target) -> Result<(), String> {
+        if !target.tls && self.options.http.version == HttpVersion::Http3 {
+            return Err("there is no HTTP/3 without TLS".into());
+        }
+        if target.tls && self.able.tls_library.is_none() {
+            return Err(format!("{} was built without TLS", named(&self.able)));
+        }
+        Ok(())
     }
 
     /// Whether visits take up sessions of earlier ones.
@@ -83,14 +101,13 @@ fn named(curl: &CurlCapabilities) -> String {
     format!("curl {} with {library}", curl.version_text)
 }
 
-fn version(asked: HttpVersion, target: &Target, curl: &CurlCapabilities) -> Result<(), String> {
+fn version(asked: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
     match asked {
         HttpVersion::Negotiate | HttpVersion::Http1 => Ok(()),
         HttpVersion::Http2 if !curl.has_feature("HTTP2") => {
             Err(format!("{} was built without HTTP/2", named(curl)))
         }
         HttpVersion::Http2 => Ok(()),
-        HttpVersion::Http3 if !target.tls => Err("there is no HTTP/3 without TLS".into()),
         HttpVersion::Http3 if !curl.has_feature("HTTP3") => {
             Err(format!("{} was built without HTTP/3", named(curl)))
         }
@@ -118,33 +135,40 @@ fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
     if tls.max == TlsVersion::V1_2 {
         return Err("curl does not say by which mechanism it resumes a TLS 1.2 session".into());
     }
+    match mechanism {
+        None => {}
+        Some(SessionMechanism::Psk) if tls.min == TlsVersion::V1_3 => {}
+        Some(_) => return Err("curl cannot be told by which mechanism to resume a session".into()),
+    }
+    if let SessionUse::EarlyData { .. } = tls.session {
+        return early_data(options.http.version, curl);
+    }
     if !says_its_messages(curl) {
         return Err(format!(
             "{} does not say whether a session that it offered was resumed",
             named(curl)
         ));
     }
-    match mechanism {
-        None => {}
-        Some(SessionMechanism::Psk) if tls.min == TlsVersion::V1_3 => {}
-        Some(_) => return Err("curl cannot be told by which mechanism to resume a session".into()),
-    }
-    match tls.session {
-        SessionUse::EarlyData { .. } => early_data(options.http.version, curl),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
+/// What was accepted early is proof of its own, also where a log has no messages.
 fn early_data(version: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
+    // 8.11 had it for GnuTLS alone, without saying what became of it.
     if !curl.has_option("tls-earlydata") || curl.version < [8, 13, 0] {
-        // 8.11 had it for GnuTLS alone, which does not say whether a session was resumed.
         return Err(format!("{} sends no early data: that needs curl 8.13", named(curl)));
     }
-    if version == HttpVersion::Http3 {
+    match curl.tls_name() {
+        "GnuTLS" => Ok(()),
         // https://github.com/curl/curl/issues/22649
-        return Err("curl with OpenSSL says that it sent early data over QUIC, and does not".into());
+        _ if version == HttpVersion::Http3 => Err(format!(
+            "{} is not known to send early data over QUIC, whatever it says",
+            named(curl)
+        )),
+        _ if says_its_messages(curl) => Ok(()),
+        // wolfSSL: https://github.com/curl/curl/issues/17481
+        _ => Err(format!("what {} says of early data is not known to be true", named(curl))),
     }
-    Ok(())
 }
 
 /// Whether its log has the messages of handshakes, as those of OpenSSL's interface do.
@@ -186,8 +210,7 @@ mod tests {
     fn refused(able: &CurlCapabilities, change: impl FnOnce(&mut Options)) -> Option<String> {
         let mut options = Options::default();
         change(&mut options);
-        let target = Target::parse("https://site.test/").unwrap();
-        CurlOptions::new("curl", &options, &target, Arc::new(able.clone())).err()
+        CurlOptions::new("curl", &options, Arc::new(able.clone())).err()
     }
 
     #[test]
@@ -231,7 +254,17 @@ mod tests {
         assert!(said(&new, certificate).contains("client certificate"));
         let mut other = able_of(EARLY_8_13);
         other.tls_library = Some("GnuTLS/3.8.3".into());
-        assert!(said(&other, |_| {}).contains("does not say"));
+        // Accepted early data is what proves it.
+        assert_eq!(refused(&other, |o| o.tls.session = early), None);
+        let resume = |o: &mut Options| o.tls.session = SessionUse::Resume(None);
+        assert!(refused(&other, resume).unwrap().contains("does not say"));
+        let both = |o: &mut Options| {
+            o.tls.session = early;
+            o.http.version = HttpVersion::Http3;
+        };
+        assert_eq!(refused(&other, both), None);
+        other.tls_library = Some("wolfSSL/5.7.4".into());
+        assert!(said(&other, |_| {}).contains("not known to be true"));
         let mut older = able_of(EARLY_8_13);
         older.version = [8, 12, 1];
         assert!(said(&older, |_| {}).contains("8.13"));
@@ -239,5 +272,19 @@ mod tests {
         let ticket = SessionUse::Resume(Some(SessionMechanism::Ticket));
         assert!(refused(&new, |o| o.tls.session = ticket).unwrap().contains("mechanism"));
         assert_eq!(refused(&new, |o| o.tls.groups = vec!["X25519MLKEM768".into()]), None);
+    }
+
+    #[test]
+    fn targets_are_checked() {
+        let target = |url: &str| Target::parse(url).unwrap();
+        let mut options = Options::default();
+        options.http.version = HttpVersion::Http3;
+        let curl = CurlOptions::new("curl", &options, Arc::new(able_of(EARLY_8_13))).unwrap();
+        assert_eq!(curl.check(&target("https://site.test/")), Ok(()));
+        assert!(curl.check(&target("http://site.test/")).unwrap_err().contains("without TLS"));
+        let plain = Arc::new(able("curl 8.1.0 (x) libcurl/8.1.0\nFeatures: IPv6", "--globoff"));
+        let plain = CurlOptions::new("curl", &Options::default(), plain).unwrap();
+        assert_eq!(plain.check(&target("http://site.test/")), Ok(()));
+        assert!(plain.check(&target("https://site.test/")).unwrap_err().contains("without TLS"));
     }
 }

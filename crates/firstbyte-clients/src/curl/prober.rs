@@ -10,23 +10,49 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{Cause, Connection, Failure, Mark, PhaseName, Sample};
-use firstbyte_probe::probe::options::HttpOptions;
-use firstbyte_probe::probe::{Prober, Target, Visiting};
+use firstbyte_probe::probe::options::{HttpOptions, Options};
+use firstbyte_probe::probe::{Prober, ProberMaker, SetupError, Target, Visiting};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use super::CurlError;
 use super::assembly::{self, client};
 use super::config::{Asked, BODY_FILE, left, taken};
 use super::failure;
 use super::options::CurlOptions;
 use super::run::{Leash, Run};
+use super::{CurlCapabilities, CurlError};
 use crate::process::{ClientError, find, system};
 
 /// How much longer than its own limits curl may take to start, and to end.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Which curl, where nobody names one: the first on `PATH`.
+const PROGRAM: &str = "curl";
+
 type Job = Box<dyn FnOnce() + Send>;
+
+/// Makes probers that are curl.
+#[derive(Debug, Default)]
+pub struct CurlMaker;
+
+impl CurlMaker {
+    fn options(options: &Options) -> Result<CurlOptions, String> {
+        let able = CurlCapabilities::ask(PROGRAM).map_err(|error| error.to_string())?;
+        CurlOptions::new(PROGRAM, options, able)
+    }
+}
+
+impl ProberMaker for CurlMaker {
+    fn check(&self, target: &Target, options: &Options) -> Result<(), String> {
+        Self::options(options)?.check(target)
+    }
+
+    fn make(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError> {
+        let options = Self::options(options).map_err(SetupError::Client)?;
+        let prober = CurlProber::new(options);
+        Ok(Box::new(prober.map_err(|error| SetupError::Client(error.to_string()))?))
+    }
+}
 
 /// curl, as a prober.
 pub struct CurlProber {

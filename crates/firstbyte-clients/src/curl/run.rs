@@ -106,6 +106,9 @@ impl Run<'_> {
     /// # Errors
     /// The system refuses something, the time is over, or the leash was closed.
     pub(super) fn to_end(&self, leash: &Leash) -> Result<Said, ClientError> {
+        if leash.is_closed() {
+            return Err(ClientError::Interrupted);
+        }
         let home = tempfile::Builder::new()
             .prefix("firstbyte-client-")
             .tempdir()

@@ -47,7 +47,7 @@ fn all_gone(processes: &[String]) {
 #[test]
 fn an_interruption_ends_it_at_once() {
     let hanging = Pretended::new(None, HANGS);
-    let prober = prober(&hanging.program(), &Options::default(), &target());
+    let prober = prober(&hanging.program(), &Options::default());
     let (sample, processes) = wait(async {
         let target = target();
         let interrupting = async {
@@ -73,7 +73,7 @@ fn an_interruption_ends_it_at_once() {
 #[test]
 fn a_visit_that_is_given_up_ends() {
     let hanging = Pretended::new(None, HANGS);
-    let prober = prober(&hanging.program(), &Options::default(), &target());
+    let prober = prober(&hanging.program(), &Options::default());
     let processes = wait(async {
         let (target, said) = (target(), hanging.file("pids"));
         tokio::select! {

@@ -64,16 +64,15 @@ fn sessions_are_obtained_and_taken_up() {
     ] {
         let mut options = Options::default();
         options.tls.session = session;
-        let curl = CurlOptions::new(&program, &options, &target, able.clone()).unwrap();
+        let curl = CurlOptions::new(&program, &options, able.clone()).unwrap();
         let prober = CurlProber::new(curl).unwrap();
         let (unprepared, sample, again) = wait(async {
             // Without a session there is a full handshake, and it says so.
-            let unprepared = CurlProber::new(
-                CurlOptions::new(&program, &options, &target, able.clone()).unwrap(),
-            )
-            .unwrap()
-            .probe(&target)
-            .await;
+            let unprepared =
+                CurlProber::new(CurlOptions::new(&program, &options, able.clone()).unwrap())
+                    .unwrap()
+                    .probe(&target)
+                    .await;
             prober.prepare(&target).await.unwrap();
             let sample = prober.probe(&target).await;
             prober.prepare(&target).await.unwrap();

@@ -63,14 +63,14 @@ impl Bench {
     }
 }
 
-pub(crate) fn prober(program: &str, options: &Options, target: &Target) -> CurlProber {
+pub(crate) fn prober(program: &str, options: &Options) -> CurlProber {
     let able = CurlCapabilities::ask(program).unwrap();
-    CurlProber::new(CurlOptions::new(program, options, target, able).unwrap()).unwrap()
+    CurlProber::new(CurlOptions::new(program, options, able).unwrap()).unwrap()
 }
 
 /// One visit by a prober of its own, prepared.
 pub(crate) fn visit(program: &str, options: &Options, target: &Target) -> Sample {
-    let prober = prober(program, options, target);
+    let prober = prober(program, options);
     let sample = wait(async {
         prober.prepare(target).await.unwrap();
         prober.probe(target).await

@@ -219,7 +219,7 @@ fn secrets_are_not_among_the_arguments() {
             vec![HeaderChange::Set("authorization".parse().unwrap(), Secret::new(value))];
     });
     let target = bench.target("/");
-    let prober = prober("curl", &options, &target);
+    let prober = prober("curl", &options);
     let (seen, sample) =
         wait(async { tokio::join!(arguments_of_curls(&target), prober.probe(&target)) });
     assert_eq!(sample.failure(), None);

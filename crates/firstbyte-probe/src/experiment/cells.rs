@@ -5,7 +5,7 @@ use firstbyte_core::timeline::Connection;
 
 use super::axis::{self, Axis, Visit, WayPart};
 use super::schedule::Visitor;
-use crate::probe::{Equipment, NetProber, SetupError};
+use crate::probe::{Clients, Equipment, SetupError};
 
 /// A cell that can be visited.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl Variant {
     /// # Errors
     /// [`SetupError`].
     pub fn visitor(&self, equipment: &Equipment) -> Result<Visitor, SetupError> {
-        let prober = Box::new(NetProber::new(self.visit.options.clone(), equipment)?);
-        Ok(Visitor { prober, target: self.visit.target.clone() })
+        let Visit { target, options } = &self.visit;
+        Ok(Visitor { prober: equipment.prober(options)?, target: target.clone() })
     }
 }
 
@@ -75,6 +75,17 @@ impl Matrix {
             }
         }
         matrix
+    }
+
+    /// Leaves those cells out that the client they ask for cannot do.
+    pub fn leave_out_impossible(&mut self, clients: &Clients) {
+        let variants = std::mem::take(&mut self.variants);
+        for variant in variants {
+            match clients.check(&variant.visit.target, &variant.visit.options) {
+                Ok(()) => self.variants.push(variant),
+                Err(why) => self.left_out.push((variant.cell.name(), why)),
+            }
+        }
     }
 
     /// Adds the first cell a second time, to check the experiment itself (A/A).

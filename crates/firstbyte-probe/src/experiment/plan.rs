@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Axis, Campaign, Design, Lanes, Matrix, Until, Visit};
 use crate::probe::options::{Options, SessionUse};
-use crate::probe::{Secret, Target};
+use crate::probe::{Clients, Secret, Target};
 use firstbyte_core::shown_url::shown_urls_within;
 
 /// The plan of a command that keeps a run.
@@ -103,17 +103,18 @@ impl Experiment {
 }
 
 impl ExperimentPlan {
-    /// Reads axes, combines them, and lays out the order.
+    /// Reads axes, combines them, and lays out the order. What `clients` cannot do is left out.
     ///
     /// # Errors
     /// [`PlanError`].
-    pub fn prepare(&self, target: Target) -> Result<Experiment, PlanError> {
+    pub fn prepare(&self, target: Target, clients: &Clients) -> Result<Experiment, PlanError> {
         let axes = self.axes()?;
         let mut base = Visit { target, options: self.options.clone() };
         if self.early_data_any_method && axes.iter().any(|axis| axis.name == "session") {
             base.options.tls.session = SessionUse::EarlyData { any_method: true };
         }
         let mut matrix = Matrix::new(&axes, &base);
+        matrix.leave_out_impossible(clients);
         if matrix.variants.is_empty() {
             let (cell, why) = matrix.left_out.first().cloned().unwrap_or_default();
             return Err(PlanError::new(format!(

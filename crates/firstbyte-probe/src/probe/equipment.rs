@@ -8,9 +8,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::options::{HttpVersion, ResolverChoice, TlsOptions};
+use super::clients::Clients;
+use super::options::{Client, HttpVersion, Options, ResolverChoice, TlsOptions};
 use super::resolve::Resolver;
 use super::tls::{Tls, TlsSetupError, TlsStock};
+use super::{NetProber, Prober, SetupError};
 
 /// What all probers of a runtime share. Clones share it too.
 #[derive(Clone, Default)]
@@ -20,9 +22,28 @@ pub struct Equipment(Rc<Stock>);
 struct Stock {
     tls: TlsStock,
     resolvers: RefCell<HashMap<ResolverChoice, Rc<Resolver>>>,
+    clients: Clients,
 }
 
 impl Equipment {
+    /// With other clients than ours.
+    pub fn with_clients(clients: Clients) -> Self {
+        Self(Rc::new(Stock { clients, ..Stock::default() }))
+    }
+
+    /// Who visits as `options` ask, by the client that they name. Has to be called within the runtime that it
+    /// visits in.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn prober(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError> {
+        if options.client == Client::Firstbyte {
+            return Ok(Box::new(NetProber::new(options.clone(), self)?));
+        }
+        let maker = self.0.clients.maker(options.client).map_err(SetupError::Client)?;
+        maker.make(options)
+    }
+
     /// Has to be called within the runtime that the resolver is asked in.
     pub(super) fn resolver(&self, choice: &ResolverChoice) -> Result<Rc<Resolver>, String> {
         if let Some(known) = self.0.resolvers.borrow().get(choice) {

@@ -6,6 +6,7 @@
 
 mod again;
 mod body;
+mod clients;
 mod connect;
 mod equipment;
 mod http;
@@ -39,6 +40,7 @@ use firstbyte_core::timeline::{
 
 use tokio::sync::Notify;
 
+pub use self::clients::{Clients, ProberMaker};
 pub use self::connect::describe as describe_io;
 pub use self::equipment::Equipment;
 pub use self::secret::Secret;
@@ -136,6 +138,8 @@ pub enum SetupError {
     Resolver(String),
     /// TLS.
     Tls(TlsSetupError),
+    /// Another client than ours, in words.
+    Client(String),
 }
 
 impl NetProber {

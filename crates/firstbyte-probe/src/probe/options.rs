@@ -16,9 +16,49 @@ use super::options_stored::{body, method};
 use super::secret::Secret;
 use crate::net::Bind;
 
+/// Who visits.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Client {
+    #[default]
+    Firstbyte,
+    Curl,
+    Chromium,
+    Firefox,
+}
+
+impl Client {
+    /// All of them, ours first.
+    pub const ALL: [Self; 4] = [Self::Firstbyte, Self::Curl, Self::Chromium, Self::Firefox];
+
+    /// As people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Firstbyte => "firstbyte",
+            Self::Curl => "curl",
+            Self::Chromium => "Chromium",
+            Self::Firefox => "Firefox",
+        }
+    }
+
+    /// Reads a name, in capitals or not.
+    ///
+    /// # Errors
+    /// That it is none of theirs.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let named = |client: &Self| client.name().eq_ignore_ascii_case(text);
+        Self::ALL.into_iter().find(named).ok_or_else(|| "not a client".to_owned())
+    }
+}
+
 /// Everything a probe needs to know besides the URL.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
+    /// Who visits.
+    pub client: Client,
     /// Who turns names into addresses.
     pub resolver: ResolverChoice,
     /// Which address families may be used.
@@ -52,6 +92,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
 impl Default for Options {
     fn default() -> Self {
         Self {
+            client: Client::default(),
             resolver: ResolverChoice::default(),
             family: Family::default(),
             resolve: Vec::new(),

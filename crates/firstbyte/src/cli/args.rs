@@ -132,6 +132,9 @@ pub(super) struct ProbeArgs {
 /// How a visit is made.
 #[derive(Args, Clone, Debug)]
 pub(super) struct VisitArgs {
+    /// Who visits: firstbyte, curl, chromium or firefox
+    #[arg(long, value_name = "WHO", default_value = "firstbyte", help_heading = "Connection")]
+    pub client: String,
     /// Who resolves names: dns (A and AAAA timed apart), system (getaddrinfo), or a server's address
     #[arg(long, value_name = "WHO", default_value = "dns", help_heading = "Connection")]
     pub resolver: String,
@@ -380,6 +383,7 @@ once, in random order. A sample counts for its cell only if the wire proves it.
 
 Axes, and their values:
   tls         1.2, 1.3
+  client      firstbyte, curl, chromium, firefox
   session     full, resumed, 0rtt (or session-id, ticket, psk by name)
   http        1.1, 2, 3
   scheme      http, https, each with :PORT where it is not 80 or 443

@@ -10,23 +10,31 @@ use super::signals::asked_to_end;
 use super::terminal;
 use firstbyte_probe::experiment::{Before, Campaign, Control, Ended, SampleSink, Visitor};
 use firstbyte_probe::probe::options::Options;
-use firstbyte_probe::probe::{Equipment, NetProber};
+use firstbyte_probe::probe::{Clients, Equipment, Prober};
 
 /// Where a command measures.
 pub(super) struct Measuring {
     runtime: tokio::runtime::Runtime,
     local: tokio::task::LocalSet,
     equipment: Equipment,
+    clients: Clients,
 }
 
 impl Measuring {
     pub(super) fn new() -> Result<Self, Problem> {
-        let (local, equipment) = (tokio::task::LocalSet::new(), Equipment::default());
-        Ok(Self { runtime: terminal::runtime()?, local, equipment })
+        let clients = firstbyte_clients::clients();
+        let (local, equipment) =
+            (tokio::task::LocalSet::new(), Equipment::with_clients(clients.clone()));
+        Ok(Self { runtime: terminal::runtime()?, local, equipment, clients })
     }
 
-    pub(super) fn prober(&self, options: &Options) -> Result<NetProber, Problem> {
-        let made = async { NetProber::new(options.clone(), &self.equipment) };
+    /// Who can be asked to visit.
+    pub(super) const fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    pub(super) fn prober(&self, options: &Options) -> Result<Box<dyn Prober>, Problem> {
+        let made = async { self.equipment.prober(options) };
         self.runtime.block_on(made).map_err(setup_problem)
     }
 

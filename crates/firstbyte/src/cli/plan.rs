@@ -171,6 +171,7 @@ pub(super) fn options(
 ) -> Result<Options, Problem> {
     let connect_timeout = quantities::limit("--connect-timeout", args.connect_timeout.as_deref())?;
     Ok(Options {
+        client: values::client(&args.client)?,
         resolver: values::resolver(&args.resolver)?,
         family: match (args.ipv4, args.ipv6) {
             (true, _) => Family::V4,

@@ -19,7 +19,7 @@ fn lines_of(
     let mut options = Options::default();
     change(&mut options);
     let target = Target::parse(url).unwrap();
-    let curl = CurlOptions::new("curl", &options, &target, Arc::new(able)).unwrap();
+    let curl = CurlOptions::new("curl", &options, Arc::new(able)).unwrap();
     let asked = Asked {
         http: &curl.options.http,
         options: &curl,

@@ -3,6 +3,7 @@
 //! One file an axis. A value is a [`Setting`]: it changes how a visit is made, says what it is called,
 //! and holds the facts of a finished connection against what was asked for.
 
+mod client;
 mod connection;
 mod edge;
 mod family;
@@ -55,7 +56,8 @@ type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
 
 /// Every axis: its name, what its values look like, and how one is read. In the order in which
 /// settings are applied: a later one may depend on what an earlier one chose.
-const AXES: [(&str, &str, ReadValue); 10] = [
+const AXES: [(&str, &str, ReadValue); 11] = [
+    ("client", "firstbyte, curl, chromium, firefox", client::read),
     ("site", "NAME:URL", site::read),
     ("scheme", "http, https, each with :PORT where it is not 80 or 443", scheme::read),
     ("edge", "NAME:ADDRESS, several addresses joined by +, or NAME:HOST", edge::read),

@@ -134,9 +134,11 @@ fn more_of(
 
 fn prepare(plan: &ExperimentPlan) -> Result<Experiment, Problem> {
     let target = plan::target(plan.url.reveal())?;
-    plan.prepare(target).map_err(|PlanError { what, hint }| match hint {
-        Some(hint) => usage(what).hint(hint),
-        None => usage(what),
+    plan.prepare(target, &firstbyte_clients::clients()).map_err(|PlanError { what, hint }| {
+        match hint {
+            Some(hint) => usage(what).hint(hint),
+            None => usage(what),
+        }
     })
 }
 

@@ -29,6 +29,10 @@ pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
     let visits = Visits::of(plan)?;
     visits.check_files()?;
     let measuring = Measuring::new()?;
+    for target in &visits.targets {
+        let can = measuring.clients().check(target, &plan.options);
+        can.map_err(|why| Problem::new(exit::USAGE, why))?;
+    }
     let prober = measuring.prober(&plan.options)?;
     // A body that is piped on is to be nothing but the body.
     let beside = matches!(plan.view, ProbeView::Terminal { .. })
@@ -39,7 +43,7 @@ pub(in crate::cli) fn run(plan: &ProbePlan) -> Result<u8, Problem> {
     } else {
         (terminal::style(plan.colors), Box::new(io::stdout()))
     };
-    measuring.wait_for(take(&visits, &prober, &style, &mut *out, asked_to_end()))
+    measuring.wait_for(take(&visits, &*prober, &style, &mut *out, asked_to_end()))
 }
 
 /// A plan, ready to be carried out.
@@ -107,6 +111,7 @@ pub(in crate::cli) fn setup_problem(error: SetupError) -> Problem {
             };
             Problem::new(code, error.to_string())
         }
+        SetupError::Client(text) => Problem::new(exit::USAGE, text),
     }
 }
 

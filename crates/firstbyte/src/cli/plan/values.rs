@@ -4,7 +4,14 @@ use std::net::IpAddr;
 
 use super::usage;
 use crate::cli::exit::Problem;
-use firstbyte_probe::probe::options::{ConnectTo, ResolveOverride, ResolverChoice};
+use firstbyte_probe::probe::options::{Client, ConnectTo, ResolveOverride, ResolverChoice};
+
+pub(super) fn client(text: &str) -> Result<Client, Problem> {
+    Client::read(text).map_err(|why| {
+        usage(format!("--client {text:?}: {why}"))
+            .hint("one of firstbyte, curl, chromium or firefox")
+    })
+}
 
 pub(super) fn resolver(text: &str) -> Result<ResolverChoice, Problem> {
     ResolverChoice::read(text).map_err(|why| {

@@ -25,7 +25,7 @@ use firstbyte_probe::experiment::{
     Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
 };
 use firstbyte_probe::probe::options::Options;
-use firstbyte_probe::probe::{NetProber, Prober, Target};
+use firstbyte_probe::probe::{Prober, Target};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
 /// own way does so in both, before all others, and follows redirects.
@@ -48,7 +48,7 @@ pub(super) fn measure(
         tokio::select! {
             biased;
             _ = asked_to_end() => Err(interrupted()),
-            samples = visits(&prober, &target) => Ok(samples),
+            samples = visits(&*prober, &target) => Ok(samples),
         }
     })?;
     let seen = &first[1].connection;
@@ -107,7 +107,7 @@ fn follow(visit: &Sample, base: &mut Visit) {
 }
 
 /// The very first visit, and one after it, when names are in caches.
-async fn visits(prober: &NetProber, target: &Target) -> [Sample; 2] {
+async fn visits(prober: &dyn Prober, target: &Target) -> [Sample; 2] {
     let first = prober.probe(target).await;
     [first, prober.probe(target).await]
 }
