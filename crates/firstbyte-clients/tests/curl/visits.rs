@@ -190,7 +190,7 @@ fn failures_have_our_names() {
 #[test]
 fn time_runs_out() {
     let slow = Bench::new(|config| config.think_time = Duration::from_secs(20));
-    let limit = Duration::from_millis(700);
+    let limit = Duration::from_secs(2);
     let sample = slow.visit(|options| options.max_time = Some(limit));
     let failure = sample.failure().unwrap();
     assert_eq!(failure.phase, PhaseName::Wait);
