@@ -6,6 +6,7 @@
 //! files that people exported.
 
 pub mod chromium;
+pub mod curl;
 mod deadline;
 pub mod devtools;
 pub mod interruption;
@@ -13,10 +14,14 @@ pub mod netlog;
 pub mod prober;
 pub mod process;
 
+use std::rc::Rc;
+
 use firstbyte_probe::probe::Clients;
 use firstbyte_probe::probe::options::Client;
 
 /// All clients that are driven from here.
 pub fn clients() -> Clients {
-    Clients::default().with(Client::Chromium, std::rc::Rc::new(prober::ChromiumMaker))
+    Clients::default()
+        .with(Client::Curl, Rc::new(curl::CurlMaker))
+        .with(Client::Chromium, Rc::new(prober::ChromiumMaker))
 }

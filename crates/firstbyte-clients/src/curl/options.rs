@@ -1,0 +1,290 @@
+//! What is asked of a visit, as this curl can do it; or in words why it cannot.
+//!
+//! Input: `firstbyte_probe`'s options. Output: [`CurlOptions`], which `config` writes down for curl.
+
+use std::sync::Arc;
+
+use firstbyte_core::timeline::SessionMechanism;
+use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::{
+    HttpVersion, Options, ResolverChoice, SessionUse, TlsOptions, TlsVersion,
+};
+
+use super::capabilities::CurlCapabilities;
+
+/// What is asked of visits, checked against what this curl can do.
+#[derive(Clone, Debug)]
+pub struct CurlOptions {
+    /// The program: a name to be looked up on `PATH`, or a path.
+    pub program: String,
+    /// What is asked.
+    pub(super) options: Options,
+    /// What it can do.
+    pub(super) able: Arc<CurlCapabilities>,
+    /// Groups as its TLS library names them.
+    pub(super) groups: Vec<&'static str>,
+}
+
+impl CurlOptions {
+    /// The options of visits by `program`, which can do what `able` says.
+    ///
+    /// # Errors
+    /// In words what this curl cannot do, or cannot show that it did.
+    pub fn new(
+        program: &str,
+        options: &Options,
+        able: Arc<CurlCapabilities>,
+    ) -> Result<Self, String> {
+        let curl = &*able;
+        // What is new has to be thought of here.
+        let Options {
+            client: _,
+            resolver,
+            family: _,
+            resolve: _,
+            connect_to: _,
+            bind: _,
+            tls,
+            http,
+            connect_timeout: _,
+            max_time: _,
+            reuse: _,
+            max_redirects: _,
+        } = options;
+        if let ResolverChoice::Server(server) = resolver {
+            if !(curl.asks_name_servers && curl.has_option("dns-servers")) {
+                return Err(format!(
+                    "{} asks the system's resolver, and no name server of one's own: it was built without c-ares",
+                    named(curl)
+                ));
+            }
+            if server.port() != 53 && server.is_ipv6() {
+                return Err("curl takes no port with a name server's IPv6 address".into());
+            }
+        }
+        if http.output.is_some() {
+            return Err("curl's response goes nowhere: the body cannot be kept".into());
+        }
+        let codings = ["libz", "brotli", "zstd"];
+        if http.compressed && !codings.iter().any(|coding| curl.has_feature(coding)) {
+            return Err(format!("{} was built without content codings", named(curl)));
+        }
+        version(http.version, curl)?;
+        session(options, curl)?;
+        let groups = named_groups(tls, curl)?;
+        Ok(Self { program: program.to_owned(), options: options.clone(), able, groups })
+    }
+
+    /// Whether `target` can be visited so.
+    ///
+    /// # Errors
+    /// In words why not.
+    pub fn check(&self, target: &Target) -> Result<(), String> {
+        if !target.tls && self.options.http.version == HttpVersion::Http3 {
+            return Err("there is no HTTP/3 without TLS".into());
+        }
+        if target.tls && self.able.tls_library.is_none() {
+            return Err(format!("{} was built without TLS", named(&self.able)));
+        }
+        Ok(())
+    }
+
+    /// Whether visits take up sessions of earlier ones.
+    pub(super) fn resumes(&self) -> bool {
+        self.options.tls.session != SessionUse::Full
+    }
+}
+
+/// "curl 7.88.1 with OpenSSL/3.0.19".
+fn named(curl: &CurlCapabilities) -> String {
+    let library = curl.tls_library.as_deref().unwrap_or("no TLS library");
+    format!("curl {} with {library}", curl.version_text)
+}
+
+fn version(asked: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
+    match asked {
+        HttpVersion::Negotiate | HttpVersion::Http1 => Ok(()),
+        HttpVersion::Http2 if !curl.has_feature("HTTP2") => {
+            Err(format!("{} was built without HTTP/2", named(curl)))
+        }
+        HttpVersion::Http2 => Ok(()),
+        HttpVersion::Http3 if !curl.has_feature("HTTP3") => {
+            Err(format!("{} was built without HTTP/3", named(curl)))
+        }
+        HttpVersion::Http3 => Ok(()),
+    }
+}
+
+/// Sessions live in files between processes, which curl does from 8.12 on, where it was built for it.
+fn session(options: &Options, curl: &CurlCapabilities) -> Result<(), String> {
+    let tls = &options.tls;
+    let mechanism = match tls.session {
+        SessionUse::Full => return Ok(()),
+        SessionUse::Resume(mechanism) => mechanism,
+        SessionUse::EarlyData { .. } => None,
+    };
+    if !curl.has_option("ssl-sessions") || !curl.has_feature("SSLS-EXPORT") {
+        return Err(format!(
+            "{} keeps no TLS session beyond its end: that needs curl 8.12 built with SSLS-EXPORT",
+            named(curl)
+        ));
+    }
+    if tls.client_certificate.is_some() {
+        return Err("curl keeps no session that was made with a client certificate".into());
+    }
+    if tls.max == TlsVersion::V1_2 {
+        return Err("curl does not say by which mechanism it resumes a TLS 1.2 session".into());
+    }
+    match mechanism {
+        None => {}
+        Some(SessionMechanism::Psk) if tls.min == TlsVersion::V1_3 => {}
+        Some(_) => return Err("curl cannot be told by which mechanism to resume a session".into()),
+    }
+    if let SessionUse::EarlyData { .. } = tls.session {
+        return early_data(options.http.version, curl);
+    }
+    if !says_its_messages(curl) {
+        return Err(format!(
+            "{} does not say whether a session that it offered was resumed",
+            named(curl)
+        ));
+    }
+    Ok(())
+}
+
+/// What was accepted early is proof of its own, also where a log has no messages.
+fn early_data(version: HttpVersion, curl: &CurlCapabilities) -> Result<(), String> {
+    // 8.11 had it for GnuTLS alone, without saying what became of it.
+    if !curl.has_option("tls-earlydata") || curl.version < [8, 13, 0] {
+        return Err(format!("{} sends no early data: that needs curl 8.13", named(curl)));
+    }
+    match curl.tls_name() {
+        "GnuTLS" => Ok(()),
+        // https://github.com/curl/curl/issues/22649
+        _ if version == HttpVersion::Http3 => Err(format!(
+            "{} is not known to send early data over QUIC, whatever it says",
+            named(curl)
+        )),
+        _ if says_its_messages(curl) => Ok(()),
+        // wolfSSL: https://github.com/curl/curl/issues/17481
+        _ => Err(format!("what {} says of early data is not known to be true", named(curl))),
+    }
+}
+
+/// Whether its log has the messages of handshakes, as those of OpenSSL's interface do.
+fn says_its_messages(curl: &CurlCapabilities) -> bool {
+    ["OpenSSL", "LibreSSL", "BoringSSL", "quictls", "AWS-LC"].contains(&curl.tls_name())
+}
+
+/// The groups under the names that OpenSSL has for them.
+fn named_groups(tls: &TlsOptions, curl: &CurlCapabilities) -> Result<Vec<&'static str>, String> {
+    if tls.groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !curl.has_option("curves") || !says_its_messages(curl) {
+        return Err(format!("{} cannot be told its key-exchange groups", named(curl)));
+    }
+    let hybrids = match curl.tls_name() {
+        "OpenSSL" => curl.tls_version() >= Some([3, 5, 0]),
+        "BoringSSL" | "AWS-LC" => true,
+        _ => false,
+    };
+    let group = |name: &String| match name.to_ascii_lowercase().as_str() {
+        "x25519" => Ok("X25519"),
+        "p-256" | "p256" | "secp256r1" | "prime256v1" => Ok("P-256"),
+        "p-384" | "p384" | "secp384r1" => Ok("P-384"),
+        "x25519mlkem768" if hybrids => Ok("X25519MLKEM768"),
+        "secp256r1mlkem768" if hybrids => Ok("SecP256r1MLKEM768"),
+        "mlkem768" if hybrids => Ok("MLKEM768"),
+        _ => Err(format!("{} does not have the group {name}", named(curl))),
+    };
+    tls.groups.iter().map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curl::tests::{DEBIAN_12, EARLY_8_13, able, able_of};
+    use firstbyte_probe::probe::options::Output;
+
+    fn refused(able: &CurlCapabilities, change: impl FnOnce(&mut Options)) -> Option<String> {
+        let mut options = Options::default();
+        change(&mut options);
+        CurlOptions::new("curl", &options, Arc::new(able.clone())).err()
+    }
+
+    #[test]
+    fn what_a_curl_cannot_do_is_said_in_words() {
+        let old = able(DEBIAN_12, "--curves --http3-only --no-sessionid");
+        assert_eq!(refused(&old, |_| {}), None);
+        let said = |change: fn(&mut Options)| refused(&old, change).unwrap();
+        assert_eq!(
+            said(|o| o.http.version = HttpVersion::Http3),
+            "curl 7.88.1 with OpenSSL/3.0.19 was built without HTTP/3"
+        );
+        assert!(said(|o| o.tls.session = SessionUse::Resume(None)).contains("8.12"));
+        assert!(said(|o| o.http.output = Some(Output::Stdout)).contains("nowhere"));
+        assert!(said(|o| o.tls.groups = vec!["X25519MLKEM768".into()]).contains("X25519MLKEM768"));
+        let server = |o: &mut Options| {
+            o.resolver = ResolverChoice::Server("192.0.2.1:53".parse().unwrap());
+        };
+        assert!(said(server).contains("c-ares"));
+        assert_eq!(refused(&old, |o| o.tls.groups = vec!["secp256r1".into()]), None);
+        assert_eq!(refused(&old, |o| o.http.version = HttpVersion::Http2), None);
+    }
+
+    /// From documentation: curl 8.13's lists of features and options.
+    #[test]
+    fn sessions_and_early_data_need_their_features() {
+        let new = able_of(EARLY_8_13);
+        let early = SessionUse::EarlyData { any_method: false };
+        assert_eq!(refused(&new, |o| o.tls.session = SessionUse::Resume(None)), None);
+        assert_eq!(refused(&new, |o| o.tls.session = early), None);
+        assert_eq!(refused(&new, |o| o.http.version = HttpVersion::Http3), None);
+        let said = |able: &CurlCapabilities, change: fn(&mut Options)| {
+            refused(able, |o| {
+                o.tls.session = SessionUse::EarlyData { any_method: false };
+                change(o);
+            })
+            .unwrap()
+        };
+        assert!(said(&new, |o| o.http.version = HttpVersion::Http3).contains("QUIC"));
+        assert!(said(&new, |o| o.tls.max = TlsVersion::V1_2).contains("mechanism"));
+        let certificate = |o: &mut Options| o.tls.client_certificate = Some(("c".into(), None));
+        assert!(said(&new, certificate).contains("client certificate"));
+        let mut other = able_of(EARLY_8_13);
+        other.tls_library = Some("GnuTLS/3.8.3".into());
+        // Accepted early data is what proves it.
+        assert_eq!(refused(&other, |o| o.tls.session = early), None);
+        let resume = |o: &mut Options| o.tls.session = SessionUse::Resume(None);
+        assert!(refused(&other, resume).unwrap().contains("does not say"));
+        let both = |o: &mut Options| {
+            o.tls.session = early;
+            o.http.version = HttpVersion::Http3;
+        };
+        assert_eq!(refused(&other, both), None);
+        other.tls_library = Some("wolfSSL/5.7.4".into());
+        assert!(said(&other, |_| {}).contains("not known to be true"));
+        let mut older = able_of(EARLY_8_13);
+        older.version = [8, 12, 1];
+        assert!(said(&older, |_| {}).contains("8.13"));
+        assert_eq!(refused(&older, |o| o.tls.session = SessionUse::Resume(None)), None);
+        let ticket = SessionUse::Resume(Some(SessionMechanism::Ticket));
+        assert!(refused(&new, |o| o.tls.session = ticket).unwrap().contains("mechanism"));
+        assert_eq!(refused(&new, |o| o.tls.groups = vec!["X25519MLKEM768".into()]), None);
+    }
+
+    #[test]
+    fn targets_are_checked() {
+        let target = |url: &str| Target::parse(url).unwrap();
+        let mut options = Options::default();
+        options.http.version = HttpVersion::Http3;
+        let curl = CurlOptions::new("curl", &options, Arc::new(able_of(EARLY_8_13))).unwrap();
+        assert_eq!(curl.check(&target("https://site.test/")), Ok(()));
+        assert!(curl.check(&target("http://site.test/")).unwrap_err().contains("without TLS"));
+        let plain = Arc::new(able("curl 8.1.0 (x) libcurl/8.1.0\nFeatures: IPv6", "--globoff"));
+        let plain = CurlOptions::new("curl", &Options::default(), plain).unwrap();
+        assert_eq!(plain.check(&target("http://site.test/")), Ok(()));
+        assert!(plain.check(&target("https://site.test/")).unwrap_err().contains("without TLS"));
+    }
+}

@@ -1,0 +1,273 @@
+//! curl as a prober: a sample is a process, or where it has redirects, one for each hop.
+//!
+//! Processes are waited for on a thread, so that the runtime goes on meanwhile. A visit ends with its future, with an
+//! interruption, or with the prober; whatever it was, its curl has ended before the next one begins.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Cause, Connection, Failure, Mark, PhaseName, Sample};
+use firstbyte_probe::probe::options::{HttpOptions, Options};
+use firstbyte_probe::probe::{Prober, ProberMaker, SetupError, Target, Visiting};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::assembly::{self, client};
+use super::config::{Asked, BODY_FILE, left, taken};
+use super::failure;
+use super::options::CurlOptions;
+use super::run::{Leash, Run};
+use super::{CurlCapabilities, CurlError};
+use crate::process::{ClientError, find, system};
+
+/// How much longer than its own limits curl may take to start, and to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Which curl, where nobody names one: the first on `PATH`.
+const PROGRAM: &str = "curl";
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Makes probers that are curl.
+#[derive(Debug, Default)]
+pub struct CurlMaker;
+
+impl CurlMaker {
+    fn options(options: &Options) -> Result<CurlOptions, String> {
+        let able = CurlCapabilities::ask(PROGRAM).map_err(|error| error.to_string())?;
+        CurlOptions::new(PROGRAM, options, able)
+    }
+}
+
+impl ProberMaker for CurlMaker {
+    fn check(&self, target: &Target, options: &Options) -> Result<(), String> {
+        Self::options(options)?.check(target)
+    }
+
+    fn make(&self, options: &Options) -> Result<Box<dyn Prober>, SetupError> {
+        let options = Self::options(options).map_err(SetupError::Client)?;
+        let prober = CurlProber::new(options);
+        Ok(Box::new(prober.map_err(|error| SetupError::Client(error.to_string()))?))
+    }
+}
+
+/// curl, as a prober.
+pub struct CurlProber {
+    visitor: Arc<Visitor>,
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// By which what was asked for last is ended.
+    leash: Mutex<Leash>,
+}
+
+impl CurlProber {
+    /// A prober by that curl. Nothing is started yet.
+    ///
+    /// # Errors
+    /// curl has gone since it was asked, or the system refuses a thread or a temporary folder.
+    pub fn new(options: CurlOptions) -> Result<Self, CurlError> {
+        let program = find(&options.program).ok_or_else(|| CurlError::missing(&options.program))?;
+        let sessions = if options.resumes() {
+            let folder = tempfile::Builder::new().prefix("firstbyte-sessions-").tempdir();
+            Some(folder.map_err(system("make a temporary folder"))?)
+        } else {
+            None
+        };
+        let visitor = Arc::new(Visitor { program, options, sessions, files: Mutex::default() });
+        let (jobs, to_do) = mpsc::channel::<Job>();
+        let work = move || to_do.into_iter().for_each(|job| job());
+        let thread = std::thread::Builder::new().name("curl".to_owned()).spawn(work);
+        let thread = Some(thread.map_err(system("start a thread"))?);
+        Ok(Self { visitor, jobs: Some(jobs), thread, leash: Mutex::default() })
+    }
+
+    /// Has `work` done on the thread; nothing where that is gone. What is under way ends with the future.
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Visitor, &Leash) -> T + Send + 'static,
+    ) -> Option<T> {
+        let leash = Leash::default();
+        *self.leash.lock().unwrap_or_else(PoisonError::into_inner) = leash.clone();
+        let _ends = ClosesLeash(leash.clone());
+        let (done, answer) = oneshot::channel();
+        let visitor = Arc::clone(&self.visitor);
+        let job = move || {
+            // Who ceases to wait meanwhile needs no answer.
+            let _ = done.send(work(&visitor, &leash));
+        };
+        self.jobs.as_ref()?.send(Box::new(job)).ok()?;
+        answer.await.ok()
+    }
+}
+
+struct ClosesLeash(Leash);
+
+impl Drop for ClosesLeash {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Drop for CurlProber {
+    fn drop(&mut self) {
+        self.interrupt();
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Prober for CurlProber {
+    fn probe<'a>(&'a self, target: &'a Target) -> Visiting<'a, Sample> {
+        Box::pin(async move {
+            let visited = target.clone();
+            let sample = self.ask(move |visitor, leash| visitor.sample(&visited, leash)).await;
+            sample.unwrap_or_else(|| {
+                let url = target.url.as_str().to_owned();
+                let connection = self.visitor.not_made(target, &ClientError::Interrupted);
+                Sample { requested_url: url, connection, ..Sample::default() }
+            })
+        })
+    }
+
+    fn prepare<'a>(&'a self, target: &'a Target) -> Visiting<'a, Result<(), Failure>> {
+        if self.visitor.has_session(target) {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        Box::pin(async move {
+            let visited = target.clone();
+            let made =
+                self.ask(move |visitor, leash| visitor.obtain_session(&visited, leash)).await;
+            made.unwrap_or_else(|| Err(failure::not_made(&ClientError::Interrupted)))
+        })
+    }
+
+    fn interrupt(&self) {
+        self.leash.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+}
+
+/// What visits share.
+struct Visitor {
+    program: PathBuf,
+    options: CurlOptions,
+    /// Where sessions are kept, for its owner alone; removed with the prober.
+    sessions: Option<TempDir>,
+    /// The file of each host's sessions.
+    files: Mutex<BTreeMap<String, PathBuf>>,
+}
+
+impl Visitor {
+    /// Where the sessions of that host are.
+    fn session_file(&self, target: &Target) -> Option<PathBuf> {
+        let folder = self.sessions.as_ref()?;
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = folder.path().join(files.len().to_string());
+        Some(files.entry(target.authority()).or_insert(next).clone())
+    }
+
+    /// Whether nothing is missing of what a sample takes for granted.
+    fn has_session(&self, target: &Target) -> bool {
+        let Some(file) = self.session_file(target).filter(|_| target.tls) else { return true };
+        // Behind its comments each line is a session.
+        let kept = std::fs::read(file).unwrap_or_default();
+        kept.split(|byte| *byte == b'\n').any(|line| !line.is_empty() && !line.starts_with(b"#"))
+    }
+
+    fn obtain_session(&self, target: &Target, leash: &Leash) -> Result<(), Failure> {
+        let (http, limit) = (&self.options.options.http, self.options.options.max_time);
+        self.visit(target, http, limit, leash).failure.map_or(Ok(()), Err)
+    }
+
+    /// A visit, with its redirects.
+    fn sample(&self, target: &Target, leash: &Leash) -> Sample {
+        let requested_url = target.url.as_str().to_owned();
+        let options = &self.options.options;
+        let mut http = options.http.clone();
+        let mut current = target.clone();
+        let mut spent = Duration::ZERO;
+        let mut sample = Sample { requested_url, ..Sample::default() };
+        let mut connection = self.visit(&current, &http, options.max_time, leash);
+        while let Some(limit) = options.max_redirects
+            && let Some(location) = redirect(&connection)
+        {
+            if sample.redirects.len() as u64 >= u64::from(limit) {
+                fail(&mut connection, Cause::TooManyRedirects { limit });
+                break;
+            }
+            let next = current.url.join(&location).ok().and_then(|url| Target::from_url(url).ok());
+            let Some(next) = next else {
+                let location = firstbyte_core::shown_url::shown_url(&location);
+                fail(&mut connection, Cause::BadRedirect { location });
+                break;
+            };
+            http.redirected(connection.facts.http.as_ref(), &current.url, &next.url);
+            current = next;
+            spent += taken(connection.marks.at(Mark::ResponseEnd));
+            sample.redirects.push(connection);
+            connection = self.visit(&current, &http, left(options.max_time, spent), leash);
+        }
+        sample.connection = connection;
+        sample
+    }
+
+    /// One exchange.
+    fn visit(
+        &self,
+        target: &Target,
+        http: &HttpOptions,
+        max_time: Option<Duration>,
+        leash: &Leash,
+    ) -> Connection {
+        let sessions = self.session_file(target);
+        let asked = Asked {
+            options: &self.options,
+            http,
+            target,
+            max_time,
+            sessions: sessions.as_deref().filter(|_| target.tls),
+            kept: self.options.options.reuse,
+        };
+        let body = http.body.as_ref().map(|body| &body.reveal()[..]);
+        let exchanges = if asked.kept { 2 } else { 1 };
+        let run = Run {
+            program: &self.program,
+            // The first, so that no file of the user's is read.
+            arguments: &["-q", "-K", "-"],
+            input: &|home, marker| asked.config(home, marker),
+            files: body.map(|body| (BODY_FILE, body)).into_iter().collect(),
+            limit: max_time.map(|limit| limit * exchanges + GRACE),
+        };
+        match run.to_end(leash) {
+            Ok(said) => assembly::connection(&asked, &said),
+            Err(error) => self.not_made(target, &error),
+        }
+    }
+
+    /// The connection of a visit that curl did not make.
+    fn not_made(&self, target: &Target, error: &ClientError) -> Connection {
+        let url = target.url.as_str().to_owned();
+        let failure = Some(failure::not_made(error));
+        let mut connection = Connection { url, failure, ..Connection::default() };
+        connection.facts.client = Some(client(&self.options.able));
+        connection
+    }
+}
+
+/// Where the response redirects to (RFC 9110 §15.4), if it does.
+fn redirect(connection: &Connection) -> Option<String> {
+    let http = connection.facts.http.as_ref()?;
+    let redirects = matches!(http.status?, 301 | 302 | 303 | 307 | 308);
+    let location = http.header("location").filter(|_| redirects && connection.failure.is_none());
+    location.map(str::to_owned)
+}
+
+fn fail(connection: &mut Connection, cause: Cause) {
+    let at = connection.marks.at(Mark::ResponseEnd);
+    connection.failure = Some(Failure { phase: PhaseName::Receive, cause, at });
+}
