@@ -139,6 +139,7 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
         ],
     ),
     (&["explain", "--from", "r"], &[&["--json=x"]]),
+    (&["page", "a.test/?k=s3cret"], &[&["--json=x"], &["--client", "chromium", "-m", "9"]]),
     (
         &["compare", "a.test", "--vary", "site=x:https://b.test/?k=s3cret"],
         &[
