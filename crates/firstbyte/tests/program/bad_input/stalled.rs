@@ -17,6 +17,8 @@ use crate::support::run::firstbyte;
 const LIMIT: &str = "1.5";
 /// Of that at least so much is a wait.
 const WAITED_NS: u64 = 1_000_000_000;
+/// And so much what a busy machine makes of the rest.
+const REST_NS: u64 = 400_000_000;
 
 fn sample(peer: &Peer, arguments: &[&str]) -> Value {
     let directory = Directory::new();
@@ -39,8 +41,8 @@ fn assert_silence(sample: &Value, phase: &str, said: &str) {
     let parts = &sample["split"]["parts"];
     let part = |name: &str| parts[name].as_u64().unwrap();
     assert!(part("unexplained_ns") > WAITED_NS, "{parts}");
-    assert!(part("client_ns") < 100_000_000, "{parts}");
-    assert!(part("server_ns") + part("transfer_ns") + part("pause_ns") < 100_000_000, "{parts}");
+    assert!(part("client_ns") < REST_NS, "{parts}");
+    assert!(part("server_ns") + part("transfer_ns") + part("pause_ns") < REST_NS, "{parts}");
 }
 
 const STOPPED: &str = ": the server began to answer, and stopped";
