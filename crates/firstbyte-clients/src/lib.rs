@@ -8,6 +8,7 @@
 pub mod chromium;
 mod deadline;
 pub mod devtools;
+pub mod firefox;
 pub mod interruption;
 pub mod netlog;
 pub mod prober;

@@ -140,6 +140,7 @@ pub(super) fn command(options: &ChromiumOptions, origin: &Origin) -> ClientComma
         arguments,
         files: vec![("profile/Default/Preferences".to_owned(), PREFERENCES.to_owned())],
         trusted_pem: options.trusted_pem.clone(),
+        ..ClientCommand::default()
     }
 }
 
