@@ -10,6 +10,8 @@ use super::{FirefoxHttp, FirefoxOptions, FirefoxSession, FirefoxTls};
 /// The same for every visit.
 fn common() -> Vec<(&'static str, Value)> {
     vec![
+        // Only what is set here: with what WebDriver otherwise sets besides, the first visit over QUIC goes over TCP.
+        ("remote.prefs.recommended", json!(false)),
         // Every response comes from the server.
         ("browser.cache.disk.enable", json!(false)),
         ("browser.cache.memory.enable", json!(false)),
@@ -63,6 +65,7 @@ fn common() -> Vec<(&'static str, Value)> {
         ("media.gmp-manager.url", json!("")),
         ("network.captive-portal-service.enabled", json!(false)),
         ("network.connectivity-service.enabled", json!(false)),
+        ("network.manage-offline-status", json!(false)),
         ("security.OCSP.enabled", json!(0)),
         ("security.certerrors.mitm.priming.enabled", json!(false)),
         ("security.remote_settings.crlite_filters.enabled", json!(false)),
@@ -95,10 +98,9 @@ pub(super) fn user_js(options: &FirefoxOptions, target: &Target) -> String {
         set("network.http.http3.force-use-alt-svc-mapping-for-testing", json!(true));
         // Otherwise QUIC is refused, without a word, wherever a root was added to the database.
         set("network.http.http3.disable_when_third_party_roots_found", json!(false));
-        // Otherwise HTTP/2 is tried beside after 100 ms, and in its place after an error.
-        set("network.http.http3.backup_timer_delay", json!(0));
+        // Otherwise HTTP/2 is tried beside after 100 ms (0 is at once), and in its place after an error.
+        set("network.http.http3.backup_timer_delay", json!(600_000));
         set("network.http.http3.fallback_to_h2_on_error", json!(false));
-        set("network.http.http3.parallel_fallback_conn_limit", json!(0));
         set("network.dns.httpssvc.http3_fast_fallback_timeout", json!(0));
     }
     if options.http != FirefoxHttp::Negotiated || !options.pins.is_empty() {
