@@ -20,6 +20,10 @@ use crate::process::{ClientError, ClientProcess};
 /// How long the browser may take to start, to prepare a visit, and to say what was seen of it: what needs no network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const WATCH: &str = include_str!("watch.js");
+/// The first request over TLS of a process goes over TCP, though QUIC is asked for: this is it. Its name is pinned to
+/// loopback, at a port where nobody is (one that Firefox does not refuse by itself).
+const FIRST_REQUEST: &str = r#"firstbyteWatch.pin("start.firstbyte.invalid", "127.0.0.1");
+    fetch("https://start.firstbyte.invalid:2/", { mode: "no-cors" }).then(() => 1, () => 0)"#;
 const EVENTS: [&str; 9] = [
     "network.beforeRequestSent",
     "network.responseCompleted",
@@ -183,6 +187,7 @@ impl Running {
         let scope = scope.ok_or_else(|| too_old("it has no window"))?;
         let mut running = Self { bidi, deadline, scope, target, version };
         running.evaluate(WATCH)?;
+        running.evaluate(FIRST_REQUEST)?;
         for pin in &options.pins {
             let (host, address) = (json!(pin.host), json!(pin.address.to_string()));
             running.evaluate(&format!("firstbyteWatch.pin({host}, {address})"))?;
@@ -245,7 +250,7 @@ impl Running {
     /// What `script` comes to, in the browser's own scope.
     fn evaluate(&mut self, script: &str) -> Result<Value, ClientError> {
         let params = json!({
-            "expression": script, "target": { "context": self.scope }, "awaitPromise": false,
+            "expression": script, "target": { "context": self.scope }, "awaitPromise": true,
         });
         let done = self.call("script.evaluate", &params)?;
         if let Some(exception) = done.get("exceptionDetails") {

@@ -10,7 +10,7 @@ use super::{FirefoxHttp, FirefoxOptions, FirefoxSession, FirefoxTls};
 /// The same for every visit.
 fn common() -> Vec<(&'static str, Value)> {
     vec![
-        // Only what is set here: with what WebDriver otherwise sets besides, the first visit over QUIC goes over TCP.
+        // Only what is set here, and not what WebDriver sets besides.
         ("remote.prefs.recommended", json!(false)),
         // Every response comes from the server.
         ("browser.cache.disk.enable", json!(false)),
