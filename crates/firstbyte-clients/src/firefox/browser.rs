@@ -187,7 +187,9 @@ impl Running {
         let scope = scope.ok_or_else(|| too_old("it has no window"))?;
         let mut running = Self { bidi, deadline, scope, target, version };
         running.evaluate(WATCH)?;
-        running.evaluate(FIRST_REQUEST)?;
+        if options.http == FirefoxHttp::Http3 {
+            running.evaluate(FIRST_REQUEST)?;
+        }
         for pin in &options.pins {
             let (host, address) = (json!(pin.host), json!(pin.address.to_string()));
             running.evaluate(&format!("firstbyteWatch.pin({host}, {address})"))?;
