@@ -3,6 +3,7 @@
 //! Work is numbered by who asks for it, at once, and begun by who does it, maybe later and on another thread. An
 //! interruption ends what was asked for until then, begun or not, and nothing that is asked for later.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Whether the work that is under way is to end.
@@ -42,6 +43,29 @@ impl Interruption {
     pub(crate) fn is_set(&self) -> bool {
         let begun = self.begun.load(Ordering::SeqCst).max(1);
         self.closing.load(Ordering::SeqCst) || self.interrupted.load(Ordering::SeqCst) >= begun
+    }
+}
+
+/// Ends the visit that is under way, from another thread.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle(Arc<Interruption>);
+
+impl From<&Arc<Interruption>> for InterruptHandle {
+    fn from(interruption: &Arc<Interruption>) -> Self {
+        Self(Arc::clone(interruption))
+    }
+}
+
+impl InterruptHandle {
+    /// Ends it: it returns [`ClientError::Interrupted`](crate::process::ClientError::Interrupted) within a tenth of a
+    /// second.
+    pub fn interrupt(&self) {
+        self.0.interrupt();
+    }
+
+    /// What it interrupts.
+    pub(crate) fn interruption(&self) -> &Interruption {
+        &self.0
     }
 }
 

@@ -9,6 +9,7 @@ pub mod chromium;
 pub mod curl;
 mod deadline;
 pub mod devtools;
+pub mod firefox;
 pub mod interruption;
 pub mod netlog;
 pub mod prober;
@@ -24,4 +25,5 @@ pub fn clients() -> Clients {
     Clients::default()
         .with(Client::Curl, Rc::new(curl::CurlMaker))
         .with(Client::Chromium, Rc::new(prober::ChromiumMaker))
+        .with(Client::Firefox, Rc::new(prober::FirefoxMaker))
 }

@@ -49,6 +49,10 @@ pub struct ClientCommand {
     pub files: Vec<(String, String)>,
     /// Certificates (PEM) of authorities that it is to trust besides those it knows, by an NSS database in its home.
     pub trusted_pem: Vec<String>,
+    /// Where that database is, within the home: where programs look that have no profile of their own, unless named.
+    pub nss_database: Option<&'static str>,
+    /// Variables of its environment.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 /// Why a program could not be started, or did not do what it should.
@@ -179,7 +183,8 @@ impl ClientProcess {
             std::fs::write(path, content).map_err(system("make a profile"))?;
         }
         if !command.trusted_pem.is_empty() {
-            trust(home.path(), &command.trusted_pem)?;
+            let database = command.nss_database.unwrap_or(".pki/nssdb");
+            trust(home.path(), database, &command.trusted_pem)?;
         }
         let temporary = home.path().join("tmp");
         std::fs::create_dir(&temporary).map_err(system("make a temporary home"))?;
@@ -193,6 +198,7 @@ impl ClientProcess {
             .args(arguments)
             .env("HOME", home.path())
             .env("TMPDIR", temporary)
+            .envs(command.environment.iter().copied())
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_CACHE_HOME")
             .env_remove("XDG_DATA_HOME")
@@ -221,6 +227,11 @@ impl ClientProcess {
         };
         process.stderr_reader = Some(reader?);
         Ok(process)
+    }
+
+    /// The program's name, as it was asked for.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
     }
 
     /// The temporary home.
@@ -320,10 +331,10 @@ pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|p| p.is_file())
 }
 
-/// Makes an NSS database in `home` that trusts `certificates` (PEM) as authorities for servers.
-fn trust(home: &Path, certificates: &[String]) -> Result<(), ClientError> {
+/// Makes an NSS database in `home`, at `database`, that trusts `certificates` (PEM) as authorities for servers.
+fn trust(home: &Path, database: &str, certificates: &[String]) -> Result<(), ClientError> {
     let program = find("certutil").ok_or_else(|| missing("certutil", "libnss3-tools"))?;
-    let database = home.join(".pki/nssdb");
+    let database = home.join(database);
     std::fs::create_dir_all(&database).map_err(system("make a certificate database"))?;
     let database = format!("sql:{}", database.display());
     let said = home.join("certutil.err");

@@ -72,7 +72,7 @@ impl ChromiumOptions {
             family: *family,
             http: http_asked(http)?,
             tls: tls_asked(tls)?,
-            session: session_asked(tls.session, *reuse)?,
+            session: session_asked(tls.session, *reuse, http.version)?,
             time_limit: max_time.unwrap_or(TIME_LIMIT),
             ..Self::default()
         })
@@ -134,10 +134,17 @@ fn tls_asked(tls: &TlsOptions) -> Result<ChromiumTls, String> {
     })
 }
 
-fn session_asked(session: SessionUse, reuse: bool) -> Result<ChromiumSession, String> {
+fn session_asked(
+    session: SessionUse,
+    reuse: bool,
+    http: HttpVersion,
+) -> Result<ChromiumSession, String> {
     Ok(match session {
         SessionUse::Full if reuse => ChromiumSession::Kept,
         SessionUse::Full => ChromiumSession::New,
+        SessionUse::Resume(None) if http == HttpVersion::Http3 => {
+            return cannot("resume a session over QUIC without early data");
+        }
         SessionUse::Resume(None) => ChromiumSession::Resumed,
         SessionUse::Resume(Some(_)) => {
             return cannot("be told by which mechanism to resume a session");
@@ -176,13 +183,17 @@ mod tests {
     #[test]
     fn what_it_cannot_do_is_said() {
         type Change = fn(&mut Options);
-        let cannot: [(&str, Change); 7] = [
+        let cannot: [(&str, Change); 8] = [
             ("names", |options| options.resolver = ResolverChoice::System),
             ("groups", |options| options.tls.groups.push("x25519".into())),
             ("certificates", |options| options.tls.insecure = true),
             ("GET", |options| options.http.method = http::Method::POST),
             ("header fields", |options| options.http.user_agent = "curl".into()),
             ("status", |options| options.http.fail = true),
+            ("over QUIC", |options| {
+                options.http.version = HttpVersion::Http3;
+                options.tls.session = SessionUse::Resume(None);
+            }),
             ("-m", |options| options.connect_timeout = Duration::from_secs(1)),
         ];
         for (word, change) in cannot {

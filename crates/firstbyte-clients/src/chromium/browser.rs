@@ -14,7 +14,7 @@ use super::launch::{self, Origin};
 use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit, page};
 use crate::deadline::Deadline;
 use crate::devtools::{DevTools, DevToolsEvent};
-use crate::interruption::Interruption;
+use crate::interruption::{InterruptHandle, Interruption};
 use crate::netlog::NetLogRecord;
 use crate::netlog::perfetto::PerfettoReader;
 use crate::process::{ClientError, ClientProcess};
@@ -71,22 +71,6 @@ struct Navigated {
     refused: Option<String>,
 }
 
-/// Ends the visit that is under way, from another thread.
-#[derive(Clone, Debug)]
-pub struct InterruptHandle(Arc<Interruption>);
-
-impl InterruptHandle {
-    /// Ends it: it returns [`ClientError::Interrupted`] within a tenth of a second.
-    pub fn interrupt(&self) {
-        self.0.interrupt();
-    }
-
-    /// What it interrupts.
-    pub(crate) fn interruption(&self) -> &Interruption {
-        &self.0
-    }
-}
-
 impl Chromium {
     /// A browser that is started with its first visit.
     pub fn new(options: ChromiumOptions) -> Self {
@@ -95,7 +79,7 @@ impl Chromium {
 
     /// What ends its visits.
     pub fn interrupt_handle(&self) -> InterruptHandle {
-        InterruptHandle(Arc::clone(&self.interruption))
+        InterruptHandle::from(&self.interruption)
     }
 
     /// Its version, once it was started: "156.0.8078.79".

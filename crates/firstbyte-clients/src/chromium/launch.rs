@@ -148,6 +148,7 @@ pub(super) fn command(
         arguments,
         files: vec![("profile/Default/Preferences".to_owned(), PREFERENCES.to_owned())],
         trusted_pem: options.trusted_pem.clone(),
+        ..ClientCommand::default()
     })
 }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 use firstbyte_core::timeline::{Navigation, Sample};
 use firstbyte_probe::probe::options::Family;
 
-pub use browser::{Chromium, InterruptHandle};
+pub use browser::Chromium;
 pub use panel::PanelTiming;
 
 /// How Chromium is to visit.

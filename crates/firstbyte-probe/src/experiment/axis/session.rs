@@ -82,7 +82,8 @@ impl Setting for Session {
         match self.0 {
             SessionUse::Full if resumed => Err(Shortfall::Resumed),
             SessionUse::Full => Ok(()),
-            _ if tls.session_offered.is_none() => Err(Shortfall::NoSession),
+            // Not every client says what it offered.
+            _ if tls.session_offered.is_none() && !resumed => Err(Shortfall::NoSession),
             _ if !resumed => Err(Shortfall::NotResumed),
             SessionUse::Resume(Some(mechanism)) if tls.session_offered != Some(mechanism) => {
                 Err(Shortfall::OtherMechanism)

@@ -1,0 +1,288 @@
+//! A small client for WebDriver BiDi: JSON messages over a WebSocket to a port on loopback.
+//!
+//! Input: a [`ClientProcess`] that listens there. Output: results of commands, and events in their order. Messages stay
+//! `serde_json::Value`s: what is unknown, or added by a later version, is passed over. There is no time without a limit,
+//! and no message without one to its size.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tungstenite::handshake::HandshakeError;
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
+
+use crate::deadline::Deadline;
+use crate::interruption::Interruption;
+use crate::process::{ClientError, ClientProcess, system};
+
+/// A message that is longer than this is none that was asked for.
+const MESSAGE_LIMIT_BYTES: usize = 64 << 20;
+/// Events that nobody waited for; the oldest are dropped.
+const KEPT_EVENTS: usize = 20_000;
+/// How often an interruption, and the time, is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Something that the browser said without being asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BidiEvent {
+    /// Its name, with its module: "network.responseCompleted".
+    pub(super) method: String,
+    /// What it says.
+    pub(super) params: Value,
+}
+
+/// What BiDi says of the document's times: stretches between its own, as tools that use it show them. Absent where it
+/// says 0, which it does of what did not happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BidiTimings {
+    /// `dnsStart` to `dnsEnd`.
+    pub dns: Option<Duration>,
+    /// `connectStart` to `connectEnd`: TLS is part of it.
+    pub connect: Option<Duration>,
+    /// `tlsStart` to `tlsEnd`, which the specification has not.
+    pub tls: Option<Duration>,
+    /// `requestStart` to `responseStart`.
+    pub waiting: Option<Duration>,
+    /// `responseStart` to `responseEnd`.
+    pub receiving: Option<Duration>,
+    /// `requestTime` to `responseEnd`.
+    pub total: Option<Duration>,
+}
+
+impl BidiTimings {
+    /// Reads `network.FetchTimingInfo`.
+    pub(super) fn read(timings: &Value) -> Self {
+        let at = |name: &str| timings.get(name)?.as_f64().filter(|ms| *ms > 0.0);
+        let between = |from: &str, to: &str| {
+            let ms = at(to)? - at(from)?;
+            // Milliseconds since the Unix epoch, with microseconds behind the point.
+            Duration::try_from_secs_f64(ms / 1000.0).ok().map(|d| Duration::from_micros(rounded(d)))
+        };
+        Self {
+            dns: between("dnsStart", "dnsEnd"),
+            connect: between("connectStart", "connectEnd"),
+            tls: between("tlsStart", "tlsEnd"),
+            waiting: between("requestStart", "responseStart"),
+            receiving: between("responseStart", "responseEnd"),
+            total: between("requestTime", "responseEnd"),
+        }
+    }
+}
+
+fn rounded(duration: Duration) -> u64 {
+    u64::try_from((duration.as_nanos() + 500) / 1000).unwrap_or(u64::MAX)
+}
+
+/// A connection to a browser.
+#[derive(Debug)]
+pub(super) struct Bidi {
+    process: ClientProcess,
+    socket: WebSocket<TcpStream>,
+    last_id: u64,
+    events: VecDeque<BidiEvent>,
+    interrupted: Arc<Interruption>,
+}
+
+impl Bidi {
+    /// Speaks with `process`, which listens at `port`. Where `interrupted` says so, whatever waits ends with
+    /// [`ClientError::Interrupted`].
+    pub(super) fn over(
+        process: ClientProcess,
+        port: u16,
+        interrupted: Arc<Interruption>,
+        deadline: &Deadline,
+    ) -> Result<Self, ClientError> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let left = deadline.left().unwrap_or(LOOK_INTERVAL);
+        let stream = TcpStream::connect_timeout(&address, left);
+        let stream = stream.map_err(system("connect to the browser"))?;
+        let prepared = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(LOOK_INTERVAL)))
+            .and_then(|()| stream.set_write_timeout(Some(LOOK_INTERVAL)));
+        prepared.map_err(system("prepare a connection"))?;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MESSAGE_LIMIT_BYTES))
+            .max_frame_size(Some(MESSAGE_LIMIT_BYTES));
+        let url = format!("ws://{address}/session");
+        let mut under_way = tungstenite::client::client_with_config(url, stream, Some(config));
+        let socket = loop {
+            match under_way {
+                Ok((socket, _)) => break socket,
+                Err(HandshakeError::Interrupted(rest)) => {
+                    still_time(&interrupted, deadline, "the browser's WebSocket")?;
+                    under_way = rest.handshake();
+                }
+                Err(HandshakeError::Failure(error)) => {
+                    let command = "the WebSocket".to_owned();
+                    return Err(ClientError::Refused { command, detail: error.to_string() });
+                }
+            }
+        };
+        Ok(Self { process, socket, last_id: 0, events: VecDeque::new(), interrupted })
+    }
+
+    /// The program behind it.
+    pub(super) const fn process(&self) -> &ClientProcess {
+        &self.process
+    }
+
+    /// Runs a command, and returns its result.
+    ///
+    /// # Errors
+    /// The browser refuses it, ends, or takes longer than until `deadline`.
+    pub(super) fn call(
+        &mut self,
+        method: &str,
+        params: &Value,
+        deadline: &Deadline,
+    ) -> Result<Value, ClientError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let message = json!({ "id": id, "method": method, "params": params }).to_string();
+        let mut sent = self.socket.send(Message::text(message));
+        while let Err(error) = sent {
+            // What was not written is kept, and written by the next flush.
+            self.endure(error, deadline, method)?;
+            sent = self.socket.flush();
+        }
+        loop {
+            let mut message = self.message(deadline, method)?;
+            if message.get("id").and_then(Value::as_u64) != Some(id) {
+                self.keep(message);
+                continue;
+            }
+            if let Some(error) = message.get("error").and_then(Value::as_str) {
+                let detail = message.get("message").and_then(Value::as_str).unwrap_or(error);
+                let (command, detail) = (method.to_owned(), detail.to_owned());
+                return Err(ClientError::Refused { command, detail });
+            }
+            return Ok(message.get_mut("result").map(Value::take).unwrap_or_default());
+        }
+    }
+
+    /// What `wanted` makes of the first event, of those that came before or that comes in time, that it makes something
+    /// of. All events stay.
+    ///
+    /// # Errors
+    /// None comes, or the browser ends.
+    pub(super) fn wait_until<T>(
+        &mut self,
+        waiting_for: &str,
+        deadline: &Deadline,
+        mut wanted: impl FnMut(&BidiEvent) -> Option<T>,
+    ) -> Result<T, ClientError> {
+        if let Some(found) = self.events.iter().find_map(&mut wanted) {
+            return Ok(found);
+        }
+        loop {
+            let message = self.message(deadline, waiting_for)?;
+            self.keep(message);
+            if let Some(found) = self.events.back().and_then(&mut wanted) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The events so far.
+    pub(super) fn take_events(&mut self) -> VecDeque<BidiEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn keep(&mut self, mut message: Value) {
+        let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else {
+            // The answer to a command that was given up.
+            return;
+        };
+        let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+        self.events.push_back(BidiEvent { method, params });
+        if self.events.len() > KEPT_EVENTS {
+            self.events.pop_front();
+        }
+    }
+
+    /// The next message.
+    fn message(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<Value, ClientError> {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Text(text)) => {
+                    return serde_json::from_str(text.as_str()).map_err(|error| {
+                        ClientError::Refused {
+                            command: waiting_for.to_owned(),
+                            detail: format!("what came is no JSON: {error}"),
+                        }
+                    });
+                }
+                // Pings are answered by the crate.
+                Ok(_) => still_time(&self.interrupted, deadline, waiting_for)?,
+                Err(error) => self.endure(error, deadline, waiting_for)?,
+            }
+        }
+    }
+
+    /// Whether it can go on after `error`: it was only that nothing came, or could be written, for a while.
+    fn endure(
+        &mut self,
+        error: Error,
+        deadline: &Deadline,
+        waiting_for: &str,
+    ) -> Result<(), ClientError> {
+        match error {
+            Error::Io(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
+                    still_time(&self.interrupted, deadline, waiting_for)
+                }
+                _ => Err(self.process.ended()),
+            },
+            Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_) => {
+                Err(self.process.ended())
+            }
+            Error::Capacity(_) => {
+                let what = "a message of the browser's";
+                Err(ClientError::TooMuch { what, limit_bytes: MESSAGE_LIMIT_BYTES })
+            }
+            other => {
+                let (command, detail) = (waiting_for.to_owned(), other.to_string());
+                Err(ClientError::Refused { command, detail })
+            }
+        }
+    }
+}
+
+fn still_time(
+    interrupted: &Interruption,
+    deadline: &Deadline,
+    waiting_for: &str,
+) -> Result<(), ClientError> {
+    if interrupted.is_set() {
+        return Err(ClientError::Interrupted);
+    }
+    if deadline.left().is_none() {
+        let (waiting_for, limit) = (waiting_for.to_owned(), deadline.limit());
+        return Err(ClientError::TimedOut { waiting_for, limit });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_happen_is_absent() {
+        let timings = json!({
+            "timeOrigin": 0, "requestTime": 1_795_401_296_856.735, "dnsStart": 0, "dnsEnd": 0, "connectStart": 0,
+            "connectEnd": 0, "tlsStart": 0, "tlsEnd": 0, "requestStart": 1_795_401_296_860.788,
+            "responseStart": 1_795_401_296_937.652, "responseEnd": 1_795_401_296_937.692,
+        });
+        let read = BidiTimings::read(&timings);
+        assert_eq!((read.dns, read.connect, read.tls), (None, None, None));
+        assert_eq!(read.waiting, Some(Duration::from_micros(76_864)));
+        assert_eq!(read.total, Some(Duration::from_micros(80_957)));
+        assert_eq!(BidiTimings::read(&json!({})), BidiTimings::default());
+    }
+}

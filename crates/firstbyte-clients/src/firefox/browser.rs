@@ -1,0 +1,342 @@
+//! One visit over WebDriver BiDi, seen by `watch.js` in the browser's own scope.
+//!
+//! Input: options and a URL. Output: what the browser said, handed to `assembly`. The browser stays between visits; each
+//! has a user context of its own, and begins without connections and known addresses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firstbyte_probe::probe::Target;
+use serde_json::{Value, json};
+
+use super::assembly::{Heard, assemble};
+use super::bidi::{Bidi, BidiEvent};
+use super::channel::Channel;
+use super::{FirefoxHttp, FirefoxOptions, FirefoxSession, FirefoxVisit, launch};
+use crate::deadline::Deadline;
+use crate::interruption::{InterruptHandle, Interruption};
+use crate::process::{ClientError, ClientProcess};
+
+/// How long the browser may take to start, to prepare a visit, and to say what was seen of it: what needs no network.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const WATCH: &str = include_str!("watch.js");
+/// The first request over TLS of a process goes over TCP, though QUIC is asked for: this is it. Its name is pinned to
+/// loopback, at a port where nobody is (one that Firefox does not refuse by itself).
+const FIRST_REQUEST: &str = r#"firstbyteWatch.pin("start.firstbyte.invalid", "127.0.0.1");
+    fetch("https://start.firstbyte.invalid:2/", { mode: "no-cors" }).then(() => 1, () => 0)"#;
+const EVENTS: [&str; 9] = [
+    "network.beforeRequestSent",
+    "network.responseCompleted",
+    "network.fetchError",
+    "browsingContext.navigationStarted",
+    "browsingContext.navigationFailed",
+    "browsingContext.domContentLoaded",
+    "browsingContext.load",
+    "browsingContext.downloadWillBegin",
+    "browsingContext.userPromptOpened",
+];
+
+/// A browser that takes samples.
+#[derive(Debug)]
+pub struct Firefox {
+    options: FirefoxOptions,
+    interruption: Arc<Interruption>,
+    running: Option<Running>,
+}
+
+/// A browser that was started.
+#[derive(Debug)]
+struct Running {
+    bidi: Bidi,
+    /// Until when what is under way has to be done.
+    deadline: Deadline,
+    /// The browser's own scope.
+    scope: String,
+    /// Where HTTP/3 is forced, it is for one origin.
+    target: Target,
+    version: Option<String>,
+}
+
+/// What came of a navigation.
+#[derive(Debug, Default)]
+struct Navigated {
+    /// Its identifier, where the browser said it.
+    navigation: Option<String>,
+    /// Why the document did not load.
+    refused: Option<String>,
+}
+
+impl Firefox {
+    /// A browser that is started with its first visit.
+    pub fn new(options: FirefoxOptions) -> Self {
+        Self { options, interruption: Arc::default(), running: None }
+    }
+
+    /// What ends its visits.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle::from(&self.interruption)
+    }
+
+    /// Its version, once it was started: "153.7.0".
+    pub fn version(&self) -> Option<&str> {
+        self.running.as_ref()?.version.as_deref()
+    }
+
+    /// The process behind it, once it was started.
+    pub fn process(&self) -> Option<&ClientProcess> {
+        self.running.as_ref().map(|running| running.bidi.process())
+    }
+
+    /// Starts the browser for `url`, if it is not running.
+    ///
+    /// # Errors
+    /// It is missing, too old, does not come up, or `url` is none of HTTP.
+    pub fn start(&mut self, url: &str) -> Result<(), ClientError> {
+        self.interruption.begin(self.interruption.ask());
+        self.start_begun(url)
+    }
+
+    /// The same, where the work was asked for, and begun, before.
+    pub(crate) fn start_begun(&mut self, url: &str) -> Result<(), ClientError> {
+        let target = Target::parse(url).map_err(|bad| ClientError::Refused {
+            command: "visiting".to_owned(),
+            detail: bad.to_string(),
+        })?;
+        let forced = self.options.http == FirefoxHttp::Http3;
+        let same = |known: &Target| (&known.host, known.port) == (&target.host, target.port);
+        if self.running.as_ref().is_some_and(|running| !forced || same(&running.target)) {
+            return Ok(());
+        }
+        self.running = None;
+        let deadline = Deadline::after(ANSWER_LIMIT);
+        let mut process = ClientProcess::start(&launch::command(&self.options, &target))?;
+        let port = launch::port(&mut process, &deadline, &self.interruption)?;
+        let bidi = Bidi::over(process, port, Arc::clone(&self.interruption), &deadline)?;
+        self.running = Some(Running::begin(bidi, deadline, target, &self.options)?);
+        Ok(())
+    }
+
+    /// Visits `url` once, as the options say. A page that does not load is a sample with a failure; after an error
+    /// the next visit starts another browser.
+    ///
+    /// # Errors
+    /// The browser is missing, ended, hung, or does not do as it is told.
+    pub fn visit(&mut self, url: &str) -> Result<FirefoxVisit, ClientError> {
+        self.interruption.begin(self.interruption.ask());
+        self.visit_begun(url)
+    }
+
+    /// The same, where the work was asked for, and begun, before.
+    pub(crate) fn visit_begun(&mut self, url: &str) -> Result<FirefoxVisit, ClientError> {
+        self.start_begun(url)?;
+        let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
+        let result = running.visit(url, &self.options);
+        if result.is_err() {
+            self.running = None;
+        }
+        result
+    }
+
+    /// Ends the browser; the next visit starts another.
+    pub fn close(&mut self) {
+        self.running = None;
+    }
+}
+
+impl Running {
+    /// Opens the session, and has the browser's own scope watch its requests.
+    fn begin(
+        mut bidi: Bidi,
+        deadline: Deadline,
+        target: Target,
+        options: &FirefoxOptions,
+    ) -> Result<Self, ClientError> {
+        let session = bidi.call("session.new", &json!({ "capabilities": {} }), &deadline)?;
+        let version = session.get("capabilities").and_then(|c| c.get("browserVersion"));
+        let version = version.and_then(Value::as_str).map(str::to_owned);
+        let too_old = |detail: &str| ClientError::Refused {
+            command: "reaching the browser's own scope".to_owned(),
+            detail: format!(
+                "{detail} (Firefox {} may be too old: Debian's package firefox-esr has one that does)",
+                version.as_deref().unwrap_or("of no version")
+            ),
+        };
+        let tree =
+            bidi.call("browsingContext.getTree", &json!({ "moz:scope": "chrome" }), &deadline);
+        let tree = match tree {
+            Err(ClientError::Refused { detail, .. }) => return Err(too_old(&detail)),
+            tree => tree?,
+        };
+        let scope = tree.get("contexts").and_then(|contexts| contexts.get(0)).map(context_of);
+        let scope = scope.ok_or_else(|| too_old("it has no window"))?;
+        let mut running = Self { bidi, deadline, scope, target, version };
+        running.evaluate(WATCH)?;
+        if options.http == FirefoxHttp::Http3 {
+            running.evaluate(FIRST_REQUEST)?;
+        }
+        for pin in &options.pins {
+            let (host, address) = (json!(pin.host), json!(pin.address.to_string()));
+            running.evaluate(&format!("firstbyteWatch.pin({host}, {address})"))?;
+        }
+        running.call("session.subscribe", &json!({ "events": EVENTS }))?;
+        Ok(running)
+    }
+
+    fn visit(&mut self, url: &str, options: &FirefoxOptions) -> Result<FirefoxVisit, ClientError> {
+        self.deadline = Deadline::after(ANSWER_LIMIT);
+        self.evaluate("firstbyteWatch.closeConnections()")?;
+        let user_context = self.call("browser.createUserContext", &json!({}))?;
+        let user_context = json!({ "userContext": user_context.get("userContext") });
+        let tab = json!({ "type": "tab", "userContext": user_context["userContext"] });
+        let tab = context_of(&self.call("browsingContext.create", &tab)?);
+        self.take_channels()?;
+        self.bidi.take_events();
+        let limit = Deadline::after(options.time_limit);
+        let mut before = Vec::new();
+        if options.session != FirefoxSession::New {
+            self.deadline = limit;
+            // What comes of it shows in the visit itself.
+            self.navigate(&tab, url)?;
+            self.deadline = Deadline::after(ANSWER_LIMIT);
+            before = self.take_channels()?;
+            if options.session != FirefoxSession::Kept {
+                self.evaluate("firstbyteWatch.closeConnections()")?;
+            }
+            self.bidi.take_events();
+        }
+        // Where the visit before took all the time, nothing of this one was seen.
+        self.deadline = limit;
+        let navigated = match limit.left().is_some() {
+            true => self.navigate(&tab, url)?,
+            false => Navigated { refused: Some(NO_TIME_LEFT.to_owned()), ..Navigated::default() },
+        };
+        self.deadline = Deadline::after(ANSWER_LIMIT);
+        let channels = self.take_channels()?;
+        let events = self.bidi.take_events().into_iter();
+        let events = events.filter(|event| is_of_tab(event, &tab)).collect();
+        self.call("browsingContext.close", &json!({ "context": tab }))?;
+        self.call("browser.removeUserContext", &user_context)?;
+        Ok(assemble(&Heard {
+            url,
+            events,
+            navigation: navigated.navigation,
+            refused: navigated.refused,
+            channels,
+            before,
+            pins: &options.pins,
+            version: self.version.clone(),
+            time_limit: options.time_limit,
+        }))
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Result<Value, ClientError> {
+        self.bidi.call(method, params, &self.deadline)
+    }
+
+    /// What `script` comes to, in the browser's own scope.
+    fn evaluate(&mut self, script: &str) -> Result<Value, ClientError> {
+        let params = json!({
+            "expression": script, "target": { "context": self.scope }, "awaitPromise": true,
+        });
+        let done = self.call("script.evaluate", &params)?;
+        if let Some(exception) = done.get("exceptionDetails") {
+            let detail = exception.get("text").and_then(Value::as_str).unwrap_or("an exception");
+            let command = "a script in the browser's own scope".to_owned();
+            return Err(ClientError::Refused { command, detail: detail.to_owned() });
+        }
+        Ok(done.get("result").and_then(|result| result.get("value")).cloned().unwrap_or_default())
+    }
+
+    fn take_channels(&mut self) -> Result<Vec<Channel>, ClientError> {
+        let said = self.evaluate("firstbyteWatch.take()")?;
+        let said = serde_json::from_str(said.as_str().unwrap_or_default());
+        let said: Value = said.map_err(|error| ClientError::Refused {
+            command: "the record of requests".to_owned(),
+            detail: error.to_string(),
+        })?;
+        Ok(said.as_array().into_iter().flatten().filter_map(Channel::read).collect())
+    }
+
+    /// Loads `url`, and waits until it is loaded, or the time is over. Says why where it was not.
+    fn navigate(&mut self, tab: &str, url: &str) -> Result<Navigated, ClientError> {
+        let params = json!({ "context": tab, "url": url, "wait": "none" });
+        let answer = match self.call("browsingContext.navigate", &params) {
+            Err(ClientError::TimedOut { .. }) => return Ok(timed_out(None)),
+            Err(ClientError::Refused { detail, .. }) => {
+                return Ok(Navigated { refused: Some(detail), ..Navigated::default() });
+            }
+            answer => answer?,
+        };
+        let navigation = answer.get("navigation").and_then(Value::as_str).map(str::to_owned);
+        let deadline = self.deadline;
+        let ended = self.bidi.wait_until("the page's load", &deadline, |event| {
+            is_of_tab(event, tab).then(|| ends(event, navigation.as_deref()))?
+        });
+        match ended {
+            Ok(refused) => Ok(Navigated { navigation, refused }),
+            Err(ClientError::TimedOut { .. }) => Ok(timed_out(navigation)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether `event` ends the navigation: nothing where it does not, else why it failed, if it did.
+fn ends(event: &BidiEvent, navigation: Option<&str>) -> Option<Option<String>> {
+    let own = event.params.get("navigation").and_then(Value::as_str);
+    let text = |name: &str| event.params.get(name).and_then(Value::as_str).map(str::to_owned);
+    if own != navigation {
+        // A script, or `<meta http-equiv="refresh">`, led on to another: the document is there.
+        let other = event.method == "browsingContext.navigationStarted" && own.is_some();
+        return other.then_some(None);
+    }
+    match &*event.method {
+        "browsingContext.load" | "browsingContext.downloadWillBegin" => Some(None),
+        "browsingContext.navigationFailed" => {
+            Some(Some(text("message").unwrap_or_else(|| "the navigation failed".to_owned())))
+        }
+        "network.fetchError" => Some(text("errorText").or_else(|| Some("no reason".to_owned()))),
+        _ => None,
+    }
+}
+
+/// Whether `event` is of the tab, or of no tab in particular.
+fn is_of_tab(event: &BidiEvent, tab: &str) -> bool {
+    event.params.get("context").and_then(Value::as_str) == Some(tab)
+}
+
+fn timed_out(navigation: Option<String>) -> Navigated {
+    Navigated { navigation, refused: Some(TIMED_OUT.to_owned()) }
+}
+
+/// What the sample of a page that takes too long says in place of a network error.
+pub(super) const TIMED_OUT: &str = "firstbyte:timed-out";
+/// What one says that was not begun, since the visit before it took all the time.
+pub(super) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
+
+fn context_of(value: &Value) -> String {
+    value.get("context").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(method: &str, params: Value) -> BidiEvent {
+        BidiEvent { method: method.to_owned(), params }
+    }
+
+    #[test]
+    fn a_navigation_ends_by_its_own_events_or_where_another_begins() {
+        let own = |method| event(method, json!({ "navigation": "own", "errorText": "NS_X" }));
+        let ends = |event: &BidiEvent| ends(event, Some("own"));
+        assert_eq!(ends(&own("browsingContext.load")), Some(None));
+        assert_eq!(ends(&own("network.fetchError")), Some(Some("NS_X".to_owned())));
+        assert_eq!(ends(&own("network.responseCompleted")), None);
+        assert_eq!(ends(&own("browsingContext.navigationStarted")), None);
+        let other = |method| event(method, json!({ "navigation": "other" }));
+        assert_eq!(ends(&other("browsingContext.load")), None);
+        assert_eq!(ends(&other("browsingContext.navigationStarted")), Some(None));
+        let resource = event("network.fetchError", json!({ "navigation": null }));
+        assert_eq!(ends(&resource), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! Firefox's network errors as failures of the model.
+//!
+//! Input: an error by its name, of the channel ("NS_ERROR_CONNECTION_REFUSED", "SEC_ERROR_UNKNOWN_ISSUER") or of WebDriver
+//! BiDi, with what is known besides. Output: phase and cause. Errors that have no cause of their own keep their name.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{
+    Cause, Failure, FailureType, Fault, LastSeen, Mark, Marks, Offset, PhaseName, TimeLimit,
+};
+
+use super::browser::{NO_TIME_LEFT, TIMED_OUT};
+
+/// What is known where something failed.
+pub(super) struct Circumstances<'a> {
+    /// As in the URL, without port or brackets.
+    pub(super) host: String,
+    /// Where it was, or would have been, connected to.
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) marks: &'a Marks,
+    pub(super) quic: bool,
+    pub(super) time_limit: Duration,
+    pub(super) at: Option<Offset>,
+    /// Bytes of the body that came.
+    pub(super) received: u64,
+}
+
+/// The failure that Firefox calls `error`.
+pub(super) fn named(error: &str, known: &Circumstances<'_>) -> Failure {
+    let name = innermost(error);
+    let phase = phase_reached(known);
+    let (phase, cause) = cause(name, known).map_or_else(
+        || (phase, unnamed(name, phase)),
+        |(of_cause, cause)| (of_cause.unwrap_or(phase), cause),
+    );
+    Failure { phase, cause, at: known.at }
+}
+
+/// BiDi wraps names: "NS_ERROR_GENERATE_FAILURE(NS_ERROR_MODULE_SECURITY, SEC_ERROR_UNKNOWN_ISSUER)", "Error: NS_X".
+fn innermost(error: &str) -> &str {
+    let error = error.strip_prefix("Error: ").unwrap_or(error).trim();
+    match error.strip_suffix(')').and_then(|error| error.rsplit_once(", ")) {
+        Some((_, inner)) => inner,
+        None => error,
+    }
+}
+
+/// The phase that was under way when nothing more came.
+fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
+    let reached = |mark| known.marks.at(mark).is_some();
+    if reached(Mark::ResponseStart) {
+        PhaseName::Receive
+    } else if reached(Mark::RequestStart) {
+        PhaseName::Wait
+    } else if reached(Mark::ConnectStart) && known.quic {
+        PhaseName::Quic
+    } else if reached(Mark::TcpConnected) {
+        PhaseName::Tls
+    } else if reached(Mark::ConnectStart) {
+        PhaseName::Connect
+    } else {
+        PhaseName::Resolve
+    }
+}
+
+fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Cause)> {
+    let host = || known.host.clone();
+    let detail = || name.to_owned();
+    let in_phase = |phase, cause| Some((Some(phase), cause));
+    let reached = |cause| Some((None, cause));
+    let tls = |cause| in_phase(if known.quic { PhaseName::Quic } else { PhaseName::Tls }, cause);
+    let in_handshake = matches!(phase_reached(known), PhaseName::Tls);
+    match name {
+        TIMED_OUT => {
+            let (after, limit) = (known.time_limit, TimeLimit::Visit);
+            reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
+        }
+        NO_TIME_LEFT => reached(Cause::Recorded {
+            name: "firefox".to_owned(),
+            failure_type: FailureType::ClientFailed,
+            fault: Fault::Local,
+            message: format!("the visit before took all of {} s", known.time_limit.as_secs_f64()),
+            advice: None,
+        }),
+        "NS_ERROR_UNKNOWN_HOST" => {
+            in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() })
+        }
+        "NS_ERROR_DNS_LOOKUP_QUEUE_FULL" => {
+            let cause = Cause::ResolverFailed { name: host(), detail: detail() };
+            in_phase(PhaseName::Resolve, cause)
+        }
+        "NS_ERROR_CONNECTION_REFUSED" => {
+            let refused = |remote| Cause::Refused { remote };
+            // By which address, it does not say.
+            let cause =
+                known.remote.map_or_else(|| recorded(name, FailureType::TcpRefused), refused);
+            in_phase(PhaseName::Connect, cause)
+        }
+        "NS_ERROR_OFFLINE" | "NS_ERROR_NET_UNREACHABLE" => {
+            let unreachable = |remote| Cause::Unreachable { remote, detail: detail() };
+            let other = || recorded(name, FailureType::TcpAddressUnreachable);
+            in_phase(PhaseName::Connect, known.remote.map_or_else(other, unreachable))
+        }
+        "SEC_ERROR_UNKNOWN_ISSUER" | "SEC_ERROR_UNTRUSTED_ISSUER" => {
+            tls(Cause::CertificateUnknownIssuer { issuer: None })
+        }
+        "MOZILLA_PKIX_ERROR_SELF_SIGNED_CERT" => {
+            tls(Cause::CertificateSelfSigned { subject: host() })
+        }
+        "SEC_ERROR_EXPIRED_CERTIFICATE" | "SEC_ERROR_EXPIRED_ISSUER_CERTIFICATE" => {
+            tls(Cause::CertificateExpired { not_after: None })
+        }
+        "MOZILLA_PKIX_ERROR_NOT_YET_VALID_CERTIFICATE"
+        | "MOZILLA_PKIX_ERROR_NOT_YET_VALID_ISSUER_CERTIFICATE" => {
+            tls(Cause::CertificateNotYetValid { not_before: None })
+        }
+        "SSL_ERROR_BAD_CERT_DOMAIN" => {
+            tls(Cause::CertificateWrongName { host: host(), names: Vec::new() })
+        }
+        "SSL_ERROR_UNSUPPORTED_VERSION" | "SSL_ERROR_PROTOCOL_VERSION_ALERT" => {
+            tls(Cause::ProtocolVersionRefused { offered: "what was asked for".to_owned() })
+        }
+        "SSL_ERROR_NO_CYPHER_OVERLAP" | "SSL_ERROR_HANDSHAKE_FAILURE_ALERT" => {
+            tls(Cause::NoCommonParameters { detail: detail() })
+        }
+        "SSL_ERROR_RX_CERTIFICATE_REQUIRED_ALERT" => tls(Cause::ClientCertificateRequired),
+        "NS_ERROR_NET_INTERRUPT" | "PR_END_OF_FILE_ERROR" if in_handshake => {
+            tls(Cause::ClosedInHandshake)
+        }
+        "NS_ERROR_NET_RESET" | "PR_CONNECT_RESET_ERROR" if in_handshake => {
+            tls(Cause::ResetInHandshake)
+        }
+        // What it says of a server that closes, too, before anything came.
+        "NS_ERROR_NET_RESET" | "NS_ERROR_NET_EMPTY_RESPONSE"
+            if phase_reached(known) == PhaseName::Wait =>
+        {
+            in_phase(PhaseName::Wait, Cause::ClosedBeforeResponse)
+        }
+        "NS_ERROR_NET_RESET" | "NS_ERROR_NET_INTERRUPT" => reached(Cause::Reset),
+        "NS_ERROR_NET_PARTIAL_TRANSFER" => {
+            in_phase(PhaseName::Receive, Cause::BodyCutShort { received: known.received })
+        }
+        "NS_ERROR_NET_HTTP2_SENT_GOAWAY" | "NS_ERROR_HTTP2_FALLBACK_TO_HTTP1" => {
+            reached(Cause::Http2 { detail: detail() })
+        }
+        "NS_ERROR_NET_HTTP3_PROTOCOL_ERROR" => {
+            let failure_type = FailureType::QuicProtocolError;
+            in_phase(PhaseName::Quic, Cause::Quic { detail: detail(), failure_type })
+        }
+        "NS_ERROR_UNEXPECTED_HTTP_VERSION" | "NS_ERROR_PARSING_HTTP_STATUS_LINE" => {
+            in_phase(PhaseName::Wait, Cause::NotHttp { detail: detail(), tls: false })
+        }
+        "NS_ERROR_REDIRECT_LOOP" => reached(Cause::TooManyRedirects { limit: 20 }),
+        "NS_ERROR_INVALID_CONTENT_ENCODING" => {
+            let encoding = "what the response names".to_owned();
+            in_phase(PhaseName::Receive, Cause::BadContentEncoding { encoding, detail: detail() })
+        }
+        "NS_ERROR_NET_TIMEOUT" | "NS_ERROR_NET_TIMEOUT_EXTERNAL" => {
+            let (after, limit) = (known.time_limit, TimeLimit::Connection);
+            reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
+        }
+        _ if name.starts_with("SEC_ERROR_") || name.starts_with("MOZILLA_PKIX_ERROR_") => {
+            tls(Cause::CertificateInvalid { detail: detail() })
+        }
+        _ if name.starts_with("SSL_ERROR_") => tls(Cause::TlsMisbehaved { detail: detail() }),
+        _ => None,
+    }
+}
+
+/// One that Firefox has a name for and the model none.
+fn unnamed(name: &str, phase: PhaseName) -> Cause {
+    let failure_type = match phase {
+        PhaseName::Resolve => FailureType::DnsFailed,
+        PhaseName::Connect => FailureType::TcpFailed,
+        PhaseName::Tls => FailureType::TlsFailed,
+        PhaseName::Quic => FailureType::QuicFailed,
+        PhaseName::Send | PhaseName::Wait | PhaseName::Receive => FailureType::HttpFailed,
+    };
+    recorded(name, failure_type)
+}
+
+fn recorded(name: &str, failure_type: FailureType) -> Cause {
+    Cause::Recorded {
+        name: "firefox".to_owned(),
+        failure_type,
+        fault: Fault::Peer,
+        message: format!("Firefox says {name}"),
+        advice: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_core::timeline::Stamp;
+
+    use super::*;
+
+    fn failure_type(error: &str, reached: &[Mark]) -> String {
+        let mut marks = Marks::default();
+        for mark in reached {
+            marks.set(*mark, Stamp::user(Offset::ZERO));
+        }
+        let known = Circumstances {
+            host: "site.test".to_owned(),
+            remote: Some(SocketAddr::from(([127, 0, 0, 1], 443))),
+            marks: &marks,
+            quic: false,
+            time_limit: Duration::from_secs(1),
+            at: None,
+            received: 0,
+        };
+        let failure = named(error, &known);
+        format!("{} {}", failure.phase, failure.failure_type().as_str())
+    }
+
+    #[test]
+    fn errors_have_the_types_of_our_own() {
+        let connected = [Mark::ConnectStart, Mark::TcpConnected];
+        let sent = [Mark::ConnectStart, Mark::TcpConnected, Mark::RequestStart];
+        for (error, reached, expected) in [
+            ("NS_ERROR_UNKNOWN_HOST", &[][..], "resolve dns.name_not_resolved"),
+            ("NS_ERROR_CONNECTION_REFUSED", &connected[..1], "connect tcp.refused"),
+            ("Error: NS_ERROR_CONNECTION_REFUSED", &connected[..1], "connect tcp.refused"),
+            (
+                "NS_ERROR_GENERATE_FAILURE(NS_ERROR_MODULE_SECURITY, SEC_ERROR_UNKNOWN_ISSUER)",
+                &connected[..],
+                "tls tls.cert.authority_invalid",
+            ),
+            ("SSL_ERROR_BAD_CERT_DOMAIN", &connected[..], "tls tls.cert.name_invalid"),
+            ("SEC_ERROR_EXPIRED_CERTIFICATE", &connected[..], "tls tls.cert.date_invalid"),
+            ("firstbyte:timed-out", &sent[..], "wait http.timed_out"),
+            ("NS_ERROR_NEVER_HEARD_OF", &sent[..], "wait http.failed"),
+        ] {
+            assert_eq!(failure_type(error, reached), expected, "{error}");
+        }
+    }
+}
