@@ -56,6 +56,7 @@ mod tests {
             rtt: Duration::from_millis(20),
             min_rtt: None,
             total_retransmits: 0,
+            unacknowledged: 0,
             since_data: Duration::from_millis(since_data),
             out_of_order,
             segments: 1,

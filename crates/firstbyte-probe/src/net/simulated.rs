@@ -399,11 +399,12 @@ impl StampedStream for SimulatedStream {
     fn info(&self) -> Option<TcpInfo> {
         let wire = self.wire.borrow();
         Some(TcpInfo {
-            established: true,
+            established: !wire.fin && wire.ended.is_none(),
             send_mss: wire.path.segment as u32,
             rtt: wire.path.round_trip,
             min_rtt: Some(wire.path.round_trip),
             total_retransmits: 0,
+            unacknowledged: wire.acknowledged.len() as u32,
             since_data: Duration::ZERO,
             out_of_order: Some(0),
             segments: wire.segments,

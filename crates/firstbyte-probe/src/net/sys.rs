@@ -45,6 +45,8 @@ pub(super) struct TcpInfo {
     pub rtt: Duration,
     pub min_rtt: Option<Duration>,
     pub total_retransmits: u32,
+    /// Segments that were sent and not acknowledged.
+    pub unacknowledged: u32,
     /// How long ago bytes in order arrived, to the tick of the kernel's clock.
     pub since_data: Duration,
     /// Segments that arrived out of order.
@@ -174,7 +176,7 @@ mod linux {
 
     /// Takes all reports about sent bytes from the error queue, several with each call: a send has two.
     pub(crate) fn sent_stamps(fd: BorrowedFd<'_>, take: &mut dyn FnMut(SentStamp)) {
-        receive_all::<4, 0>(fd, libc::MSG_ERRQUEUE, |message| {
+        receive_all::<8, 0>(fd, libc::MSG_ERRQUEUE, |message| {
             let mut report = Report::default();
             message.control(|level, kind, data| report.read(level, kind, data));
             if let Some(stamp) = report.stamp() {
@@ -444,6 +446,7 @@ mod linux {
             send_mss: u32_at(info, 16)?,
             rtt: micros(u32_at(info, 68)?),
             total_retransmits: u32_at(info, 100)?,
+            unacknowledged: u32_at(info, 24)?,
             min_rtt: u32_at(info, 148).filter(|us| *us != u32::MAX && *us != 0).map(micros),
             since_data: Duration::from_millis(u64::from(u32_at(info, 52)?)),
             out_of_order: u32_at(info, 224),

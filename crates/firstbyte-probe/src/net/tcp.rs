@@ -142,6 +142,9 @@ pub async fn connect(
     })
 }
 
+/// After so many sends reports are taken: the kernel keeps only so many, and a call takes those of four.
+const UNREPORTED: usize = 4;
+
 /// Reads of so little are of headers.
 const SHORT: usize = 8;
 
@@ -213,6 +216,10 @@ pub struct TcpStream {
     order: Cell<Order>,
     /// What had arrived when the kernel was asked last.
     arrived: Cell<Arrived>,
+    /// Bytes were sent after that.
+    sent_since: Cell<bool>,
+    /// Sends since the kernel's reports were taken.
+    unreported: Cell<usize>,
     /// The kernel's own way between TCP and the device.
     kernel_path: Duration,
 }
@@ -225,6 +232,13 @@ struct Arrived {
     segments: u32,
 }
 
+impl Arrived {
+    /// Whether a read would find nothing behind the `taken` bytes, neither bytes nor the end nor an error.
+    fn nothing_since(&self, taken: u64) -> bool {
+        self.info.is_some_and(|info| info.established && info.received_bytes == taken)
+    }
+}
+
 impl TcpStream {
     /// Over a socket that is connected. `kernel_path` is the kernel's own way between TCP and the device, both ways.
     pub(super) fn over(
@@ -234,7 +248,8 @@ impl TcpStream {
     ) -> Self {
         let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
         let (order, arrived) = (Cell::default(), Cell::default());
-        Self { socket, recorder, order, arrived, kernel_path }
+        let (sent_since, unreported) = (Cell::new(false), Cell::new(0));
+        Self { socket, recorder, order, arrived, sent_since, unreported, kernel_path }
     }
 
     /// The notes, shared: they outlive the connection, also when it is dropped half-way.
@@ -268,6 +283,10 @@ impl TcpStream {
             ready!(self.socket.poll_read_ready(cx))?;
             let taken = self.notes().received_bytes();
             let (arrived, is_new) = self.arrived(taken);
+            if is_new && arrived.nothing_since(taken) {
+                self.socket.note_drained();
+                continue;
+            }
             let waits = arrived.info.map_or(0, |info| info.received_bytes.saturating_sub(taken));
             let waits = usize::try_from(waits).unwrap_or(usize::MAX);
             // What came in one segment is read in one piece, whatever the limit.
@@ -287,7 +306,6 @@ impl TcpStream {
                     if is_new && bytes == waits && bytes > 0 {
                         self.socket.note_drained();
                     }
-                    self.collect_sent_stamps();
                     if bytes > 0 {
                         self.note_received(bytes, now, stamp, arrived.info);
                     }
@@ -308,6 +326,7 @@ impl TcpStream {
         let segments = info.map_or(0, |info| info.data_segments.wrapping_sub(counted));
         let arrived = Arrived { info, segments };
         self.arrived.set(arrived);
+        self.sent_since.set(false);
         (arrived, true)
     }
 
@@ -339,6 +358,7 @@ impl TcpStream {
     /// The peer's turn ended with the byte before `end` of what was received: gives it its own time where the kernel has
     /// merged it with a segment that followed.
     pub fn part_merged(&self, end: u64) {
+        self.collect_sent_stamps();
         self.notes().part_merged(end, self.kernel_path);
     }
 
@@ -385,7 +405,11 @@ impl TcpStream {
                 result => {
                     let sent = result?;
                     let id = self.notes().sent(sent, now);
-                    self.collect_sent_stamps();
+                    self.sent_since.set(true);
+                    self.unreported.update(|sends| sends + 1);
+                    if self.unreported.get() >= UNREPORTED {
+                        self.collect_sent_stamps();
+                    }
                     return Poll::Ready(Ok((sent, id)));
                 }
             }
@@ -397,13 +421,20 @@ impl TcpStream {
     /// # Errors
     /// The kernel's.
     pub fn send_last(&self, bytes: &[u8]) -> io::Result<(usize, SendId)> {
+        // Nobody waits for what becomes of these bytes: the figures are those of what came before, if they are known.
+        let known = self.arrived.get().info;
+        let settled = known.filter(|info| info.unacknowledged == 0 && !self.sent_since.get());
+        let settled = settled.map(|info| self.tcp_facts(Some(info)));
         let now = Monotonic::now();
         let sent = self.socket.try_send_last(bytes)?;
-        Ok((sent, self.notes().sent(sent, now)))
+        let mut notes = self.notes();
+        notes.tcp = settled;
+        Ok((sent, notes.sent(sent, now)))
     }
 
-    /// Takes over what the kernel has reported about sent bytes so far.
-    fn collect_sent_stamps(&self) {
+    /// Takes over what the kernel has reported about sent bytes so far: before it is asked for, and before it is too much.
+    pub fn collect_sent_stamps(&self) {
+        self.unreported.set(0);
         if self.notes().awaits_reports() {
             self.socket.sent_stamps(&mut |stamp| self.notes().report(stamp));
         }
@@ -412,13 +443,12 @@ impl TcpStream {
     /// Takes over what the kernel knows by now: its reports about sent bytes, and its figures.
     pub fn note_kernel(&self) {
         self.collect_sent_stamps();
-        let facts = self.tcp_facts();
+        let facts = self.tcp_facts(self.socket.info());
         self.notes().tcp = Some(facts);
     }
 
-    /// What the kernel knows at this moment: MSS, smallest round trip, retransmissions.
-    fn tcp_facts(&self) -> TcpFacts {
-        let info = self.socket.info();
+    /// What the kernel says of the connection: MSS, smallest round trip, retransmissions.
+    fn tcp_facts(&self, info: Option<TcpInfo>) -> TcpFacts {
         TcpFacts {
             syn_rtt: None,
             min_rtt: info.and_then(|i| i.min_rtt),
@@ -439,7 +469,11 @@ fn is_transient(error: &io::Error) -> bool {
 impl Drop for TcpStream {
     /// The last look at the kernel's figures, also when the connection is given up half-way.
     fn drop(&mut self) {
-        self.note_kernel();
+        if self.notes().tcp.is_some() {
+            self.collect_sent_stamps();
+        } else {
+            self.note_kernel();
+        }
     }
 }
 

@@ -356,7 +356,7 @@ impl NetProber {
             seen.phase = PhaseName::Tls;
             seen.mark(Mark::SecureConnectionStart, When::At(tcp_connected));
         }
-        let offered = session.offered.alpn.clone();
+        let offered = only_http2.then(|| session.offered.alpn.clone());
         if early
             && let Some(http2) = session.early_protocol().map(Spoken::is_http2)
             && (http2 || !only_http2)
@@ -369,7 +369,7 @@ impl NetProber {
         }
         stream.handshake(session).await?;
         let http2 = stream.alpn_is_http2();
-        if only_http2 && !http2 {
+        if let Some(offered) = offered.filter(|_| !http2) {
             return Err(Cause::AlpnMismatch { offered });
         }
         Ok((stream, http2))

@@ -9,7 +9,7 @@
 mod reading;
 mod records;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -34,6 +34,11 @@ const FIRST_BUFFER: usize = 8 * 1024;
 const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
 /// Hold back at most this much.
 const HELD_BACK: usize = 256 * 1024;
+
+thread_local! {
+    /// The buffer of a stream that is gone: as it is, it need not be zeroed for the next one.
+    static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 pub(super) struct Stream {
     tcp: TcpStream,
@@ -77,6 +82,8 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(connected: Connected, seen: &Shared) -> Self {
+        let mut buffer = SPARE.take();
+        buffer.resize(FIRST_BUFFER, 0);
         Self {
             segment_bytes: connected.segment_bytes.unwrap_or(1_200).clamp(512, BULK),
             tcp: connected.stream,
@@ -85,7 +92,7 @@ impl Stream {
             held: false,
             outgoing: BytesMut::new(),
             outgoing_names: Vec::new(),
-            buffer: vec![0; FIRST_BUFFER],
+            buffer,
             plaintext: Vec::new(),
             grow: false,
             undigested: 0..0,
@@ -199,6 +206,9 @@ impl Stream {
     pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
         let tls = self.tls.as_ref()?;
         self.facts_noted.set(true);
+        if tls.early.is_some() {
+            self.tcp.collect_sent_stamps();
+        }
         let before = || self.tcp.recorder().borrow().sent_before_first_arrival();
         let hello = tls.hello.unwrap_or_default();
         Some(TlsFacts {
@@ -385,8 +395,9 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// A connection that is given up before its exchange leaves what its handshake has settled so far.
+    /// A connection that is given up before its exchange leaves what its handshake has settled so far. And each its buffer.
     fn drop(&mut self) {
+        SPARE.set(std::mem::take(&mut self.buffer));
         if self.facts_noted.get() {
             return;
         }

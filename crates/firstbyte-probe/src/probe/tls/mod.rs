@@ -58,6 +58,8 @@ pub(super) struct Tls {
     address_tokens: Arc<TokenMemoryCache>,
     /// One for all handshakes, where sessions are taken up again: a session is bound to its verifier.
     shared: Option<(Arc<ClientConfig>, Arc<Verifier>)>,
+    /// Of the last handshake otherwise: the next one has it once that connection is gone.
+    last: RefCell<Option<(Arc<ClientConfig>, Arc<Verifier>)>>,
 }
 
 /// What is offered, in words, for errors.
@@ -202,6 +204,7 @@ impl Tls {
             sessions,
             address_tokens: Arc::default(),
             shared,
+            last: RefCell::default(),
         })
     }
 
@@ -242,11 +245,21 @@ impl Tls {
         if let Some((config, verifier)) = &self.shared {
             return (Arc::clone(config), Arc::clone(verifier));
         }
+        let mut last = self.last.borrow_mut();
+        // A verifier's own configuration has the other one.
+        if let Some((config, verifier)) = &*last
+            && (Arc::strong_count(config), Arc::strong_count(verifier)) == (1, 2)
+        {
+            verifier.forget();
+            return (Arc::clone(config), Arc::clone(verifier));
+        }
         let mut config = self.config.clone();
         let crypto = Arc::clone(self.config.crypto_provider());
         let verifier = Arc::new(Verifier::new(Arc::clone(&self.trust), crypto, self.insecure));
         config.dangerous().set_certificate_verifier(Arc::clone(&verifier) as Arc<_>);
-        (Arc::new(config), verifier)
+        let config = Arc::new(config);
+        *last = Some((Arc::clone(&config), Arc::clone(&verifier)));
+        (config, verifier)
     }
 
     /// Whether there is a session to offer to `host`.

@@ -80,6 +80,11 @@ impl Verifier {
         Self { trust, crypto, insecure, seen: Mutex::default(), verified: AtomicU64::new(0) }
     }
 
+    /// Nothing is seen yet: for another handshake.
+    pub(super) fn forget(&self) {
+        *self.noted() = Seen::default();
+    }
+
     /// How many chains it has been shown.
     pub(super) fn verified(&self) -> u64 {
         self.verified.load(Ordering::Relaxed)
