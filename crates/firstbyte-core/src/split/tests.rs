@@ -292,6 +292,15 @@ proptest! {
     }
 }
 
+/// Timers of curl's or of Firefox's say when a handshake ended, and nothing of who was waited for.
+#[test]
+fn a_handshake_without_flights_is_nobodys() {
+    let split = Split::attribute(&connection(&[], 90_000_000));
+    let tls = split.phase(PhaseName::Tls).unwrap();
+    assert_eq!(tls.parts.unexplained, tls.phase.duration());
+    assert!(!tls.phase.duration().is_zero() && tls.round_trips == 0);
+}
+
 /// What comes later than an acknowledgement lets it was written later: the application was at work.
 #[test]
 fn what_an_acknowledgement_does_not_explain_is_a_pause() {
