@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -171,10 +172,8 @@ impl ClientProcess {
     pub fn start(command: &ClientCommand) -> Result<Self, ClientError> {
         let program =
             find(&command.program).ok_or_else(|| missing(&command.program, command.package))?;
-        let home = tempfile::Builder::new()
-            .prefix("firstbyte-client-")
-            .tempdir()
-            .map_err(system("make a temporary home"))?;
+        let home =
+            private_directory("firstbyte-client-").map_err(system("make a temporary home"))?;
         for (path, content) in &command.files {
             let path = home.path().join(path);
             if let Some(directory) = path.parent() {
@@ -313,6 +312,12 @@ fn missing(program: &str, package: &'static str) -> ClientError {
     ClientError::Missing { program: program.to_owned(), package }
 }
 
+/// A temporary directory that its owner alone can enter: there are requests, keys and sessions in it.
+pub(crate) fn private_directory(prefix: &str) -> std::io::Result<tempfile::TempDir> {
+    let only_owner = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).permissions(only_owner).tempdir()
+}
+
 /// Whether `program` is there.
 ///
 /// # Errors
@@ -393,6 +398,12 @@ fn end_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_is_its_owners_alone() {
+        let home = private_directory("firstbyte-client-").unwrap();
+        assert_eq!(home.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
 
     #[test]
     fn what_hangs_is_killed() {

@@ -79,9 +79,17 @@ pub struct OriginPath {
 impl PageLoad {
     /// Lays `page` out.
     pub fn from_navigation(page: &Navigation) -> Self {
-        let legs = page.main.redirects.iter();
         let main_begin = page.main_at;
-        let before = legs.map(|leg| leg_request(leg, Offset::ZERO, None, None));
+        let first = page.main.redirects.first().and_then(|leg| leg.started_unix_ns);
+        let before = page.main.redirects.iter().map(|leg| {
+            // Each leg's clock begins with it.
+            let later = first.zip(leg.started_unix_ns);
+            let later = later.map_or(0, |(first, this)| this.saturating_sub(first));
+            let origin = Offset::from_nanos(i64::try_from(later).unwrap_or(i64::MAX));
+            let ends = (leg.facts.local, leg.facts.remote);
+            let used = |c: &PageConnection| c.local.is_some() && (c.local, c.remote) == ends;
+            leg_request(leg, origin, page.connections.iter().position(used), None)
+        });
         let main =
             leg_request(&page.main.connection, main_begin, page.main_connection, page.main_use);
         let resources = page.resources.iter().map(resource_request);

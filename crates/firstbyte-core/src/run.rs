@@ -209,11 +209,13 @@ pub enum Shortfall {
     NotReused,
     /// Another client.
     OtherClient,
+    /// The client does not say.
+    NotSaid,
 }
 
 impl Shortfall {
     /// Every shortfall.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoSession,
         Self::NotResumed,
         Self::OtherMechanism,
@@ -229,6 +231,7 @@ impl Shortfall {
         Self::OtherAddress,
         Self::NotReused,
         Self::OtherClient,
+        Self::NotSaid,
     ];
 
     /// The name used in stored forms.
@@ -249,6 +252,7 @@ impl Shortfall {
             Self::OtherAddress => "other-address",
             Self::NotReused => "not-reused",
             Self::OtherClient => "other-client",
+            Self::NotSaid => "not-said",
         }
     }
 
@@ -270,6 +274,7 @@ impl Shortfall {
             Self::OtherAddress => "other address",
             Self::NotReused => "connection not reused",
             Self::OtherClient => "other client",
+            Self::NotSaid => "not said by the client",
         }
     }
 

@@ -151,7 +151,19 @@ impl View<'_> {
         stretch(request.sent, request.first_byte, self.style.glyph('░', '-'), Ink::Server);
         stretch(request.first_byte, request.end, self.style.glyph('█', '#'), Ink::Transfer);
         let ink = if request.failed { Ink::Loss } else { Ink::Plain };
-        self.row(&format!("  {path}"), ink, &bar)
+        let status = request.status.filter(|status| *status >= 300);
+        let status = match status.map(|status| status.to_string()) {
+            None if request.failed => Some("failed".to_owned()),
+            status => status,
+        };
+        let name = match status {
+            Some(status) => {
+                let room = self.name_width().saturating_sub(status.len() + 3);
+                format!("  {} {status}", cut(&self.style.safe(&path), room, self.style))
+            }
+            None => format!("  {path}"),
+        };
+        self.row(&name, ink, &bar)
     }
 
     /// Columns for what a row is of.

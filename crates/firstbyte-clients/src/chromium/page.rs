@@ -4,13 +4,16 @@
 //! Connections are the log's; exchanges of other resources are DevTools' times, which say when a request was blocked on
 //! a step: good enough for a waterfall, and no flights.
 
+use std::time::Duration;
+
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, DeliveredFrom, Initiator, Mark, Marks, Navigation, PageConnection,
-    Resource, ResourceSizes, Stamp,
+    PhaseName, Resource, ResourceSizes, Stamp,
 };
 use serde_json::Value;
 
 use super::assembly::{Found, Heard, Leg, found};
+use super::failure::{self, Circumstances};
 use super::flights::Origin;
 use super::{BesidePurpose, BesideRequest, launch, quic, tcp};
 use crate::devtools::DevToolsEvent;
@@ -122,18 +125,29 @@ pub(super) fn complete(
     }
     let document = heard.document.as_deref();
     for event in &heard.events {
-        let request = text(&event.params, "requestId");
-        if event.method != "Network.responseReceived" || request == document {
-            continue;
-        }
-        let (Some(response), Some(request)) = (event.params.get("response"), request) else {
-            continue;
+        let request = text(&event.params, "requestId").filter(|own| Some(*own) != document);
+        let Some(request) = request else { continue };
+        // A redirect is said with the request that it led to.
+        let (name, redirected) = match &*event.method {
+            "Network.responseReceived" => ("response", false),
+            "Network.requestWillBeSent" => ("redirectResponse", true),
+            "Network.loadingFailed" => {
+                page.resources.extend(not_answered(heard, request, &event.params, origin));
+                continue;
+            }
+            _ => continue,
         };
+        let Some(response) = event.params.get(name) else { continue };
         if !text(response, "url").is_some_and(|url| url.starts_with("http")) {
             continue;
         }
         let place = place_of(&mut page, response);
         let mut resource = resource(heard, request, response, origin);
+        if redirected {
+            let next = event.params.get("timestamp").and_then(Value::as_f64);
+            resource.marks = exchange(response, next, &|s| origin.stamp(microseconds(s)));
+            resource.sizes = ResourceSizes::default();
+        }
         resource.connection =
             place.filter(|_| !resource.delivered_from.is_some_and(DeliveredFrom::is_local));
         page.resources.push(resource);
@@ -219,7 +233,7 @@ fn resource(heard: &Heard<'_>, request: &str, response: &Value, origin: Origin) 
             event.method == method && text(&event.params, "requestId") == Some(request)
         })
     };
-    let sent = of_request("Network.requestWillBeSent").map(|event| &event.params);
+    let sent = asked_for(heard, request, text(response, "url").unwrap_or_default());
     let finished = of_request("Network.loadingFinished").map(|event| &event.params);
     let truth = |name: &str| response.get(name).and_then(Value::as_bool) == Some(true);
     let delivered_from = if truth("fromServiceWorker") {
@@ -260,6 +274,58 @@ fn resource(heard: &Heard<'_>, request: &str, response: &Value, origin: Origin) 
         },
         ..Resource::default()
     }
+}
+
+/// What asked for `url`: a request that was redirected has the same identifier for each of its URLs.
+fn asked_for<'a>(heard: &'a Heard<'_>, request: &str, url: &str) -> Option<&'a Value> {
+    let asked = heard.events.iter().filter(|event| {
+        event.method == "Network.requestWillBeSent"
+            && text(&event.params, "requestId") == Some(request)
+    });
+    let of_url = |params: &&Value| {
+        params.get("request").and_then(|request| text(request, "url")) == Some(url)
+    };
+    asked.map(|event| &event.params).find(of_url)
+}
+
+/// A resource that failed before there was any response: what was asked for, and why it did not come.
+fn not_answered(
+    heard: &Heard<'_>,
+    request: &str,
+    failed: &Value,
+    origin: Origin,
+) -> Option<Resource> {
+    let of_request = |event: &&DevToolsEvent| text(&event.params, "requestId") == Some(request);
+    let mut events = heard.events.iter().filter(of_request);
+    if events.clone().any(|event| event.method == "Network.responseReceived") {
+        return None;
+    }
+    let sent = &events.rfind(|event| event.method == "Network.requestWillBeSent")?.params;
+    let asked = sent.get("request")?;
+    let url = text(asked, "url").filter(|url| url.starts_with("http"))?;
+    let why = text(failed, "errorText").unwrap_or("net::ERR_FAILED");
+    let stamp = |seconds: f64| origin.stamp(microseconds(seconds));
+    let at = failed.get("timestamp").and_then(Value::as_f64).map(|seconds| stamp(seconds).at);
+    let known = Circumstances {
+        host: launch::Origin::of_url(url).map(|origin| origin.host).unwrap_or_default(),
+        remote: None,
+        marks: &Marks::default(),
+        quic: false,
+        time_limit: Duration::ZERO,
+        at,
+    };
+    let mut failure = failure::named(why, &known);
+    // How far it came is not said, but by the error's name.
+    if failure.phase == PhaseName::Resolve && why.contains("ERR_CONNECTION_") {
+        failure.phase = PhaseName::Connect;
+    }
+    Some(Resource {
+        url: url.to_owned(),
+        method: text(asked, "method").map(str::to_owned),
+        asked: sent.get("timestamp").and_then(Value::as_f64).map(stamp),
+        failure: Some(failure),
+        ..Resource::default()
+    })
 }
 
 /// An exchange by DevTools' times.

@@ -160,7 +160,8 @@ fn set_up_marks(
     }
 }
 
-/// When both Finished messages had left and come: the later of the two.
+/// When both Finished messages had left and come: the later of the two. With a false start (RFC 7918) the client goes
+/// on at once when its own has left.
 fn handshake_complete(log: &NetLogRecord, socket: u64) -> Option<i64> {
     let events: Vec<&NetLogEvent> = log.of_source(socket).collect();
     let place = |name: &str| {
@@ -168,7 +169,8 @@ fn handshake_complete(log: &NetLogRecord, socket: u64) -> Option<i64> {
     };
     let sent = place("SSL_HANDSHAKE_MESSAGE_SENT")?;
     let received = place("SSL_HANDSHAKE_MESSAGE_RECEIVED")?;
-    if sent > received {
+    let false_start = || events[sent..received].iter().any(|e| &*e.name == "SSL_SOCKET_BYTES_SENT");
+    if sent > received || false_start() {
         let left = events[sent..].iter().find(|event| &*event.name == "SOCKET_BYTES_SENT");
         return left.map(|event| event.at_us);
     }

@@ -21,7 +21,7 @@ use super::failure;
 use super::options::CurlOptions;
 use super::run::{Leash, Run};
 use super::{CurlCapabilities, CurlError};
-use crate::process::{ClientError, find, system};
+use crate::process::{ClientError, find, private_directory, system};
 
 /// How much longer than its own limits curl may take to start, and to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ impl CurlProber {
     pub fn new(options: CurlOptions) -> Result<Self, CurlError> {
         let program = find(&options.program).ok_or_else(|| CurlError::missing(&options.program))?;
         let sessions = if options.resumes() {
-            let folder = tempfile::Builder::new().prefix("firstbyte-sessions-").tempdir();
+            let folder = private_directory("firstbyte-sessions-");
             Some(folder.map_err(system("make a temporary folder"))?)
         } else {
             None

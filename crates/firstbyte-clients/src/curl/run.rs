@@ -18,7 +18,7 @@ use std::time::Duration;
 use nix::sys::stat::Mode;
 
 use crate::deadline::Deadline;
-use crate::process::{ClientError, system};
+use crate::process::{ClientError, private_directory, system};
 
 const SUPERVISOR: &str = include_str!("supervisor.sh");
 /// How much is kept of its log. A response's head is at most 300 kB, as curl takes it.
@@ -109,10 +109,8 @@ impl Run<'_> {
         if leash.is_closed() {
             return Err(ClientError::Interrupted);
         }
-        let home = tempfile::Builder::new()
-            .prefix("firstbyte-client-")
-            .tempdir()
-            .map_err(system("make a temporary home"))?;
+        let home =
+            private_directory("firstbyte-client-").map_err(system("make a temporary home"))?;
         for (name, content) in &self.files {
             std::fs::write(home.path().join(name), content).map_err(system("write a file"))?;
         }

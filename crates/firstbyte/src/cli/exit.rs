@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use firstbyte_core::timeline::Cause;
+use firstbyte_core::timeline::{Cause, FailureType};
 
 /// Everything was measured.
 pub(crate) const OK: u8 = 0;
@@ -83,7 +83,7 @@ impl fmt::Display for Problem {
 }
 
 /// The exit code for a measurement that ended with `cause`.
-pub(crate) const fn code(cause: &Cause) -> u8 {
+pub(crate) fn code(cause: &Cause) -> u8 {
     match cause {
         Cause::NameNotFound { .. } | Cause::NoAddresses { .. } | Cause::ResolverFailed { .. } => 6,
         Cause::Refused { .. } | Cause::Unreachable { .. } => 7,
@@ -127,6 +127,17 @@ pub(crate) const fn code(cause: &Cause) -> u8 {
         Cause::ClientCertificateRequired => 98,
         Cause::BadRedirect { .. } => UNSUPPORTED_SCHEME,
         // It failed when it was measured; showing it does not.
-        Cause::Recorded { .. } | Cause::Captured { .. } => OK,
+        Cause::Recorded { failure_type, .. } => code_of_type(*failure_type),
+        Cause::Captured { .. } => OK,
     }
+}
+
+/// curl's code for a failure of which only the type is known.
+fn code_of_type(failure_type: FailureType) -> u8 {
+    const BY_GROUP: [(&str, u8); 6] =
+        [("dns.", 6), ("tcp.", 7), ("tls.cert.", 60), ("tls.", 35), ("quic.", 96), ("http.", 1)];
+    let name = failure_type.as_str();
+    let group = BY_GROUP.iter().find(|(group, _)| name.starts_with(group));
+    // Receiving failed, to curl.
+    group.map_or(56, |(_, code)| *code)
 }

@@ -58,8 +58,11 @@ impl Setting for Group {
     }
 
     fn prove(&self, connection: &Connection) -> Result<(), Shortfall> {
-        let group = connection.facts.tls.as_ref().and_then(|tls| tls.group.as_deref());
-        let proven = group.is_some_and(|group| group.eq_ignore_ascii_case(self.name));
-        proven.then_some(()).ok_or(Shortfall::OtherGroup)
+        let facts = &connection.facts;
+        match facts.tls.as_ref().and_then(|tls| tls.group.as_deref()) {
+            Some(group) if group.eq_ignore_ascii_case(self.name) => Ok(()),
+            None if facts.client.is_some() => Err(Shortfall::NotSaid),
+            _ => Err(Shortfall::OtherGroup),
+        }
     }
 }

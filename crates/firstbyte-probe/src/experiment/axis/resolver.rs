@@ -6,7 +6,7 @@ use firstbyte_core::run::Shortfall;
 use firstbyte_core::timeline::Connection;
 
 use super::{Setting, Visit};
-use crate::probe::options::ResolverChoice;
+use crate::probe::options::{Client, ResolverChoice};
 
 #[derive(Debug)]
 struct Resolver(ResolverChoice);
@@ -28,6 +28,9 @@ impl Setting for Resolver {
     }
 
     fn apply(&self, visit: &mut Visit) -> Result<(), String> {
+        if visit.options.client == Client::Curl && self.0 == ResolverChoice::Dns {
+            return Err("curl asks the system's resolver".into());
+        }
         visit.options.resolver = self.0.clone();
         Ok(())
     }

@@ -24,7 +24,7 @@ use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::experiment::{
     Axis, Before, Campaign, Control, Design, ExplanationPlan, Matrix, RunPlan, Visit,
 };
-use firstbyte_probe::probe::options::Options;
+use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_probe::probe::{Prober, Target};
 
 /// Rounds before those that count. In the first, each way connects for the first time; the user's
@@ -41,6 +41,12 @@ pub(super) fn measure(
 ) -> Result<Measured, Problem> {
     let target = target_of(plan.url.reveal())?;
     let options = plan.options.clone();
+    if options.client != Client::Firstbyte {
+        // Others read late what has arrived, and that would be the server's fault.
+        let name = options.client.name();
+        return Err(Problem::new(exit::USAGE, format!("{name}'s times explain no server's"))
+            .hint("leave --client out; compare --vary client=… shows what differs"));
+    }
     let stored_plan = stored(&RunPlan::Explain(Box::new(plan.clone())))?;
     let measuring = Measuring::new()?;
     let prober = measuring.prober(&Options { max_redirects: Some(20), ..options.clone() })?;
