@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::shown_url::shown_url;
 use crate::timeline::{
     Beginning, Connection, ConnectionUse, DeliveredFrom, Mark, Marks, Navigation, Offset,
     PageConnection, Resource,
@@ -118,6 +119,20 @@ impl PageLoad {
     }
 }
 
+/// `page` for all that is shown: URLs without what lets somebody in.
+pub fn shown_page(page: &Navigation) -> Navigation {
+    let mut shown = page.clone();
+    let Navigation { main, resources, .. } = &mut shown;
+    let legs = main.redirects.iter_mut().chain([&mut main.connection]);
+    let of_resources = resources.iter_mut().flat_map(|resource| {
+        let initiator = resource.initiator.as_mut().and_then(|initiator| initiator.url.as_mut());
+        [Some(&mut resource.url), initiator].into_iter().flatten()
+    });
+    let urls = legs.map(|leg| &mut leg.url).chain(of_resources).chain([&mut main.requested_url]);
+    urls.for_each(|url| *url = shown_url(url));
+    shown
+}
+
 fn set_up(connection: &PageConnection, requests: usize) -> SetUp {
     let at = |mark| connection.marks.at(mark);
     let begun = [at(Mark::DomainLookupStart), at(Mark::ConnectStart)].into_iter().flatten().min();
@@ -218,7 +233,7 @@ fn covered(mut spans: Vec<(Offset, Offset)>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::Stamp;
+    use crate::timeline::{Initiator, Stamp};
 
     fn ms(ms: i64) -> Offset {
         Offset::from_nanos(ms * 1_000_000)
@@ -312,6 +327,22 @@ mod tests {
         let load = PageLoad::from_navigation(&page);
         assert_eq!(load.set_up_waited, Duration::from_millis(25 + 50));
         assert_eq!(load.set_ups[1].span, None);
+    }
+
+    #[test]
+    fn what_lets_somebody_in_is_not_shown() {
+        let mut page = page();
+        let secret = "https://me:s3cret@a.test/?token=s3cret";
+        page.main.requested_url = secret.into();
+        page.main.connection.url = secret.into();
+        page.main.redirects.push(page.main.connection.clone());
+        page.resources[0].url = secret.into();
+        page.resources[0].initiator =
+            Some(Initiator { kind: "parser".into(), url: Some(secret.into()) });
+        let mut line = Vec::new();
+        crate::document::navigation_line(&shown_page(&page), &mut line).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert!(!line.contains("s3cret") && line.contains("@a.test/?token="), "{line}");
     }
 
     #[test]

@@ -42,8 +42,139 @@ fn whole(load: &PageLoad) -> Duration {
     load.end.since(Offset::ZERO)
 }
 
+/// What a stretch of a row's bar is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Of a connection: the name was looked up.
+    Name,
+    /// The TCP handshake.
+    Tcp,
+    /// The TLS handshake, or QUIC's.
+    Handshake,
+    /// Of a request: it was asked for, and not sent yet.
+    Unsent,
+    /// It was sent, and the first byte had not come.
+    Waiting,
+    /// From the first byte to the last.
+    Receiving,
+}
+
+impl Piece {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Name, Self::Tcp, Self::Handshake, Self::Unsent, Self::Waiting, Self::Receiving];
+
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Tcp => "TCP",
+            Self::Handshake => "TLS, QUIC",
+            Self::Unsent => "not sent yet",
+            Self::Waiting => "waiting",
+            Self::Receiving => "receiving",
+        }
+    }
+
+    fn look(self, style: &Style) -> (char, Ink) {
+        match self {
+            Self::Name => (style.glyph('▒', ':'), Ink::Resolver),
+            Self::Tcp => (style.glyph('━', '='), Ink::Network),
+            Self::Handshake => (style.glyph('▓', '%'), Ink::Client),
+            Self::Unsent => (style.glyph('·', '.'), Ink::Faint),
+            Self::Waiting => (style.glyph('░', '-'), Ink::Server),
+            Self::Receiving => (style.glyph('█', '#'), Ink::Transfer),
+        }
+    }
+}
+
 /// From when to when a row's bar is of one kind.
-type Stretch = (Offset, Offset, char, Ink);
+pub(crate) type Stretch = (Offset, Offset, Piece);
+
+/// A connection, or a request below the one that it went over.
+pub(crate) struct PageRow {
+    /// The host with what is to be known of the connection; a request's path, or without a connection its URL.
+    pub name: String,
+    /// What is to be known of a request's end: "404", "failed".
+    pub end: Option<String>,
+    pub is_connection: bool,
+    pub failed: bool,
+    pub bar: Vec<Stretch>,
+}
+
+/// The rows of a page, each connection before what went over it.
+pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
+    let mut rows = Vec::new();
+    for (place, connection) in page.connections.iter().enumerate() {
+        rows.push(PageRow {
+            name: connection_name(connection, load.set_ups[place].requests),
+            end: None,
+            is_connection: true,
+            failed: connection.failure.is_some(),
+            bar: connection_bar(connection),
+        });
+        let over = load.requests.iter().filter(|r| r.connection == Some(place));
+        rows.extend(over.map(request_row));
+    }
+    let without = load.requests.iter().filter(|request| request.connection.is_none());
+    rows.extend(without.map(request_row));
+    rows
+}
+
+fn connection_name(connection: &PageConnection, requests: usize) -> String {
+    let mut words = vec![connection.authority.trim_end_matches(":443").to_owned()];
+    words.extend(connection.protocol.clone());
+    let handshake = connection.tls.as_ref().and_then(|tls| tls.handshake);
+    words.push(match (connection.beginning, handshake) {
+        (Some(Beginning::OpenBefore { .. }), _) => "open before".to_owned(),
+        (_, Some(Handshake::Resumed)) => "resumed".to_owned(),
+        (Some(Beginning::Opened), _) => "new".to_owned(),
+        _ => String::new(),
+    });
+    if requests == 0 {
+        words.push("unused".to_owned());
+    }
+    words.retain(|word| !word.is_empty());
+    words.join(" ")
+}
+
+fn stretches(of: [(Option<Offset>, Option<Offset>, Piece); 3]) -> Vec<Stretch> {
+    let known = |(from, to, piece): (Option<Offset>, Option<Offset>, Piece)| {
+        from.zip(to).filter(|(from, to)| from <= to).map(|(from, to)| (from, to, piece))
+    };
+    of.into_iter().filter_map(known).collect()
+}
+
+fn connection_bar(connection: &PageConnection) -> Vec<Stretch> {
+    let at = |mark| connection.marks.at(mark);
+    let (begun, connected) = (at(Mark::ConnectStart), at(Mark::TcpConnected));
+    // QUIC's handshake is both.
+    let secure = connected.or(begun).max(at(Mark::SecureConnectionStart));
+    stretches([
+        (at(Mark::DomainLookupStart), at(Mark::DomainLookupEnd), Piece::Name),
+        (begun, connected, Piece::Tcp),
+        (secure, at(Mark::HandshakeComplete), Piece::Handshake),
+    ])
+}
+
+fn request_row(request: &PageRequest) -> PageRow {
+    let url = shown_url(&request.url);
+    let path = url.split_once("://").map_or(&*url, |(_, rest)| rest);
+    let name = match path.split_once('/') {
+        Some((_, path)) if request.connection.is_some() => format!("/{path}"),
+        _ => path.to_owned(),
+    };
+    let status = request.status.filter(|status| *status >= 300).map(|s| s.to_string());
+    PageRow {
+        name,
+        end: status.or_else(|| request.failed.then(|| "failed".to_owned())),
+        is_connection: false,
+        failed: request.failed,
+        bar: stretches([
+            (request.asked, request.sent, Piece::Unsent),
+            (request.sent, request.first_byte, Piece::Waiting),
+            (request.first_byte, request.end, Piece::Receiving),
+        ]),
+    }
+}
 
 struct View<'a> {
     page: &'a Navigation,
@@ -74,96 +205,11 @@ impl View<'_> {
     }
 
     fn chart(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for (place, connection) in self.page.connections.iter().enumerate() {
-            lines.push(self.row(
-                &self.connection_name(place),
-                Ink::Strong,
-                &self.connection_bar(connection),
-            ));
-            let over = self.load.requests.iter().filter(|r| r.connection == Some(place));
-            lines.extend(over.map(|request| self.request(request)));
-        }
-        let without = self.load.requests.iter().filter(|request| request.connection.is_none());
-        lines.extend(without.map(|request| self.request(request)));
+        let rows = rows(self.page, self.load);
+        let mut lines: Vec<String> = rows.iter().map(|row| self.row(row)).collect();
         lines.extend(self.axis());
         lines.extend(self.key());
         lines
-    }
-
-    fn connection_name(&self, place: usize) -> String {
-        let connection = &self.page.connections[place];
-        let mut words = vec![connection.authority.trim_end_matches(":443").to_owned()];
-        words.extend(connection.protocol.clone());
-        let handshake = connection.tls.as_ref().and_then(|tls| tls.handshake);
-        words.push(match (connection.beginning, handshake) {
-            (Some(Beginning::OpenBefore { .. }), _) => "open before".to_owned(),
-            (_, Some(Handshake::Resumed)) => "resumed".to_owned(),
-            (Some(Beginning::Opened), _) => "new".to_owned(),
-            _ => String::new(),
-        });
-        if self.load.set_ups[place].requests == 0 {
-            words.push("unused".to_owned());
-        }
-        words.retain(|word| !word.is_empty());
-        words.join(" ")
-    }
-
-    /// Name, TCP, TLS.
-    fn connection_bar(&self, connection: &PageConnection) -> Vec<Stretch> {
-        let at = |mark| connection.marks.at(mark);
-        let secure = at(Mark::SecureConnectionStart).or_else(|| at(Mark::TcpConnected));
-        let full = self.style.glyph('█', '#');
-        let stretch = |from: Option<Offset>, to: Option<Offset>, glyph, ink| {
-            from.zip(to).map(|(from, to)| (from, to, glyph, ink))
-        };
-        let tls = at(Mark::HandshakeComplete);
-        let spans = [
-            stretch(at(Mark::DomainLookupStart), at(Mark::DomainLookupEnd), full, Ink::Resolver),
-            stretch(
-                at(Mark::ConnectStart),
-                secure.or(tls),
-                self.style.glyph('━', '='),
-                Ink::Network,
-            ),
-            stretch(
-                secure.or_else(|| at(Mark::ConnectStart)),
-                tls,
-                self.style.glyph('▓', '%'),
-                Ink::Client,
-            ),
-        ];
-        spans.into_iter().flatten().collect()
-    }
-
-    fn request(&self, request: &PageRequest) -> String {
-        let url = shown_url(&request.url);
-        let path = url.split_once("://").map_or(&*url, |(_, rest)| rest);
-        let path = match path.split_once('/') {
-            Some((_, path)) if request.connection.is_some() => format!("/{path}"),
-            _ => path.to_owned(),
-        };
-        let mut bar: Vec<Stretch> = Vec::new();
-        let mut stretch = |from: Option<Offset>, to: Option<Offset>, glyph, ink| {
-            bar.extend(from.zip(to).map(|(from, to)| (from, to, glyph, ink)));
-        };
-        stretch(request.asked, request.sent, self.style.glyph('·', '.'), Ink::Faint);
-        stretch(request.sent, request.first_byte, self.style.glyph('░', '-'), Ink::Server);
-        stretch(request.first_byte, request.end, self.style.glyph('█', '#'), Ink::Transfer);
-        let ink = if request.failed { Ink::Loss } else { Ink::Plain };
-        let status = request.status.filter(|status| *status >= 300);
-        let status = match status.map(|status| status.to_string()) {
-            None if request.failed => Some("failed".to_owned()),
-            status => status,
-        };
-        let name = match status {
-            Some(status) => {
-                let room = self.name_width().saturating_sub(status.len() + 3);
-                format!("  {} {status}", cut(&self.style.safe(&path), room, self.style))
-            }
-            None => format!("  {path}"),
-        };
-        self.row(&name, ink, &bar)
     }
 
     /// Columns for what a row is of.
@@ -181,16 +227,25 @@ impl View<'_> {
         ((share * self.columns() as f64) as usize).min(self.columns() - 1)
     }
 
-    fn row(&self, name: &str, ink: Ink, bar: &[Stretch]) -> String {
+    fn row(&self, row: &PageRow) -> String {
         let mut cells = vec![(' ', Ink::Plain); self.columns()];
-        for (from, to, glyph, ink) in bar {
+        for (from, to, piece) in &row.bar {
             // What is short is seen all the same; what follows it covers it.
             for cell in &mut cells[self.column(*from)..=self.column(*to)] {
-                *cell = (*glyph, *ink);
+                *cell = piece.look(self.style);
             }
         }
         let width = self.name_width();
-        let name = cut(&self.style.safe(name), width, self.style);
+        let name = self.style.safe(&row.name);
+        let (name, ink) = match (row.is_connection, row.failed) {
+            (true, _) => (cut_end(&name, width, self.style), Ink::Strong),
+            (false, failed) => {
+                let end = row.end.as_ref().map(|end| format!(" {end}")).unwrap_or_default();
+                let room = width.saturating_sub(end.len() + 2);
+                let ink = if failed { Ink::Loss } else { Ink::Plain };
+                (format!("  {}{end}", cut(&name, room, self.style)), ink)
+            }
+        };
         let name = self.style.paint(ink, &format!("{name:<width$}"));
         format!("{name}  {}", self.style.cells(&cells))
     }
@@ -221,16 +276,9 @@ impl View<'_> {
 
     fn key(&self) -> Vec<String> {
         let style = self.style;
-        let keys = [
-            (style.glyph('█', '#'), Ink::Resolver, "name"),
-            (style.glyph('━', '='), Ink::Network, "TCP"),
-            (style.glyph('▓', '%'), Ink::Client, "TLS, QUIC"),
-            (style.glyph('·', '.'), Ink::Faint, "not sent yet"),
-            (style.glyph('░', '-'), Ink::Server, "waiting"),
-            (style.glyph('█', '#'), Ink::Transfer, "receiving"),
-        ];
         let mut lines = vec![(String::new(), 0)];
-        for (glyph, ink, name) in keys {
+        for piece in Piece::ALL {
+            let ((glyph, ink), name) = (piece.look(style), piece.label());
             let width = name.len() + 2;
             let fits = lines.last().is_some_and(|(_, used)| used + 3 + width <= style.columns());
             if !fits {
@@ -287,9 +335,18 @@ fn cut(text: &str, room: usize, style: &Style) -> String {
     }
     let ellipsis = style.glyph("…", "..");
     let kept = room.saturating_sub(ellipsis.chars().count());
-    let indent: String = text.chars().take_while(|c| *c == ' ').collect();
-    let end: String = text.chars().skip(length - kept + indent.len()).collect();
-    indent + ellipsis + &end
+    let end: String = text.chars().skip(length - kept).collect();
+    ellipsis.to_owned() + &end
+}
+
+/// `text`, or as much of its beginning as there is room for.
+fn cut_end(text: &str, room: usize, style: &Style) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let ellipsis = style.glyph("…", "..");
+    let kept = room.saturating_sub(ellipsis.chars().count());
+    text.chars().take(kept).collect::<String>() + ellipsis
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ impl CurlOptions {
         let Options {
             client: _,
             resolver,
-            family: _,
-            resolve: _,
+            family,
+            resolve,
             connect_to: _,
             bind: _,
             tls,
@@ -62,8 +62,15 @@ impl CurlOptions {
                 return Err("curl takes no port with a name server's IPv6 address".into());
             }
         }
+        for given in resolve.iter().filter(|given| !given.addresses.is_empty()) {
+            if !given.addresses.iter().any(|address| family.allows(address)) {
+                let host = given.host.as_deref().unwrap_or("any host");
+                let family = family.name();
+                return Err(format!("no address that --resolve gives for {host} is {family}"));
+            }
+        }
         if http.output.is_some() {
-            return Err("curl's response goes nowhere: the body cannot be kept".into());
+            return Err("-o does not work with --client curl: the body is not kept".into());
         }
         let codings = ["libz", "brotli", "zstd"];
         if http.compressed && !codings.iter().any(|coding| curl.has_feature(coding)) {

@@ -40,6 +40,8 @@ impl Equipment {
         if options.client == Client::Firstbyte {
             return Ok(Box::new(NetProber::new(options.clone(), self)?));
         }
+        // What is wrong with certificates is so for all clients.
+        self.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
         let maker = self.0.clients.maker(options.client).map_err(SetupError::Client)?;
         maker.make(options)
     }

@@ -14,6 +14,7 @@ mod differences;
 mod dress;
 mod ecdf;
 mod figure;
+mod page_load;
 mod png;
 mod sequence;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod ways;
 
 pub use audience::audience;
 pub use figure::{Figure, Panel};
+pub use page_load::page_load;
 pub use png::PngError;
 pub use sequence::sequences;
 

@@ -96,7 +96,12 @@ fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
     Ok(PagePlan {
         url: Secret::new(args.url.0.clone()),
         options: options(&args.visit, None, None)?,
-        outputs: Outputs { json: args.json.clone(), ..Outputs::default() },
+        outputs: Outputs {
+            json: args.json.clone(),
+            svg: args.svg.clone(),
+            png: args.png.clone(),
+            ..Outputs::default()
+        },
         reads: needed_by_visits(&args.visit),
         colors: args.color,
     })

@@ -1,5 +1,7 @@
 //! What can be typed after `firstbyte page`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::VisitArgs;
@@ -13,12 +15,44 @@ waiting for connections to be set up.
 
 Examples:
   firstbyte page https://example.com/
+  firstbyte page https://example.com/ --svg pictures
   firstbyte page https://example.com/ --json | jq '.connections | length'";
+
+/// Flags of visits that browsers have not.
+const NOT_OF_BROWSERS: [&str; 20] = [
+    "resolver",
+    "interface",
+    "connect_timeout",
+    "curves",
+    "insecure",
+    "cert",
+    "key",
+    "http2_prior_knowledge",
+    "header",
+    "request",
+    "head",
+    "data",
+    "data_raw",
+    "data_binary",
+    "user_agent",
+    "compressed",
+    "location",
+    "max_redirs",
+    "fail",
+    "connect_to",
+];
 
 /// Load a page in a browser: every connection, every request, and what set-up cost
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-#[command(mut_arg("client", |a| a.default_value("chromium").help("Who loads it: chromium")))]
+#[command(mut_arg("client", |a| {
+    a.default_value("chromium").help("Who loads it: chromium or firefox")
+}))]
+// What no browser can be asked for is refused, and not offered.
+#[command(mut_args(|a| match NOT_OF_BROWSERS.contains(&a.get_id().as_str()) {
+    true => a.hide(true),
+    false => a,
+}))]
 pub(in crate::cli) struct PageArgs {
     /// The page; https:// unless it says otherwise
     #[arg(value_name = "URL")]
@@ -28,6 +62,12 @@ pub(in crate::cli) struct PageArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub json: Option<Destination>,
+    /// The picture as SVG: DIR/page.svg
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub svg: Option<PathBuf>,
+    /// The picture as PNG
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub png: Option<PathBuf>,
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use firstbyte_clients::prober::ChromiumProber;
+use firstbyte_clients::prober::{BrowserProber, ChromiumProber, DrivenBrowser, FirefoxProber};
 use firstbyte_core::document::navigation_line;
-use firstbyte_probe::probe::Prober;
+use firstbyte_core::page_load::shown_page;
+use firstbyte_core::timeline::Navigation;
 use firstbyte_probe::probe::options::Client;
+use firstbyte_probe::probe::{Prober, SetupError};
+use firstbyte_report::chart;
 use firstbyte_report::page_load::page_load;
 
 use crate::cli::commands::probe::setup_problem;
@@ -15,7 +18,7 @@ use crate::cli::files::Files;
 use crate::cli::measuring::Measuring;
 use crate::cli::plan::target;
 use crate::cli::signals::{self, asked_to_end};
-use crate::cli::terminal;
+use crate::cli::{render, terminal};
 use crate::plans::PagePlan;
 
 /// How long an interrupted visit may take to end.
@@ -24,16 +27,42 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     let target = target(plan.url.reveal())?;
     let usage = |why: String| Problem::new(exit::USAGE, why);
-    if plan.options.client != Client::Chromium {
-        let name = plan.options.client.name();
-        return Err(usage(format!("{name} loads no pages from here")).hint("--client chromium"));
-    }
-    let opened = Files::default().reads(&plan.reads).exports(&plan.outputs).open()?;
+    let opened = Files::default().reads(&plan.reads).exports_of_responses(&plan.outputs).open()?;
     let measuring = Measuring::new()?;
     measuring.clients().check(&target, &plan.options).map_err(usage)?;
-    let browser = ChromiumProber::asked(&plan.options).map_err(setup_problem)?;
+    let (url, options) = (target.url.as_str(), &plan.options);
+    let page = match options.client {
+        Client::Chromium => load(&measuring, ChromiumProber::asked(options), url),
+        Client::Firefox => load(&measuring, FirefoxProber::asked(options), url),
+        other => {
+            let message = format!("a page needs a browser, and {} is none", other.name());
+            return Err(usage(message).hint("--client chromium, or firefox"));
+        }
+    }?;
+    if let Some(to) = &plan.outputs.json {
+        let mut line = Vec::new();
+        navigation_line(&shown_page(&page), &mut line).map_err(|error| usage(error.to_string()))?;
+        whole(to, &line)?;
+    }
+    if plan.outputs.draw() {
+        render::pictures(&[chart::page_load(&page)], &plan.outputs)?;
+    }
+    if !plan.outputs.use_stdout() {
+        print(&page_load(&page, &terminal::style(plan.colors)))?;
+    }
+    opened.keep();
+    Ok(page.main.failure().map_or(exit::OK, |failure| exit::code(&failure.cause)))
+}
+
+/// Has a browser load the page.
+fn load<B: DrivenBrowser>(
+    measuring: &Measuring,
+    browser: Result<BrowserProber<B>, SetupError>,
+    url: &str,
+) -> Result<Navigation, Problem> {
+    let browser = browser.map_err(setup_problem)?;
     let visit = measuring.wait_for(async {
-        let mut visit = std::pin::pin!(browser.visit(target.url.as_str()));
+        let mut visit = std::pin::pin!(browser.visit(url));
         tokio::select! {
             biased;
             visit = &mut visit => Some(visit),
@@ -47,15 +76,6 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     let visit = visit.ok_or_else(|| {
         Problem::new(signals::exit_code(), "interrupted before the page was loaded")
     })?;
-    let page = visit.map_err(|error| Problem::new(exit::READ, error.to_string()))?.page;
-    if let Some(to) = &plan.outputs.json {
-        let mut line = Vec::new();
-        navigation_line(&page, &mut line).map_err(|error| usage(error.to_string()))?;
-        whole(to, &line)?;
-    }
-    if !plan.outputs.use_stdout() {
-        print(&page_load(&page, &terminal::style(plan.colors)))?;
-    }
-    opened.keep();
-    Ok(page.main.failure().map_or(exit::OK, |failure| exit::code(&failure.cause)))
+    let visit = visit.map_err(|error| Problem::new(exit::READ, error.to_string()))?;
+    Ok(B::page(visit))
 }

@@ -139,7 +139,10 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
         ],
     ),
     (&["explain", "--from", "r"], &[&["--json=x"]]),
-    (&["page", "a.test/?k=s3cret"], &[&["--json=x"], &["--client", "chromium", "-m", "9"]]),
+    (
+        &["page", "a.test/?k=s3cret"],
+        &[&["--json=x", "--svg", "s"], &["--png", "p"], &["--client", "chromium", "-m", "9"]],
+    ),
     (
         &["compare", "a.test", "--vary", "site=x:https://b.test/?k=s3cret"],
         &[
