@@ -278,8 +278,8 @@ fn quic_facts(observed: &Observed, quic: &QuicSeen) -> QuicFacts {
     QuicFacts {
         version: quic.version.map(names::quic_version),
         min_rtt: observed.round_trips.path(),
-        datagrams_sent: observed.sent.packets,
-        datagrams_received: observed.received.packets,
+        datagrams_sent: Some(observed.sent.packets),
+        datagrams_received: Some(observed.received.packets),
         retry: quic.retries > 0,
         bytes_before_validation: quic.unvalidated_bytes,
         amplification_stall: quic.limit_stall,

@@ -181,10 +181,12 @@ impl Facts<'_> {
             "quic",
             vec![
                 quic.version.as_ref().map(|v| format!("version {v}")).unwrap_or_default(),
-                format!(
-                    "{} sent, {} received",
-                    count(u64::from(quic.datagrams_sent), "datagram"),
-                    quic.datagrams_received
+                quic.datagrams_sent.zip(quic.datagrams_received).map_or_else(
+                    String::new,
+                    |(sent, received)| {
+                        let sent = count(u64::from(sent), "datagram");
+                        format!("{sent} sent, {received} received")
+                    },
                 ),
                 lost.map(|lost| format!("{} lost", count(lost, "packet"))).unwrap_or_default(),
                 if quic.retry { "address validated by Retry".into() } else { String::new() },

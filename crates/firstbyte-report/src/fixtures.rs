@@ -559,8 +559,8 @@ pub fn every_fact() -> Sample {
     c.facts.quic = Some(QuicFacts {
         version: Some("2".into()),
         min_rtt: Some(Duration::from_nanos(80_000_018)),
-        datagrams_sent: 19,
-        datagrams_received: 20,
+        datagrams_sent: Some(19),
+        datagrams_received: Some(20),
         lost_packets: Some(21),
         retry: true,
         bytes_before_validation: Some(22),

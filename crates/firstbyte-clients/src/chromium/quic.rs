@@ -257,8 +257,8 @@ fn quic_facts(seen: &Seen<'_>) -> QuicFacts {
     };
     QuicFacts {
         version,
-        datagrams_sent: count(&named("UDP_BYTES_SENT")),
-        datagrams_received: count(&named("UDP_BYTES_RECEIVED")),
+        datagrams_sent: Some(count(&named("UDP_BYTES_SENT"))),
+        datagrams_received: Some(count(&named("UDP_BYTES_RECEIVED"))),
         lost_packets: Some(u64::from(count(&named("QUIC_SESSION_PACKET_LOST")))),
         retry: count(&|event| event.text("long_header_type") == Some("RETRY")) > 0,
         congestion_control: text("QUIC_CONGESTION_CONTROL_CONFIGURED", "congestion_control_type")

@@ -147,8 +147,8 @@ pub struct TcpRecord {
 pub struct QuicRecord {
     pub version: Option<String>,
     pub min_rtt_ns: Option<u64>,
-    pub datagrams_sent: u32,
-    pub datagrams_received: u32,
+    pub datagrams_sent: Option<u32>,
+    pub datagrams_received: Option<u32>,
     pub lost_packets: Option<u64>,
     pub retry: bool,
     pub bytes_before_validation: Option<u64>,

@@ -66,10 +66,10 @@ pub struct QuicFacts {
     pub version: Option<String>,
     /// Smallest round-trip time the client's path saw (RFC 9002 §5.2).
     pub min_rtt: Option<Duration>,
-    /// Datagrams sent and received.
-    pub datagrams_sent: u32,
+    /// Datagrams sent.
+    pub datagrams_sent: Option<u32>,
     /// Datagrams received.
-    pub datagrams_received: u32,
+    pub datagrams_received: Option<u32>,
     /// Packets declared lost by the client (RFC 9002 §6).
     pub lost_packets: Option<u64>,
     /// The server asked for proof of the address first (Retry, RFC 9000 §8.1.2).

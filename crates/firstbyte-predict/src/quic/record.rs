@@ -44,16 +44,17 @@ impl Record {
         for packet in packets(datagram) {
             names.push(packet.kind.name());
             self.facts.retry |= packet.kind == PacketKind::Retry;
-            if packet.kind == PacketKind::ZeroRtt && self.facts.datagrams_received == 0 {
+            if packet.kind == PacketKind::ZeroRtt && self.facts.datagrams_received.unwrap_or(0) == 0
+            {
                 self.early_bytes += packet.bytes as u64;
             }
         }
         match direction {
             Direction::Sent => {
                 self.first_sent.get_or_insert(now);
-                self.facts.datagrams_sent += 1;
+                *self.facts.datagrams_sent.get_or_insert(0) += 1;
             }
-            Direction::Received => self.facts.datagrams_received += 1,
+            Direction::Received => *self.facts.datagrams_received.get_or_insert(0) += 1,
         }
         self.flights.push((direction, now, datagram.len() as u64, names));
     }

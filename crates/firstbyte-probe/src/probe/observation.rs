@@ -134,7 +134,7 @@ impl Observation {
         }
         let sent = u32::try_from(datagrams(Direction::Sent)).unwrap_or(u32::MAX);
         if let Some(quic) = &mut self.connection.facts.quic {
-            quic.datagrams_sent = quic.datagrams_sent.max(sent);
+            quic.datagrams_sent = quic.datagrams_sent.max(Some(sent));
         }
         if let Some(attempt) = self.connection.attempts.last_mut()
             && attempt.outcome == AttemptOutcome::Won

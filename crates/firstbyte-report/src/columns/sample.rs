@@ -351,8 +351,8 @@ columns! {
     "quic_version", Text, both(52, "quic_version"), |s| text(s.quic()?.version.as_deref()?),
         "JSON's `quic.version`";
     "quic_min_rtt", Time, PARQUET, |s| time(s.quic()?.min_rtt?), "JSON's `quic.min_rtt_ns`";
-    "quic_datagrams_sent", Integer, PARQUET, |s| integer(s.quic()?.datagrams_sent), "JSON's `quic.datagrams_sent`";
-    "quic_datagrams_received", Integer, PARQUET, |s| integer(s.quic()?.datagrams_received),
+    "quic_datagrams_sent", Integer, PARQUET, |s| integer(s.quic()?.datagrams_sent?), "JSON's `quic.datagrams_sent`";
+    "quic_datagrams_received", Integer, PARQUET, |s| integer(s.quic()?.datagrams_received?),
         "JSON's `quic.datagrams_received`";
     "quic_lost_packets", Integer, both(54, "quic_lost_packets"),
         |s| integer(s.quic()?.lost_packets?), "JSON's `quic.lost_packets`";

@@ -225,8 +225,8 @@ pub(crate) fn http3() -> Sample {
     c.facts.quic = Some(QuicFacts {
         min_rtt: Some(micros(30_030)),
         retry: true,
-        datagrams_sent: 8,
-        datagrams_received: 7,
+        datagrams_sent: Some(8),
+        datagrams_received: Some(7),
         ..QuicFacts::default()
     });
     sample(c)

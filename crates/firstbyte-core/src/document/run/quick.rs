@@ -395,14 +395,11 @@ impl<'a> Cursor<'a> {
         self.open()?;
         let version = self.optional("version", Self::text)?;
         let min_rtt = self.optional("min_rtt_ns", Self::duration)?;
-        self.required("datagrams_sent")?;
-        let datagrams_sent = self.small()?;
-        self.required("datagrams_received")?;
         let quic = QuicFacts {
             version,
             min_rtt,
-            datagrams_sent,
-            datagrams_received: self.small()?,
+            datagrams_sent: self.optional("datagrams_sent", Self::small)?,
+            datagrams_received: self.optional("datagrams_received", Self::small)?,
             lost_packets: self.optional("lost_packets", Self::unsigned)?,
             retry: self.flag("retry")?,
             bytes_before_validation: self.optional("bytes_before_validation", Self::unsigned)?,

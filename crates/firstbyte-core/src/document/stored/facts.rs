@@ -68,8 +68,10 @@ pub struct StoredQuic {
     pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rtt_ns: Option<u64>,
-    pub datagrams_sent: u32,
-    pub datagrams_received: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams_sent: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams_received: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_packets: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -31,8 +31,8 @@ impl Connection {
         let facts = QuicFacts {
             version: self.wire.version.map(version_name),
             min_rtt,
-            datagrams_sent: self.wire.sent,
-            datagrams_received: self.wire.received,
+            datagrams_sent: Some(self.wire.sent),
+            datagrams_received: Some(self.wire.received),
             lost_packets: Some(stats.path.lost_packets),
             retry: self.wire.retry,
             bytes_before_validation: validation.map(|v| v.bytes),
