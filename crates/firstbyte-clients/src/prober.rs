@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use firstbyte_core::timeline::{
-    Cause, Connection, Failure, LastSeen, Navigation, PhaseName, Sample, TimeLimit,
+    Cause, Connection, Failure, FailureType, Fault, Navigation, PhaseName, Sample,
 };
 use firstbyte_probe::probe::options::{HttpVersion, Options};
 use firstbyte_probe::probe::{Prober, ProberMaker, SetupError, Target, Visiting};
@@ -212,10 +212,13 @@ fn not_visited(url: &str, failure: Failure) -> Sample {
 fn failure<B: DrivenBrowser>(error: &ClientError) -> Failure {
     let cause = match error {
         ClientError::Interrupted => Cause::Interrupted,
-        ClientError::TimedOut { limit, .. } => {
-            Cause::TimedOut { after: *limit, limit: TimeLimit::Visit, peer: LastSeen::Nothing }
-        }
-        other => Cause::Io { operation: B::OPERATION, detail: other.to_string() },
+        other => Cause::Recorded {
+            name: B::NAME.to_lowercase(),
+            failure_type: FailureType::ClientFailed,
+            fault: Fault::Local,
+            message: format!("{}: {other}", B::OPERATION),
+            advice: None,
+        },
     };
     Failure { phase: PhaseName::Resolve, cause, at: None }
 }

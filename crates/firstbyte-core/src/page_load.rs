@@ -106,7 +106,7 @@ impl PageLoad {
             .collect();
         let last = requests.iter().filter_map(|request| request.end).max();
         let end = page.loaded.map(|stamp| stamp.at).or(last).unwrap_or_default();
-        let origins = origins(page, &set_ups);
+        let origins = origins(page, &set_ups, &requests);
         let waits = requests.iter().filter_map(|request| waited_for_set_up(request, &set_ups, end));
         let set_up_waited = covered(waits.collect());
         Self { requests, set_ups, origins, end, set_up_waited }
@@ -188,21 +188,42 @@ fn resource_request(resource: &Resource) -> PageRequest {
     }
 }
 
-fn origins(page: &Navigation, set_ups: &[SetUp]) -> Vec<OriginPath> {
+fn origins(page: &Navigation, set_ups: &[SetUp], requests: &[PageRequest]) -> Vec<OriginPath> {
     let mut origins: Vec<OriginPath> = Vec::new();
-    for (connection, set_up) in page.connections.iter().zip(set_ups) {
-        let known = origins.iter().position(|origin| origin.authority == connection.authority);
-        let place = known.unwrap_or_else(|| {
-            let authority = connection.authority.clone();
+    let place_of = |origins: &mut Vec<OriginPath>, authority: &str| {
+        let known = origins.iter().position(|origin| origin.authority == authority);
+        known.unwrap_or_else(|| {
+            let authority = authority.to_owned();
             origins.push(OriginPath { authority, round_trip: None, opened: 0, requests: 0 });
             origins.len() - 1
-        });
+        })
+    };
+    for (connection, set_up) in page.connections.iter().zip(set_ups) {
+        let place = place_of(&mut origins, &connection.authority);
         let origin = &mut origins[place];
         origin.round_trip = origin.round_trip.into_iter().chain(set_up.round_trip).min();
         origin.opened += usize::from(connection.beginning == Some(Beginning::Opened));
-        origin.requests += set_up.requests;
+    }
+    for request in requests {
+        // A connection of another host's may have served it.
+        if let Some(authority) = authority(&request.url) {
+            let place = place_of(&mut origins, &authority);
+            origins[place].requests += 1;
+        }
     }
     origins
+}
+
+/// Host and port that `url` names.
+fn authority(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| {
+        !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit())
+    });
+    let port = if scheme.eq_ignore_ascii_case("http") { 80 } else { 443 };
+    (!host.is_empty()).then(|| if has_port { host.to_owned() } else { format!("{host}:{port}") })
 }
 
 /// From when `request` was asked for, as far as its connection was not ready then.
@@ -214,7 +235,7 @@ fn waited_for_set_up(
     let (begun, ready) = set_ups.get(request.connection?)?.span?;
     // With early data the request leaves before the set-up's end.
     let until = request.sent.map_or(ready, |sent| sent.min(ready)).min(end);
-    let from = request.asked.map_or(begun, |asked| asked.max(begun));
+    let from = request.asked.map_or(begun, |asked| asked.max(begun)).max(Offset::ZERO);
     (from < until).then_some((from, until))
 }
 
@@ -315,6 +336,11 @@ mod tests {
         let ms = |ms| Some(Duration::from_millis(ms));
         let expected = [("a.test:443", ms(20)), ("b.test:443", ms(30)), ("c.test:443", ms(10))];
         assert_eq!(paths, expected);
+        // By what was asked for, wherever it went.
+        let requests: Vec<usize> = load.origins.iter().map(|origin| origin.requests).collect();
+        assert_eq!(requests, [0, 3, 0]);
+        assert_eq!(authority("http://[::1]/x").as_deref(), Some("[::1]:80"));
+        assert_eq!(authority("https://me@h:8443?x").as_deref(), Some("h:8443"));
     }
 
     #[test]

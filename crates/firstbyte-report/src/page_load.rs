@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use firstbyte_core::page_load::{PageLoad, PageRequest};
 use firstbyte_core::shown_url::shown_url;
-use firstbyte_core::timeline::{Beginning, Handshake, Mark, Navigation, Offset, PageConnection};
+use firstbyte_core::timeline::{
+    Beginning, ConnectionUse, Handshake, Mark, Navigation, Offset, PageConnection,
+};
 
 use super::error;
 use super::style::{Ink, Style};
@@ -159,7 +161,12 @@ fn request_row(request: &PageRequest) -> PageRow {
     let url = shown_url(&request.url);
     let path = url.split_once("://").map_or(&*url, |(_, rest)| rest);
     let name = match path.split_once('/') {
-        Some((_, path)) if request.connection.is_some() => format!("/{path}"),
+        Some((_, path))
+            if request.connection.is_some()
+                && request.connection_use != Some(ConnectionUse::Coalesced) =>
+        {
+            format!("/{path}")
+        }
         _ => path.to_owned(),
     };
     let status = request.status.filter(|status| *status >= 300).map(|s| s.to_string());

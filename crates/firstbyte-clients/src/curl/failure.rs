@@ -210,7 +210,7 @@ fn certificate(known: &Circumstances<'_>) -> Cause {
 
 fn in_its_words(known: &Circumstances<'_>, phase: PhaseName) -> Cause {
     // What curl could not do before it had anybody to ask: bad options, memory.
-    let local = matches!(known.code, 2 | 4 | 23 | 26 | 27 | 41 | 43 | 48);
+    let local = matches!(known.code, 2 | 3 | 4 | 23 | 26 | 27 | 41 | 43 | 48 | 49);
     Cause::Recorded {
         name: "curl".into(),
         failure_type: if local { FailureType::ClientFailed } else { FailureType::failed(phase) },
@@ -224,9 +224,6 @@ fn in_its_words(known: &Circumstances<'_>, phase: PhaseName) -> Cause {
 pub(super) fn not_made(error: &ClientError) -> Failure {
     let cause = match error {
         ClientError::Interrupted => Cause::Interrupted,
-        ClientError::TimedOut { limit, .. } => {
-            Cause::TimedOut { after: *limit, limit: TimeLimit::Visit, peer: LastSeen::Nothing }
-        }
         other => client_failed(&other.to_string()),
     };
     Failure { phase: PhaseName::Resolve, cause, at: None }

@@ -212,7 +212,7 @@ fn named_groups(tls: &TlsOptions, curl: &CurlCapabilities) -> Result<Vec<&'stati
 mod tests {
     use super::*;
     use crate::curl::tests::{DEBIAN_12, EARLY_8_13, able, able_of};
-    use firstbyte_probe::probe::options::Output;
+    use firstbyte_probe::probe::options::{Family, Output, ResolveOverride};
 
     fn refused(able: &CurlCapabilities, change: impl FnOnce(&mut Options)) -> Option<String> {
         let mut options = Options::default();
@@ -230,7 +230,15 @@ mod tests {
             "curl 7.88.1 with OpenSSL/3.0.19 was built without HTTP/3"
         );
         assert!(said(|o| o.tls.session = SessionUse::Resume(None)).contains("8.12"));
-        assert!(said(|o| o.http.output = Some(Output::Stdout)).contains("nowhere"));
+        assert!(said(|o| o.http.output = Some(Output::Stdout)).contains("not kept"));
+        assert!(
+            said(|o| {
+                o.family = Family::V6;
+                let addresses = vec!["192.0.2.1".parse().unwrap()];
+                o.resolve = vec![ResolveOverride { host: None, port: None, addresses }];
+            })
+            .contains("IPv6")
+        );
         assert!(said(|o| o.tls.groups = vec!["X25519MLKEM768".into()]).contains("X25519MLKEM768"));
         let server = |o: &mut Options| {
             o.resolver = ResolverChoice::Server("192.0.2.1:53".parse().unwrap());

@@ -94,7 +94,9 @@ fn legs<'a>(heard: &'a Heard<'_>) -> Vec<&'a Channel> {
         else {
             continue;
         };
+        // Channels are known without the fragment, which is never sent.
         let url = request.get("url").and_then(Value::as_str);
+        let url = url.map(|url| url.split_once('#').map_or(url, |(url, _)| url));
         let time_ms = request.get("timings").and_then(|t| t.get("requestTime")?.as_f64());
         asked.extend(url.zip(time_ms.map(|ms| (ms * 1000.0).round() as i64)));
     }

@@ -23,6 +23,8 @@ use crate::process::{ClientError, ClientProcess, system};
 const MESSAGE_LIMIT_BYTES: usize = 64 << 20;
 /// Events that nobody waited for; the oldest are dropped.
 const KEPT_EVENTS: usize = 20_000;
+/// What they may take together, between two times that they are taken.
+const KEPT_BYTES: usize = 256 << 20;
 /// How often an interruption, and the time, is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -84,6 +86,8 @@ pub(super) struct Bidi {
     socket: WebSocket<TcpStream>,
     last_id: u64,
     events: VecDeque<BidiEvent>,
+    /// What was read since they were taken.
+    kept_bytes: usize,
     interrupted: Arc<Interruption>,
 }
 
@@ -123,7 +127,14 @@ impl Bidi {
                 }
             }
         };
-        Ok(Self { process, socket, last_id: 0, events: VecDeque::new(), interrupted })
+        Ok(Self {
+            process,
+            socket,
+            last_id: 0,
+            events: VecDeque::new(),
+            kept_bytes: 0,
+            interrupted,
+        })
     }
 
     /// The program behind it.
@@ -190,6 +201,7 @@ impl Bidi {
 
     /// The events so far.
     pub(super) fn take_events(&mut self) -> VecDeque<BidiEvent> {
+        self.kept_bytes = 0;
         std::mem::take(&mut self.events)
     }
 
@@ -208,8 +220,15 @@ impl Bidi {
     /// The next message.
     fn message(&mut self, deadline: &Deadline, waiting_for: &str) -> Result<Value, ClientError> {
         loop {
+            // Before each: a page that never falls silent has no more time than others.
+            still_time(&self.interrupted, deadline, waiting_for)?;
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
+                    self.kept_bytes += text.len();
+                    if self.kept_bytes > KEPT_BYTES {
+                        let what = "what the browser says of one visit";
+                        return Err(ClientError::TooMuch { what, limit_bytes: KEPT_BYTES });
+                    }
                     return serde_json::from_str(text.as_str()).map_err(|error| {
                         ClientError::Refused {
                             command: waiting_for.to_owned(),
@@ -218,7 +237,7 @@ impl Bidi {
                     });
                 }
                 // Pings are answered by the crate.
-                Ok(_) => still_time(&self.interrupted, deadline, waiting_for)?,
+                Ok(_) => {}
                 Err(error) => self.endure(error, deadline, waiting_for)?,
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Input: a channel's description. Output: facts of TLS and HTTP. What it does not say is absent.
 
-use firstbyte_core::timeline::{Handshake, HttpFacts, SessionMechanism, TlsFacts};
+use firstbyte_core::timeline::{Handshake, HttpFacts, Mark, SessionMechanism, TlsFacts};
 use serde_json::Value;
 
 use super::FirefoxEarlyData;
@@ -62,6 +62,11 @@ fn group(name: &str) -> Option<&'static str> {
 
 /// What the field says that Firefox adds (`nsHttpTransaction::HandleContentStart`).
 pub(super) fn early_data(channel: &Channel) -> Option<FirefoxEarlyData> {
+    // A server could send the field itself: it is believed only where early data can have been.
+    let left_early = channel.at(Mark::RequestStart).zip(channel.at(Mark::HandshakeComplete));
+    if left_early.is_none_or(|(request, complete)| request >= complete) {
+        return None;
+    }
     match channel.header("x-firefox-early-data")? {
         "accepted" => Some(FirefoxEarlyData::Accepted),
         "sent" => Some(FirefoxEarlyData::Sent),
@@ -127,8 +132,10 @@ mod tests {
         let field =
             |name: &str, value: &str| Header { name: name.to_owned(), value: value.to_owned() };
         let headers = vec![field("server", "x"), field("x-firefox-early-data", "received 425")];
-        let channel = Channel { headers, status: Some(425), ..Channel::default() };
+        let mut channel = Channel { headers, status: Some(425), ..Channel::default() };
         assert_eq!(http(&channel).headers, [field("server", "x")]);
+        assert_eq!(early_data(&channel), None, "a server's own word");
+        channel.marks = vec![(Mark::RequestStart, 5), (Mark::HandshakeComplete, 9)];
         assert_eq!(early_data(&channel), Some(FirefoxEarlyData::TooEarly));
     }
 }

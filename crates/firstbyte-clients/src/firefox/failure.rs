@@ -83,10 +83,8 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             message: format!("the visit before took all of {} s", known.time_limit.as_secs_f64()),
             advice: None,
         }),
-        "NS_ERROR_UNKNOWN_HOST" => {
-            in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() })
-        }
-        "NS_ERROR_DNS_LOOKUP_QUEUE_FULL" => {
+        // Whatever kept the name server from an address.
+        "NS_ERROR_UNKNOWN_HOST" | "NS_ERROR_DNS_LOOKUP_QUEUE_FULL" => {
             let cause = Cause::ResolverFailed { name: host(), detail: detail() };
             in_phase(PhaseName::Resolve, cause)
         }
@@ -219,7 +217,7 @@ mod tests {
         let connected = [Mark::ConnectStart, Mark::TcpConnected];
         let sent = [Mark::ConnectStart, Mark::TcpConnected, Mark::RequestStart];
         for (error, reached, expected) in [
-            ("NS_ERROR_UNKNOWN_HOST", &[][..], "resolve dns.name_not_resolved"),
+            ("NS_ERROR_UNKNOWN_HOST", &[][..], "resolve dns.failed"),
             ("NS_ERROR_CONNECTION_REFUSED", &connected[..1], "connect tcp.refused"),
             ("Error: NS_ERROR_CONNECTION_REFUSED", &connected[..1], "connect tcp.refused"),
             (

@@ -93,7 +93,8 @@ pub(super) fn user_js(options: &FirefoxOptions, target: &Target) -> String {
     let mut preferences = common();
     let mut set = |name, value| preferences.push((name, value));
     let http3 = match options.http {
-        FirefoxHttp::Negotiated => true,
+        // Over QUIC a session is resumed with early data alone.
+        FirefoxHttp::Negotiated => options.session != FirefoxSession::Resumed,
         FirefoxHttp::Http1 => {
             set("network.http.http2.enabled", json!(false));
             false

@@ -88,6 +88,8 @@ const SMALL: f64 = 300.0;
 const PAIRS: usize = 3;
 /// The chance that all of them agree by accident, at most.
 const ACCIDENT: f64 = 0.045;
+/// A pair whose chance is larger is none of those that count.
+const TELLS: f64 = 0.8;
 /// A full segment takes so long at 0.9 Mbit/s; longer gaps are pauses of the sender.
 const PAUSE_NS: f64 = 13e6;
 
@@ -243,7 +245,10 @@ fn proven(pairs: &[Pair]) -> Option<f64> {
     // Were it more than twice the fastest, that one would have overtaken.
     for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest) {
         let agreeing: Vec<&Pair> = pairs.iter().filter(|pair| pair.agrees(candidate)).collect();
-        if agreeing.len() < PAIRS || !agreeing.iter().any(|pair| pair.discriminates()) {
+        // What noise alone makes agree, or differ from a pacing sender's, says nothing of either.
+        let tells = |pair: &&&Pair| pair.agrees_by_accident(candidate) < TELLS;
+        let telling: Vec<&&Pair> = agreeing.iter().filter(tells).collect();
+        if telling.len() < PAIRS || !telling.iter().any(|pair| pair.discriminates()) {
             continue;
         }
         // Gaps as short as hosts are noisy agree with many a rate.

@@ -224,6 +224,34 @@ fn what_was_sent_right_before_the_response_was_in_its_way() {
     assert!(wait.parts.server < Duration::from_micros(1), "{wait:?}");
 }
 
+/// A program that writes equal pieces by a timer, and an end of a few bytes at once, is no link: the end's gap is as
+/// short as noise, and differs in size from all others.
+#[test]
+fn a_short_end_behind_a_timer_is_no_link() {
+    let (mut taken, mut random) = (0, Random(17));
+    let connections = 2_000;
+    for seed in 0..connections {
+        let think = 2e6 + random.next() * 10e6;
+        let answers = [1_400, MSS];
+        let path =
+            Path { per_byte: mbit(10_000.0), pacing: Pacing::None, jitter: 0.0, answers, think };
+        let mut c = path.connection(seed);
+        let interval = 250e3 + random.next() * 1e6;
+        let first = c.marks.at(Mark::ResponseStart).unwrap().as_nanos() as f64;
+        let pieces = 3 + (random.next() * 5.0) as u64;
+        let pieces: Vec<Chunk> =
+            (0..pieces).map(|piece| Chunk::new(at(first + piece as f64 * interval), MSS)).collect();
+        let last = pieces[pieces.len() - 1].stamp.at.as_nanos() as f64;
+        let end =
+            Chunk::new(at(last + 2e3 + random.next() * 8e3), 5 + (random.next() * 60.0) as u64);
+        c.marks.set(Mark::ResponseEnd, end.stamp);
+        c.flights[3].chunks = pieces.into_iter().chain([end]).collect();
+        let wait = *Split::attribute(&c).phase(PhaseName::Wait).unwrap();
+        taken += u32::from(!wait.parts.transfer.is_zero());
+    }
+    assert!(u64::from(taken) * 200 <= connections, "{taken} of {connections}");
+}
+
 /// A server that is near writes tickets and settings one by one before it thinks: gaps as short as hosts are noisy agree
 /// with many a rate, and what it thinks is no link's time.
 #[test]

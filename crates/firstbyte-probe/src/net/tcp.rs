@@ -235,7 +235,8 @@ struct Arrived {
 impl Arrived {
     /// Whether a read would find nothing behind the `taken` bytes, neither bytes nor the end nor an error.
     fn nothing_since(&self, taken: u64) -> bool {
-        self.info.is_some_and(|info| info.established && info.received_bytes == taken)
+        // A kernel that counts none of these bytes says nothing by it.
+        taken > 0 && self.info.is_some_and(|info| info.established && info.received_bytes == taken)
     }
 }
 

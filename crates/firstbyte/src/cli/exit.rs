@@ -126,18 +126,31 @@ pub(crate) fn code(cause: &Cause) -> u8 {
         Cause::Quic { .. } => 96,
         Cause::ClientCertificateRequired => 98,
         Cause::BadRedirect { .. } => UNSUPPORTED_SCHEME,
-        // It failed when it was measured; showing it does not.
         Cause::Recorded { failure_type, .. } => code_of_type(*failure_type),
+        // It failed when it was captured; showing it does not.
         Cause::Captured { .. } => OK,
     }
 }
 
 /// curl's code for a failure of which only the type is known.
 fn code_of_type(failure_type: FailureType) -> u8 {
-    const BY_GROUP: [(&str, u8); 6] =
-        [("dns.", 6), ("tcp.", 7), ("tls.cert.", 60), ("tls.", 35), ("quic.", 96), ("http.", 1)];
+    const BY_BEGINNING: [(&str, u8); 10] = [
+        ("dns.", 6),
+        ("tcp.reset", 56),
+        ("tcp.closed", 52),
+        ("tcp.", 7),
+        ("tls.cert.", 60),
+        ("tls.", 35),
+        ("quic.", 96),
+        ("h2.", 16),
+        ("h3.", 95),
+        ("http.response.redirect_loop", 47),
+    ];
     let name = failure_type.as_str();
-    let group = BY_GROUP.iter().find(|(group, _)| name.starts_with(group));
+    if name.ends_with("timed_out") {
+        return 28;
+    }
+    let group = BY_BEGINNING.iter().find(|(beginning, _)| name.starts_with(beginning));
     // Receiving failed, to curl.
     group.map_or(56, |(_, code)| *code)
 }

@@ -44,11 +44,11 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
         navigation_line(&shown_page(&page), &mut line).map_err(|error| usage(error.to_string()))?;
         whole(to, &line)?;
     }
-    if plan.outputs.draw() {
-        render::pictures(&[chart::page_load(&page)], &plan.outputs)?;
-    }
     if !plan.outputs.use_stdout() {
         print(&page_load(&page, &terminal::style(plan.colors)))?;
+    }
+    if plan.outputs.draw() {
+        render::pictures(&[chart::page_load(&page)], &plan.outputs)?;
     }
     opened.keep();
     Ok(page.main.failure().map_or(exit::OK, |failure| exit::code(&failure.cause)))
