@@ -42,10 +42,18 @@ impl Clients {
     /// # Errors
     /// Why it cannot, in words.
     pub fn check(&self, target: &Target, options: &Options) -> Result<(), String> {
-        match options.client {
-            Client::Firstbyte => Ok(()),
-            other => self.maker(other)?.check(target, options),
+        if options.client == Client::Firstbyte {
+            return Ok(());
         }
+        let pinned = !(options.resolve.is_empty() && options.connect_to.is_empty());
+        if pinned && target.url.host_str().is_some_and(|host| host.ends_with('.')) {
+            // It would ask DNS, and measure another edge, without a word.
+            let name = options.client.name();
+            return Err(format!(
+                "{name} cannot be given an address for a name with a dot at its end"
+            ));
+        }
+        self.maker(options.client)?.check(target, options)
     }
 
     pub(super) fn maker(&self, client: Client) -> Result<&Rc<dyn ProberMaker>, String> {
