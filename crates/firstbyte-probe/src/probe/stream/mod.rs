@@ -397,7 +397,9 @@ impl Stream {
 impl Drop for Stream {
     /// A connection that is given up before its exchange leaves what its handshake has settled so far. And each its buffer.
     fn drop(&mut self) {
-        SPARE.set(std::mem::take(&mut self.buffer));
+        // A thread that ends keeps none.
+        let buffer = std::mem::take(&mut self.buffer);
+        let _ = SPARE.try_with(|spare| spare.replace(buffer));
         if self.facts_noted.get() {
             return;
         }
