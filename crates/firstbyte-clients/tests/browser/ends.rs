@@ -97,7 +97,7 @@ fn a_missing_browser_names_its_package() {
     let options = ChromiumOptions { program: "no-such-browser".to_owned(), ..Default::default() };
     let error = Chromium::new(options).visit("https://localhost/").unwrap_err();
     let said = error.to_string();
-    assert!(said.contains("no-such-browser") && said.contains("package chromium"), "{said}");
+    assert!(said.contains("no-such-browser") && said.contains("install chromium"), "{said}");
 }
 
 #[test]

@@ -295,7 +295,7 @@ fn what_is_no_firefox_is_said() {
         Firefox::new(options).visit(&url).unwrap_err().to_string()
     };
     let missing = error("no-such-browser");
-    assert!(missing.contains("no-such-browser") && missing.contains("package firefox-esr"));
+    assert!(missing.contains("no-such-browser") && missing.contains("install firefox-esr"));
     let ended = error("/bin/false");
     assert!(ended.contains("ended by itself"), "{ended}");
 }

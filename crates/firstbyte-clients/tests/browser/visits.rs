@@ -245,7 +245,7 @@ fn a_prober_of_browsers_is_one_of_many() {
         assert_eq!(sample.connection.failure, None);
         assert!(sample.connection.marks.at(Mark::ResponseEnd).is_some());
         let missing = probers[1].prepare(&target).await.unwrap_err();
-        assert!(missing.to_string().contains("package chromium"), "{missing}");
+        assert!(missing.to_string().contains("install chromium"), "{missing}");
         assert!(probers[1].probe(&target).await.connection.failure.is_some());
     });
 }
