@@ -113,7 +113,8 @@ impl Bottleneck {
         }
         let arrivals = arrivals(connection);
         let pairs: Vec<Pair> = arrivals.windows(2).map(|w| Pair::between(&w[0], &w[1])).collect();
-        let known = proven(&pairs);
+        let most = most_per_byte(connection, &arrivals).unwrap_or(f64::INFINITY);
+        let known = proven(&pairs, most);
         // Between the request and the response the server may have been at work.
         let at = |mark| connection.marks.at(mark);
         let asked = at(Mark::RequestEnd).unwrap_or(Offset::from_nanos(i64::MAX));
@@ -212,6 +213,24 @@ fn arrivals(connection: &Connection) -> Vec<Arrival> {
     arrivals
 }
 
+/// The time per byte at most: all that has come, a server sent after the client's first bytes, and the link carried in
+/// the time since. Nanoseconds.
+fn most_per_byte(connection: &Connection, arrivals: &[Arrival]) -> Option<f64> {
+    // What came on a connection that was open before may have been on its way already.
+    if connection.facts.reused {
+        return None;
+    }
+    let sent = connection.flights.iter().find(|flight| flight.direction == Direction::Sent)?;
+    let asked = sent.chunks.first()?.stamp.at.as_nanos();
+    let mut carried = 0.0;
+    let since = arrivals.iter().map(|arrival| {
+        carried += arrival.wire;
+        let took = arrival.at.as_nanos().saturating_sub(asked).max(0) as f64;
+        (took * (1.0 + TOLERANCE) + NOISE_NS) / carried
+    });
+    since.min_by(f64::total_cmp)
+}
+
 /// The time per byte of most of many gaps between full segments: a link, or a sender that paces.
 fn usual(pairs: &[Pair]) -> Option<f64> {
     const MANY: usize = 8;
@@ -228,8 +247,8 @@ fn usual(pairs: &[Pair]) -> Option<f64> {
 }
 
 /// The time per byte that at least [`PAIRS`] pairs agree on, one of which a pacing sender would not
-/// have made, and that hardly any pair is faster than: nothing overtakes a bottleneck.
-fn proven(pairs: &[Pair]) -> Option<f64> {
+/// have made, and that hardly any pair is faster than: nothing overtakes a bottleneck. It is `most` at most.
+fn proven(pairs: &[Pair], most: f64) -> Option<f64> {
     if pairs.len() < PAIRS {
         return None;
     }
@@ -243,7 +262,7 @@ fn proven(pairs: &[Pair]) -> Option<f64> {
     let fastest = pairs.iter().map(least).min_by(f64::total_cmp)?;
     let candidates = ratios.iter().copied().filter(|ratio| ratio * FULL_SEGMENT >= SHORTEST_NS);
     // Were it more than twice the fastest, that one would have overtaken.
-    for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest) {
+    for candidate in candidates.take_while(|ratio| ratio / 2.0 <= fastest && *ratio <= most) {
         let agreeing: Vec<&Pair> = pairs.iter().filter(|pair| pair.agrees(candidate)).collect();
         // What noise alone makes agree, or differ from a pacing sender's, says nothing of either.
         let tells = |pair: &&&Pair| pair.agrees_by_accident(candidate) < TELLS;

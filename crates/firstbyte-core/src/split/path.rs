@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::bottleneck::Bottleneck;
 use super::exchange::{Exchange, Walk};
 use super::{judge, quic};
-use crate::timeline::{Chunk, Clock, Connection, Direction, Offset};
+use crate::timeline::{Chunk, Clock, Connection, Direction, Mark, Offset};
 
 /// Shorter gaps are the hosts' and the devices'.
 const NOISE: Duration = Duration::from_micros(400);
@@ -81,6 +81,9 @@ const TCP_DELACK_MIN: Duration = Duration::from_millis(40);
 
 /// Linux delays acknowledgements by 40 ms at least (TCP_DELACK_MIN).
 const DELAYED_ACK: Duration = Duration::from_millis(35);
+
+/// A process reads so late; an acknowledgement can wait for that.
+const READING: Duration = Duration::from_millis(1);
 
 /// What is known of the path.
 #[derive(Clone, Debug, Default)]
@@ -331,17 +334,34 @@ fn waited(connection: &Connection) -> Vec<Offset> {
     waited
 }
 
-/// What was acknowledged before anything answered it.
+/// What was acknowledged before anything answered it. An acknowledgement that rode on the answer carries the server's
+/// time.
 fn acknowledged(connection: &Connection) -> Vec<(Offset, Duration)> {
+    // Where a time limit ends a connection, what came last is not read.
+    let all_is_read = connection.marks.at(Mark::ResponseEnd).is_some();
+    let latest_read = latest_read(connection);
     let samples = connection.flights.iter().enumerate().filter_map(|(i, flight)| {
         let chunk = flight.chunks.last().filter(|_| flight.direction == Direction::Sent)?;
         let acknowledged = chunk.acknowledged?;
-        // An acknowledgement that rode on the answer carries the server's time.
-        let answered = connection.flights.get(i + 1).map(crate::timeline::Flight::first);
-        let alone = answered.is_none_or(|at| acknowledged < at);
+        let answer = connection.flights.get(i + 1).and_then(|flight| flight.chunks.first());
+        let alone = answer.map_or(all_is_read, |answer| {
+            // What was read together has the time of the last; the first may have come with the acknowledgement.
+            let merged = answer.segments.is_some_and(|segments| segments > 1);
+            let before = answer.stamp.at.since(acknowledged);
+            let carried = merged && before > READING && before <= latest_read;
+            acknowledged < answer.stamp.at && !carried
+        });
         alone.then(|| (chunk.stamp.at, acknowledged.since(chunk.stamp.at)))
     });
     samples.collect()
+}
+
+/// How late this client read, at most: it answered so long after what it answers.
+fn latest_read(connection: &Connection) -> Duration {
+    let turns = connection.flights.windows(2).filter(|pair| {
+        pair[0].direction == Direction::Received && pair[1].direction == Direction::Sent
+    });
+    turns.map(|pair| pair[1].first().since(pair[0].last())).max().unwrap_or_default()
 }
 
 /// How much longer than `rtt` round trips took that no server or delayed acknowledgement can have prolonged.
@@ -350,8 +370,6 @@ fn spread(
     acknowledged: &[(Offset, Duration)],
     rtt: Duration,
 ) -> Option<Duration> {
-    /// An acknowledgement can wait for the server's process to read; more is the path's.
-    const READING: Duration = Duration::from_millis(1);
     if connection.facts.quic.is_some() {
         return quic::spread(acknowledged, rtt);
     }
