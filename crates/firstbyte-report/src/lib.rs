@@ -7,6 +7,7 @@
 pub mod advice;
 #[cfg(test)]
 mod any_test;
+pub mod archive;
 pub mod audience;
 mod axis;
 pub mod chart;

@@ -17,8 +17,12 @@ use super::units::{Scale, count};
 
 /// The page as text.
 pub fn page_load(page: &Navigation, style: &Style) -> String {
-    let load = PageLoad::from_navigation(page);
-    let view = View { page, load: &load, style, scale: Scale::for_largest(whole(&load)) };
+    page_load_laid_out(page, &PageLoad::from_navigation(page), style)
+}
+
+/// The page as text, laid out by who knows more of its source.
+pub(crate) fn page_load_laid_out(page: &Navigation, load: &PageLoad, style: &Style) -> String {
+    let view = View { page, load, style, scale: Scale::for_largest(whole(load)) };
     let mut lines = view.header();
     lines.push(String::new());
     if load.end > Offset::ZERO {

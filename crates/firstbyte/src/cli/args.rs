@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod har;
 mod live;
 mod outputs;
 mod page;
@@ -17,6 +18,7 @@ use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 use crate::plans::{ColorChoice, Destination};
 pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
+pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
@@ -69,8 +71,9 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Predict what connections would take, of one visitor or of a whole audience
     Predict(Box<PredictArgs>),
-    /// Show runs, or tables of curl's timers: as text, page, charts, data
+    /// Show runs, tables of curl's timers, or browsers' HAR files: as text, page, charts, data
     Report(ReportArgs),
+    Har(HarArgs),
     /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
@@ -330,11 +333,11 @@ pub(super) struct CompareArgs {
     pub visit: VisitArgs,
 }
 
-/// Files are told apart by what is in them; several are compared with each other.
+/// Files are told apart by what is in them; several runs are compared with each other.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
 pub(super) struct ReportArgs {
-    /// Run files, or CSV files of curl's timers
+    /// Run files, CSV files of curl's timers, or HAR files
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -348,6 +351,7 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report example.com.har          what a browser exported
 
 What is read and written is described in docs/formats.md.";
 
