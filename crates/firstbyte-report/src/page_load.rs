@@ -17,11 +17,16 @@ use super::units::{Scale, count};
 
 /// The page as text.
 pub fn page_load(page: &Navigation, style: &Style) -> String {
-    page_load_laid_out(page, &PageLoad::from_navigation(page), style)
+    page_load_laid_out(page, &PageLoad::from_navigation(page), true, style)
 }
 
-/// The page as text, laid out by who knows more of its source.
-pub(crate) fn page_load_laid_out(page: &Navigation, load: &PageLoad, style: &Style) -> String {
+/// The page as text, laid out by who knows more of its source, and may have shown its origins already.
+pub(crate) fn page_load_laid_out(
+    page: &Navigation,
+    load: &PageLoad,
+    with_origins: bool,
+    style: &Style,
+) -> String {
     let view = View { page, load, style, scale: Scale::for_largest(whole(load)) };
     let mut lines = view.header();
     lines.push(String::new());
@@ -29,7 +34,7 @@ pub(crate) fn page_load_laid_out(page: &Navigation, load: &PageLoad, style: &Sty
         lines.extend(view.chart());
         lines.push(String::new());
     }
-    if !load.origins.is_empty() {
+    if with_origins && !load.origins.is_empty() {
         lines.extend(view.origins());
     }
     lines.extend(view.set_up());

@@ -153,9 +153,9 @@ impl<W: Write> Cleaner<W> {
                         _ => source.skip().map(|()| false),
                     })
                 }
-                "pages" => self.list(source, &mut bytes, &mut |this, source, out| {
-                    this.page(source, out)
-                }),
+                "pages" => {
+                    self.list(source, &mut bytes, &mut |this, source, out| this.page(source, out))
+                }
                 _ => {
                     self.cleaned.members += 1;
                     source.skip().map(|()| false)
@@ -204,11 +204,20 @@ impl<W: Write> Cleaner<W> {
                 source.skip().map(|()| true)
             }
             "timings" => object(source, out, &mut |source, out, name| match name {
-                "blocked" | "dns" | "connect" | "send" | "wait" | "receive" | "ssl"
-                | "_blocked_queueing" | "_blocked_proxy" | "_workerStart" | "_workerReady"
-                | "_workerFetchStart" | "_workerRespondWithSettled" | "_queued" => {
-                    number(source, out)
-                }
+                "blocked"
+                | "dns"
+                | "connect"
+                | "send"
+                | "wait"
+                | "receive"
+                | "ssl"
+                | "_blocked_queueing"
+                | "_blocked_proxy"
+                | "_workerStart"
+                | "_workerReady"
+                | "_workerFetchStart"
+                | "_workerRespondWithSettled"
+                | "_queued" => number(source, out),
                 _ => source.skip().map(|()| false),
             }),
             "serverIPAddress" => address(source, out),
@@ -485,9 +494,8 @@ fn date<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
 }
 
 fn address<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    let is_address = |text: &str| {
-        text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
-    };
+    let is_address =
+        |text: &str| text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
     kept_text(source, out, |text| text.is_empty() || is_address(text))
 }
 

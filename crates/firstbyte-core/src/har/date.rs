@@ -50,15 +50,9 @@ pub(super) fn unix_ns(text: &str) -> Result<i64, &'static str> {
         Some(b"") => return Err("without an offset from UTC"),
         _ => return Err("no date"),
     };
-    let seconds = days_since_epoch(year, month, day) * 86_400
-        + hour * 3_600
-        + minute * 60
-        + second
-        - offset;
-    seconds
-        .checked_mul(1_000_000_000)
-        .and_then(|ns| ns.checked_add(nanos))
-        .ok_or("too far away")
+    let seconds =
+        days_since_epoch(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset;
+    seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).ok_or("too far away")
 }
 
 const fn is_leap(year: i64) -> bool {

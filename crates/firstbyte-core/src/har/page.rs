@@ -64,11 +64,24 @@ pub fn page(
     }
     navigation.check()?;
     let mut load = PageLoad::from_navigation(&navigation);
+    // The document comes first there, then what was loaded besides. Why a request failed, archives say in words at most.
+    let document = of_page.iter().position(|request| is_document(request));
+    let besides = of_page.iter().enumerate().filter(|(place, _)| Some(*place) != document);
+    for (request, (_, (_, exchange))) in load.requests.iter_mut().skip(1).zip(besides) {
+        request.failed |= exchange.outcome == HarOutcome::Failed;
+    }
     if !rules.tcp_is_round_trip {
         load.origins.iter_mut().for_each(|origin| origin.round_trip = None);
         load.set_ups.iter_mut().for_each(|set_up| set_up.round_trip = None);
     }
     Ok(Some((navigation, load)))
+}
+
+/// Whether it can be what the page began with: the first such one is.
+fn is_document((entry, exchange): &(&HarEntry, &HarExchange)) -> bool {
+    exchange.outcome.is_timed()
+        && !matches!(entry.status, Some(300..400))
+        && entry.resource_type.as_deref().is_none_or(|kind| kind == "document")
 }
 
 struct Laying<'a> {
@@ -106,12 +119,7 @@ impl<'a> Laying<'a> {
     }
 
     fn page(mut self, requests: &[(&HarEntry, &HarExchange)]) -> Navigation {
-        let is_document = |(entry, exchange): &&(&HarEntry, &HarExchange)| {
-            exchange.outcome.is_timed()
-                && !matches!(entry.status, Some(300..400))
-                && entry.resource_type.as_deref().is_none_or(|kind| kind == "document")
-        };
-        let document = requests.iter().position(|request| is_document(&request));
+        let document = requests.iter().position(|request| is_document(request));
         let mut page = Navigation::default();
         for (place, (entry, exchange)) in requests.iter().enumerate() {
             let placed = self.place(entry, exchange);
@@ -229,7 +237,8 @@ impl<'a> Laying<'a> {
             return None;
         }
         let opened = exchange.outcome == HarOutcome::Opened;
-        let name = entry.connection_name(self.rules).map(|name| (authority.to_owned(), name.to_owned()));
+        let name =
+            entry.connection_name(self.rules).map(|name| (authority.to_owned(), name.to_owned()));
         let known = name.as_ref().and_then(|name| self.named.get(name).copied());
         // Which one it was that it used again is not said.
         if !opened && name.is_none() {

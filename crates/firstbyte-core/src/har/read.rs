@@ -399,9 +399,7 @@ fn identifier<R: Read>(source: &mut JsonSource<R>) -> Result<Option<Arc<str>>, J
 }
 
 /// A number, where there is one; `null` is none. What else stands there is said.
-fn number<R: Read>(
-    source: &mut JsonSource<R>,
-) -> Result<Result<Option<f64>, String>, JsonFlaw> {
+fn number<R: Read>(source: &mut JsonSource<R>) -> Result<Result<Option<f64>, String>, JsonFlaw> {
     Ok(match source.leaf(SHORT)? {
         JsonLeaf::Number(value, text) if !value.is_finite() => Err(text),
         JsonLeaf::Number(value, _) => Ok(Some(value)),
@@ -416,9 +414,7 @@ fn bytes<R: Read>(source: &mut JsonSource<R>) -> Result<Option<u64>, JsonFlaw> {
     Ok(number.filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64))
 }
 
-fn started<R: Read>(
-    source: &mut JsonSource<R>,
-) -> Result<Result<Option<i64>, String>, JsonFlaw> {
+fn started<R: Read>(source: &mut JsonSource<R>) -> Result<Result<Option<i64>, String>, JsonFlaw> {
     Ok(match source.leaf(SHORT)? {
         JsonLeaf::Text(text) => unix_ns(text.trim()).map(Some).map_err(str::to_owned),
         JsonLeaf::Null => Ok(None),

@@ -108,7 +108,10 @@ fn pages_are_laid_out_as_loads() {
         let found = page.connections.iter().filter(|c| is_opened(c.beginning)).count();
         assert_eq!((found, page.connections.len()), (opened, connections));
         assert_eq!(page.main_connection, Some(0));
-        assert_eq!(load.origins.iter().take(2).map(|o| ms(o.round_trip)).collect::<Vec<_>>(), trips);
+        assert_eq!(
+            load.origins.iter().take(2).map(|o| ms(o.round_trip)).collect::<Vec<_>>(),
+            trips
+        );
         let loaded = ms(page.loaded.map(|stamp| stamp.at.since(crate::timeline::Offset::ZERO)));
         assert!((400.0..800.0).contains(&loaded.unwrap()), "{loaded:?}");
         assert!(load.set_up_share().unwrap() > 0.2);
@@ -172,7 +175,11 @@ fn each_creator_by_its_own_rules() {
             (Reused, all([-1.0, -1.0, -1.0, -1.0, 1.0, 20.0, 6.0])),
         ),
         ("WebInspector", json!({ "_fromCache": "disk" }), (Cached, none)),
-        ("WebInspector", json!({ "response": { "_fetchedViaServiceWorker": true } }), (Worker, none)),
+        (
+            "WebInspector",
+            json!({ "response": { "_fetchedViaServiceWorker": true } }),
+            (Worker, none),
+        ),
         ("WebInspector", json!({ "response": { "_error": "net::ERR_ABORTED" } }), (Failed, none)),
         ("WebInspector", json!({ "response": { "status": 0 } }), (Failed, none)),
         ("WebInspector", zeros.clone(), (Untimed, none)),
@@ -195,7 +202,11 @@ fn each_creator_by_its_own_rules() {
         ("somebody", reused, (Unsaid, all([-1.0, -1.0, -1.0, -1.0, 1.0, 20.0, 6.0]))),
         ("somebody", zeros, (Untimed, none)),
         // TLS longer than what it is said to be within: which part was TCP is not known.
-        ("somebody", json!({ "timings": { "ssl": 30 } }), (Opened, all([2.0, -1.0, 30.0, -1.0, 1.0, 20.0, 6.0]))),
+        (
+            "somebody",
+            json!({ "timings": { "ssl": 30 } }),
+            (Opened, all([2.0, -1.0, 30.0, -1.0, 1.0, 20.0, 6.0])),
+        ),
     ] {
         assert_eq!(phases(creator, change.clone()), expected, "{creator}: {change}");
     }
@@ -208,7 +219,10 @@ fn what_tells_connections_apart() {
         archive.entries[0].connection_name(archive.rules()).map(str::to_owned)
     };
     let named = |name: &str| Some(name.to_owned());
-    assert_eq!(name("WebInspector", json!({ "connection": "443", "_connectionId": "17" })), named("17"));
+    assert_eq!(
+        name("WebInspector", json!({ "connection": "443", "_connectionId": "17" })),
+        named("17")
+    );
     assert_eq!(name("WebInspector", json!({ "connection": "443" })), None);
     // Before there was a field for it.
     assert_eq!(name("WebInspector", json!({ "connection": "1041" })), named("1041"));
@@ -325,7 +339,8 @@ fn what_is_cleaned_says_the_same_and_has_no_secret() {
         assert_eq!(cleaned.entries, before.entries.len() as u64);
         assert!(cleaned.cookies > 5 && cleaned.fields > 100 && cleaned.urls >= 5, "{cleaned:?}");
         // Digit by digit.
-        let [old, new]: [Value; 2] = [text, &cleaned_text].map(|t| serde_json::from_str(t).unwrap());
+        let [old, new]: [Value; 2] =
+            [text, &cleaned_text].map(|t| serde_json::from_str(t).unwrap());
         let entries = |archive: &Value| archive["log"]["entries"].as_array().unwrap().clone();
         for (old, new) in entries(&old).iter().zip(&entries(&new)) {
             assert_eq!(old["timings"], new["timings"]);
@@ -413,7 +428,10 @@ impl Read for Endless {
 
 #[test]
 fn a_hundred_thousand_entries_with_deep_and_long_ones() {
-    let text = one("WebInspector", json!({ "_initiator": "STACK", "response": { "content": { "text": "x".repeat(300) } } }));
+    let text = one(
+        "WebInspector",
+        json!({ "_initiator": "STACK", "response": { "content": { "text": "x".repeat(300) } } }),
+    );
     let value: Value = serde_json::from_str(&text).unwrap();
     let stack = r#"{"parent":"#.repeat(300) + "1" + &"}".repeat(300);
     let entry = value["log"]["entries"][0].to_string().replace("\"STACK\"", &stack) + ",";
@@ -451,7 +469,11 @@ fn check(bytes: &[u8]) {
         // What is absent stays absent: nothing that is -1, `null` or missing becomes a time.
         let is_there = |time: Option<f64>| time.is_some_and(|time| time > -0.5);
         assert!(dns.is_none() || is_there(entry.timings.dns));
-        assert!((connect.is_none() && quic.is_none()) || is_there(entry.timings.connect) || is_there(entry.timings.ssl));
+        assert!(
+            (connect.is_none() && quic.is_none())
+                || is_there(entry.timings.connect)
+                || is_there(entry.timings.ssl)
+        );
         assert!(tls.is_none() || is_there(entry.timings.ssl));
     }
     let _ = page(&archive, &summary);

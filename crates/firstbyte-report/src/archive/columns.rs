@@ -14,8 +14,7 @@ pub(super) struct ArchiveRow<'a> {
 }
 
 /// A column of requests.
-pub(super) type ArchiveColumn =
-    Column<for<'a> fn(&'a ArchiveRow<'a>) -> Option<ColumnValue<'a>>>;
+pub(super) type ArchiveColumn = Column<for<'a> fn(&'a ArchiveRow<'a>) -> Option<ColumnValue<'a>>>;
 
 macro_rules! columns {
     ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {

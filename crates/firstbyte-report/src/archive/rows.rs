@@ -42,7 +42,9 @@ pub fn archive_lines(
             };
             let value = match (column.get)(row) {
                 None => Value::Null,
-                Some(ColumnValue::Integer(number) | ColumnValue::Timestamp(number)) => number.into(),
+                Some(ColumnValue::Integer(number) | ColumnValue::Timestamp(number)) => {
+                    number.into()
+                }
                 Some(ColumnValue::Time(ns)) => nanoseconds(ns).into(),
                 Some(ColumnValue::Number(number)) => number.into(),
                 Some(ColumnValue::Text(text)) => text.into_owned().into(),

@@ -114,7 +114,10 @@ impl View<'_> {
             HarEnd::Whole => {}
             HarEnd::Cut { offset } => lines.push(self.style.paint(
                 Ink::Loss,
-                &format!("cut: the file ends at byte {}, what was whole is shown", grouped(*offset)),
+                &format!(
+                    "cut: the file ends at byte {}, what was whole is shown",
+                    grouped(*offset)
+                ),
             )),
             HarEnd::Damaged { detail } => {
                 let words = [format!("damaged: {detail};"), "what was before is shown".to_owned()];
@@ -224,7 +227,9 @@ impl View<'_> {
         let scale = self.scale(largest);
         let phases: Vec<_> = PHASES
             .iter()
-            .filter(|(name, get)| *name != "QUIC" || origins.iter().any(|o| o.median(*get).is_some()))
+            .filter(|(name, get)| {
+                *name != "QUIC" || origins.iter().any(|o| o.median(*get).is_some())
+            })
             .collect();
         let cell_width = 9;
         let width = self.style.columns().saturating_sub(phases.len() * cell_width).min(34);
@@ -267,7 +272,7 @@ impl View<'_> {
     }
 
     fn page(&self, (page, load): &(Navigation, PageLoad)) -> Vec<String> {
-        page_load_laid_out(page, load, self.style).lines().map(str::to_owned).collect()
+        page_load_laid_out(page, load, false, self.style).lines().map(str::to_owned).collect()
     }
 
     fn sentence(&self, text: &str) -> Vec<String> {
@@ -291,7 +296,8 @@ impl View<'_> {
         }
         let beyond = self.shown.archive.entries_beyond;
         if beyond > 0 {
-            lines.push(format!("{} were not read: there is a limit", count(beyond, "more request")));
+            lines
+                .push(format!("{} were not read: there is a limit", count(beyond, "more request")));
         }
         let opened = counts.with(HarOutcome::Opened);
         if self.rules.creator == "Chrome's DevTools" && opened > 0 {

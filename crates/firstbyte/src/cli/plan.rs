@@ -21,11 +21,15 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::args::{Cli, Command, HarCommand, PageArgs, ProbeArgs, RenderArgs, VisitArgs, WireCommand};
+use super::args::{
+    Cli, Command, HarCommand, PageArgs, ProbeArgs, RenderArgs, VisitArgs, WireCommand,
+};
 use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{terminal, typed};
-use crate::plans::{CommandPlan, Destination, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan};
+use crate::plans::{
+    CommandPlan, Destination, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan,
+};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::net::Bind;
 use firstbyte_probe::probe::options::{

@@ -197,7 +197,8 @@ fn incomplete(end: &HarEnd) -> Option<String> {
 pub(in crate::cli) fn clean_archive(plan: &HarCleanPlan) -> Result<u8, Problem> {
     let files = Files::default().reads([&plan.file]).writes([&plan.output]);
     files.check()?;
-    let io = |error: io::Error| cannot_read(&plan.file, &firstbyte_probe::probe::describe_io(&error));
+    let io =
+        |error: io::Error| cannot_read(&plan.file, &firstbyte_probe::probe::describe_io(&error));
     let input = opened(&plan.file).map_err(io)?;
     let kept = files.open()?;
     let out = sink(&plan.output).map_err(failed(&plan.output))?;
@@ -212,7 +213,8 @@ pub(in crate::cli) fn clean_archive(plan: &HarCleanPlan) -> Result<u8, Problem> 
         Some(why) => {
             let written = units::count(cleaned.entries, "request");
             let message = format!("{} {why}", plan.file.display());
-            Err(Problem::new(exit::READ, message).hint(format!("{written} before that are written")))
+            Err(Problem::new(exit::READ, message)
+                .hint(format!("{written} before that are written")))
         }
     }
 }
