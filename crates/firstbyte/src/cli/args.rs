@@ -71,7 +71,7 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Predict what connections would take, of one visitor or of a whole audience
     Predict(Box<PredictArgs>),
-    /// Show runs, tables of curl's timers, or browsers' HAR files: as text, page, charts, data
+    /// Show runs, curl's timers, or HAR files: as text, page, charts, data
     Report(ReportArgs),
     Har(HarArgs),
     /// Compare ways to connect to three continents, on this machine alone

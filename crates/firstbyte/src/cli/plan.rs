@@ -108,6 +108,7 @@ fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
         options: options(&args.visit, None, None)?,
         outputs: Outputs {
             json: args.json.clone(),
+            har: args.har.clone(),
             svg: args.svg.clone(),
             png: args.png.clone(),
             ..Outputs::default()

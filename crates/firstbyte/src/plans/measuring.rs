@@ -63,7 +63,7 @@ pub struct PagePlan {
     pub url: Secret<String>,
     /// How it is loaded, and by which browser.
     pub options: Options,
-    /// JSON, pictures.
+    /// JSON, HAR, pictures.
     pub outputs: Outputs,
     /// Files that the visit needs.
     pub reads: Vec<PathBuf>,
