@@ -7,7 +7,10 @@ use crate::plans::ReportPlan;
 use crate::runs::Dataset;
 
 pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
-    let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
+    let files = Files::default()
+        .reads(&plan.files)
+        .reads(&plan.render.packets)
+        .exports_of_responses(&plan.render.outputs);
     files.check()?;
     let data = Dataset::read(&plan.files).map_err(run_problem)?;
     let opened = files.open()?;
