@@ -95,7 +95,15 @@ pub fn clean(input: impl Read, out: impl Write) -> Result<Cleaned, CleanError> {
     Ok(Cleaned { end, ..cleaner.cleaned })
 }
 
+/// Whether something was written.
 type Copied = Result<bool, JsonFlaw>;
+
+/// What copies an object's member of that name.
+type CopyMember<'a, R> = dyn FnMut(&mut JsonSource<R>, &mut Vec<u8>, &str) -> Copied + 'a;
+
+/// What copies a list's element.
+type CopyElement<'a, W, R> =
+    dyn FnMut(&mut Cleaner<W>, &mut JsonSource<R>, &mut Vec<u8>) -> Copied + 'a;
 
 struct Cleaner<W> {
     out: W,
@@ -380,7 +388,7 @@ impl<W: Write> Cleaner<W> {
         &mut self,
         source: &mut JsonSource<R>,
         out: &mut Vec<u8>,
-        each: &mut dyn FnMut(&mut Self, &mut JsonSource<R>, &mut Vec<u8>) -> Copied,
+        each: &mut CopyElement<'_, W, R>,
     ) -> Copied {
         out.push(b'[');
         let mut is_first = true;
@@ -404,7 +412,7 @@ impl<W: Write> Cleaner<W> {
 fn object<R: Read>(
     source: &mut JsonSource<R>,
     out: &mut Vec<u8>,
-    each: &mut dyn FnMut(&mut JsonSource<R>, &mut Vec<u8>, &str) -> Copied,
+    each: &mut CopyMember<'_, R>,
 ) -> Copied {
     out.push(b'{');
     let mut is_first = true;

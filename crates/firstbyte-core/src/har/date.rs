@@ -28,9 +28,9 @@ pub(super) fn unix_ns(text: &str) -> Result<i64, &'static str> {
         at += 1;
         let fraction = &bytes[at..];
         let count = fraction.iter().take_while(|b| b.is_ascii_digit()).count();
-        for place in 0..9 {
-            let digit = if place < count { fraction[place] - b'0' } else { 0 };
-            nanos = nanos * 10 + i64::from(digit);
+        let digits = fraction[..count].iter().map(|b| i64::from(b - b'0'));
+        for digit in digits.chain(std::iter::repeat(0)).take(9) {
+            nanos = nanos * 10 + digit;
         }
         at += count;
     }

@@ -65,7 +65,7 @@ pub fn page(
     navigation.check()?;
     let mut load = PageLoad::from_navigation(&navigation);
     // The document comes first there, then what was loaded besides. Why a request failed, archives say in words at most.
-    let document = of_page.iter().position(|request| is_document(request));
+    let document = of_page.iter().position(is_document);
     let besides = of_page.iter().enumerate().filter(|(place, _)| Some(*place) != document);
     for (request, (_, (_, exchange))) in load.requests.iter_mut().skip(1).zip(besides) {
         request.failed |= exchange.outcome == HarOutcome::Failed;
@@ -119,7 +119,7 @@ impl<'a> Laying<'a> {
     }
 
     fn page(mut self, requests: &[(&HarEntry, &HarExchange)]) -> Navigation {
-        let document = requests.iter().position(|request| is_document(request));
+        let document = requests.iter().position(is_document);
         let mut page = Navigation::default();
         for (place, (entry, exchange)) in requests.iter().enumerate() {
             let placed = self.place(entry, exchange);

@@ -132,6 +132,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
             ..Outputs::default()
         },
         colors: args.color,
+        packets: None,
     }
 }
 

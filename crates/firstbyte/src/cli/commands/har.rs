@@ -76,6 +76,7 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
         (outputs.parquet.is_some(), "--parquet"),
         (outputs.har.is_some(), "--har"),
         (plan.render.by.is_some(), "--by"),
+        (plan.render.packets.is_some(), "--packets"),
     ];
     if let Some((_, flag)) = not_of_archives.into_iter().find(|(is_asked, _)| *is_asked) {
         let message = format!("{flag} is of runs, and there is none of an HTTP Archive");
