@@ -126,7 +126,18 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
         rows.extend(over.map(request_row));
     }
     let without = load.requests.iter().filter(|request| request.connection.is_none());
-    rows.extend(without.map(request_row));
+    let mut without = without.map(request_row).peekable();
+    if !rows.is_empty() && without.peek().is_some() {
+        // What stands below is not of the connection before.
+        rows.push(PageRow {
+            name: "no known connection".to_owned(),
+            end: None,
+            is_connection: true,
+            failed: false,
+            bar: Vec::new(),
+        });
+    }
+    rows.extend(without);
     rows
 }
 

@@ -24,7 +24,7 @@ mod ways;
 
 pub use audience::audience;
 pub use figure::{Figure, Panel};
-pub use page_load::page_load;
+pub use page_load::{page_load, page_load_laid_out};
 pub use png::PngError;
 pub use sequence::sequences;
 

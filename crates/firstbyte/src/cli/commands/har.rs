@@ -122,7 +122,9 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
         }
         if outputs.draw() {
             match &read.page {
-                Some((page, _)) => render::pictures(&[chart::page_load(page)], outputs)?,
+                Some((page, load)) => {
+                    render::pictures(&[chart::page_load_laid_out(page, load)], outputs)?;
+                }
                 None => terminal::note("warning: it has no page that could be drawn"),
             }
         }
