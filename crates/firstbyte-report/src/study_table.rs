@@ -12,7 +12,7 @@ use super::Style;
 use super::chart::{metric_title, phase_label};
 use super::study::{
     Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, SummaryView, TestimonyFigures,
-    Verdict, examined_figures, held, pair_names, quantile_name,
+    Verdict, examined_figures, held, pair_names, panel_time, quantile_name,
 };
 use super::style::{Ink, wrap};
 use super::units::{Scale, count};
@@ -28,6 +28,7 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
         view.others(),
         view.proofs(),
         view.doubts(),
+        view.panels(),
         view.examined(),
         view.findings(),
     ];
@@ -296,6 +297,24 @@ impl View<'_> {
         }
         for (cause, count) in causes {
             self.wrapped(&mut lines, &format!("{count} failed: {cause}"), Ink::Loss);
+        }
+        lines
+    }
+
+    /// What browsers' network panels show.
+    fn panels(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for panel in self.study.panels {
+            if lines.is_empty() {
+                lines.push(
+                    self.style
+                        .paint(Ink::Strong, "What the browsers' network panels show: medians"),
+                );
+            }
+            let shown = panel.medians.iter().map(|time| panel_time(&time.label, time.took));
+            let shown = shown.collect::<Vec<_>>().join("; ");
+            let text = self.style.safe(&format!("{}: {shown}", panel.way));
+            self.wrapped(&mut lines, &text, Ink::Plain);
         }
         lines
     }

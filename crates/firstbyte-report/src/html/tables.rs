@@ -242,6 +242,25 @@ pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
     close(html);
 }
 
+/// What browsers' network panels show.
+pub(super) fn panels(html: &mut String, study: &Study<'_>) {
+    if study.panels.is_empty() {
+        return;
+    }
+    let title = "What the browsers' network panels show";
+    open(html, title, &["Way to connect", "n", "shown as", "median, ms"]);
+    for panel in study.panels {
+        for time in &panel.medians {
+            head(html, &panel.way);
+            figure(html, &grouped(panel.samples as u64));
+            let _ = write!(html, "<td class=\"t\">{}</td>", escape(&time.label));
+            figure(html, &format!("{:.3}", time.took.as_secs_f64() * 1e3));
+            *html += "</tr>\n";
+        }
+    }
+    close(html);
+}
+
 /// What clients say of their connections, held against a capture.
 pub(super) fn examined(html: &mut String, study: &Study<'_>) {
     let Some(examined) = study.examined else { return };

@@ -35,6 +35,7 @@ impl Made {
             rows: &self.rows,
             medians,
             examined: None,
+            panels: &[],
             sentences: self.sentences.clone(),
             summaries: self.summaries.clone(),
             effects: self.effects.clone(),

@@ -10,6 +10,7 @@ mod examined;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod grouping;
+mod panels;
 
 use firstbyte_core::compare::Role;
 use firstbyte_core::cross_examination::WayExamined;
@@ -20,6 +21,8 @@ use firstbyte_core::timeline::Connection;
 pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series, percentiles};
 pub(crate) use examined::{TestimonyFigures, figures as examined_figures, held};
 pub(crate) use grouping::{Group, Grouping, pair_names};
+pub(crate) use panels::panel_time;
+pub use panels::{PanelTimes, PanelView};
 
 /// A comparison, whole.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +53,8 @@ pub struct Study<'a> {
     pub failures: Vec<FailureView>,
     /// How what clients say stands beside a capture; nothing without one.
     pub examined: Option<&'a Examined>,
+    /// What browsers' network panels show, of ways that have one.
+    pub panels: &'a [PanelView],
 }
 
 /// What clients say, held against a capture.

@@ -19,7 +19,7 @@ use crate::plans::RenderPlan;
 use crate::runs::Dataset;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_passive::model::connection_captured_at_client;
-use firstbyte_report::study::{Examined, FailureView, Study};
+use firstbyte_report::study::{Examined, FailureView, PanelTimes, PanelView, Study};
 use firstbyte_report::{dates, shell};
 
 /// Everything a study is made of.
@@ -31,6 +31,7 @@ pub(super) struct Material {
     medians: Vec<Option<Connection>>,
     failures: Vec<FailureView>,
     examined: Option<Examined>,
+    panels: Vec<PanelView>,
     axes: Vec<Axis>,
     comparison: Comparison,
 }
@@ -52,12 +53,14 @@ impl Material {
         let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
         let commands = headers.iter().map(|header| shell::line(&header.command));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
+        let medians = medians(data)?;
         Ok(Self {
             title: title(data, &axes),
             date: dates.min().unwrap_or_default(),
             command: commands.join("; "),
             environment: headers.first().map(|h| environment(h)).unwrap_or_default(),
-            medians: medians(data)?,
+            panels: panels(data, &medians)?,
+            medians,
             failures: failures(data)?,
             examined: plan.packets.as_deref().map(|path| examined(data, path)).transpose()?,
             comparison: compared(data, &axes, &settings),
@@ -78,10 +81,28 @@ impl Material {
             medians: &medians,
             failures: self.failures.clone(),
             examined: self.examined.as_ref(),
+            panels: &self.panels,
             ..Study::default()
         };
         view(&study.with_comparison(&self.comparison, &self.axes))
     }
+}
+
+/// What browsers' network panels show: looked for where the samples in the middle have any.
+fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelView>, Problem> {
+    if medians.iter().flatten().all(|connection| connection.facts.panel.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let mut times = vec![PanelTimes::default(); data.cells.len()];
+    for taken in data.each_taken() {
+        let taken = taken.map_err(run_problem)?;
+        let whole = !taken.sample.warmup && taken.sample.failure().is_none();
+        if let Some(times) = times.get_mut(usize::from(taken.cell)).filter(|_| whole) {
+            times.take(&taken.sample.connection.facts.panel);
+        }
+    }
+    let ways = data.cells.iter().zip(times);
+    Ok(ways.filter_map(|(cell, times)| times.view(cell.name())).collect())
 }
 
 /// What the clients say, held against the capture of that file.
