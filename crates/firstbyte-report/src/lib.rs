@@ -8,6 +8,7 @@ pub mod advice;
 #[cfg(test)]
 mod any_test;
 pub mod audience;
+pub mod averages;
 mod axis;
 pub mod chart;
 mod columns;

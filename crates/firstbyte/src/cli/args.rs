@@ -335,8 +335,12 @@ pub(super) struct CompareArgs {
 #[command(after_help = REPORT_HELP)]
 pub(super) struct ReportArgs {
     /// Run files, or CSV files of curl's timers
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "averages", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Daily averages as an analytics product exports them: when they changed, and by how much
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html"])]
+    pub averages: Option<PathBuf>,
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -348,6 +352,7 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report --averages analytics.csv --svg .
 
 What is read and written is described in docs/formats.md.";
 

@@ -1,5 +1,7 @@
 //! `firstbyte report FILE…`: shows what was measured before, as run files or tables of curl's timers.
 
+mod averages;
+
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::{render, run_problem};
@@ -7,6 +9,9 @@ use crate::plans::ReportPlan;
 use crate::runs::Dataset;
 
 pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
+    if let Some(file) = &plan.averages {
+        return averages::run(file, &plan.render);
+    }
     let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
     files.check()?;
     let data = Dataset::read(&plan.files).map_err(run_problem)?;

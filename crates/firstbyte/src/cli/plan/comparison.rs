@@ -200,7 +200,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 }
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
-    ReportPlan { files: args.files.clone(), render: render(&args.render) }
+    let averages = args.averages.clone();
+    ReportPlan { files: args.files.clone(), averages, render: render(&args.render) }
 }
 
 #[cfg(test)]
