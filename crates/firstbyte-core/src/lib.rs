@@ -6,6 +6,7 @@
 //! are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod averages;
 pub mod compare;
 pub mod document;

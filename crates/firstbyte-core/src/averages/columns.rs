@@ -124,7 +124,7 @@ pub(super) fn role(header: &str) -> Option<(AveragesProduct, ColumnRole)> {
             let is = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
             let average = is(&["average", "avg", "mean"]);
             let connection = is(&["connection", "connect"]);
-            if !average && !(connection && is(&["time"])) && !(connection && unit_ns.is_some()) {
+            if !average && !(connection && (is(&["time"]) || unit_ns.is_some())) {
                 return None;
             }
             let time = if connection { AveragedTime::Connection } else { AveragedTime::Unsaid };

@@ -176,7 +176,7 @@ impl Layout {
             }
         }
         days.sort_by_key(|day| day.day);
-        if let Some([first, second]) = days.array_windows().find(|[a, b]| a.day == b.day) {
+        if let Some([first, second]) = days.windows(2).find(|pair| pair[0].day == pair[1].day) {
             let (year, month, number) = date_of_day(second.day);
             let line = first.line.max(second.line);
             let message = format!(

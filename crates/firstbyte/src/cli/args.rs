@@ -17,6 +17,7 @@ use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 use crate::plans::{ColorChoice, Destination};
 pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
+use firstbyte_core::access::ACCESS_PROFILES;
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
@@ -520,12 +521,21 @@ pub(super) struct NewLabArgs {
     /// When the lab ends, copy its servers' access logs into DIR
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
+    /// Put an access network before the client: fibre, wifi-fibre, cable, satellite-leo, 4g, 3g,
+    /// satellite-geo, 2g (docs/access.md)
+    #[arg(long, value_name = "NAME", value_parser = access_names())]
+    pub access: Option<String>,
     /// Seed of jitter and loss [default: the scenario's]
     #[arg(long)]
     pub seed: Option<u64>,
     /// Server software
     #[arg(long, value_enum, default_value_t = ServerSoftware::Auto)]
     pub server: ServerSoftware,
+}
+
+/// What access networks are called.
+fn access_names() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(ACCESS_PROFILES.iter().map(|profile| profile.name))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

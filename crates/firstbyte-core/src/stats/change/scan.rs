@@ -96,7 +96,7 @@ impl Scan {
         };
         let gain = |[a, b]: [usize; 2]| between(0, a) + between(a, b) + between(b, n);
         let mut best = ([0, n], gain([0, n]));
-        let mut try_pair = |best: &mut ([usize; 2], f64), pair: [usize; 2]| {
+        let try_pair = |best: &mut ([usize; 2], f64), pair: [usize; 2]| {
             let found = gain(pair);
             if found > best.1 {
                 *best = (pair, found);
