@@ -175,7 +175,7 @@ mod tests {
             let row = format!(
                 "| `{}` | {} ms | {} / {} ms | {} / {} Mbit/s | {} % |",
                 profile.name,
-                profile.round_trip.as_secs_f64() * 1e3,
+                profile.round_trip.as_micros() as f64 / 1e3,
                 profile.down_jitter.as_millis(),
                 profile.up_jitter.as_millis(),
                 profile.down_bits_per_second as f64 / 1e6,

@@ -521,8 +521,7 @@ pub(super) struct NewLabArgs {
     /// When the lab ends, copy its servers' access logs into DIR
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
-    /// Put an access network before the client: fibre, wifi-fibre, cable, satellite-leo, 4g, 3g,
-    /// satellite-geo, 2g (docs/access.md)
+    /// Put an access network before the client (docs/access.md)
     #[arg(long, value_name = "NAME", value_parser = access_names())]
     pub access: Option<String>,
     /// Seed of jitter and loss [default: the scenario's]

@@ -261,7 +261,7 @@ fn access_networks_are_rows_of_one_table() {
     let line = text.lines().find(|line| line.starts_with("satellite, geo")).unwrap();
     let figures: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert_eq!(figures[0], 620.0, "{line}");
-    assert!((2480.0..2600.0).contains(&figures[1]) && figures[2] + 500.0 < figures[1], "{line}");
+    assert!((3095.0..3200.0).contains(&figures[1]) && figures[2] + 500.0 < figures[1], "{line}");
     let rows = succeeded(&[&["--access", "4g,cable", "--json"], &ways[..]].concat());
     let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 2 * 2 * 20);

@@ -7,6 +7,10 @@ use super::{ChangeForm, ChangeSettings, LevelChange, shape};
 use crate::stats::Interval;
 use crate::stats::linear::at_rank;
 
+/// Of drawn series, so many lie beyond either end of an interval of 95 %: with 2.5 % fewer than 95 % of simulated intervals
+/// hold the true size, since what is drawn from is an estimate itself.
+const TAIL: f64 = 0.018;
+
 /// What series are drawn of.
 pub(super) struct Drawn<'a> {
     pub(super) grid: &'a Grid,
@@ -52,8 +56,8 @@ pub(super) fn changes(
         moved.sort_unstable_by(f64::total_cmp);
         let quantile = |sorted: &[f64], q: f64| at_rank(sorted, q * (sorted.len() - 1) as f64);
         let interval = Interval {
-            low: difference - quantile(&ratios, 0.975) * error,
-            high: difference - quantile(&ratios, 0.025) * error,
+            low: difference - quantile(&ratios, 1.0 - TAIL) * error,
+            high: difference - quantile(&ratios, TAIL) * error,
         };
         let (pace, longest) = shape::pace(grid, drawn.values, forms, index, own);
         let between = match form {
