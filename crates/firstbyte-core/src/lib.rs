@@ -9,6 +9,7 @@
 pub mod access;
 pub mod averages;
 pub mod compare;
+pub mod cross_examination;
 pub mod document;
 pub mod explain;
 pub mod page_load;

@@ -15,8 +15,10 @@ use serde_json::Value;
 
 use super::bidi::{BidiEvent, BidiTimings};
 use super::channel::Channel;
-use super::failure::{self, Circumstances};
-use super::{FirefoxVisit, HostPin, facts, page};
+use super::failure;
+use super::{FirefoxVisit, facts, page};
+use crate::browser::HostPin;
+use crate::browser::failure::Circumstances;
 
 /// The steps of the browser's clock.
 const RESOLUTION_NS: u32 = 1000;
@@ -135,6 +137,7 @@ fn connection_of(heard: &Heard<'_>, leg: &Channel) -> (Connection, i64) {
     facts.reused = reused;
     facts.tls = facts::tls(leg);
     facts.http = Some(facts::http(leg));
+    facts.panel = facts::panel(leg);
     facts.quic = leg.quic().then(QuicFacts::default);
     if !pinned && !reused {
         connection.lookups = lookup(leg, origin).into_iter().collect();

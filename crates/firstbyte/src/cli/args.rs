@@ -340,8 +340,12 @@ pub(super) struct ReportArgs {
     pub files: Vec<PathBuf>,
     /// Daily averages as an analytics product exports them: when they changed, and by how much
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html"])]
+          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html", "packets"])]
     pub averages: Option<PathBuf>,
+    /// A capture of the same connections, made at the client: what each client says of them is
+    /// held against it
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub packets: Option<PathBuf>,
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -354,6 +358,8 @@ Examples:
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
   firstbyte report --averages analytics.csv --svg .
+  firstbyte report a.run --packets client.pcapng   by how much each client's own
+                                            times are off
 
 What is read and written is described in docs/formats.md.";
 

@@ -12,7 +12,7 @@ use crate::cli::exit::Problem;
 use crate::cli::typed::{AxisText, Typed};
 use crate::plans::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, ExplainPlan, ExplanationSource,
-    Outputs, ReportPlan,
+    Outputs, RenderPlan, ReportPlan,
 };
 use firstbyte_probe::experiment::{ExperimentPlan, ExplanationPlan};
 use firstbyte_probe::probe::Secret;
@@ -200,8 +200,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 }
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
-    let averages = args.averages.clone();
-    ReportPlan { files: args.files.clone(), averages, render: render(&args.render) }
+    let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
+    ReportPlan { files: args.files.clone(), averages: args.averages.clone(), render }
 }
 
 #[cfg(test)]
