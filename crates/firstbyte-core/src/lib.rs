@@ -6,6 +6,8 @@
 //! are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 
+pub mod access;
+pub mod averages;
 pub mod compare;
 pub mod cross_examination;
 pub mod document;

@@ -9,6 +9,7 @@ pub mod advice;
 mod any_test;
 pub mod archive;
 pub mod audience;
+pub mod averages;
 mod axis;
 pub mod chart;
 mod columns;

@@ -195,8 +195,11 @@ pub struct DemoPlan {
 /// What was measured before, shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers; several are compared with each other.
+    /// Run files, or tables of curl's timers; several are compared with each other. None where there are averages.
     pub files: Vec<PathBuf>,
+    /// An analytics export of daily averages, in place of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub averages: Option<PathBuf>,
     /// How it is shown.
     pub render: RenderPlan,
 }

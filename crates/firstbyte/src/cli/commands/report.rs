@@ -1,5 +1,7 @@
 //! `firstbyte report FILE…`: shows what was measured before, as run files, tables of curl's timers or archives of others.
 
+mod averages;
+
 use super::har;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
@@ -8,6 +10,9 @@ use crate::plans::ReportPlan;
 use crate::runs::Dataset;
 
 pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
+    if let Some(file) = &plan.averages {
+        return averages::run(file, &plan.render);
+    }
     if har::are_archives(&plan.files)? {
         return har::report(plan);
     }

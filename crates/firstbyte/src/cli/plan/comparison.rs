@@ -201,7 +201,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
     let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
-    ReportPlan { files: args.files.clone(), render }
+    ReportPlan { files: args.files.clone(), averages: args.averages.clone(), render }
 }
 
 #[cfg(test)]
