@@ -112,7 +112,7 @@ type ReadMember = Result<(), JsonFlaw>;
 
 impl Reading {
     fn log<R: Read>(&mut self, source: &mut JsonSource<R>, name: &str) -> ReadMember {
-        self.has_log_member |= matches!(name, "creator" | "browser" | "pages" | "entries");
+        self.has_log_member = true;
         match name {
             "creator" => self.archive.creator = span(source)?,
             "browser" => self.archive.browser = span(source)?,

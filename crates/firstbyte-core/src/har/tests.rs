@@ -299,6 +299,9 @@ fn an_archive_is_known_by_what_is_in_it() {
         assert!(matches!(error, CleanError::Read(HarError::NotHar { .. })), "{text}: {error:?}");
     }
     assert_eq!(read(r#"{"log":{"entries":[]}}"#).0.end, HarEnd::Whole);
+    // Once it has begun, both say the same of it.
+    check(br#"{"log":{"version":"#);
+    check(br#"{"log":{"x":1"#);
 }
 
 #[test]
