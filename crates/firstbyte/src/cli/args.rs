@@ -6,6 +6,7 @@ mod live;
 mod outputs;
 mod page;
 mod predict;
+mod rum;
 mod serve;
 mod wire;
 
@@ -21,6 +22,7 @@ pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
 pub(super) use predict::PredictArgs;
+pub(super) use rum::{RumArgs, RumCommand};
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
 
@@ -76,6 +78,7 @@ pub(super) enum Command {
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
     Serve(Box<ServeArgs>),
+    Rum(RumArgs),
     Wire(Box<WireArgs>),
 }
 

@@ -8,6 +8,7 @@ mod lab;
 mod measuring;
 mod outputs;
 mod prediction;
+mod rum;
 mod serve;
 mod wire;
 
@@ -20,6 +21,7 @@ pub use measuring::{
 };
 pub use outputs::{ColorChoice, Destination, Outputs};
 pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
+pub use rum::{RumServePlan, RumSnippetPlan};
 pub use serve::{CertificatePlan, ServePlan};
 pub use wire::{
     ComparedCaptures, ConnectionChoice, DiffCapture, LiveCapture, LivePlan, PacketFilter,
@@ -50,6 +52,10 @@ pub enum CommandPlan {
     Lab(LabPlan),
     /// `serve`.
     Serve(Box<ServePlan>),
+    /// `rum snippet`.
+    RumSnippet(RumSnippetPlan),
+    /// `rum serve`.
+    RumServe(RumServePlan),
     /// `wire`.
     Wire(Box<WirePlan>),
     /// `wire diff`.

@@ -14,6 +14,7 @@ mod http;
 mod http3;
 mod predict;
 mod report;
+mod rum;
 mod runs;
 mod secrets;
 mod serve;
