@@ -84,6 +84,8 @@ struct Sent {
     #[serde(default)]
     isolated: bool,
     #[serde(default)]
+    gecko: bool,
+    #[serde(default)]
     activation: f64,
     #[serde(default)]
     left: u64,
@@ -150,6 +152,7 @@ pub fn parse_beacon(bytes: &[u8], received_unix_s: u64) -> Result<BeaconRecord, 
                     delivery,
                     size,
                     activation: sent.activation,
+                    is_gecko: sent.gecko,
                 };
                 match classify(&facts, &times) {
                     EntryClass::Impossible => None,

@@ -204,6 +204,8 @@ pub(super) struct EntryFacts<'a> {
     pub(super) size: u8,
     /// When the page was activated that was prerendered, milliseconds; zero for others.
     pub(super) activation: f64,
+    /// Whether the browser is Firefox, or of its engine.
+    pub(super) is_gecko: bool,
 }
 
 /// `size` of a response whose body was there already.
@@ -369,6 +371,8 @@ impl NewConnection {
         let said = |ms: f64| (ms > 0.0).then(|| us(ms));
         // `responseStart` is that of the 103, where there was one: then only what names the answer itself will do.
         let first_byte = match (times.final_headers > 0.0, times.interim > 0.0) {
+            // Gecko's is when anything came behind the request: the session tickets of a new connection.
+            _ if facts.is_gecko && facts.protocol == "h1" => None,
             (true, _) => said(times.final_headers),
             (false, true) => None,
             (false, false) => said(times.response_start),

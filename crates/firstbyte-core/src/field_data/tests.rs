@@ -22,6 +22,7 @@ fn facts() -> EntryFacts<'static> {
         delivery: "",
         size: 4,
         activation: 0.0,
+        is_gecko: false,
     }
 }
 
@@ -198,6 +199,13 @@ fn an_early_hint_is_not_the_first_byte() {
         (record.new[0].interim_us, record.new[0].first_byte_us)
     };
     assert_eq!(first_byte(times), (Some(48_000), Some(68_000)));
+    let of_gecko = |protocol| {
+        let mut beacon = beacon(&[entry("", protocol, NEW)]);
+        beacon["gecko"] = json!(true);
+        parsed(&beacon).unwrap().new[0].first_byte_us
+    };
+    // Over HTTP/1.1 it is when the session tickets came.
+    assert_eq!([of_gecko("h2"), of_gecko("http/1.1")], [Some(68_000), None]);
     // A browser that does not tell when the answer itself came: that is not known then.
     times[10] = 0.0;
     assert_eq!(first_byte(times), (Some(48_000), None));

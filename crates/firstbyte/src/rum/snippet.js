@@ -38,8 +38,8 @@
       last = time;
     }
     return JSON.stringify({v: 1, page: location.origin, part, step,
-      isolated: !!self.crossOriginIsolated, activation: ms(all[0].activationStart),
-      left: all.length - entries.length, entries});
+      isolated: self.crossOriginIsolated, activation: ms(all[0].activationStart),
+      gecko: 'mozInnerScreenX' in self, left: all.length - entries.length, entries});
   };
 
   const send = () => {

@@ -15,6 +15,7 @@ mod http3;
 mod predict;
 mod report;
 mod rum;
+mod rum_browsers;
 mod runs;
 mod secrets;
 mod serve;

@@ -19,15 +19,15 @@ use crate::support::run::firstbyte;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that is up, killed when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     stderr: BufReader<ChildStderr>,
-    at: SocketAddr,
-    file: PathBuf,
+    pub(crate) at: SocketAddr,
+    pub(crate) file: PathBuf,
 }
 
 impl Server {
-    fn start(directory: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firstbyte"));
         command.args(["rum", "serve", "--listen", "127.0.0.1:0", "--into", "field.ndjson"]);
         command.args(arguments);
@@ -88,7 +88,7 @@ impl Server {
     }
 
     /// Exit code, what it said, and the lines that it wrote.
-    fn stop(mut self) -> (Option<i32>, String, Vec<FieldLine>) {
+    pub(crate) fn stop(mut self) -> (Option<i32>, String, Vec<FieldLine>) {
         self.signal(Signal::SIGTERM);
         let code = self.child.wait().unwrap().code();
         let mut said = String::new();

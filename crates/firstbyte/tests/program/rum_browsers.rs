@@ -1,0 +1,172 @@
+//! Real browsers, a page with the snippet over HTTPS, `firstbyte rum serve`: the beacon arrives when the page is left, and what
+//! it says is what was done.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use firstbyte_core::field_data::{BeaconRecord, EntryClass, FieldLine, FieldPhase, TimeRange};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::rum::Server;
+use crate::support::certificates::{self, TRUSTED, good};
+use crate::support::files::Directory;
+use crate::support::peer::{Peer, read_head};
+use crate::support::run::firstbyte;
+
+/// The servers take so long before they say hello, and before they answer.
+const HELLO: Duration = Duration::from_millis(60);
+const THINKS: Duration = Duration::from_millis(40);
+
+/// A server over TLS, each connection of which takes its time; `respond` makes fields and a body of a path.
+fn site(respond: impl Fn(&str) -> (String, String) + Send + Sync + 'static) -> Peer {
+    let config: Arc<ServerConfig> = Arc::new(certificates::server(&good(), &["http/1.1"]));
+    Peer::tcp(move |tcp: TcpStream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        sleep(HELLO);
+        let mut stream = StreamOwned::new(connection, tcp);
+        loop {
+            let head = read_head(&mut stream);
+            let Some(path) = head.split(' ').nth(1) else { return };
+            sleep(THINKS);
+            let (fields, body) = respond(path);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: no-store\r\n{fields}\r\n{body}",
+                body.len()
+            );
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// A browser loads a page, in a frame of which the snippet is; what the frame sent when it was left.
+fn beacon(client: &str) -> BeaconRecord {
+    let directory = Directory::new();
+    directory.write("ca.pem", &TRUSTED.pem());
+    let server = Server::start(directory.path(), &[]);
+    let snippet = firstbyte(
+        directory.path(),
+        &["rum", "snippet", "--endpoint", &format!("http://{}/rum", server.at)],
+    );
+    let opaque = site(move |_| image());
+    let open = site(move |_| {
+        let (fields, body) = image();
+        (format!("Timing-Allow-Origin: *\r\n{fields}"), body)
+    });
+    let frame = format!(
+        "<!doctype html><script>{}</script>\
+         <img src='https://127.0.0.1:{}/private?user=secret'><img src='https://127.0.0.1:{}/open?user=secret'>\
+         <img src='/own'>",
+        snippet.stdout,
+        opaque.port(),
+        open.port()
+    );
+    let file = server.file.clone();
+    let pages = site(move |path| {
+        let html = |body: &str| ("Content-Type: text/html\r\n".to_owned(), body.to_owned());
+        match path {
+            // The frame is left as soon as all of it is there; the page is loaded when its beacon has come.
+            "/" => html(
+                "<!doctype html><img src='/hold'><iframe src='/frame?user=secret'></iframe><script>\
+                 const frame = document.querySelector('iframe');\
+                 frame.onload = () => { frame.onload = null; frame.src = 'about:blank' };</script>",
+            ),
+            "/hold" => {
+                wait_for_beacon(&file);
+                html("")
+            }
+            "/own" => image(),
+            _ if path.starts_with("/frame") => html(&frame),
+            _ => html(""),
+        }
+    });
+    let url = format!("https://127.0.0.1:{}/", pages.port());
+    let asked = ["page", &url, "--client", client, "--cacert", "ca.pem", "-m", "30"];
+    let outcome = firstbyte(directory.path(), &asked);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
+    let (code, said, all) = server.stop();
+    assert_eq!(code, Some(0), "{said}");
+    let text = std::fs::read_to_string(directory.path().join("field.ndjson")).unwrap();
+    assert!(!text.contains("secret") && !text.contains("/open"), "{text}");
+    let mut beacons = all.into_iter().filter_map(|line| match line {
+        FieldLine::Beacon(beacon) => Some(beacon),
+        _ => None,
+    });
+    let beacon = beacons.next().unwrap_or_else(|| panic!("no beacon: {said}\n{}", outcome.stdout));
+    assert_eq!(beacons.next(), None, "one page view is one beacon");
+    println!("{client}: {beacon:#?}");
+    check(&beacon, &url, opaque.port(), open.port());
+    beacon
+}
+
+fn wait_for_beacon(file: &Path) {
+    for _ in 0..2_000 {
+        if std::fs::read(file).is_ok_and(|text| text.windows(10).any(|w| w == b"{\"beacon\":")) {
+            return;
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// An image: Firefox gives up what is none, and its times with it.
+fn image() -> (String, String) {
+    let body = "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>";
+    ("Content-Type: image/svg+xml\r\n".to_owned(), body.to_owned())
+}
+
+/// What holds of either browser.
+fn check(beacon: &BeaconRecord, url: &str, opaque: u16, open: u16) {
+    let page = url.trim_end_matches('/');
+    assert_eq!((beacon.page.as_str(), beacon.sampling), (page, 1.0));
+    assert_eq!((beacon.impossible, beacon.left_out), (0, 0), "{beacon:#?}");
+    // A browser that is not isolated shows no finer times, and those of the frame are not all of one step.
+    assert!(!beacon.isolated && (100.0..=2_000.0).contains(&beacon.step_us), "{}", beacon.step_us);
+    let counted = |origin: &str, class| {
+        let of_it = beacon.counted.iter().filter(|one| one.origin == origin && one.class == class);
+        of_it.map(|one| one.entries).sum::<u64>()
+    };
+    let opaque = format!("https://127.0.0.1:{opaque}");
+    assert_eq!(counted(&opaque, EntryClass::Opaque), 1, "{beacon:#?}");
+    // Over the connection that the frame's document came by.
+    assert!(counted(page, EntryClass::Reused) >= 1, "{beacon:#?}");
+    let open = format!("https://127.0.0.1:{open}");
+    let news: Vec<_> = beacon.new.iter().filter(|new| new.origin == open).collect();
+    // Where it began within the step in which it was asked for, nobody can tell.
+    assert_eq!(news.len() as u64 + counted(&open, EntryClass::BegunBefore), 1, "{beacon:#?}");
+    for new in news {
+        let range = |phase| new.phase(phase, beacon.step_us);
+        let at_least = |phase, time: Duration| {
+            let Some(TimeRange { most_us, .. }) = range(phase) else { return };
+            assert!(most_us >= time.as_micros() as f64, "{}: {most_us} µs", phase.as_str());
+        };
+        assert_eq!(new.protocol, "h1");
+        at_least(FieldPhase::Tls, HELLO);
+        at_least(FieldPhase::Wait, THINKS);
+        at_least(FieldPhase::FirstByte, HELLO + THINKS);
+        // Loopback: whatever was under way when, a round trip is not the server's hello.
+        assert!(
+            range(FieldPhase::Connect).unwrap().least_us < HELLO.as_micros() as f64,
+            "{new:#?}"
+        );
+    }
+}
+
+#[test]
+fn chromium_sends_what_it_did() {
+    let beacon = beacon("chromium");
+    let navigations = beacon.new.iter().filter(|new| new.navigation).count();
+    assert_eq!((navigations, beacon.new.len()), (1, 2), "{beacon:#?}");
+    assert!(beacon.new.iter().all(|new| new.first_byte_us.is_some()), "{beacon:#?}");
+}
+
+#[test]
+fn firefox_sends_what_it_did() {
+    let beacon = beacon("firefox");
+    // Its first bytes over HTTP/1.1 are the session tickets (docs/clients.md).
+    assert!(beacon.new.iter().all(|new| new.first_byte_us.is_none()), "{beacon:#?}");
+}
