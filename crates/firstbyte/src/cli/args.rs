@@ -351,6 +351,7 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report field.ndjson             what browsers sent to `rum serve`
 
 What is read and written is described in docs/formats.md.";
 

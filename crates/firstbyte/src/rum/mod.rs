@@ -5,11 +5,13 @@
 //! `writer`). Nothing of who asked is kept: addresses stay in memory, hashed, for as long as their rate is watched.
 
 mod limits;
+mod read;
 mod receiver;
 mod snippet;
 mod writer;
 
 pub use limits::ReceiverLimits;
+pub use read::{UnreadFieldData, is_field_data, read_field_data};
 pub(crate) use receiver::typed_origin;
 pub use receiver::{Received, Receiver};
 pub use snippet::{SNIPPET_BYTES, snippet};

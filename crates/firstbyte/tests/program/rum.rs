@@ -454,3 +454,61 @@ fn what_is_wrong_is_said_before_anything_is_served() {
     silent.shutdown(Shutdown::Write).unwrap();
     assert_eq!(server.stop().0, Some(0));
 }
+
+/// From browsers to a prediction: what is kept is summed up, and is an audience.
+#[test]
+fn what_was_kept_is_reported() {
+    let directory = Directory::new();
+    let server = Server::start(directory.path(), &["--rate-per-source", "0"]);
+    for n in 0..30 {
+        let beacon = BEACON.replace("30.1", &format!("3{}.1", n % 10));
+        assert_eq!(server.post("text/plain", beacon.as_bytes()), 204);
+    }
+    assert_eq!(server.post("text/html", b""), 415);
+    let (.., all) = server.stop();
+    assert_eq!(beacons(&all), 30);
+    // A line that somebody damaged, and one that is being written.
+    let file = directory.path().join("field.ndjson");
+    let mut text = fs::read_to_string(&file).unwrap();
+    text += "{\"beacon\":7}\n{\"beacon\":{\"rec";
+    fs::write(&file, text).unwrap();
+    let report =
+        |more: &[&str]| firstbyte(directory.path(), &[&["report", "field.ndjson"], more].concat());
+    let outcome = report(&["--json=all.json", "--csv=people.csv"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.starts_with("Field data: 30 page views · "), "{}", outcome.stdout);
+    for line in [
+        "shop.example h2, 30 new connections\n",
+        "TLS           20.8   19.6–23.0   23.8   25.8\n",
+        "The server refused: content-type 1.\n",
+    ] {
+        assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
+    }
+    assert!(outcome.stderr.contains("warning: field.ndjson"), "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("warning: ").count(), 1, "{}", outcome.stderr);
+    let json = fs::read_to_string(directory.path().join("all.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["groups"][0]["entries"]["new"], 30);
+    let played = firstbyte(
+        directory.path(),
+        &["predict", "--population", "people.csv", "--change", "tls=1.2:1.3", "-n", "300"],
+    );
+    assert_eq!(played.code, 0, "{}", played.stderr);
+    // A round trip is what the new version saves each of them.
+    assert!(played.stdout.contains("300"), "{}", played.stdout);
+    directory.write("timers.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n");
+    for (more, message) in [
+        (&["--html", "x.html"] as &[&str], "--html: not of field data"),
+        (&["--by", "tls"], "--by: not of field data"),
+        (&["timers.csv"], "field data and other files cannot be shown together"),
+        (&["--csv=field.ndjson"], "is read and cannot be written as well"),
+    ] {
+        let outcome = report(more);
+        assert_eq!(outcome.code, 2, "{more:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{more:?}: {}", outcome.stderr);
+    }
+    directory.write("later", "{\"format\":\"firstbyte/field\",\"version\":9,\"created_unix_s\":0,\"firstbyte_version\":\"\"}\n");
+    let outcome = firstbyte(directory.path(), &["report", "later"]);
+    assert_eq!(outcome.code, 26);
+    assert!(outcome.stderr.contains("field data of version 9; this program knows 1"));
+}

@@ -47,7 +47,7 @@ fn site(respond: impl Fn(&str) -> (String, String) + Send + Sync + 'static) -> P
 /// A browser loads a page, in a frame of which the snippet is; what the frame sent when it was left.
 fn beacon(client: &str) -> BeaconRecord {
     let directory = Directory::new();
-    directory.write("ca.pem", &TRUSTED.pem());
+    directory.write("ca.pem", TRUSTED.pem());
     let server = Server::start(directory.path(), &[]);
     let snippet = firstbyte(
         directory.path(),

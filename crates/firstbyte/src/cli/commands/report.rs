@@ -1,5 +1,6 @@
 //! `firstbyte report FILE…`: shows what was measured before, as run files or tables of curl's timers.
 
+use super::report_field;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::{render, run_problem};
@@ -7,6 +8,9 @@ use crate::plans::ReportPlan;
 use crate::runs::Dataset;
 
 pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
+    if report_field::is_asked(plan)? {
+        return report_field::run(plan);
+    }
     let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
     files.check()?;
     let data = Dataset::read(&plan.files).map_err(run_problem)?;
