@@ -34,6 +34,7 @@ impl Made {
             cells: &self.cells,
             rows: &self.rows,
             medians,
+            examined: None,
             sentences: self.sentences.clone(),
             summaries: self.summaries.clone(),
             effects: self.effects.clone(),

@@ -340,6 +340,10 @@ pub(super) struct ReportArgs {
     /// Run files, or CSV files of curl's timers
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// A capture of the same connections, made at the client: what each client says of them is
+    /// held against it
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub packets: Option<PathBuf>,
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -352,6 +356,8 @@ Examples:
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
   firstbyte report field.ndjson             what browsers sent to `rum serve`
+  firstbyte report a.run --packets client.pcapng   by how much each client's own
+                                            times are off
 
 What is read and written is described in docs/formats.md.";
 

@@ -11,7 +11,10 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     if report_field::is_asked(plan)? {
         return report_field::run(plan);
     }
-    let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
+    let files = Files::default()
+        .reads(&plan.files)
+        .reads(&plan.render.packets)
+        .exports_of_responses(&plan.render.outputs);
     files.check()?;
     let data = Dataset::read(&plan.files).map_err(run_problem)?;
     let opened = files.open()?;

@@ -83,6 +83,7 @@ fn check_outputs(plan: &ReportPlan) -> Result<(), Problem> {
         (svg.is_some(), "--svg"),
         (png.is_some(), "--png"),
         (plan.render.by.is_some(), "--by"),
+        (plan.render.packets.is_some(), "--packets"),
     ];
     match named.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),

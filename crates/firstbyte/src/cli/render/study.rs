@@ -1,20 +1,25 @@
 //! What was read as views need it: compared, with the sample in the middle of every cell.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use firstbyte_core::compare::{
     self, Axis, CellSummary, Comparison, Design, PairEffects, Settings, Table,
 };
+use firstbyte_core::cross_examination::CrossExamination;
 use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
+use crate::cli::commands::wire::connections;
 use crate::cli::exit::Problem;
 use crate::cli::run_problem;
 use crate::parallel::side_by_side;
+use crate::plans::RenderPlan;
 use crate::runs::Dataset;
 use firstbyte_core::shown_url::shown_url;
-use firstbyte_report::study::{FailureView, Study};
+use firstbyte_passive::model::connection_captured_at_client;
+use firstbyte_report::study::{Examined, FailureView, Study};
 use firstbyte_report::{dates, shell};
 
 /// Everything a study is made of.
@@ -25,12 +30,14 @@ pub(super) struct Material {
     environment: Vec<(String, String)>,
     medians: Vec<Option<Connection>>,
     failures: Vec<FailureView>,
+    examined: Option<Examined>,
     axes: Vec<Axis>,
     comparison: Comparison,
 }
 
 impl Material {
-    pub(super) fn from_dataset(data: &Dataset, by: Option<&str>) -> Result<Self, Problem> {
+    pub(super) fn from_dataset(data: &Dataset, plan: &RenderPlan) -> Result<Self, Problem> {
+        let by = plan.by.as_deref();
         let mut axes: Vec<Axis> = data
             .axes
             .iter()
@@ -52,6 +59,7 @@ impl Material {
             environment: headers.first().map(|h| environment(h)).unwrap_or_default(),
             medians: medians(data)?,
             failures: failures(data)?,
+            examined: plan.packets.as_deref().map(|path| examined(data, path)).transpose()?,
             comparison: compared(data, &axes, &settings),
             axes,
         })
@@ -69,10 +77,39 @@ impl Material {
             rows: &data.rows,
             medians: &medians,
             failures: self.failures.clone(),
+            examined: self.examined.as_ref(),
             ..Study::default()
         };
         view(&study.with_comparison(&self.comparison, &self.axes))
     }
+}
+
+/// What the clients say, held against the capture of that file.
+fn examined(data: &Dataset, capture: &Path) -> Result<Examined, Problem> {
+    let mut examination = CrossExamination::default();
+    connections(capture, |observed| {
+        examination.captured(&connection_captured_at_client(observed))
+    })?;
+    for taken in data.each_taken() {
+        let taken = taken.map_err(run_problem)?;
+        if !taken.sample.warmup {
+            examination.hear(usize::from(taken.cell), &taken.sample.connection);
+        }
+    }
+    let mut clients: Vec<(String, Vec<usize>)> = Vec::new();
+    for (number, cell) in data.cells.iter().enumerate() {
+        let client = cell.factors.iter().find(|factor| factor.axis == "client");
+        let client = client.map_or("all ways", |factor| &factor.label);
+        match clients.iter_mut().find(|(name, _)| name == client) {
+            Some((_, ways)) => ways.push(number),
+            None => clients.push((client.to_owned(), vec![number])),
+        }
+    }
+    let cells = data.cells.iter().enumerate();
+    Ok(Examined {
+        ways: cells.map(|(n, cell)| (cell.name(), examination.examined(&[n]))).collect(),
+        clients: clients.into_iter().map(|(n, ways)| (n, examination.examined(&ways))).collect(),
+    })
 }
 
 /// As [`compare::compare`] has it, by all processors.
