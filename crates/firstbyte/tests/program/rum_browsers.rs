@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ use crate::support::run::firstbyte;
 /// The servers take so long before they say hello, and before they answer.
 const HELLO: Duration = Duration::from_millis(60);
 const THINKS: Duration = Duration::from_millis(40);
+
+/// One browser at a time: two at once wait for each other.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A server over TLS, each connection of which takes its time; `respond` makes fields and a body of a path.
 fn site(respond: impl Fn(&str) -> (String, String) + Send + Sync + 'static) -> Peer {
@@ -46,6 +49,7 @@ fn site(respond: impl Fn(&str) -> (String, String) + Send + Sync + 'static) -> P
 
 /// A browser loads a page, in a frame of which the snippet is; what the frame sent when it was left.
 fn beacon(client: &str) -> BeaconRecord {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = Directory::new();
     directory.write("ca.pem", TRUSTED.pem());
     let server = Server::start(directory.path(), &[]);
