@@ -161,7 +161,11 @@ fn check(beacon: &BeaconRecord, url: &str, opaque: u16, open: u16) {
     }
 }
 
-/// A page's times of a connection beside those of the browser's own log: the same within what the page's clock can show.
+/// So long may a thread have waited for its turn: a fraction of what the server takes, whatever else the machine does.
+const BUSY_US: f64 = 20_000.0;
+
+/// A page's times of a connection beside those of the browser's own log: the same but for what a busy machine adds to either. How close they
+/// are on a quiet one is in docs/field-data.md.
 fn check_against_browser(beacon: &BeaconRecord, port: u16, marks: &serde_json::Value) {
     let origin = format!("https://127.0.0.1:{port}");
     let Some(new) = beacon.new.iter().find(|new| new.origin == origin) else { return };
@@ -176,9 +180,10 @@ fn check_against_browser(beacon: &BeaconRecord, port: u16, marks: &serde_json::V
     ] {
         let range = TimeRange::between(from_us, to_us, step);
         println!("{what}: {known_us} µs by the browser's log, {range:?} by the page");
-        // Chromium's page has the making of the socket in it: 0.2 ms, on a busy machine more.
-        let within = range.least_us - 1_000.0..=range.most_us;
-        assert!(within.contains(&known_us), "{what}: {known_us} µs, {range:?}");
+        // What the browser does before and behind it is in the page's time alone: Chromium's making of the socket, 0.2 ms,
+        // and the turn of a thread.
+        assert!(known_us <= range.most_us + BUSY_US, "{what}: {known_us} µs, {range:?}");
+        assert!(known_us >= range.least_us - BUSY_US, "{what}: {known_us} µs, {range:?}");
     }
 }
 
