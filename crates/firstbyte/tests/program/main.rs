@@ -15,6 +15,8 @@ mod http;
 mod http3;
 mod predict;
 mod report;
+mod rum;
+mod rum_browsers;
 mod runs;
 mod secrets;
 mod serve;
