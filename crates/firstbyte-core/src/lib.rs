@@ -9,6 +9,7 @@
 pub mod compare;
 pub mod document;
 pub mod explain;
+pub mod netlog;
 pub mod page_load;
 pub mod pcap;
 pub mod run;
