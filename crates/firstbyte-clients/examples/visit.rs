@@ -1,24 +1,28 @@
-//! One visit by Chromium, as text: `cargo run -p firstbyte-clients --example visit -- URL [OPTION]...`
+//! One visit by a browser, as text: `cargo run -p firstbyte-clients --example visit -- URL [OPTION]...`
 //!
-//! Options: --cacert FILE, --pin HOST=ADDRESS, --http1.1, --http2, --http3, --tls1.2, --tls1.3, --kept, --resumed,
-//! --early-data, --count N, --chunks (nothing but every run of bytes, to be held against a capture: direction, time in
-//! nanoseconds since the Unix epoch, bytes; behind the connection's local port).
+//! Options: --firefox (otherwise Chromium), --cacert FILE, --pin HOST=ADDRESS, --http1.1, --http2, --http3, --tls1.2,
+//! --tls1.3, --kept, --resumed, --early-data, --count N, --chunks (nothing but every run of bytes, to be held against a
+//! capture: direction, time in nanoseconds since the Unix epoch, bytes; behind the connection's local port).
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 
 use std::error::Error;
+use std::time::Duration;
 
-use firstbyte_clients::chromium::{
-    Chromium, ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls, ChromiumVisit, HostPin,
+use firstbyte_clients::browser::{
+    BrowserHttp, BrowserOptions, BrowserSession, BrowserTls, HostPin,
 };
-use firstbyte_core::timeline::Direction;
+use firstbyte_clients::chromium::{Chromium, ChromiumVisit};
+use firstbyte_clients::firefox::{Firefox, FirefoxVisit};
+use firstbyte_core::timeline::{Connection, Direction, Navigation};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut options = ChromiumOptions::default();
+    let mut options = BrowserOptions::default();
     let mut url = None;
-    let (mut count, mut chunks) = (1, false);
+    let (mut count, mut chunks, mut firefox) = (1, false, false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match &*word {
+            "--firefox" => firefox = true,
             "--cacert" => {
                 let file = words.next().ok_or("--cacert FILE")?;
                 options.trusted_pem.push(std::fs::read_to_string(file)?);
@@ -29,30 +33,38 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let (host, address) = (host.to_owned(), address.parse()?);
                 options.pins.push(HostPin { host, address });
             }
-            "--http1.1" => options.http = ChromiumHttp::Http1,
-            "--http2" => options.http = ChromiumHttp::Http2,
-            "--http3" => options.http = ChromiumHttp::Http3,
-            "--tls1.2" => options.tls = ChromiumTls::Tls12,
-            "--tls1.3" => options.tls = ChromiumTls::Tls13,
-            "--kept" => options.session = ChromiumSession::Kept,
-            "--resumed" => options.session = ChromiumSession::Resumed,
-            "--early-data" => options.session = ChromiumSession::EarlyData,
+            "--http1.1" => options.http = BrowserHttp::Http1,
+            "--http2" => options.http = BrowserHttp::Http2,
+            "--http3" => options.http = BrowserHttp::Http3,
+            "--tls1.2" => options.tls = BrowserTls::Tls12,
+            "--tls1.3" => options.tls = BrowserTls::Tls13,
+            "--kept" => options.session = BrowserSession::Kept,
+            "--resumed" => options.session = BrowserSession::Resumed,
+            "--early-data" => options.session = BrowserSession::EarlyData,
             "--count" => count = words.next().ok_or("--count N")?.parse()?,
             "--chunks" => chunks = true,
             _ => url = Some(word),
         }
     }
     let url = url.ok_or("which URL?")?;
-    let mut browser = Chromium::new(options);
+    let (mut chromium, mut other) = (Chromium::new(options.clone()), Firefox::new(options));
     for _ in 0..count {
-        let visit = browser.visit(&url)?;
-        if chunks { show_chunks(&visit) } else { show(&visit) }
+        if firefox {
+            let visit = other.visit(&url)?;
+            show(&visit.page, chunks);
+            show_bidi(&visit);
+        } else {
+            let visit = chromium.visit(&url)?;
+            show(&visit.page, chunks);
+            if !chunks {
+                show_panel(&visit);
+            }
+        }
     }
     Ok(())
 }
 
-fn show_chunks(visit: &ChromiumVisit) {
-    let connection = &visit.sample().connection;
+fn show_chunks(connection: &Connection) {
     let Some(origin) = connection.started_unix_ns else { return };
     let port = connection.facts.local.map_or(0, |local| local.port());
     println!("connection {port}");
@@ -68,8 +80,11 @@ fn show_chunks(visit: &ChromiumVisit) {
     }
 }
 
-fn show(visit: &ChromiumVisit) {
-    let connection = &visit.sample().connection;
+fn show(page: &Navigation, chunks: bool) {
+    let connection = &page.main.connection;
+    if chunks {
+        return show_chunks(connection);
+    }
     let facts = &connection.facts;
     let http = facts.http.as_ref();
     println!("{}", connection.url);
@@ -100,6 +115,12 @@ fn show(visit: &ChromiumVisit) {
     if let Some(failure) = &connection.failure {
         println!("failure   {failure}");
     }
+    for resource in &page.resources {
+        println!("resource  {} over {:?}", resource.url, resource.connection);
+    }
+}
+
+fn show_panel(visit: &ChromiumVisit) {
     if let Some(panel) = visit.panel {
         let shown = [
             ("Stalled", panel.stalled),
@@ -119,7 +140,28 @@ fn show(visit: &ChromiumVisit) {
     for beside in &visit.beside {
         println!("beside    {} to {}", beside.purpose.name(), beside.origin);
     }
-    for resource in &visit.page.resources {
-        println!("resource  {} over {:?}", resource.url, resource.connection);
+}
+
+fn show_bidi(visit: &FirefoxVisit) {
+    if let Some(early) = visit.early_data {
+        println!("early     {early:?}");
+    }
+    if let Some(bidi) = visit.bidi {
+        println!("WebDriver BiDi");
+        let shown = [
+            ("dnsStart - dnsEnd", bidi.dns),
+            ("connectStart - connectEnd", bidi.connect),
+            ("tlsStart - tlsEnd", bidi.tls),
+            ("requestStart - responseStart", bidi.waiting),
+            ("responseStart - responseEnd", bidi.receiving),
+            ("requestTime - responseEnd", bidi.total),
+        ];
+        let text = |t: Duration| format!("{:.3} ms", t.as_secs_f64() * 1e3);
+        for (name, took) in shown {
+            println!("  {name:30} {:>12}", took.map_or("-".to_owned(), text));
+        }
+    }
+    for origin in &visit.beside {
+        println!("beside    {origin}");
     }
 }

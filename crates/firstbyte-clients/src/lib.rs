@@ -5,6 +5,7 @@
 //! [`process::ClientProcess`]. [`netlog`] reads what Chromium's network stack says of itself, out of traces and of
 //! files that people exported.
 
+pub mod browser;
 pub mod chromium;
 pub mod curl;
 mod deadline;
@@ -12,7 +13,6 @@ pub mod devtools;
 pub mod firefox;
 pub mod interruption;
 pub mod netlog;
-pub mod prober;
 pub mod process;
 
 use std::rc::Rc;
@@ -20,10 +20,14 @@ use std::rc::Rc;
 use firstbyte_probe::probe::Clients;
 use firstbyte_probe::probe::options::Client;
 
+use crate::browser::BrowserMaker;
+use crate::chromium::RunningChromium;
+use crate::firefox::RunningFirefox;
+
 /// All clients that are driven from here.
 pub fn clients() -> Clients {
     Clients::default()
         .with(Client::Curl, Rc::new(curl::CurlMaker))
-        .with(Client::Chromium, Rc::new(prober::ChromiumMaker))
-        .with(Client::Firefox, Rc::new(prober::FirefoxMaker))
+        .with(Client::Chromium, Rc::new(BrowserMaker::<RunningChromium>::default()))
+        .with(Client::Firefox, Rc::new(BrowserMaker::<RunningFirefox>::default()))
 }

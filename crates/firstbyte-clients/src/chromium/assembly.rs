@@ -12,10 +12,11 @@ use firstbyte_core::timeline::{
 use serde_json::Value;
 
 use super::browser::EMPTY_ERROR;
-use super::failure::{self, Circumstances};
+use super::failure;
 use super::flights::Origin;
 use super::panel::PanelTiming;
 use super::{ChromiumVisit, launch, page, quic, tcp};
+use crate::browser::failure::Circumstances;
 use crate::devtools::DevToolsEvent;
 use crate::netlog::perfetto::WallClock;
 use crate::netlog::{NetLogEvent, NetLogPhase, NetLogRecord};
@@ -350,7 +351,8 @@ fn circumstances<'a>(
     let host = launch::Origin::of_url(url).map_or_else(|| url.to_owned(), |origin| origin.host);
     let quic = connection.facts.quic.is_some();
     let remote = connection.facts.remote;
-    Circumstances { host, remote, marks: &connection.marks, quic, time_limit, at }
+    let marks = &connection.marks;
+    Circumstances { host, remote, marks, quic, time_limit, at, received: 0 }
 }
 
 fn fail(connection: &mut Connection, leg: &Leg, error: &str, origin_us: i64, limit: Duration) {

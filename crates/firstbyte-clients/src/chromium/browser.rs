@@ -6,15 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_probe::probe::options::Family;
+use firstbyte_core::timeline::Navigation;
+use firstbyte_probe::probe::options::{Client, Family};
 use serde_json::{Value, json};
 
 use super::assembly::{Heard, assemble};
 use super::launch::{self, Origin};
-use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumVisit, page};
+use super::{ChromiumVisit, page};
+use crate::browser::{
+    BrowserAbilities, BrowserHttp, BrowserOptions, BrowserSession, Navigated, RunningBrowser,
+};
 use crate::deadline::Deadline;
 use crate::devtools::{DevTools, DevToolsEvent};
-use crate::interruption::{InterruptHandle, Interruption};
+use crate::interruption::Interruption;
 use crate::netlog::NetLogRecord;
 use crate::netlog::perfetto::PerfettoReader;
 use crate::process::{ClientError, ClientProcess};
@@ -29,17 +33,9 @@ const TRACE_PIECE_BYTES: usize = 1 << 20;
 /// Where the browser keeps the trace, kilobytes; what does not fit is lost, and the sample with it.
 const TRACE_BUFFER_KB: u32 = 64 << 10;
 
-/// A browser that takes samples.
+/// Chromium, running.
 #[derive(Debug)]
-pub struct Chromium {
-    options: ChromiumOptions,
-    interruption: Arc<Interruption>,
-    running: Option<Running>,
-}
-
-/// A browser that was started.
-#[derive(Debug)]
-struct Running {
+pub struct RunningChromium {
     devtools: DevTools,
     /// Until when what is under way has to be done.
     deadline: Deadline,
@@ -62,100 +58,65 @@ impl Tab {
     }
 }
 
-/// What came of a navigation.
-#[derive(Debug, Default)]
-struct Navigated {
-    /// The identifier of its document's request, where the browser said it.
-    loader: Option<String>,
-    /// Why the document did not load.
-    refused: Option<String>,
-}
+impl RunningBrowser for RunningChromium {
+    type Visit = ChromiumVisit;
+    const CLIENT: Client = Client::Chromium;
+    const PACKAGE: &'static str = "chromium";
+    const ABILITIES: BrowserAbilities = BrowserAbilities {
+        asks_the_system: false,
+        connects_elsewhere: true,
+        finds_ipv6: true,
+        counts_early_data: true,
+    };
 
-impl Chromium {
-    /// A browser that is started with its first visit.
-    pub fn new(options: ChromiumOptions) -> Self {
-        Self { options, interruption: Arc::default(), running: None }
+    fn installed_program() -> &'static str {
+        launch::PROGRAM
     }
 
-    /// What ends its visits.
-    pub fn interrupt_handle(&self) -> InterruptHandle {
-        InterruptHandle::from(&self.interruption)
-    }
-
-    /// Its version, once it was started: "156.0.8078.79".
-    pub fn version(&self) -> Option<&str> {
-        self.running.as_ref()?.version.as_deref()
-    }
-
-    /// The process behind it, once it was started.
-    pub fn process(&self) -> Option<&ClientProcess> {
-        self.running.as_ref().map(|running| running.devtools.process())
-    }
-
-    /// Starts the browser for `url`, if it is not running.
-    ///
-    /// # Errors
-    /// It is missing, does not come up, or `url` is none of HTTP.
-    pub fn start(&mut self, url: &str) -> Result<(), ClientError> {
-        self.interruption.begin(self.interruption.ask());
-        self.start_begun(url)
-    }
-
-    /// The same, where the work was asked for, and begun, before.
-    pub(crate) fn start_begun(&mut self, url: &str) -> Result<(), ClientError> {
+    fn start(
+        url: &str,
+        options: &BrowserOptions,
+        interruption: &Arc<Interruption>,
+    ) -> Result<Self, ClientError> {
         let origin = Origin::of_url(url).ok_or_else(|| ClientError::Refused {
             command: "visiting".to_owned(),
             detail: "the URL is none of http or https".to_owned(),
         })?;
-        let bound = self.options.http == ChromiumHttp::Http3 || self.options.family != Family::Any;
-        let fits = |running: &Running| !bound || running.origin == origin;
-        if self.running.as_ref().is_some_and(fits) {
-            return Ok(());
-        }
-        self.running = None;
-        let command = launch::command(&self.options, &origin)?;
-        let process = ClientProcess::start(&command)?;
-        let mut devtools = DevTools::over(process, Arc::clone(&self.interruption))?;
+        let process = ClientProcess::start(&launch::command(options, &origin)?)?;
+        let mut devtools = DevTools::over(process, Arc::clone(interruption))?;
         let version = devtools.call(None, "Browser.getVersion", &json!({}), ANSWER_LIMIT)?;
         let version = version.get("product").and_then(Value::as_str);
         let version = version.and_then(|v| v.rsplit('/').next()).map(str::to_owned);
-        let deadline = Deadline::after(ANSWER_LIMIT);
-        self.running = Some(Running { devtools, deadline, origin, version });
-        Ok(())
+        Ok(Self { devtools, deadline: Deadline::after(ANSWER_LIMIT), origin, version })
     }
 
-    /// Visits `url` once, as the options say. A page that does not load is a sample with a failure; after an error
-    /// the next visit starts another browser.
-    ///
-    /// # Errors
-    /// The browser is missing, ended, hung, or does not do as it is told.
-    pub fn visit(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
-        self.interruption.begin(self.interruption.ask());
-        self.visit_begun(url)
+    fn fits(&self, url: &str, options: &BrowserOptions) -> bool {
+        let bound = options.http == BrowserHttp::Http3 || options.family != Family::Any;
+        Origin::of_url(url).is_some_and(|origin| !bound || origin == self.origin)
     }
 
-    /// The same, where the work was asked for, and begun, before.
-    pub(crate) fn visit_begun(&mut self, url: &str) -> Result<ChromiumVisit, ClientError> {
-        self.start_begun(url)?;
-        let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
-        let result = running.visit(url, &self.options);
-        if result.is_err() {
-            self.running = None;
-        }
-        result
+    fn visit(&mut self, url: &str, options: &BrowserOptions) -> Result<ChromiumVisit, ClientError> {
+        self.visit_in_new_context(url, options)
     }
 
-    /// Ends the browser; the next visit starts another.
-    pub fn close(&mut self) {
-        self.running = None;
+    fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    fn process(&self) -> &ClientProcess {
+        self.devtools.process()
+    }
+
+    fn page(visit: ChromiumVisit) -> Navigation {
+        visit.page
     }
 }
 
-impl Running {
-    fn visit(
+impl RunningChromium {
+    fn visit_in_new_context(
         &mut self,
         url: &str,
-        options: &ChromiumOptions,
+        options: &BrowserOptions,
     ) -> Result<ChromiumVisit, ClientError> {
         self.deadline = Deadline::after(ANSWER_LIMIT);
         let context = json!({ "disposeOnDetach": true });
@@ -166,10 +127,10 @@ impl Running {
         self.start_trace()?;
         let limit = Deadline::after(options.time_limit);
         self.deadline = limit;
-        if options.session != ChromiumSession::New {
+        if options.session != BrowserSession::New {
             // What comes of it shows in the visit itself.
             self.navigate(&tab, url)?;
-            if options.session != ChromiumSession::Kept && limit.left().is_some() {
+            if options.session != BrowserSession::Kept && limit.left().is_some() {
                 self.deadline = limit;
                 self.close_connections(&context)?;
             }
@@ -180,14 +141,14 @@ impl Running {
         self.deadline = limit;
         let navigated = match begun {
             true => self.navigate(&tab, url)?,
-            false => Navigated { refused: Some(NO_TIME_LEFT.to_owned()), ..Navigated::default() },
+            false => Navigated::not_begun(),
         };
         self.deadline = Deadline::after(ANSWER_LIMIT);
         let events = self.devtools.take_events().into_iter().filter(|event| tab.has(event));
         let events: Vec<DevToolsEvent> = events.collect();
         let (log, reader) = self.end_trace()?;
         self.call(None, "Target.disposeBrowserContext", &json!({ "browserContextId": context }))?;
-        let document = navigated.loader.or_else(|| page::newest_document(&events, &tab.frame));
+        let document = navigated.identifier.or_else(|| page::newest_document(&events, &tab.frame));
         let heard = Heard {
             url,
             events: page::without_other_documents(events, &tab.frame, document.as_deref()),
@@ -236,7 +197,7 @@ impl Running {
         if let Some(refused) = answer.get("errorText").and_then(Value::as_str) {
             self.pass_error_page(tab, refused)?;
             let refused = (refused != EMPTY_ERROR).then(|| refused.to_owned());
-            return Ok(Navigated { loader, refused });
+            return Ok(Navigated { identifier: loader, refused });
         }
         let deadline = self.deadline;
         let loaded = self.devtools.wait_until("the page's load", &deadline, |event| {
@@ -257,7 +218,7 @@ impl Running {
             Err(ClientError::TimedOut { .. }) => return self.give_up(tab, loader),
             ended => self.devtools.put_back(ended?),
         }
-        Ok(Navigated { loader, refused: None })
+        Ok(Navigated { identifier: loader, refused: None })
     }
 
     /// Waits for the page that shows the error: its load is not the next navigation's. What it says of itself is
@@ -292,7 +253,10 @@ impl Running {
         });
         self.deadline = Deadline::after(ANSWER_LIMIT);
         self.call(Some(&tab.session), "Page.stopLoading", &json!({}))?;
-        Ok(Navigated { loader, refused: (!whole).then(|| TIMED_OUT.to_owned()) })
+        Ok(match whole {
+            true => Navigated { identifier: loader, refused: None },
+            false => Navigated::timed_out(loader),
+        })
     }
 
     /// Closes every connection of `context`, by the browser's own page for that; sessions stay.
@@ -368,10 +332,6 @@ impl Running {
     }
 }
 
-/// What the sample of a page that takes too long says in place of a network error.
-pub(super) const TIMED_OUT: &str = "firstbyte:timed-out";
-/// What one says that was not begun, since the visit before it took all the time.
-pub(super) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
 /// What the browser says of a status of 400 and above with an empty body: a response as any other.
 pub(super) const EMPTY_ERROR: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
 

@@ -3,73 +3,24 @@
 //! Input: an error by its number in the log, or its name in DevTools ("net::ERR_CONNECTION_REFUSED"), with what is known
 //! besides. Output: phase and cause. Errors that have no cause of their own keep their name.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use firstbyte_core::timeline::{Cause, Failure, FailureType, PhaseName, TimeLimit};
+use firstbyte_probe::probe::options::Client;
 
-use firstbyte_core::timeline::{
-    Cause, Failure, FailureType, Fault, LastSeen, Mark, Marks, Offset, PhaseName, TimeLimit,
-};
-
-use super::browser::{NO_TIME_LEFT, TIMED_OUT};
-
-/// What is known where something failed.
-pub(super) struct Circumstances<'a> {
-    /// As in the URL, without port, brackets, or a user's name.
-    pub(super) host: String,
-    pub(super) remote: Option<SocketAddr>,
-    pub(super) marks: &'a Marks,
-    pub(super) quic: bool,
-    pub(super) time_limit: Duration,
-    pub(super) at: Option<Offset>,
-}
+use crate::browser::failure::{Circumstances, Meaning};
 
 /// The failure that DevTools calls `error`.
 pub(super) fn named(error: &str, known: &Circumstances<'_>) -> Failure {
-    let name = error.trim_start_matches("net::");
-    let phase = phase_reached(known);
-    let (phase, cause) = cause(name, known).map_or_else(
-        || (phase, unnamed(name, phase)),
-        |(of_cause, cause)| (of_cause.unwrap_or(phase), cause),
-    );
-    Failure { phase, cause, at: known.at }
+    known.failure(Client::Chromium, error.trim_start_matches("net::"), meaning)
 }
 
-/// The phase that was under way when nothing more came.
-fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
-    let reached = |mark| known.marks.at(mark).is_some();
-    if reached(Mark::ResponseStart) {
-        PhaseName::Receive
-    } else if reached(Mark::RequestStart) {
-        PhaseName::Wait
-    } else if reached(Mark::ConnectStart) && known.quic {
-        PhaseName::Quic
-    } else if reached(Mark::TcpConnected) {
-        PhaseName::Tls
-    } else if reached(Mark::ConnectStart) {
-        PhaseName::Connect
-    } else {
-        PhaseName::Resolve
-    }
-}
-
-fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Cause)> {
+/// What an error means in the model, where it has a cause for it.
+fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
     let host = || known.host.clone();
     let detail = || name.to_owned();
-    let in_phase = |phase, cause| Some((Some(phase), cause));
-    let reached = |cause| Some((None, cause));
-    let tls = |cause| in_phase(if known.quic { PhaseName::Quic } else { PhaseName::Tls }, cause);
+    let in_phase = Meaning::in_phase;
+    let reached = Meaning::reached;
+    let tls = |cause| known.in_handshake(cause);
     match name {
-        TIMED_OUT => {
-            let (after, limit) = (known.time_limit, TimeLimit::Visit);
-            reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
-        }
-        NO_TIME_LEFT => reached(Cause::Recorded {
-            name: "chromium".to_owned(),
-            failure_type: FailureType::ClientFailed,
-            fault: Fault::Local,
-            message: format!("the visit before took all of {} s", known.time_limit.as_secs_f64()),
-            advice: None,
-        }),
         "ERR_NAME_NOT_RESOLVED" => {
             in_phase(PhaseName::Resolve, Cause::NameNotFound { name: host() })
         }
@@ -99,10 +50,10 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
         "ERR_SSL_VERSION_OR_CIPHER_MISMATCH" => tls(Cause::NoCommonParameters { detail: detail() }),
         "ERR_SSL_PROTOCOL_ERROR" => tls(Cause::TlsMisbehaved { detail: detail() }),
         "ERR_SSL_CLIENT_AUTH_CERT_NEEDED" => tls(Cause::ClientCertificateRequired),
-        "ERR_CONNECTION_CLOSED" if phase_reached(known) == PhaseName::Tls => {
+        "ERR_CONNECTION_CLOSED" if known.phase_reached() == PhaseName::Tls => {
             tls(Cause::ClosedInHandshake)
         }
-        "ERR_CONNECTION_RESET" if phase_reached(known) == PhaseName::Tls => {
+        "ERR_CONNECTION_RESET" if known.phase_reached() == PhaseName::Tls => {
             tls(Cause::ResetInHandshake)
         }
         "ERR_CONNECTION_RESET" => reached(Cause::Reset),
@@ -120,28 +71,7 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             in_phase(PhaseName::Wait, Cause::NotHttp { detail: detail(), tls: false })
         }
         "ERR_TOO_MANY_REDIRECTS" => reached(Cause::TooManyRedirects { limit: 20 }),
-        "ERR_CONNECTION_TIMED_OUT" | "ERR_TIMED_OUT" => {
-            let (after, limit) = (known.time_limit, TimeLimit::Connection);
-            reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
-        }
+        "ERR_CONNECTION_TIMED_OUT" | "ERR_TIMED_OUT" => known.timed_out(TimeLimit::Connection),
         _ => None,
-    }
-}
-
-/// One that Chromium has a name for and the model none.
-fn unnamed(name: &str, phase: PhaseName) -> Cause {
-    let failure_type = match phase {
-        PhaseName::Resolve => FailureType::DnsFailed,
-        PhaseName::Connect => FailureType::TcpFailed,
-        PhaseName::Tls => FailureType::TlsFailed,
-        PhaseName::Quic => FailureType::QuicFailed,
-        PhaseName::Send | PhaseName::Wait | PhaseName::Receive => FailureType::HttpFailed,
-    };
-    Cause::Recorded {
-        name: "chromium".to_owned(),
-        failure_type,
-        fault: Fault::Peer,
-        message: format!("Chromium says {name}"),
-        advice: None,
     }
 }

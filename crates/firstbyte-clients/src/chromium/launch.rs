@@ -6,9 +6,13 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use firstbyte_probe::probe::options::Family;
 
-use super::{ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls, HostPin};
+use super::RunningChromium;
+use crate::browser::RunningBrowser;
+use crate::browser::{BrowserHttp, BrowserOptions, BrowserSession, BrowserTls, HostPin};
 use crate::process::{ClientCommand, ClientError};
 
+/// The program's name.
+pub(super) const PROGRAM: &str = "chromium";
 /// Host of the service that a new profile asks for accounts: it is not resolved.
 const ACCOUNTS: &str = "accounts.google.com";
 
@@ -80,7 +84,7 @@ pub(super) fn without_sandbox() -> bool {
 /// # Errors
 /// The host has no address of the family that is asked for.
 pub(super) fn command(
-    options: &ChromiumOptions,
+    options: &BrowserOptions,
     origin: &Origin,
 ) -> Result<ClientCommand, ClientError> {
     let mut arguments: Vec<String> = [
@@ -122,29 +126,29 @@ pub(super) fn command(
     }
     arguments.push(format!("--host-resolver-rules={}", resolver_rules(options, origin)?));
     match options.http {
-        ChromiumHttp::Negotiated => {}
-        ChromiumHttp::Http1 => {
+        BrowserHttp::Negotiated => {}
+        BrowserHttp::Http1 => {
             arguments.extend(["--disable-http2", "--disable-quic"].map(str::to_owned));
         }
-        ChromiumHttp::Http2 => arguments.push("--disable-quic".to_owned()),
-        ChromiumHttp::Http3 => {
+        BrowserHttp::Http2 => arguments.push("--disable-quic".to_owned()),
+        BrowserHttp::Http3 => {
             arguments.push("--enable-quic".to_owned());
             arguments.push(format!("--origin-to-force-quic-on={}", origin.authority()));
         }
     }
     match options.tls {
-        ChromiumTls::Both => {}
-        ChromiumTls::Tls12 => arguments.push("--ssl-version-max=tls1.2".to_owned()),
-        ChromiumTls::Tls13 => arguments.push("--ssl-version-min=tls1.3".to_owned()),
+        BrowserTls::Both => {}
+        BrowserTls::Tls12 => arguments.push("--ssl-version-max=tls1.2".to_owned()),
+        BrowserTls::Tls13 => arguments.push("--ssl-version-min=tls1.3".to_owned()),
     }
-    if options.session == ChromiumSession::EarlyData {
+    if options.session == BrowserSession::EarlyData {
         arguments.push("--enable-features=EnableTLS13EarlyData".to_owned());
     }
     arguments.push("--disable-features=MediaRouter,OptimizationHints,Translate".to_owned());
     arguments.push("about:blank".to_owned());
     Ok(ClientCommand {
-        program: options.program.clone(),
-        package: "chromium",
+        program: options.program.clone().unwrap_or_else(|| PROGRAM.to_owned()),
+        package: RunningChromium::PACKAGE,
         arguments,
         files: vec![("profile/Default/Preferences".to_owned(), PREFERENCES.to_owned())],
         trusted_pem: options.trusted_pem.clone(),
@@ -155,7 +159,7 @@ pub(super) fn command(
 /// No connections in advance (2: never), so that what is measured belongs to the visit; no accounts.
 const PREFERENCES: &str = r#"{"net":{"network_prediction_options":2},"signin":{"allowed":false},"search":{"suggest_enabled":false},"alternate_error_pages":{"enabled":false}}"#;
 
-fn resolver_rules(options: &ChromiumOptions, origin: &Origin) -> Result<String, ClientError> {
+fn resolver_rules(options: &BrowserOptions, origin: &Origin) -> Result<String, ClientError> {
     let mut rules: Vec<String> = Vec::new();
     for pin in options.pins.iter().chain(&pin_of_family(options, origin)?) {
         let address = match pin.address {
@@ -172,7 +176,7 @@ fn resolver_rules(options: &ChromiumOptions, origin: &Origin) -> Result<String, 
 
 /// Where `origin`'s host is, where an address of one family is asked for, and none is pinned.
 fn pin_of_family(
-    options: &ChromiumOptions,
+    options: &BrowserOptions,
     origin: &Origin,
 ) -> Result<Option<HostPin>, ClientError> {
     let host = &origin.host;
@@ -217,8 +221,8 @@ mod tests {
     fn switches_are_those_of_the_options() {
         let origin = Origin::of_url("https://site.test:8443/").unwrap();
         let switches =
-            |options: ChromiumOptions| command(&options, &origin).unwrap().arguments.join(" ");
-        let plain = switches(ChromiumOptions::default());
+            |options: BrowserOptions| command(&options, &origin).unwrap().arguments.join(" ");
+        let plain = switches(BrowserOptions::default());
         assert!(
             !plain.contains("quic")
                 && !plain.contains("ssl-version")
@@ -226,20 +230,12 @@ mod tests {
         );
         assert!(!plain.contains("ignore-certificate-errors"));
         assert!(plain.contains("--no-proxy-server "), "{plain}");
-        let http3 = switches(ChromiumOptions { http: ChromiumHttp::Http3, ..Default::default() });
+        let http3 = switches(BrowserOptions { http: BrowserHttp::Http3, ..Default::default() });
         assert!(http3.contains("--origin-to-force-quic-on=site.test:8443"));
-        let pin = HostPinOf("site.test", "::1").pin();
-        let pinned = switches(ChromiumOptions { pins: vec![pin], ..Default::default() });
+        let pin = HostPin { host: "site.test".to_owned(), address: "::1".parse().unwrap() };
+        let pinned = switches(BrowserOptions { pins: vec![pin], ..Default::default() });
         assert!(pinned.contains("MAP site.test [::1],"), "{pinned}");
-        let early = ChromiumOptions { session: ChromiumSession::EarlyData, ..Default::default() };
+        let early = BrowserOptions { session: BrowserSession::EarlyData, ..Default::default() };
         assert!(switches(early).contains("EnableTLS13EarlyData"));
-    }
-
-    struct HostPinOf(&'static str, &'static str);
-
-    impl HostPinOf {
-        fn pin(&self) -> super::super::HostPin {
-            super::super::HostPin { host: self.0.to_owned(), address: self.1.parse().unwrap() }
-        }
     }
 }

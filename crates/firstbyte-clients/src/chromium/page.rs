@@ -13,9 +13,10 @@ use firstbyte_core::timeline::{
 use serde_json::Value;
 
 use super::assembly::{Found, Heard, Leg, found};
-use super::failure::{self, Circumstances};
+use super::failure;
 use super::flights::Origin;
 use super::{BesidePurpose, BesideRequest, launch, quic, tcp};
+use crate::browser::failure::Circumstances;
 use crate::devtools::DevToolsEvent;
 
 /// Whether `event` belongs to `request`.
@@ -307,6 +308,7 @@ fn not_answered(
     let stamp = |seconds: f64| origin.stamp(microseconds(seconds));
     let at = failed.get("timestamp").and_then(Value::as_f64).map(|seconds| stamp(seconds).at);
     let known = Circumstances {
+        received: 0,
         host: launch::Origin::of_url(url).map(|origin| origin.host).unwrap_or_default(),
         remote: None,
         marks: &Marks::default(),

@@ -15,8 +15,10 @@ use serde_json::Value;
 
 use super::bidi::{BidiEvent, BidiTimings};
 use super::channel::Channel;
-use super::failure::{self, Circumstances};
-use super::{FirefoxVisit, HostPin, facts, page};
+use super::failure;
+use super::{FirefoxVisit, facts, page};
+use crate::browser::HostPin;
+use crate::browser::failure::Circumstances;
 
 /// The steps of the browser's clock.
 const RESOLUTION_NS: u32 = 1000;

@@ -6,15 +6,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use firstbyte_core::timeline::Navigation;
 use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::Client;
 use serde_json::{Value, json};
 
 use super::assembly::{Heard, assemble};
 use super::bidi::{Bidi, BidiEvent};
 use super::channel::Channel;
-use super::{FirefoxHttp, FirefoxOptions, FirefoxSession, FirefoxVisit, launch};
+use super::{FirefoxVisit, launch};
+use crate::browser::{
+    BrowserAbilities, BrowserHttp, BrowserOptions, BrowserSession, Navigated, RunningBrowser,
+};
 use crate::deadline::Deadline;
-use crate::interruption::{InterruptHandle, Interruption};
+use crate::interruption::Interruption;
 use crate::process::{ClientError, ClientProcess};
 
 /// How long the browser may take to start, to prepare a visit, and to say what was seen of it: what needs no network.
@@ -36,17 +41,9 @@ const EVENTS: [&str; 9] = [
     "browsingContext.userPromptOpened",
 ];
 
-/// A browser that takes samples.
+/// Firefox, running.
 #[derive(Debug)]
-pub struct Firefox {
-    options: FirefoxOptions,
-    interruption: Arc<Interruption>,
-    running: Option<Running>,
-}
-
-/// A browser that was started.
-#[derive(Debug)]
-struct Running {
+pub struct RunningFirefox {
     bidi: Bidi,
     /// Until when what is under way has to be done.
     deadline: Deadline,
@@ -57,99 +54,68 @@ struct Running {
     version: Option<String>,
 }
 
-/// What came of a navigation.
-#[derive(Debug, Default)]
-struct Navigated {
-    /// Its identifier, where the browser said it.
-    navigation: Option<String>,
-    /// Why the document did not load.
-    refused: Option<String>,
-}
+impl RunningBrowser for RunningFirefox {
+    type Visit = FirefoxVisit;
+    const CLIENT: Client = Client::Firefox;
+    const PACKAGE: &'static str = "firefox-esr";
+    const ABILITIES: BrowserAbilities = BrowserAbilities {
+        asks_the_system: true,
+        connects_elsewhere: false,
+        finds_ipv6: false,
+        // It says "accepted", and not how many bytes left early.
+        counts_early_data: false,
+    };
 
-impl Firefox {
-    /// A browser that is started with its first visit.
-    pub fn new(options: FirefoxOptions) -> Self {
-        Self { options, interruption: Arc::default(), running: None }
+    fn installed_program() -> &'static str {
+        launch::installed_program()
     }
 
-    /// What ends its visits.
-    pub fn interrupt_handle(&self) -> InterruptHandle {
-        InterruptHandle::from(&self.interruption)
-    }
-
-    /// Its version, once it was started: "153.7.0".
-    pub fn version(&self) -> Option<&str> {
-        self.running.as_ref()?.version.as_deref()
-    }
-
-    /// The process behind it, once it was started.
-    pub fn process(&self) -> Option<&ClientProcess> {
-        self.running.as_ref().map(|running| running.bidi.process())
-    }
-
-    /// Starts the browser for `url`, if it is not running.
-    ///
-    /// # Errors
-    /// It is missing, too old, does not come up, or `url` is none of HTTP.
-    pub fn start(&mut self, url: &str) -> Result<(), ClientError> {
-        self.interruption.begin(self.interruption.ask());
-        self.start_begun(url)
-    }
-
-    /// The same, where the work was asked for, and begun, before.
-    pub(crate) fn start_begun(&mut self, url: &str) -> Result<(), ClientError> {
+    fn start(
+        url: &str,
+        options: &BrowserOptions,
+        interruption: &Arc<Interruption>,
+    ) -> Result<Self, ClientError> {
         let target = Target::parse(url).map_err(|bad| ClientError::Refused {
             command: "visiting".to_owned(),
             detail: bad.to_string(),
         })?;
-        let forced = self.options.http == FirefoxHttp::Http3;
-        let same = |known: &Target| (&known.host, known.port) == (&target.host, target.port);
-        if self.running.as_ref().is_some_and(|running| !forced || same(&running.target)) {
-            return Ok(());
-        }
-        self.running = None;
         let deadline = Deadline::after(ANSWER_LIMIT);
-        let mut process = ClientProcess::start(&launch::command(&self.options, &target))?;
-        let port = launch::port(&mut process, &deadline, &self.interruption)?;
-        let bidi = Bidi::over(process, port, Arc::clone(&self.interruption), &deadline)?;
-        self.running = Some(Running::begin(bidi, deadline, target, &self.options)?);
-        Ok(())
+        let mut process = ClientProcess::start(&launch::command(options, &target))?;
+        let port = launch::port(&mut process, &deadline, interruption)?;
+        let bidi = Bidi::over(process, port, Arc::clone(interruption), &deadline)?;
+        Self::begin(bidi, deadline, target, options)
     }
 
-    /// Visits `url` once, as the options say. A page that does not load is a sample with a failure; after an error
-    /// the next visit starts another browser.
-    ///
-    /// # Errors
-    /// The browser is missing, ended, hung, or does not do as it is told.
-    pub fn visit(&mut self, url: &str) -> Result<FirefoxVisit, ClientError> {
-        self.interruption.begin(self.interruption.ask());
-        self.visit_begun(url)
+    fn fits(&self, url: &str, options: &BrowserOptions) -> bool {
+        let forced = options.http == BrowserHttp::Http3;
+        let origin = |target: &Target| (target.host.clone(), target.port);
+        Target::parse(url).is_ok_and(|target| !forced || origin(&target) == origin(&self.target))
     }
 
-    /// The same, where the work was asked for, and begun, before.
-    pub(crate) fn visit_begun(&mut self, url: &str) -> Result<FirefoxVisit, ClientError> {
-        self.start_begun(url)?;
-        let Some(running) = self.running.as_mut() else { return Err(ClientError::Interrupted) };
-        let result = running.visit(url, &self.options);
-        if result.is_err() {
-            self.running = None;
-        }
-        result
+    fn visit(&mut self, url: &str, options: &BrowserOptions) -> Result<FirefoxVisit, ClientError> {
+        self.visit_in_new_context(url, options)
     }
 
-    /// Ends the browser; the next visit starts another.
-    pub fn close(&mut self) {
-        self.running = None;
+    fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    fn process(&self) -> &ClientProcess {
+        self.bidi.process()
+    }
+
+    fn page(visit: FirefoxVisit) -> Navigation {
+        visit.page
     }
 }
 
-impl Running {
+impl RunningFirefox {
     /// Opens the session, and has the browser's own scope watch its requests.
     fn begin(
         mut bidi: Bidi,
         deadline: Deadline,
         target: Target,
-        options: &FirefoxOptions,
+        options: &BrowserOptions,
     ) -> Result<Self, ClientError> {
         let session = bidi.call("session.new", &json!({ "capabilities": {} }), &deadline)?;
         let version = session.get("capabilities").and_then(|c| c.get("browserVersion"));
@@ -171,7 +137,7 @@ impl Running {
         let scope = scope.ok_or_else(|| too_old("it has no window"))?;
         let mut running = Self { bidi, deadline, scope, target, version };
         running.evaluate(WATCH)?;
-        if options.http == FirefoxHttp::Http3 {
+        if options.http == BrowserHttp::Http3 {
             running.evaluate(FIRST_REQUEST)?;
         }
         for pin in &options.pins {
@@ -182,7 +148,11 @@ impl Running {
         Ok(running)
     }
 
-    fn visit(&mut self, url: &str, options: &FirefoxOptions) -> Result<FirefoxVisit, ClientError> {
+    fn visit_in_new_context(
+        &mut self,
+        url: &str,
+        options: &BrowserOptions,
+    ) -> Result<FirefoxVisit, ClientError> {
         self.deadline = Deadline::after(ANSWER_LIMIT);
         self.evaluate("firstbyteWatch.closeConnections()")?;
         let user_context = self.call("browser.createUserContext", &json!({}))?;
@@ -193,13 +163,13 @@ impl Running {
         self.bidi.take_events();
         let limit = Deadline::after(options.time_limit);
         let mut before = Vec::new();
-        if options.session != FirefoxSession::New {
+        if options.session != BrowserSession::New {
             self.deadline = limit;
             // What comes of it shows in the visit itself.
             self.navigate(&tab, url)?;
             self.deadline = Deadline::after(ANSWER_LIMIT);
             before = self.take_channels()?;
-            if options.session != FirefoxSession::Kept {
+            if options.session != BrowserSession::Kept {
                 self.evaluate("firstbyteWatch.closeConnections()")?;
             }
             self.bidi.take_events();
@@ -208,7 +178,7 @@ impl Running {
         self.deadline = limit;
         let navigated = match limit.left().is_some() {
             true => self.navigate(&tab, url)?,
-            false => Navigated { refused: Some(NO_TIME_LEFT.to_owned()), ..Navigated::default() },
+            false => Navigated::not_begun(),
         };
         self.deadline = Deadline::after(ANSWER_LIMIT);
         let channels = self.take_channels()?;
@@ -219,7 +189,7 @@ impl Running {
         Ok(assemble(&Heard {
             url,
             events,
-            navigation: navigated.navigation,
+            navigation: navigated.identifier,
             refused: navigated.refused,
             channels,
             before,
@@ -261,7 +231,7 @@ impl Running {
     fn navigate(&mut self, tab: &str, url: &str) -> Result<Navigated, ClientError> {
         let params = json!({ "context": tab, "url": url, "wait": "none" });
         let answer = match self.call("browsingContext.navigate", &params) {
-            Err(ClientError::TimedOut { .. }) => return Ok(timed_out(None)),
+            Err(ClientError::TimedOut { .. }) => return Ok(Navigated::timed_out(None)),
             Err(ClientError::Refused { detail, .. }) => {
                 return Ok(Navigated { refused: Some(detail), ..Navigated::default() });
             }
@@ -273,8 +243,8 @@ impl Running {
             is_of_tab(event, tab).then(|| ends(event, navigation.as_deref()))?
         });
         match ended {
-            Ok(refused) => Ok(Navigated { navigation, refused }),
-            Err(ClientError::TimedOut { .. }) => Ok(timed_out(navigation)),
+            Ok(refused) => Ok(Navigated { identifier: navigation, refused }),
+            Err(ClientError::TimedOut { .. }) => Ok(Navigated::timed_out(navigation)),
             Err(error) => Err(error),
         }
     }
@@ -303,15 +273,6 @@ fn ends(event: &BidiEvent, navigation: Option<&str>) -> Option<Option<String>> {
 fn is_of_tab(event: &BidiEvent, tab: &str) -> bool {
     event.params.get("context").and_then(Value::as_str) == Some(tab)
 }
-
-fn timed_out(navigation: Option<String>) -> Navigated {
-    Navigated { navigation, refused: Some(TIMED_OUT.to_owned()) }
-}
-
-/// What the sample of a page that takes too long says in place of a network error.
-pub(super) const TIMED_OUT: &str = "firstbyte:timed-out";
-/// What one says that was not begun, since the visit before it took all the time.
-pub(super) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
 
 fn context_of(value: &Value) -> String {
     value.get("context").and_then(Value::as_str).unwrap_or_default().to_owned()

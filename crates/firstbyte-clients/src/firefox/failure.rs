@@ -3,38 +3,14 @@
 //! Input: an error by its name, of the channel ("NS_ERROR_CONNECTION_REFUSED", "SEC_ERROR_UNKNOWN_ISSUER") or of WebDriver
 //! BiDi, with what is known besides. Output: phase and cause. Errors that have no cause of their own keep their name.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use firstbyte_core::timeline::{Cause, Failure, FailureType, PhaseName, TimeLimit};
+use firstbyte_probe::probe::options::Client;
 
-use firstbyte_core::timeline::{
-    Cause, Failure, FailureType, Fault, LastSeen, Mark, Marks, Offset, PhaseName, TimeLimit,
-};
-
-use super::browser::{NO_TIME_LEFT, TIMED_OUT};
-
-/// What is known where something failed.
-pub(super) struct Circumstances<'a> {
-    /// As in the URL, without port or brackets.
-    pub(super) host: String,
-    /// Where it was, or would have been, connected to.
-    pub(super) remote: Option<SocketAddr>,
-    pub(super) marks: &'a Marks,
-    pub(super) quic: bool,
-    pub(super) time_limit: Duration,
-    pub(super) at: Option<Offset>,
-    /// Bytes of the body that came.
-    pub(super) received: u64,
-}
+use crate::browser::failure::{self, Circumstances, Meaning};
 
 /// The failure that Firefox calls `error`.
 pub(super) fn named(error: &str, known: &Circumstances<'_>) -> Failure {
-    let name = innermost(error);
-    let phase = phase_reached(known);
-    let (phase, cause) = cause(name, known).map_or_else(
-        || (phase, unnamed(name, phase)),
-        |(of_cause, cause)| (of_cause.unwrap_or(phase), cause),
-    );
-    Failure { phase, cause, at: known.at }
+    known.failure(Client::Firefox, innermost(error), meaning)
 }
 
 /// BiDi wraps names: "NS_ERROR_GENERATE_FAILURE(NS_ERROR_MODULE_SECURITY, SEC_ERROR_UNKNOWN_ISSUER)", "Error: NS_X".
@@ -46,43 +22,16 @@ fn innermost(error: &str) -> &str {
     }
 }
 
-/// The phase that was under way when nothing more came.
-fn phase_reached(known: &Circumstances<'_>) -> PhaseName {
-    let reached = |mark| known.marks.at(mark).is_some();
-    if reached(Mark::ResponseStart) {
-        PhaseName::Receive
-    } else if reached(Mark::RequestStart) {
-        PhaseName::Wait
-    } else if reached(Mark::ConnectStart) && known.quic {
-        PhaseName::Quic
-    } else if reached(Mark::TcpConnected) {
-        PhaseName::Tls
-    } else if reached(Mark::ConnectStart) {
-        PhaseName::Connect
-    } else {
-        PhaseName::Resolve
-    }
-}
-
-fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Cause)> {
+/// What an error means in the model, where it has a cause for it.
+fn meaning(name: &str, known: &Circumstances<'_>) -> Option<Meaning> {
     let host = || known.host.clone();
+    let recorded = |name, failure_type| failure::recorded(Client::Firefox, name, failure_type);
     let detail = || name.to_owned();
-    let in_phase = |phase, cause| Some((Some(phase), cause));
-    let reached = |cause| Some((None, cause));
-    let tls = |cause| in_phase(if known.quic { PhaseName::Quic } else { PhaseName::Tls }, cause);
-    let in_handshake = matches!(phase_reached(known), PhaseName::Tls);
+    let in_phase = Meaning::in_phase;
+    let reached = Meaning::reached;
+    let tls = |cause| known.in_handshake(cause);
+    let in_handshake = matches!(known.phase_reached(), PhaseName::Tls);
     match name {
-        TIMED_OUT => {
-            let (after, limit) = (known.time_limit, TimeLimit::Visit);
-            reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
-        }
-        NO_TIME_LEFT => reached(Cause::Recorded {
-            name: "firefox".to_owned(),
-            failure_type: FailureType::ClientFailed,
-            fault: Fault::Local,
-            message: format!("the visit before took all of {} s", known.time_limit.as_secs_f64()),
-            advice: None,
-        }),
         // Whatever kept the name server from an address.
         "NS_ERROR_UNKNOWN_HOST" | "NS_ERROR_DNS_LOOKUP_QUEUE_FULL" => {
             let cause = Cause::ResolverFailed { name: host(), detail: detail() };
@@ -131,7 +80,7 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
         }
         // What it says of a server that closes, too, before anything came.
         "NS_ERROR_NET_RESET" | "NS_ERROR_NET_EMPTY_RESPONSE"
-            if phase_reached(known) == PhaseName::Wait =>
+            if known.phase_reached() == PhaseName::Wait =>
         {
             in_phase(PhaseName::Wait, Cause::ClosedBeforeResponse)
         }
@@ -155,8 +104,7 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
             in_phase(PhaseName::Receive, Cause::BadContentEncoding { encoding, detail: detail() })
         }
         "NS_ERROR_NET_TIMEOUT" | "NS_ERROR_NET_TIMEOUT_EXTERNAL" => {
-            let (after, limit) = (known.time_limit, TimeLimit::Connection);
-            reached(Cause::TimedOut { after, limit, peer: LastSeen::Nothing })
+            known.timed_out(TimeLimit::Connection)
         }
         _ if name.starts_with("SEC_ERROR_") || name.starts_with("MOZILLA_PKIX_ERROR_") => {
             tls(Cause::CertificateInvalid { detail: detail() })
@@ -166,31 +114,12 @@ fn cause(name: &str, known: &Circumstances<'_>) -> Option<(Option<PhaseName>, Ca
     }
 }
 
-/// One that Firefox has a name for and the model none.
-fn unnamed(name: &str, phase: PhaseName) -> Cause {
-    let failure_type = match phase {
-        PhaseName::Resolve => FailureType::DnsFailed,
-        PhaseName::Connect => FailureType::TcpFailed,
-        PhaseName::Tls => FailureType::TlsFailed,
-        PhaseName::Quic => FailureType::QuicFailed,
-        PhaseName::Send | PhaseName::Wait | PhaseName::Receive => FailureType::HttpFailed,
-    };
-    recorded(name, failure_type)
-}
-
-fn recorded(name: &str, failure_type: FailureType) -> Cause {
-    Cause::Recorded {
-        name: "firefox".to_owned(),
-        failure_type,
-        fault: Fault::Peer,
-        message: format!("Firefox says {name}"),
-        advice: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use firstbyte_core::timeline::Stamp;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use firstbyte_core::timeline::{Mark, Marks, Offset, Stamp};
 
     use super::*;
 

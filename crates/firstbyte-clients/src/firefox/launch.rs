@@ -10,7 +10,8 @@ use firstbyte_probe::probe::Target;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 
-use super::{FirefoxOptions, preferences};
+use super::{RunningFirefox, preferences};
+use crate::browser::{BrowserOptions, RunningBrowser};
 use crate::deadline::Deadline;
 use crate::interruption::Interruption;
 use crate::process::{ClientCommand, ClientError, ClientProcess, find, system};
@@ -29,7 +30,7 @@ pub(super) fn installed_program() -> &'static str {
 }
 
 /// What is to be started to visit `target`.
-pub(super) fn command(options: &FirefoxOptions, target: &Target) -> ClientCommand {
+pub(super) fn command(options: &BrowserOptions, target: &Target) -> ClientCommand {
     let arguments = [
         "--headless",
         // No other Firefox of this user is asked to do it.
@@ -45,8 +46,8 @@ pub(super) fn command(options: &FirefoxOptions, target: &Target) -> ClientComman
         "about:blank",
     ];
     ClientCommand {
-        program: options.program.clone(),
-        package: "firefox-esr",
+        program: options.program.clone().unwrap_or_else(|| installed_program().to_owned()),
+        package: RunningFirefox::PACKAGE,
         arguments: arguments.map(str::to_owned).to_vec(),
         files: vec![(format!("{PROFILE}/user.js"), preferences::user_js(options, target))],
         trusted_pem: options.trusted_pem.clone(),
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn the_package_is_named_where_it_is_missing() {
         let options =
-            FirefoxOptions { program: "no-such-browser".to_owned(), ..Default::default() };
+            BrowserOptions { program: Some("no-such-browser".to_owned()), ..Default::default() };
         let target = Target::parse("https://site.test/").unwrap();
         let error = ClientProcess::start(&command(&options, &target)).unwrap_err();
         assert!(error.to_string().contains("install firefox-esr"), "{error}");

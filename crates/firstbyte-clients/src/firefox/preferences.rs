@@ -3,9 +3,10 @@
 //! Input: options, and the origin to be visited. Output: the file's text. Names and defaults are those of Firefox 153.
 
 use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::Family;
 use serde_json::{Value, json};
 
-use super::{FirefoxHttp, FirefoxOptions, FirefoxSession, FirefoxTls};
+use crate::browser::{BrowserHttp, BrowserOptions, BrowserSession, BrowserTls};
 
 /// The same for every visit.
 fn common() -> Vec<(&'static str, Value)> {
@@ -89,21 +90,21 @@ fn common() -> Vec<(&'static str, Value)> {
 }
 
 /// The text of `user.js` for visits to `target`.
-pub(super) fn user_js(options: &FirefoxOptions, target: &Target) -> String {
+pub(super) fn user_js(options: &BrowserOptions, target: &Target) -> String {
     let mut preferences = common();
     let mut set = |name, value| preferences.push((name, value));
     let http3 = match options.http {
         // Over QUIC a session is resumed with early data alone.
-        FirefoxHttp::Negotiated => options.session != FirefoxSession::Resumed,
-        FirefoxHttp::Http1 => {
+        BrowserHttp::Negotiated => options.session != BrowserSession::Resumed,
+        BrowserHttp::Http1 => {
             set("network.http.http2.enabled", json!(false));
             false
         }
-        FirefoxHttp::Http2 => false,
-        FirefoxHttp::Http3 => true,
+        BrowserHttp::Http2 => false,
+        BrowserHttp::Http3 => true,
     };
     set("network.http.http3.enable", json!(http3));
-    if options.http == FirefoxHttp::Http3 {
+    if options.http == BrowserHttp::Http3 {
         let mapping = format!("{};h3=:{}", target.host, target.port);
         set("network.http.http3.alt-svc-mapping-for-testing", json!(mapping));
         set("network.http.http3.force-use-alt-svc-mapping-for-testing", json!(true));
@@ -114,24 +115,24 @@ pub(super) fn user_js(options: &FirefoxOptions, target: &Target) -> String {
         set("network.http.http3.fallback_to_h2_on_error", json!(false));
         set("network.dns.httpssvc.http3_fast_fallback_timeout", json!(0));
     }
-    if options.http != FirefoxHttp::Negotiated || !options.pins.is_empty() {
+    if options.http != BrowserHttp::Negotiated || !options.pins.is_empty() {
         // HTTPS records would choose a version, or an address, in the place of what was asked for.
         set("network.dns.native_https_query", json!(false));
     }
     // 3 is TLS 1.2, 4 is TLS 1.3.
     let (min, max) = match options.tls {
-        FirefoxTls::Both => (3, 4),
-        FirefoxTls::Tls12 => (3, 3),
-        FirefoxTls::Tls13 => (4, 4),
+        BrowserTls::Both => (3, 4),
+        BrowserTls::Tls12 => (3, 3),
+        BrowserTls::Tls13 => (4, 4),
     };
     set("security.tls.version.min", json!(min));
     set("security.tls.version.max", json!(max));
-    let early = options.session == FirefoxSession::EarlyData;
+    let early = options.session == BrowserSession::EarlyData;
     set("security.tls.enable_0rtt_data", json!(early));
     // Without it, no session at all is resumed over QUIC.
-    let quic_early = early || options.session == FirefoxSession::Resumed;
+    let quic_early = early || options.session == BrowserSession::Resumed;
     set("network.http.http3.enable_0rtt", json!(quic_early));
-    set("network.dns.disableIPv6", json!(options.ipv4_only));
+    set("network.dns.disableIPv6", json!(options.family == Family::V4));
     let mut text = String::new();
     for (name, value) in preferences {
         text.push_str(&format!("user_pref({}, {value});\n", json!(name)));
@@ -146,26 +147,26 @@ mod tests {
     #[test]
     fn preferences_are_those_of_the_options() {
         let target = Target::parse("https://site.test:8443/").unwrap();
-        let text = |options: FirefoxOptions| user_js(&options, &target);
-        let plain = text(FirefoxOptions::default());
+        let text = |options: BrowserOptions| user_js(&options, &target);
+        let plain = text(BrowserOptions::default());
         let has = |text: &str, line: &str| text.lines().any(|l| l == format!("user_pref({line});"));
         assert!(has(&plain, r#""network.proxy.type", 0"#), "{plain}");
         assert!(has(&plain, r#""security.tls.enable_0rtt_data", false"#), "{plain}");
         assert!(!plain.contains("alt-svc-mapping"), "{plain}");
-        let http3 = text(FirefoxOptions { http: FirefoxHttp::Http3, ..Default::default() });
+        let http3 = text(BrowserOptions { http: BrowserHttp::Http3, ..Default::default() });
         let mapping = r#""network.http.http3.alt-svc-mapping-for-testing", "site.test;h3=:8443""#;
         assert!(has(&http3, mapping), "{http3}");
-        let old = text(FirefoxOptions { tls: FirefoxTls::Tls12, ..Default::default() });
+        let old = text(BrowserOptions { tls: BrowserTls::Tls12, ..Default::default() });
         assert!(has(&old, r#""security.tls.version.max", 3"#), "{old}");
-        let session = FirefoxSession::EarlyData;
-        let early = text(FirefoxOptions { session, ..Default::default() });
+        let session = BrowserSession::EarlyData;
+        let early = text(BrowserOptions { session, ..Default::default() });
         assert!(has(&early, r#""security.tls.enable_0rtt_data", true"#), "{early}");
     }
 
     #[test]
     fn no_preference_is_named_twice() {
         let target = Target::parse("https://site.test/").unwrap();
-        let options = FirefoxOptions { http: FirefoxHttp::Http3, ..Default::default() };
+        let options = BrowserOptions { http: BrowserHttp::Http3, ..Default::default() };
         let text = user_js(&options, &target);
         let mut names: Vec<_> = text.lines().filter_map(|line| line.split(',').next()).collect();
         let all = names.len();

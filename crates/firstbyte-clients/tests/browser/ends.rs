@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_clients::chromium::{Chromium, ChromiumOptions};
+use firstbyte_clients::browser::BrowserOptions;
+use firstbyte_clients::chromium::Chromium;
 use firstbyte_clients::devtools::DevTools;
 use firstbyte_clients::process::{ClientCommand, ClientError, ClientProcess};
 use firstbyte_clock::Monotonic;
@@ -94,7 +95,8 @@ fn what_takes_too_long_is_a_failure_and_can_be_interrupted() {
 
 #[test]
 fn a_missing_browser_names_its_package() {
-    let options = ChromiumOptions { program: "no-such-browser".to_owned(), ..Default::default() };
+    let options =
+        BrowserOptions { program: Some("no-such-browser".to_owned()), ..Default::default() };
     let error = Chromium::new(options).visit("https://localhost/").unwrap_err();
     let said = error.to_string();
     assert!(said.contains("no-such-browser") && said.contains("install chromium"), "{said}");

@@ -4,64 +4,24 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firstbyte_clients::firefox::{
-    Firefox, FirefoxEarlyData, FirefoxHttp, FirefoxOptions, FirefoxSession, FirefoxTls,
-    FirefoxVisit, HostPin,
+use firstbyte_clients::browser::{
+    BrowserHttp, BrowserOptions, BrowserProber, BrowserSession, BrowserTls, HostPin,
 };
-use firstbyte_clients::prober::FirefoxProber;
-use firstbyte_clients::process::{ClientError, find};
-use firstbyte_core::timeline::{Clock, Connection, Handshake, Mark};
+use firstbyte_clients::firefox::{Firefox, FirefoxEarlyData, FirefoxVisit, RunningFirefox};
+use firstbyte_clients::process::ClientError;
+use firstbyte_core::timeline::{Clock, Handshake, Mark};
 use firstbyte_lab::builtin_server::EarlyData;
 
-use crate::support::{Bench, HOST, server_said};
+use crate::support::{Bench, HOST, TCP_MARKS, connection, marks, server_said, version};
 
-const TCP_MARKS: [&str; 8] = [
-    "connect_start",
-    "tcp_connected",
-    "secure_connection_start",
-    "handshake_complete",
-    "request_start",
-    "request_end",
-    "response_start",
-    "response_end",
-];
 const EXCHANGE: [&str; 4] = ["request_start", "request_end", "response_start", "response_end"];
 
-fn options(bench: &Bench) -> FirefoxOptions {
-    assert!(
-        find("firefox-esr").or_else(|| find("firefox")).is_some(),
-        "firefox-esr is not installed: apt-get install firefox-esr, or scripts/setup test"
-    );
-    FirefoxOptions {
-        trusted_pem: vec![bench.ca_pem.clone()],
-        pins: vec![HostPin { host: HOST.to_owned(), address: Ipv4Addr::LOCALHOST.into() }],
-        time_limit: Duration::from_secs(20),
-        ..FirefoxOptions::default()
-    }
+fn visit_to(bench: &Bench, url: &str, change: impl FnOnce(&mut BrowserOptions)) -> FirefoxVisit {
+    bench.visit_by::<RunningFirefox>(url, change)
 }
 
-fn visit_to(bench: &Bench, url: &str, change: impl FnOnce(&mut FirefoxOptions)) -> FirefoxVisit {
-    let mut options = options(bench);
-    change(&mut options);
-    Firefox::new(options).visit(url).unwrap()
-}
-
-fn visit(bench: &Bench, change: impl FnOnce(&mut FirefoxOptions)) -> FirefoxVisit {
+fn visit(bench: &Bench, change: impl FnOnce(&mut BrowserOptions)) -> FirefoxVisit {
     visit_to(bench, &bench.url("/"), change)
-}
-
-fn connection(visit: &FirefoxVisit) -> &Connection {
-    let connection = &visit.sample().connection;
-    assert_eq!(connection.failure, None, "{connection:#?}");
-    connection
-}
-
-fn version(connection: &Connection) -> &str {
-    connection.facts.http.as_ref().unwrap().version.as_deref().unwrap_or("none")
-}
-
-fn marks(connection: &Connection) -> Vec<&'static str> {
-    connection.marks.iter().map(|(mark, _)| mark.name()).collect()
 }
 
 fn failure_type(visit: &FirefoxVisit) -> String {
@@ -76,9 +36,9 @@ fn a_first_visit_has_every_mark() {
         config.handshake_delay = Duration::from_millis(30);
         config.think_time = Duration::from_millis(200);
     });
-    for (http, expected) in [(FirefoxHttp::Http2, "2"), (FirefoxHttp::Http1, "1.1")] {
+    for (http, expected) in [(BrowserHttp::Http2, "2"), (BrowserHttp::Http1, "1.1")] {
         let visit = visit(&bench, |options| options.http = http);
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         assert_eq!(marks(connection), TCP_MARKS, "{connection:#?}");
         assert_eq!(connection.marks.disorder(), None, "{connection:#?}");
         assert_eq!(version(connection), expected);
@@ -114,17 +74,17 @@ fn a_first_visit_has_every_mark() {
 #[test]
 fn only_tls12_where_it_is_asked_for() {
     let bench = Bench::new(|_| {});
-    for session in [FirefoxSession::New, FirefoxSession::Resumed] {
+    for session in [BrowserSession::New, BrowserSession::Resumed] {
         let visit = visit(&bench, |options| {
-            options.tls = FirefoxTls::Tls12;
+            options.tls = BrowserTls::Tls12;
             options.session = session;
         });
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         assert_eq!(marks(connection), TCP_MARKS, "{connection:#?}");
         let tls = connection.facts.tls.as_ref().unwrap();
         assert_eq!(tls.version.as_deref(), Some("TLSv1.2"));
         let resumed = tls.handshake == Some(Handshake::Resumed);
-        assert_eq!(resumed, session == FirefoxSession::Resumed, "{tls:?}");
+        assert_eq!(resumed, session == BrowserSession::Resumed, "{tls:?}");
         assert_eq!(server_said(connection, "x-firstbyte-resumed") == "1", resumed);
     }
 }
@@ -132,8 +92,8 @@ fn only_tls12_where_it_is_asked_for() {
 #[test]
 fn http3_is_quic_with_a_root_of_ones_own() {
     let bench = Bench::new(|_| {});
-    let visit = visit(&bench, |options| options.http = FirefoxHttp::Http3);
-    let connection = connection(&visit);
+    let visit = visit(&bench, |options| options.http = BrowserHttp::Http3);
+    let connection = connection(visit.sample());
     assert_eq!(version(connection), "3", "{connection:#?}");
     assert!(connection.facts.quic.is_some() && !connection.facts.reused);
     let mut expected = TCP_MARKS.to_vec();
@@ -145,12 +105,12 @@ fn http3_is_quic_with_a_root_of_ones_own() {
 #[test]
 fn connections_are_kept() {
     let bench = Bench::new(|_| {});
-    for http in [FirefoxHttp::Http1, FirefoxHttp::Http2, FirefoxHttp::Http3] {
+    for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = visit(&bench, |options| {
             options.http = http;
-            options.session = FirefoxSession::Kept;
+            options.session = BrowserSession::Kept;
         });
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         assert!(connection.facts.reused, "{http:?} {connection:#?}");
         assert_eq!(marks(connection), EXCHANGE, "{http:?} {connection:#?}");
         assert!(connection.lookups.is_empty() && connection.attempts.is_empty());
@@ -163,12 +123,12 @@ fn sessions_are_resumed_and_nothing_is_sent_early() {
         config.early_data = EarlyData::Accept;
         config.handshake_delay = Duration::from_millis(200);
     });
-    for http in [FirefoxHttp::Http1, FirefoxHttp::Http2] {
+    for http in [BrowserHttp::Http1, BrowserHttp::Http2] {
         let visit = visit(&bench, |options| {
             options.http = http;
-            options.session = FirefoxSession::Resumed;
+            options.session = BrowserSession::Resumed;
         });
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         let tls = connection.facts.tls.as_ref().unwrap();
         assert_eq!(tls.handshake, Some(Handshake::Resumed), "{http:?} {connection:#?}");
         assert!(tls.session_offered.is_some() && !connection.facts.reused);
@@ -184,12 +144,12 @@ fn early_data_is_sent_and_taken() {
         config.early_data = EarlyData::Accept;
         config.handshake_delay = Duration::from_millis(200);
     });
-    for http in [FirefoxHttp::Http1, FirefoxHttp::Http2, FirefoxHttp::Http3] {
+    for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = visit(&bench, |options| {
             options.http = http;
-            options.session = FirefoxSession::EarlyData;
+            options.session = BrowserSession::EarlyData;
         });
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         assert_eq!(visit.early_data, Some(FirefoxEarlyData::Accepted), "{http:?} {connection:#?}");
         assert_eq!(server_said(connection, "x-firstbyte-early-data"), "1", "{http:?}");
         let at = |mark| connection.marks.at(mark).unwrap();
@@ -202,7 +162,7 @@ fn early_data_is_sent_and_taken() {
 fn failures_have_their_phase() {
     let bench = Bench::new(|_| {});
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    for http in [FirefoxHttp::Negotiated, FirefoxHttp::Http1] {
+    for http in [BrowserHttp::Negotiated, BrowserHttp::Http1] {
         let url = format!("https://{HOST}:{nobody}/");
         let refused = visit_to(&bench, &url, |options| options.http = http);
         assert_eq!(failure_type(&refused), "connect tcp.refused");
@@ -219,12 +179,15 @@ fn failures_have_their_phase() {
 #[test]
 fn redirects_are_connections_of_their_own() {
     let bench = Bench::new(|_| {});
-    let http2 = |options: &mut FirefoxOptions| options.http = FirefoxHttp::Http2;
+    let http2 = |options: &mut BrowserOptions| options.http = BrowserHttp::Http2;
     let visit = visit_to(&bench, &bench.url("/redirect"), http2);
     let sample = visit.sample();
     assert_eq!(sample.redirects.len(), 1, "{sample:#?}");
     assert!(sample.redirects[0].url.ends_with("/redirect") && sample.connection.url.ends_with('/'));
-    assert!(!sample.redirects[0].facts.reused && connection(&visit).facts.reused, "{sample:#?}");
+    assert!(
+        !sample.redirects[0].facts.reused && connection(visit.sample()).facts.reused,
+        "{sample:#?}"
+    );
     assert_eq!(sample.redirects[0].facts.http.as_ref().unwrap().status, Some(302));
     assert!(visit.page.main_at.as_nanos() > 0);
 }
@@ -234,7 +197,7 @@ fn what_takes_too_long_is_a_failure_and_can_be_interrupted() {
     let bench = Bench::new(|config| config.think_time = Duration::from_secs(15));
     let visit = visit(&bench, |options| options.time_limit = Duration::from_secs(2));
     assert_eq!(failure_type(&visit), "wait http.timed_out");
-    let mut browser = Firefox::new(options(&bench));
+    let mut browser = Firefox::new(bench.options());
     let url = bench.url("/");
     browser.start(&url).unwrap();
     let handle = browser.interrupt_handle();
@@ -264,7 +227,7 @@ fn home(browser: &Firefox) -> PathBuf {
 #[test]
 fn it_ends_with_its_owner_and_visits_again_after_a_crash() {
     let bench = Bench::new(|_| {});
-    let mut browser = Firefox::new(options(&bench));
+    let mut browser = Firefox::new(bench.options());
     let url = bench.url("/");
     browser.visit(&url).unwrap();
     let first = home(&browser);
@@ -291,7 +254,7 @@ fn what_is_no_firefox_is_said() {
     let bench = Bench::new(|_| {});
     let url = bench.url("/");
     let error = |program: &str| {
-        let options = FirefoxOptions { program: program.to_owned(), ..options(&bench) };
+        let options = BrowserOptions { program: Some(program.to_owned()), ..bench.options() };
         Firefox::new(options).visit(&url).unwrap_err().to_string()
     };
     let missing = error("no-such-browser");
@@ -305,7 +268,8 @@ fn a_prober_of_firefox_is_one_of_many() {
     use firstbyte_probe::probe::{Prober, Target};
     let bench = Bench::new(|_| {});
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let prober: Box<dyn Prober> = Box::new(FirefoxProber::new(options(&bench)).unwrap());
+    let prober: Box<dyn Prober> =
+        Box::new(BrowserProber::<RunningFirefox>::new(bench.options()).unwrap());
     let target = Target::parse(&bench.url("/")).unwrap();
     runtime.block_on(async {
         prober.prepare(&target).await.unwrap();

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use firstbyte_clients::chromium::{ChromiumOptions, ChromiumSession, ChromiumVisit};
+use firstbyte_clients::browser::{BrowserOptions, BrowserSession};
+use firstbyte_clients::chromium::ChromiumVisit;
 use firstbyte_core::timeline::Mark;
 
 use crate::support::{Bench, HOST, server_said};
@@ -50,7 +51,7 @@ fn answer(mut connection: TcpStream) -> Option<()> {
     connection.write_all(head.as_bytes()).ok()
 }
 
-fn visit(path: &str, change: impl FnOnce(&mut ChromiumOptions)) -> ChromiumVisit {
+fn visit(path: &str, change: impl FnOnce(&mut BrowserOptions)) -> ChromiumVisit {
     let bench = Bench::new(|_| {});
     bench.visit_to(&format!("http://{HOST}:{}{path}", serve()), change)
 }
@@ -71,7 +72,7 @@ fn a_page_that_leads_on_is_the_one_that_was_visited() {
 
 #[test]
 fn an_error_without_a_body_is_a_response() {
-    for session in [ChromiumSession::New, ChromiumSession::Kept] {
+    for session in [BrowserSession::New, BrowserSession::Kept] {
         let visit = visit("/empty-error", |options| options.session = session);
         let connection = &visit.sample().connection;
         assert_eq!(connection.failure, None, "{connection:#?}");
@@ -102,7 +103,7 @@ fn what_breaks_off_has_no_end() {
 #[test]
 fn a_visit_before_that_takes_all_the_time_leaves_none() {
     let visit = visit("/never", |options| {
-        options.session = ChromiumSession::Resumed;
+        options.session = BrowserSession::Resumed;
         options.time_limit = Duration::from_secs(2);
     });
     let failure = visit.sample().failure().unwrap();

@@ -4,9 +4,10 @@ use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firstbyte_clients::chromium::{Chromium, ChromiumOptions, ChromiumVisit, HostPin};
+use firstbyte_clients::browser::{Browser, BrowserOptions, HostPin, RunningBrowser};
+use firstbyte_clients::chromium::{ChromiumVisit, RunningChromium};
 use firstbyte_clients::process::find;
-use firstbyte_core::timeline::{Connection, Mark};
+use firstbyte_core::timeline::{Connection, Mark, Sample};
 use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
 
@@ -23,12 +24,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
-        for (program, package) in [("chromium", "chromium"), ("certutil", "libnss3-tools")] {
-            assert!(
-                find(program).is_some(),
-                "{program} is not installed: apt-get install {package}, or scripts/setup test"
-            );
-        }
+        assert_installed("certutil", "libnss3-tools");
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let ca = Ca::new().unwrap();
         let mut config = Config::new(ca.issue(&[HOST.to_owned()]).unwrap());
@@ -41,31 +37,74 @@ impl Bench {
         format!("https://{HOST}:{}{path}", self.server.addr().port())
     }
 
-    pub(crate) fn options(&self) -> ChromiumOptions {
-        ChromiumOptions {
+    pub(crate) fn options(&self) -> BrowserOptions {
+        BrowserOptions {
             trusted_pem: vec![self.ca_pem.clone()],
             pins: vec![HostPin { host: HOST.to_owned(), address: Ipv4Addr::LOCALHOST.into() }],
             time_limit: Duration::from_secs(20),
-            ..ChromiumOptions::default()
+            ..BrowserOptions::default()
         }
     }
 
     /// A visit to "/" by a browser of its own.
-    pub(crate) fn visit(&self, change: impl FnOnce(&mut ChromiumOptions)) -> ChromiumVisit {
+    pub(crate) fn visit(&self, change: impl FnOnce(&mut BrowserOptions)) -> ChromiumVisit {
         self.visit_to(&self.url("/"), change)
     }
 
     pub(crate) fn visit_to(
         &self,
         url: &str,
-        change: impl FnOnce(&mut ChromiumOptions),
+        change: impl FnOnce(&mut BrowserOptions),
     ) -> ChromiumVisit {
-        let mut options = self.options();
-        change(&mut options);
-        let visit = Chromium::new(options).visit(url).unwrap();
+        let visit = self.visit_by::<RunningChromium>(url, change);
         check(&visit);
         visit
     }
+
+    pub(crate) fn visit_by<R: RunningBrowser>(
+        &self,
+        url: &str,
+        change: impl FnOnce(&mut BrowserOptions),
+    ) -> R::Visit {
+        assert_installed(R::installed_program(), R::PACKAGE);
+        let mut options = self.options();
+        change(&mut options);
+        Browser::<R>::new(options).visit(url).unwrap()
+    }
+}
+
+fn assert_installed(program: &str, package: &str) {
+    assert!(
+        find(program).is_some(),
+        "{program} is not installed: apt-get install {package}, or scripts/setup test"
+    );
+}
+
+/// The marks of a visit over TCP and TLS, to a pinned address.
+pub(crate) const TCP_MARKS: [&str; 8] = [
+    "connect_start",
+    "tcp_connected",
+    "secure_connection_start",
+    "handshake_complete",
+    "request_start",
+    "request_end",
+    "response_start",
+    "response_end",
+];
+
+/// The connection of a visit that did not fail.
+pub(crate) fn connection(sample: &Sample) -> &Connection {
+    let connection = &sample.connection;
+    assert_eq!(connection.failure, None, "{connection:#?}");
+    connection
+}
+
+pub(crate) fn version(connection: &Connection) -> &str {
+    connection.facts.http.as_ref().unwrap().version.as_deref().unwrap_or("none")
+}
+
+pub(crate) fn marks(connection: &Connection) -> Vec<&'static str> {
+    connection.marks.iter().map(|(mark, _)| mark.name()).collect()
 }
 
 /// What holds of every visit.

@@ -1,37 +1,13 @@
 //! Ways to visit: each proven by what the server says of it.
 
-use firstbyte_clients::chromium::{
-    BesidePurpose, ChromiumHttp, ChromiumOptions, ChromiumSession, ChromiumTls, ChromiumVisit,
+use firstbyte_clients::browser::{
+    BrowserHttp, BrowserOptions, BrowserProber, BrowserSession, BrowserTls,
 };
-use firstbyte_core::timeline::{Connection, Handshake, Mark};
+use firstbyte_clients::chromium::{BesidePurpose, RunningChromium};
+use firstbyte_core::timeline::{Handshake, Mark};
 use firstbyte_lab::builtin_server::EarlyData;
 
-use crate::support::{Bench, server_said};
-
-fn connection(visit: &ChromiumVisit) -> &Connection {
-    let connection = &visit.sample().connection;
-    assert_eq!(connection.failure, None, "{connection:#?}");
-    connection
-}
-
-fn version(connection: &Connection) -> &str {
-    connection.facts.http.as_ref().unwrap().version.as_deref().unwrap_or("none")
-}
-
-fn marks(connection: &Connection) -> Vec<&'static str> {
-    connection.marks.iter().map(|(mark, _)| mark.name()).collect()
-}
-
-const TCP_MARKS: [&str; 8] = [
-    "connect_start",
-    "tcp_connected",
-    "secure_connection_start",
-    "handshake_complete",
-    "request_start",
-    "request_end",
-    "response_start",
-    "response_end",
-];
+use crate::support::{Bench, TCP_MARKS, connection, marks, server_said, version};
 
 #[test]
 fn a_first_visit_has_every_mark() {
@@ -39,8 +15,8 @@ fn a_first_visit_has_every_mark() {
         config.handshake_delay = std::time::Duration::from_millis(30);
         config.think_time = std::time::Duration::from_millis(200);
     });
-    let visit = bench.visit(|options| options.http = ChromiumHttp::Http2);
-    let connection = connection(&visit);
+    let visit = bench.visit(|options| options.http = BrowserHttp::Http2);
+    let connection = connection(visit.sample());
     assert_eq!(marks(connection), TCP_MARKS, "{connection:#?}");
     assert_eq!(version(connection), "2");
     let tls = connection.facts.tls.as_ref().unwrap();
@@ -78,10 +54,10 @@ fn a_first_visit_has_every_mark() {
 fn http1_and_tls12() {
     let bench = Bench::new(|_| {});
     let visit = bench.visit(|options| {
-        options.http = ChromiumHttp::Http1;
-        options.tls = ChromiumTls::Tls12;
+        options.http = BrowserHttp::Http1;
+        options.tls = BrowserTls::Tls12;
     });
-    let connection = connection(&visit);
+    let connection = connection(visit.sample());
     assert_eq!(marks(connection), TCP_MARKS, "{connection:#?}");
     assert_eq!(version(connection), "1.1");
     let tls = connection.facts.tls.as_ref().unwrap();
@@ -97,22 +73,22 @@ fn sessions_are_resumed() {
         config.handshake_delay = std::time::Duration::from_millis(400);
     });
     for (http, tls) in [
-        (ChromiumHttp::Http2, ChromiumTls::Tls13),
-        (ChromiumHttp::Http1, ChromiumTls::Tls13),
-        (ChromiumHttp::Http1, ChromiumTls::Tls12),
-        (ChromiumHttp::Http3, ChromiumTls::Both),
+        (BrowserHttp::Http2, BrowserTls::Tls13),
+        (BrowserHttp::Http1, BrowserTls::Tls13),
+        (BrowserHttp::Http1, BrowserTls::Tls12),
+        (BrowserHttp::Http3, BrowserTls::Both),
     ] {
         let visit = bench.visit(|options| {
             (options.http, options.tls) = (http, tls);
-            options.session = ChromiumSession::Resumed;
+            options.session = BrowserSession::Resumed;
         });
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         let tls = connection.facts.tls.as_ref().unwrap();
         assert_eq!(tls.handshake, Some(Handshake::Resumed), "{http:?} {connection:#?}");
         assert!(tls.session_offered.is_some(), "{http:?} {tls:?}");
         assert_eq!(server_said(connection, "x-firstbyte-resumed"), "1", "{http:?}");
         let early = tls.early_data.is_some();
-        assert_eq!(early, http == ChromiumHttp::Http3, "{http:?} {tls:?}");
+        assert_eq!(early, http == BrowserHttp::Http3, "{http:?} {tls:?}");
         let said = server_said(connection, "x-firstbyte-early-data") == "1";
         assert_eq!(said, early, "{http:?}");
         assert!(!connection.facts.reused);
@@ -123,12 +99,12 @@ fn sessions_are_resumed() {
 #[test]
 fn connections_are_kept() {
     let bench = Bench::new(|_| {});
-    for http in [ChromiumHttp::Http1, ChromiumHttp::Http2, ChromiumHttp::Http3] {
+    for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = bench.visit(|options| {
             options.http = http;
-            options.session = ChromiumSession::Kept;
+            options.session = BrowserSession::Kept;
         });
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         assert!(connection.facts.reused, "{http:?} {connection:#?}");
         assert_eq!(
             marks(connection),
@@ -143,8 +119,8 @@ fn connections_are_kept() {
 #[test]
 fn http3_is_quic_with_a_root_of_ones_own() {
     let bench = Bench::new(|_| {});
-    let visit = bench.visit(|options| options.http = ChromiumHttp::Http3);
-    let connection = connection(&visit);
+    let visit = bench.visit(|options| options.http = BrowserHttp::Http3);
+    let connection = connection(visit.sample());
     assert_eq!(version(connection), "3", "{connection:#?}");
     let quic = connection.facts.quic.as_ref().unwrap();
     assert_eq!(quic.version.as_deref(), Some("1"));
@@ -162,9 +138,9 @@ fn http3_is_quic_with_a_root_of_ones_own() {
     assert_eq!(connection.facts.tls.as_ref().unwrap().handshake, Some(Handshake::Full));
 }
 
-fn early(options: &mut ChromiumOptions, http: ChromiumHttp) {
+fn early(options: &mut BrowserOptions, http: BrowserHttp) {
     options.http = http;
-    options.session = ChromiumSession::EarlyData;
+    options.session = BrowserSession::EarlyData;
 }
 
 #[test]
@@ -174,9 +150,9 @@ fn early_data_is_sent_and_taken() {
         // The handshake takes longer than the browser's own way to its request.
         config.handshake_delay = std::time::Duration::from_millis(400);
     });
-    for http in [ChromiumHttp::Http1, ChromiumHttp::Http2, ChromiumHttp::Http3] {
+    for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = bench.visit(|options| early(options, http));
-        let connection = connection(&visit);
+        let connection = connection(visit.sample());
         let tls = connection.facts.tls.as_ref().unwrap();
         let early = tls.early_data.unwrap_or_else(|| panic!("{http:?} {connection:#?}"));
         assert!(early.bytes_before_server_hello > 100, "{http:?} {early:?}");
@@ -193,8 +169,8 @@ fn early_data_that_is_rejected_is_not_taken() {
         config.early_data = EarlyData::Reject;
         config.handshake_delay = std::time::Duration::from_millis(400);
     });
-    let visit = bench.visit(|options| early(options, ChromiumHttp::Http2));
-    let tls = connection(&visit).facts.tls.clone().unwrap();
+    let visit = bench.visit(|options| early(options, BrowserHttp::Http2));
+    let tls = connection(visit.sample()).facts.tls.clone().unwrap();
     assert_ne!(tls.early_data.and_then(|early| early.accepted), Some(true), "{tls:?}");
 }
 
@@ -215,7 +191,7 @@ fn failures_have_their_phase() {
 fn redirects_are_connections_of_their_own() {
     let bench = Bench::new(|_| {});
     let visit =
-        bench.visit_to(&bench.url("/redirect"), |options| options.http = ChromiumHttp::Http2);
+        bench.visit_to(&bench.url("/redirect"), |options| options.http = BrowserHttp::Http2);
     let sample = visit.sample();
     assert_eq!(sample.redirects.len(), 1, "{sample:#?}");
     assert!(sample.redirects[0].url.ends_with("/redirect") && sample.connection.url.ends_with('/'));
@@ -224,15 +200,14 @@ fn redirects_are_connections_of_their_own() {
 
 #[test]
 fn a_prober_of_browsers_is_one_of_many() {
-    use firstbyte_clients::prober::ChromiumProber;
     use firstbyte_probe::probe::{Prober, Target};
     let bench = Bench::new(|_| {});
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let probers: Vec<Box<dyn Prober>> = vec![
-        Box::new(ChromiumProber::new(bench.options()).unwrap()),
+        Box::new(BrowserProber::<RunningChromium>::new(bench.options()).unwrap()),
         Box::new(
-            ChromiumProber::new(ChromiumOptions {
-                program: "no-such-browser".to_owned(),
+            BrowserProber::<RunningChromium>::new(BrowserOptions {
+                program: Some("no-such-browser".to_owned()),
                 ..bench.options()
             })
             .unwrap(),

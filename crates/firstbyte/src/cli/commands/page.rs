@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use firstbyte_clients::prober::{BrowserProber, ChromiumProber, DrivenBrowser, FirefoxProber};
+use firstbyte_clients::browser::{BrowserProber, RunningBrowser};
+use firstbyte_clients::chromium::RunningChromium;
+use firstbyte_clients::firefox::RunningFirefox;
 use firstbyte_core::document::navigation_line;
 use firstbyte_core::page_load::shown_page;
 use firstbyte_core::timeline::Navigation;
-use firstbyte_probe::probe::options::Client;
-use firstbyte_probe::probe::{Prober, SetupError};
+use firstbyte_probe::probe::options::{Client, Options};
+use firstbyte_probe::probe::Prober;
 use firstbyte_report::chart;
 use firstbyte_report::page_load::page_load;
 
@@ -32,8 +34,8 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     measuring.clients().check(&target, &plan.options).map_err(usage)?;
     let (url, options) = (target.url.as_str(), &plan.options);
     let page = match options.client {
-        Client::Chromium => load(&measuring, ChromiumProber::asked(options), url),
-        Client::Firefox => load(&measuring, FirefoxProber::asked(options), url),
+        Client::Chromium => load::<RunningChromium>(&measuring, options, url),
+        Client::Firefox => load::<RunningFirefox>(&measuring, options, url),
         other => {
             let message = format!("a page needs a browser, and {} is none", other.name());
             return Err(usage(message).hint("--client chromium, or firefox"));
@@ -55,12 +57,12 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
 }
 
 /// Has a browser load the page.
-fn load<B: DrivenBrowser>(
+fn load<R: RunningBrowser>(
     measuring: &Measuring,
-    browser: Result<BrowserProber<B>, SetupError>,
+    options: &Options,
     url: &str,
 ) -> Result<Navigation, Problem> {
-    let browser = browser.map_err(setup_problem)?;
+    let browser = BrowserProber::<R>::asked(options).map_err(setup_problem)?;
     let visit = measuring.wait_for(async {
         let mut visit = std::pin::pin!(browser.visit(url));
         tokio::select! {
@@ -77,5 +79,5 @@ fn load<B: DrivenBrowser>(
         Problem::new(signals::exit_code(), "interrupted before the page was loaded")
     })?;
     let visit = visit.map_err(|error| Problem::new(exit::READ, error.to_string()))?;
-    Ok(B::page(visit))
+    Ok(R::page(visit))
 }

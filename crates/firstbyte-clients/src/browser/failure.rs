@@ -1,0 +1,133 @@
+//! Browsers' network errors as failures of the model.
+//!
+//! Input: an error by the browser's name for it, with what is known besides. Output: phase and cause. What a name means
+//! is the browser's own table's ([`Meaning`]); errors that have no cause of their own keep their name.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use firstbyte_core::timeline::{
+    Cause, Failure, FailureType, Fault, LastSeen, Mark, Marks, Offset, PhaseName, TimeLimit,
+};
+use firstbyte_probe::probe::options::Client;
+
+/// What the sample of a page that takes too long says in place of a network error.
+pub(crate) const TIMED_OUT: &str = "firstbyte:timed-out";
+/// What one says that was not begun, since the visit before it took all the time.
+pub(crate) const NO_TIME_LEFT: &str = "firstbyte:no-time-left";
+
+/// What is known where something failed.
+pub(crate) struct Circumstances<'a> {
+    /// As in the URL, without port, brackets, or a user's name.
+    pub(crate) host: String,
+    /// Where it was, or would have been, connected to.
+    pub(crate) remote: Option<SocketAddr>,
+    pub(crate) marks: &'a Marks,
+    pub(crate) quic: bool,
+    pub(crate) time_limit: Duration,
+    pub(crate) at: Option<Offset>,
+    /// Bytes of the body that came.
+    pub(crate) received: u64,
+}
+
+/// A cause, with the phase that it belongs to, where it belongs to one whatever was reached.
+pub(crate) struct Meaning(Option<PhaseName>, Cause);
+
+impl Meaning {
+    /// It belongs to that phase.
+    pub(crate) fn in_phase(phase: PhaseName, cause: Cause) -> Option<Self> {
+        Some(Self(Some(phase), cause))
+    }
+
+    /// It belongs to the phase that was under way.
+    pub(crate) fn reached(cause: Cause) -> Option<Self> {
+        Some(Self(None, cause))
+    }
+}
+
+impl Circumstances<'_> {
+    /// The failure that `client` calls `name`, as its table has it.
+    pub(crate) fn failure(
+        &self,
+        client: Client,
+        name: &str,
+        table: fn(&str, &Self) -> Option<Meaning>,
+    ) -> Failure {
+        let reached = self.phase_reached();
+        let meaning = self.time_limit(client, name).or_else(|| table(name, self));
+        let (phase, cause) = meaning.map_or_else(
+            || (reached, recorded(client, name, unnamed_type(reached))),
+            |Meaning(phase, cause)| (phase.unwrap_or(reached), cause),
+        );
+        Failure { phase, cause, at: self.at }
+    }
+
+    /// What a time limit ended, ours or the browser's.
+    fn time_limit(&self, client: Client, name: &str) -> Option<Meaning> {
+        match name {
+            TIMED_OUT => self.timed_out(TimeLimit::Visit),
+            NO_TIME_LEFT => Meaning::reached(Cause::Recorded {
+                name: client.name().to_lowercase(),
+                failure_type: FailureType::ClientFailed,
+                fault: Fault::Local,
+                message: format!(
+                    "the visit before took all of {} s",
+                    self.time_limit.as_secs_f64()
+                ),
+                advice: None,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn timed_out(&self, limit: TimeLimit) -> Option<Meaning> {
+        let (after, peer) = (self.time_limit, LastSeen::Nothing);
+        Meaning::reached(Cause::TimedOut { after, limit, peer })
+    }
+
+    /// A cause of the handshake's.
+    pub(crate) fn in_handshake(&self, cause: Cause) -> Option<Meaning> {
+        let phase = if self.quic { PhaseName::Quic } else { PhaseName::Tls };
+        Meaning::in_phase(phase, cause)
+    }
+
+    /// The phase that was under way when nothing more came.
+    pub(crate) fn phase_reached(&self) -> PhaseName {
+        let reached = |mark| self.marks.at(mark).is_some();
+        if reached(Mark::ResponseStart) {
+            PhaseName::Receive
+        } else if reached(Mark::RequestStart) {
+            PhaseName::Wait
+        } else if reached(Mark::ConnectStart) && self.quic {
+            PhaseName::Quic
+        } else if reached(Mark::TcpConnected) {
+            PhaseName::Tls
+        } else if reached(Mark::ConnectStart) {
+            PhaseName::Connect
+        } else {
+            PhaseName::Resolve
+        }
+    }
+}
+
+/// What an error is that the model has no cause for, by where it came.
+const fn unnamed_type(phase: PhaseName) -> FailureType {
+    match phase {
+        PhaseName::Resolve => FailureType::DnsFailed,
+        PhaseName::Connect => FailureType::TcpFailed,
+        PhaseName::Tls => FailureType::TlsFailed,
+        PhaseName::Quic => FailureType::QuicFailed,
+        PhaseName::Send | PhaseName::Wait | PhaseName::Receive => FailureType::HttpFailed,
+    }
+}
+
+/// A cause that keeps the client's name for it.
+pub(crate) fn recorded(client: Client, name: &str, failure_type: FailureType) -> Cause {
+    Cause::Recorded {
+        name: client.name().to_lowercase(),
+        failure_type,
+        fault: Fault::Peer,
+        message: format!("{} says {name}", client.name()),
+        advice: None,
+    }
+}
