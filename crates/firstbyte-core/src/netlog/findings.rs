@@ -13,6 +13,9 @@ use super::request::{
 /// A lookup is slow from here on, as in `explain`.
 const SLOW_LOOKUP: Duration = Duration::from_millis(20);
 
+/// Nothing below it is a finding, as in `explain`.
+const LEAST: Duration = Duration::from_millis(1);
+
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NetLogFindingKind {
@@ -104,14 +107,14 @@ impl NetLogFindingKind {
             }
             Self::QuicVersion => "speak QUIC version 1 (RFC 9000)",
             Self::Fallback => "mend the way to this address, or take the address out of DNS",
-            Self::SlowDns => "a resolver that is nearer or caches; a longer TTL of the name's records",
+            Self::SlowDns => {
+                "a resolver that is nearer or caches; a longer TTL of the name's records"
+            }
             Self::HelloRetryRequest => {
                 "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
                  (nginx: ssl_ecdh_curve)"
             }
-            Self::Tls12 => {
-                "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)"
-            }
+            Self::Tls12 => "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)",
             Self::NoResumption => {
                 "one ticket key for all servers behind the name (nginx: ssl_session_ticket_key)"
             }
@@ -158,12 +161,20 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
         // A connection that was begun in advance costs what of it was waited for.
         let most = request.stream.filter(|_| kind != NetLogFindingKind::Restarted);
         let cost = cost.map(|cost| most.map_or(cost, |most| cost.min(most)));
+        // That QUIC does not work is worth a word also where nobody waited for it.
+        if cost.is_some_and(|cost| cost < LEAST) && kind != NetLogFindingKind::QuicFailed {
+            return;
+        }
         found.push(NetLogFinding { kind, cost, evidence });
     };
     if let Some(stall) = &request.stall {
         let which = match stall.limit {
-            PoolLimit::Host => "as many connections to this host as the browser allows were in use or being made",
-            PoolLimit::Pool => "as many connections as the browser allows at all were in use or being made",
+            PoolLimit::Host => {
+                "as many connections to this host as the browser allows were in use or being made"
+            }
+            PoolLimit::Pool => {
+                "as many connections as the browser allows at all were in use or being made"
+            }
         };
         let reused = match request.origin {
             Some(SocketOrigin::Idle { .. }) => "; another request's connection took it then",
@@ -205,7 +216,11 @@ pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLo
             format!(" of {}", sources.join(", then "))
         };
         let failed = lookup.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-        add(NetLogFindingKind::SlowDns, Some(took), format!("a lookup{from} took {}{failed}", ms(took)));
+        add(
+            NetLogFindingKind::SlowDns,
+            Some(took),
+            format!("a lookup{from} took {}{failed}", ms(took)),
+        );
     }
     if let Some((cost, evidence)) = fallback(request) {
         add(NetLogFindingKind::Fallback, Some(cost), evidence);
@@ -246,13 +261,8 @@ fn fallback(request: &NetLogRequest) -> Option<(Duration, String)> {
     if first.end == AttemptEnd::Connected || first.address == won.address {
         return None;
     }
-    let evidence = format!(
-        "{} {}, {} was tried {} later",
-        first.address,
-        how(first),
-        won.address,
-        ms(before)
-    );
+    let evidence =
+        format!("{} {}, {} was tried {} later", first.address, how(first), won.address, ms(before));
     Some((before, evidence))
 }
 

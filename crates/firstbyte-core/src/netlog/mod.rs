@@ -32,7 +32,7 @@ pub use request::{
     SocketOrigin,
 };
 pub use settle::ErrorNames;
-pub use summary::{FindingSum, HostSum, NetLogSummary};
+pub use summary::{FindingGroup, FindingSum, HostSum, NetLogSummary};
 
 /// An event of a source.
 #[derive(Clone, Debug, PartialEq)]

@@ -275,7 +275,11 @@ impl NetExportReader {
         Ok(end)
     }
 
-    fn event(&mut self, text: &[u8], sink: &mut impl FnMut(NetLogEvent)) -> Result<(), NetLogError> {
+    fn event(
+        &mut self,
+        text: &[u8],
+        sink: &mut impl FnMut(NetLogEvent),
+    ) -> Result<(), NetLogError> {
         let Some(names) = &self.constants else { return Ok(()) };
         if self.wanted.is_some() {
             let outline: Result<Outline, _> = serde_json::from_slice(text);

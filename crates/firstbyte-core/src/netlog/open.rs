@@ -57,9 +57,9 @@ pub(super) struct OpenRequest {
 impl OpenRequest {
     /// Whether nothing more can be learnt of it: it is over, and so are its jobs.
     pub(super) fn is_settled(&self) -> bool {
-        self.controllers.iter().all(|controller| {
-            controller.borrow().jobs.iter().all(|job| job.borrow().is_over)
-        })
+        self.controllers
+            .iter()
+            .all(|controller| controller.borrow().jobs.iter().all(|job| job.borrow().is_over))
     }
 }
 

@@ -107,7 +107,9 @@ impl NetLogReduction {
             "SOCKET" => self.socket_event(event),
             "HTTP2_SESSION" => self.session_event(event),
             "QUIC_SESSION" => self.quic_event(event),
-            _ if kind.starts_with("QUIC_SESSION_POOL_") || kind.starts_with("QUIC_STREAM_FACTORY_") => {
+            _ if kind.starts_with("QUIC_SESSION_POOL_")
+                || kind.starts_with("QUIC_STREAM_FACTORY_") =>
+            {
                 self.quic_job_event(event);
             }
             _ if kind.ends_with("CONNECT_JOB") => self.connect_job_event(event),
@@ -116,11 +118,7 @@ impl NetLogReduction {
     }
 
     /// The log is at its end: what is still under way goes to `sink` as far as it is known.
-    pub fn finish(
-        &mut self,
-        names: &dyn ErrorNames,
-        sink: &mut dyn FnMut(NetLogRequest),
-    ) {
+    pub fn finish(&mut self, names: &dyn ErrorNames, sink: &mut dyn FnMut(NetLogRequest)) {
         let mut open: Vec<(u64, OpenRequest)> = self.requests.drain().collect();
         open.sort_by_key(|(number, request)| (request.whole.begin, *number));
         self.waiting.extend(open.into_iter().map(|(_, request)| request));
@@ -324,21 +322,26 @@ impl NetLogReduction {
             }
             ("BOUND_TO_QUIC_SESSION_POOL_JOB" | "BOUND_TO_QUIC_STREAM_FACTORY_JOB", _) => {
                 if let Some(number) = event.dependency() {
-                    job.quic_job =
-                        Some(entry(&mut self.quic_jobs, number, &mut self.not_followed));
+                    job.quic_job = Some(entry(&mut self.quic_jobs, number, &mut self.not_followed));
                     job.quic = true;
                 }
             }
-            ("QUIC_SESSION_POOL_USE_EXISTING_SESSION"
-            | "QUIC_STREAM_FACTORY_USE_EXISTING_SESSION", _) => {
+            (
+                "QUIC_SESSION_POOL_USE_EXISTING_SESSION"
+                | "QUIC_STREAM_FACTORY_USE_EXISTING_SESSION",
+                _,
+            ) => {
                 let session = event.dependency().and_then(|number| self.connections.get(&number));
                 job.connection = session.map(Rc::clone);
                 job.shares = Some(Sharing::SameHost);
                 job.quic = true;
             }
-            ("HTTP2_SESSION_POOL_FOUND_EXISTING_SESSION"
-            | "HTTP_STREAM_JOB_HTTP2_SESSION_AVAILABLE"
-            | "HTTP2_SESSION_POOL_FOUND_EXISTING_SESSION_FROM_IP_POOL", _) => {
+            (
+                "HTTP2_SESSION_POOL_FOUND_EXISTING_SESSION"
+                | "HTTP_STREAM_JOB_HTTP2_SESSION_AVAILABLE"
+                | "HTTP2_SESSION_POOL_FOUND_EXISTING_SESSION_FROM_IP_POOL",
+                _,
+            ) => {
                 let session = event.dependency().and_then(|number| self.sessions.get(&number));
                 job.connection = session.map(Rc::clone);
                 let other = event.name.ends_with("FROM_IP_POOL");
@@ -411,10 +414,13 @@ impl NetLogReduction {
                 lookup.time.end = Some(at);
                 lookup.error = event.number("net_error").filter(|error| *error != 0);
             }
-            ("HOST_RESOLVER_MANAGER_REQUEST"
-            | "HOST_RESOLVER_IMPL_REQUEST"
-            | "HOST_RESOLVER_MANAGER_TASK_SEQUENCE_CREATED"
-            | "HOST_RESOLVER_MANAGER_CREATE_JOB", _) => begun(lookup),
+            (
+                "HOST_RESOLVER_MANAGER_REQUEST"
+                | "HOST_RESOLVER_IMPL_REQUEST"
+                | "HOST_RESOLVER_MANAGER_TASK_SEQUENCE_CREATED"
+                | "HOST_RESOLVER_MANAGER_CREATE_JOB",
+                _,
+            ) => begun(lookup),
             ("HOST_RESOLVER_MANAGER_CACHE_HIT" | "HOST_RESOLVER_IMPL_CACHE_HIT", _) => {
                 begun(lookup);
                 known(lookup, LookupSource::Cache, at);

@@ -209,6 +209,16 @@ pub enum NetLogTransport {
     Quic,
 }
 
+impl NetLogTransport {
+    /// The name in tables and stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+        }
+    }
+}
+
 /// A connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetLogConnection {

@@ -83,9 +83,9 @@ pub(super) fn settled(
         lookup: lookups.max_by_key(|lookup| lookup.took),
         attempts: Vec::new(),
         stall: own.and_then(stall),
-        origin: own.zip(connection.as_deref()).map(|(job, connection)| {
-            origin(job, connection, request.stream, &host)
-        }),
+        origin: own
+            .zip(connection.as_deref())
+            .map(|(job, connection)| origin(job, connection, request.stream, &host)),
         connection: connection.as_ref().map(|it| settling.connection(it)),
         restarts: request.restarts.iter().map(|error| settling.net_error(*error)).collect(),
         findings: Vec::new(),
@@ -128,12 +128,7 @@ fn stall(job: &OpenJob) -> Option<PoolStall> {
     Some(PoolStall { limit, took: length(Stretch { begin: Some(since), end: until }) })
 }
 
-fn origin(
-    job: &OpenJob,
-    connection: &OpenConnection,
-    stream: Stretch,
-    host: &str,
-) -> SocketOrigin {
+fn origin(job: &OpenJob, connection: &OpenConnection, stream: Stretch, host: &str) -> SocketOrigin {
     if let Some(idle) = job.idle_ms {
         let idle = idle.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
         return SocketOrigin::Idle { idle };
@@ -279,10 +274,10 @@ impl Settling<'_> {
         };
         let retry = match connection.client_hellos[..] {
             // The second hellos of both sides: what the first round trip was for nothing.
-            [_, again] => connection.server_hellos.get(1).map(|answer| Stretch {
-                begin: Some(again),
-                end: Some(*answer),
-            }),
+            [_, again] => connection
+                .server_hellos
+                .get(1)
+                .map(|answer| Stretch { begin: Some(again), end: Some(*answer) }),
             _ => None,
         };
         NetLogConnection {

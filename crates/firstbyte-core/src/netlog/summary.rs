@@ -61,6 +61,19 @@ pub struct FindingSum {
     pub url: String,
 }
 
+/// The same finding, wherever it was made.
+#[derive(Clone, Debug)]
+pub struct FindingGroup<'a> {
+    /// What.
+    pub kind: NetLogFindingKind,
+    /// How many requests paid it.
+    pub requests: u64,
+    /// What they paid together; absent where the log says it of none. They may have paid at the same time.
+    pub cost: Option<Duration>,
+    /// By host, the most costly first.
+    pub hosts: Vec<&'a FindingSum>,
+}
+
 impl NetLogSummary {
     /// One that keeps the `keep` requests that waited longest.
     pub fn keeping(keep: usize) -> Self {
@@ -77,10 +90,10 @@ impl NetLogSummary {
         };
         let is_known = self.hosts.contains_key(&request.host) || self.hosts.len() < MOST_HOSTS;
         let host = if is_known { &request.host } else { OTHER_HOSTS };
-        let sum = self.hosts.entry(host.to_owned()).or_insert_with(|| HostSum {
-            host: host.to_owned(),
-            ..HostSum::default()
-        });
+        let sum = self
+            .hosts
+            .entry(host.to_owned())
+            .or_insert_with(|| HostSum { host: host.to_owned(), ..HostSum::default() });
         sum.requests += 1;
         sum.failed += u64::from(request.error.is_some());
         let opened = matches!(request.origin, Some(SocketOrigin::New | SocketOrigin::InAdvance));
@@ -134,12 +147,31 @@ impl NetLogSummary {
     }
 
     /// The findings, the most costly first; those of no known cost come last.
-    pub fn findings(&self) -> Vec<&FindingSum> {
-        let mut findings: Vec<&FindingSum> = self.findings.values().collect();
-        findings.sort_by(|a, b| {
-            b.cost.cmp(&a.cost).then_with(|| (a.kind, &a.host).cmp(&(b.kind, &b.host)))
-        });
-        findings
+    pub fn findings(&self) -> Vec<FindingGroup<'_>> {
+        let mut groups: Vec<FindingGroup<'_>> = Vec::new();
+        // In the order of kinds.
+        for sum in self.findings.values() {
+            if groups.last().is_none_or(|group| group.kind != sum.kind) {
+                groups.push(FindingGroup {
+                    kind: sum.kind,
+                    requests: 0,
+                    cost: None,
+                    hosts: Vec::new(),
+                });
+            }
+            let Some(group) = groups.last_mut() else { break };
+            group.requests += sum.requests;
+            let costs = [group.cost, sum.cost].into_iter().flatten();
+            group.cost = costs.reduce(Duration::saturating_add);
+            group.hosts.push(sum);
+        }
+        for group in &mut groups {
+            group.hosts.sort_by(|a, b| {
+                (b.cost, b.requests).cmp(&(a.cost, a.requests)).then_with(|| a.host.cmp(&b.host))
+            });
+        }
+        groups.sort_by_key(|group| std::cmp::Reverse(group.cost));
+        groups
     }
 
     /// The requests that waited longest for a connection, the longest first.

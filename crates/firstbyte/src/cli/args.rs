@@ -334,9 +334,15 @@ pub(super) struct CompareArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
 pub(super) struct ReportArgs {
-    /// Run files, or CSV files of curl's timers
+    /// Run files, CSV files of curl's timers; or a network log of Chromium's, by itself
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Hosts of a network log to show, those whose requests waited longest for connections
+    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
+    pub hosts: usize,
+    /// Requests of a network log to show, those that waited longest for a connection
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
+    pub requests: usize,
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -348,6 +354,8 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report netlog.json              what Chromium's chrome://net-export
+                                            or --log-net-log=FILE wrote
 
 What is read and written is described in docs/formats.md.";
 

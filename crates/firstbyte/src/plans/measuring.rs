@@ -195,8 +195,12 @@ pub struct DemoPlan {
 /// What was measured before, shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers; several are compared with each other.
+    /// Run files, or tables of curl's timers, which are compared with each other; or one network log.
     pub files: Vec<PathBuf>,
+    /// Hosts of a network log to show, those whose requests waited longest.
+    pub hosts: usize,
+    /// Requests of a network log to show, those that waited longest.
+    pub requests: usize,
     /// How it is shown.
     pub render: RenderPlan,
 }

@@ -8,8 +8,8 @@ use firstbyte_clients::firefox::RunningFirefox;
 use firstbyte_core::document::navigation_line;
 use firstbyte_core::page_load::shown_page;
 use firstbyte_core::timeline::Navigation;
-use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_probe::probe::Prober;
+use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_report::chart;
 use firstbyte_report::page_load::page_load;
 

@@ -200,7 +200,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 }
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
-    ReportPlan { files: args.files.clone(), render: render(&args.render) }
+    ReportPlan {
+        files: args.files.clone(),
+        hosts: args.hosts,
+        requests: args.requests,
+        render: render(&args.render),
+    }
 }
 
 #[cfg(test)]
