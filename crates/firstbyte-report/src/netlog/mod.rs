@@ -5,6 +5,8 @@
 
 mod columns;
 mod json;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use columns::NetLogCsv;
