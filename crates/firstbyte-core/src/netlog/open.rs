@@ -98,8 +98,18 @@ impl OpenJob {
     pub(super) fn any_connection(&self) -> Option<Shared<OpenConnection>> {
         let own = self.connection.as_ref().map(Rc::clone);
         own.or_else(|| {
-            let quic = self.quic_job.as_ref()?.borrow();
+            let quic = self.quic_tried()?;
+            let quic = quic.borrow();
             quic.connection.as_ref().map(Rc::clone)
+        })
+    }
+
+    /// The QUIC connection that was tried for it.
+    pub(super) fn quic_tried(&self) -> Option<Shared<OpenQuicJob>> {
+        let own = self.quic_job.as_ref().map(Rc::clone);
+        own.or_else(|| {
+            let manager = self.connect_job.as_ref().filter(|_| self.quic)?.borrow();
+            manager.quic_job.as_ref().map(Rc::clone)
         })
     }
 
@@ -127,6 +137,11 @@ pub(super) enum Sharing {
 pub(super) struct OpenConnectJob {
     pub(super) begin: Option<i64>,
     pub(super) group: Option<Rc<str>>,
+    /// The pool's group, in the newer pool.
+    pub(super) group_number: Option<u64>,
+    /// The last QUIC connection that it tried, in the newer pool.
+    pub(super) quic_job: Option<Shared<OpenQuicJob>>,
+    pub(super) is_over: bool,
     pub(super) backup: bool,
     pub(super) lookup: Option<OpenLookup>,
     pub(super) attempts: Vec<OpenAttempt>,

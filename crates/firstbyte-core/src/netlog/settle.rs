@@ -112,7 +112,7 @@ pub(super) fn settled(
 fn held_for_quic(jobs: &[std::cell::Ref<'_, OpenJob>], own: Option<&OpenJob>) -> Option<Duration> {
     let own = own.filter(|own| !own.quic)?;
     // One that was not held back was begun when QUIC had failed, or did not wait for it.
-    let connects = jobs.iter().filter_map(|job| Some(job.quic_job.as_ref()?.borrow().connect));
+    let connects = jobs.iter().filter_map(|job| Some(job.quic_tried()?.borrow().connect));
     let held = connects.filter(|connect| connect.begin.is_some()).map(|connect| {
         let end = connect.end.or(own.held.end);
         own.held.overlap(Stretch { end, ..connect }).unwrap_or(0)
@@ -206,7 +206,8 @@ impl Settling<'_> {
     }
 
     fn job(&self, job: &OpenJob, won: bool, is_bound: bool) -> NetLogJob {
-        let quic = job.quic_job.as_ref().map(|quic| quic.borrow());
+        let quic = job.quic_tried();
+        let quic = quic.as_ref().map(|quic| quic.borrow());
         let tcp = job.connect_job.as_ref().and_then(|made| made.borrow().error);
         let error = quic.as_ref().and_then(|quic| quic.error).or(job.pool_error).or(tcp);
         let connect = quic.as_ref().map(|quic| quic.connect);
@@ -246,7 +247,8 @@ impl Settling<'_> {
                 return Some(self.lookup(lookup, first(&made.attempts)));
             }
         }
-        let quic = job.quic_job.as_ref()?.borrow();
+        let quic = job.quic_tried()?;
+        let quic = quic.borrow();
         Some(self.lookup(quic.lookup.as_ref()?, quic.connect.begin))
     }
 

@@ -14,6 +14,8 @@ const QUIC_REFUSED: &[u8] = include_bytes!("../../fixtures/netlog/quic-refused.j
 const QUIC_UNANSWERED: &[u8] = include_bytes!("../../fixtures/netlog/quic-unanswered.json");
 const HTTP2: &[u8] = include_bytes!("../../fixtures/netlog/http2.json");
 const HTTP3: &[u8] = include_bytes!("../../fixtures/netlog/http3.json");
+const NEWER: &[u8] = include_bytes!("../../fixtures/netlog/happy-eyeballs-v3.json");
+const NEWER_QUIC: &[u8] = include_bytes!("../../fixtures/netlog/happy-eyeballs-v3-quic.json");
 const PROXY: &[u8] = include_bytes!("../../fixtures/netlog/proxy.json");
 
 struct Read {
@@ -237,6 +239,38 @@ fn a_proxy_is_named_with_what_its_tunnel_took() {
     assert_eq!(page.proxy.as_deref(), Some("127.0.0.1:18990"));
     assert_eq!(page.tunnel, Some(ms(52)));
     assert!(log.requests.iter().all(|request| request.proxy.is_some()));
+}
+
+/// The newer pool, which has attempts in the place of jobs, says the same of the same page.
+#[test]
+fn the_newer_pool_has_the_same_attempts_and_findings() {
+    let log = read(NEWER);
+    assert_eq!(log.requests.len(), 13);
+    let ends = |url: &str| -> Vec<_> {
+        log.request(url).attempts.iter().map(|it| (it.address.clone(), it.end.clone())).collect()
+    };
+    let (six, four) = ("[::1]:18460".to_owned(), "127.0.0.1:18460".to_owned());
+    let refused = AttemptEnd::Failed("ERR_CONNECTION_REFUSED".into());
+    assert_eq!(
+        ends("//six.site.test:18460/"),
+        [(six, refused), (four.clone(), AttemptEnd::Connected)]
+    );
+    let hole = log.request("//hole.site.test:18460/");
+    assert_eq!((kinds(hole), hole.findings[0].cost), (vec!["fallback"], Some(ms(252))));
+    assert_eq!(kinds(log.request("//slow.site.test:18460/")), ["slow-dns"]);
+    assert_eq!(kinds(log.request(":18461/")), ["tls-1.2"]);
+    assert_eq!(kinds(log.request(":18462/one")), ["hello-retry-request"]);
+    assert_eq!(log.request(":18462/two").connection.as_ref().unwrap().resumed, Some(true));
+    let page = |url: &str| log.request(url).origin;
+    assert_eq!(page(":18459/"), Some(SocketOrigin::New));
+    // Which idle socket a request is given is not logged.
+    assert_eq!(page("/slow/3000"), None);
+    let none = log.request("//none.site.test:18460/");
+    assert_eq!(none.error.as_deref(), Some("ERR_NAME_NOT_RESOLVED"));
+    let quic = read(NEWER_QUIC);
+    let job = quic.request("/next/1").jobs.iter().find(|job| job.quic).unwrap();
+    assert_eq!((&job.outcome, job.answered), (&JobOutcome::Lost, Some(false)));
+    assert!((ms(250)..ms(260)).contains(&job.connect.unwrap()), "{job:?}");
 }
 
 #[test]

@@ -26,11 +26,11 @@ macro_rules! columns {
 columns! {
     "url", Text, |r| text(&*r.url), "scheme, host and path: no user, query, fragment";
     "host", Text, |r| text(&*r.host), "with the port where it is not the scheme's own";
-    "method", Text, |r| of(&r.method), "";
+    "method", Text, |r| known_text(&r.method), "";
     "began", Time, |r| time(r.began), "since the log's first event";
     "total", Time, |r| r.total.and_then(time), "until it was over; empty where the log ends before";
     "status", Integer, |r| r.status.and_then(integer), "of the response";
-    "error", Text, |r| of(&r.error), "Chromium's name: `ERR_CONNECTION_REFUSED`";
+    "error", Text, |r| known_text(&r.error), "Chromium's name: `ERR_CONNECTION_REFUSED`";
     "stream", Time, |r| r.stream.and_then(time),
         "the wait for a connection; empty where none was asked for (what a cache had)";
     "send", Time, |r| r.send.and_then(time), "the request being sent";
@@ -43,14 +43,14 @@ columns! {
         "what the origin had announced (Alt-Svc): `quic example.com:443`";
     "alternative_broken", Boolean, |r| r.alternative.as_ref().and_then(|it| boolean(it.broken)),
         "whether that is not tried, since it failed before";
-    "proxy", Text, |r| of(&r.proxy), "where it was not to go directly";
+    "proxy", Text, |r| known_text(&r.proxy), "where it was not to go directly";
     "tunnel", Time, |r| r.tunnel.and_then(time), "what the proxy took over CONNECT";
     "lookup", Time, |r| r.lookup.as_ref().and_then(|it| it.took).and_then(time),
         "the longest lookup of a name that it waited for";
     "lookup_sources", Text,
         |r| joined(r.lookup.iter().flat_map(|it| &it.sources).map(|it| it.name().to_owned())),
         "who was asked, joined by `+`: `cache`, `hosts`, `system`, `dns`, `doh`";
-    "lookup_error", Text, |r| r.lookup.as_ref().and_then(|it| of(&it.error)), "why there was no answer";
+    "lookup_error", Text, |r| r.lookup.as_ref().and_then(|it| known_text(&it.error)), "why there was no answer";
     "attempts", Text, |r| joined(r.attempts.iter().map(|attempt| match end(attempt) {
             (end, None) => format!("{}={end}", attempt.address),
             (end, Some(error)) => format!("{}={end}:{error}", attempt.address),
@@ -66,13 +66,13 @@ columns! {
     "connection", Integer, |r| over(r).and_then(|it| integer(it.number)),
         "the log's number of its connection";
     "transport", Text, |r| over(r).map(|it| it.transport.name()).and_then(text), "`tcp`, `quic`";
-    "remote", Text, |r| over(r).and_then(|it| of(&it.remote)), "where the connection leads";
+    "remote", Text, |r| over(r).and_then(|it| known_text(&it.remote)), "where the connection leads";
     "handshake", Time, |r| over(r).and_then(|it| it.handshake).and_then(time),
         "that of TLS, or of QUIC, whoever waited for it";
-    "tls_version", Text, |r| over(r).and_then(|it| of(&it.tls_version)), "";
-    "cipher_suite", Text, |r| over(r).and_then(|it| of(&it.cipher_suite)), "IANA's name";
-    "group", Text, |r| over(r).and_then(|it| of(&it.group)), "IANA's name";
-    "alpn", Text, |r| over(r).and_then(|it| of(&it.alpn)), "";
+    "tls_version", Text, |r| over(r).and_then(|it| known_text(&it.tls_version)), "";
+    "cipher_suite", Text, |r| over(r).and_then(|it| known_text(&it.cipher_suite)), "IANA's name";
+    "group", Text, |r| over(r).and_then(|it| known_text(&it.group)), "IANA's name";
+    "alpn", Text, |r| over(r).and_then(|it| known_text(&it.alpn)), "";
     "resumed", Boolean, |r| over(r).and_then(|it| it.resumed).and_then(boolean),
         "whether a session was taken up; over QUIC known only with 0-RTT";
     "early_data_accepted", Boolean, |r| over(r).and_then(|it| it.early_data).and_then(boolean),
@@ -81,7 +81,7 @@ columns! {
         "the round trip of a HelloRetryRequest";
     "encrypted_hello", Boolean, |r| over(r).and_then(|it| it.encrypted_hello).and_then(boolean),
         "ECH was accepted";
-    "quic_version", Text, |r| over(r).and_then(|it| of(&it.quic_version)), "`RFCv1`";
+    "quic_version", Text, |r| over(r).and_then(|it| known_text(&it.quic_version)), "`RFCv1`";
     "lost_packets", Integer,
         |r| over(r).filter(|it| it.transport == NetLogTransport::Quic).and_then(|it| integer(it.lost_packets)),
         "packets of the QUIC connection that were taken for lost";
@@ -93,7 +93,7 @@ columns! {
         "what the findings cost it together";
 }
 
-fn of(text: &Option<String>) -> Option<ColumnValue<'_>> {
+fn known_text(text: &Option<String>) -> Option<ColumnValue<'_>> {
     Some(ColumnValue::Text(Cow::Borrowed(text.as_deref()?)))
 }
 

@@ -163,17 +163,13 @@ fn what_cannot_be_done_says_what_to_do() {
         (
             &["constants.json"],
             26,
-            "error: constants.json: this network log cannot be read: it ends before its constants\n",
+            "error: cannot read constants.json: the network log ends before its constants\n",
         ),
-        (
-            &["odd.json"],
-            26,
-            "error: odd.json: this network log cannot be read: no network log at byte 15: constants\n",
-        ),
+        (&["odd.json"], 26, "error: cannot read odd.json: no network log at byte 15: constants\n"),
         (
             &["number.json", "--csv=x.csv"],
             26,
-            "error: number.json: this network log cannot be read: no network log at byte 32: events before the constants\n",
+            "error: cannot read number.json: no network log at byte 31: events before the constants\n",
         ),
         (
             &["log.json", "--json", "--csv"],

@@ -123,7 +123,15 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
     (&["lab", "list"], &[]),
     (&["lab", "status"], &[]),
     (&["demo"], &[&["-n", "3", "--seed", "9"], &["--builtin", "--output-dir", "d"]]),
-    (&["report", "a.run", "b.csv"], &[&["--by", "tls"], &["--json", "--html", "h"], &["--svg=s"]]),
+    (
+        &["report", "a.run", "b.csv"],
+        &[
+            &["--by", "tls"],
+            &["--json", "--html", "h"],
+            &["--svg=s"],
+            &["--hosts", "3", "--requests=0"],
+        ],
+    ),
     (
         &["check", "--plan", "p", "--fail-if", "tls +5%"],
         &[&["--baseline", "b"], &["--summary", "-"], &["-n", "3", "--run", "r"], &["-s"]],

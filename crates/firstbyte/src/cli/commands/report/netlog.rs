@@ -124,8 +124,9 @@ impl Log<'_> {
             }
         }
         if !reader.has_constants() {
-            let why = broken_off.unwrap_or_else(|| "it ends before its constants".to_owned());
-            let message = format!("{}: this network log cannot be read: {why}", path.display());
+            let why = broken_off
+                .unwrap_or_else(|| "the network log ends before its constants".to_owned());
+            let message = format!("cannot read {}: {why}", path.display());
             return Err(Problem::new(exit::READ, message));
         }
         reduction.finish(reader, &mut |request| taken.add(request));
