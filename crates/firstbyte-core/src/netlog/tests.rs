@@ -270,7 +270,8 @@ fn the_newer_pool_has_the_same_attempts_and_findings() {
     let quic = read(NEWER_QUIC);
     let job = quic.request("/next/1").jobs.iter().find(|job| job.quic).unwrap();
     assert_eq!((&job.outcome, job.answered), (&JobOutcome::Lost, Some(false)));
-    assert!((ms(250)..ms(260)).contains(&job.connect.unwrap()), "{job:?}");
+    // The job is over before what it tried is.
+    assert_eq!(job.connect, None);
 }
 
 #[test]

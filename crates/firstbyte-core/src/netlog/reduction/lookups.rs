@@ -31,6 +31,10 @@ impl NetLogReduction {
     }
 
     pub(super) fn quic_job_event(&mut self, event: &NetLogEvent) {
+        // In the newer pool the attempt ends before its parts do.
+        if event.phase == NetLogPhase::End && !self.quic_jobs.contains_key(&event.source) {
+            return;
+        }
         let shared = entry(&mut self.quic_jobs, event.source, &mut self.not_followed);
         let mut job = shared.borrow_mut();
         let error = event.number("net_error").filter(|error| *error != 0);
@@ -42,6 +46,9 @@ impl NetLogReduction {
                 NetLogPhase::End,
             ) => {
                 job.error = error.or(job.error);
+                if job.connect.begin.is_some() {
+                    job.connect.end.get_or_insert(event.at_us);
+                }
                 self.quic_jobs.remove(&event.source);
             }
             ("QUIC_SESSION_POOL_JOB_CONNECT" | "QUIC_STREAM_FACTORY_JOB_CONNECT", phase) => {
