@@ -13,7 +13,7 @@ use firstbyte_clients::browser::{
 };
 use firstbyte_clients::chromium::{Chromium, ChromiumVisit};
 use firstbyte_clients::firefox::{Firefox, FirefoxVisit};
-use firstbyte_core::timeline::{Connection, Direction, Navigation};
+use firstbyte_core::timeline::{Connection, Direction, Navigation, PanelTime};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut options = BrowserOptions::default();
@@ -121,24 +121,9 @@ fn show(page: &Navigation, chunks: bool) {
 }
 
 fn show_panel(visit: &ChromiumVisit) {
-    if let Some(panel) = visit.panel {
-        let shown = [
-            ("Stalled", panel.stalled),
-            ("DNS Lookup", panel.dns_lookup),
-            ("Initial connection", panel.initial_connection),
-            ("SSL", panel.ssl),
-            ("Request sent", panel.request_sent),
-            ("Waiting for server response", panel.waiting),
-            ("Content Download", panel.content_download),
-        ];
-        println!("panel");
-        for (name, took) in shown {
-            let took = took.map_or("-".to_owned(), |t| format!("{:.3} ms", t.as_secs_f64() * 1e3));
-            println!("  {name:28} {took:>12}");
-        }
-    }
-    for beside in &visit.beside {
-        println!("beside    {} to {}", beside.purpose.name(), beside.origin);
+    println!("panel");
+    for PanelTime { label, took } in &visit.sample().connection.facts.panel {
+        println!("  {label:28} {:>9.3} ms", took.as_secs_f64() * 1e3);
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod cross_examination;
 pub mod document;
 pub mod explain;
 pub mod netlog;

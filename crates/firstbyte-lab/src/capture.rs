@@ -44,6 +44,8 @@ pub(crate) struct Capture {
 struct Progress {
     frames: Counter,
     dropped: Counter,
+    /// How often all that was there has been written out.
+    written_out: Counter,
     failure: std::sync::OnceLock<String>,
 }
 
@@ -79,6 +81,16 @@ impl Capture {
         let thread = spawn("middle", move || shared.follow(|p| middle(p, &receiver, out)))
             .map_err(|error| failed(&file, error.to_string()))?;
         Ok((Self { file, progress, thread: Some(thread), stop: None }, sender))
+    }
+
+    /// Waits until all that has passed so far is in the file; where it can no longer be written, not.
+    pub(crate) fn write_out(&self) {
+        // A look that is under way may have begun before.
+        let enough = self.progress.written_out.value() + 2;
+        let lives = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        while self.progress.written_out.value() < enough && lives() {
+            std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
+        }
     }
 
     pub(crate) fn stats(&self) -> CaptureStats {
@@ -128,6 +140,7 @@ fn tap(
             return file.finish(progress.dropped.value());
         }
         file.writer.flush()?;
+        progress.written_out.add(1);
         let mut fds = [PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
         // A last look after the sign to stop takes what came before it.
         stopping = poll(&mut fds, PollTimeout::from(LOOK_MS)) != Ok(0);
@@ -147,6 +160,7 @@ fn middle(
             }
             Err(TryRecvError::Empty) => {
                 file.writer.flush()?;
+                progress.written_out.add(1);
                 std::thread::sleep(Duration::from_millis(LOOK_MS.into()));
             }
             Err(TryRecvError::Disconnected) => return file.finish(0),

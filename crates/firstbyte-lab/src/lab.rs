@@ -171,6 +171,11 @@ impl Lab {
         self.capture_dir.as_deref()
     }
 
+    /// Waits until the captures' files hold all that has passed so far.
+    pub fn write_out_captures(&self) {
+        self.captures.iter().for_each(Capture::write_out);
+    }
+
     /// How complete the captures are so far.
     pub fn capture_stats(&self) -> Vec<CaptureStats> {
         self.captures.iter().map(Capture::stats).collect()

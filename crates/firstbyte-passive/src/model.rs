@@ -21,7 +21,21 @@ pub const ENCRYPTED_PACKETS: &str = "encrypted packets";
 
 /// A connection as its client saw it.
 pub fn connection(observed: &Observed) -> Connection {
-    let view = View::from_observed(observed);
+    seen_from(&View::from_observed(observed))
+}
+
+/// The same, where the capture was made at the client's own end: packets left, and arrived, when they were captured.
+pub fn connection_captured_at_client(observed: &Observed) -> Connection {
+    seen_from(&View {
+        half: Duration::ZERO,
+        clock: Clock::Kernel,
+        origin: observed.started,
+        observed,
+    })
+}
+
+fn seen_from(view: &View<'_>) -> Connection {
+    let observed = view.observed;
     let mut connection = Connection {
         started_unix_ns: u64::try_from(view.origin.unix_ns()).ok(),
         facts: facts(observed),

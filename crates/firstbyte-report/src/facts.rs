@@ -9,6 +9,7 @@ use firstbyte_core::timeline::{
 };
 
 use super::dates;
+use super::study::panel_time;
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, bytes, count};
 use firstbyte_core::shown_url::shown_url;
@@ -96,6 +97,8 @@ impl Facts<'_> {
         let version = client.version.as_deref().unwrap_or_default();
         let library = client.tls_library.clone().unwrap_or_default();
         self.clauses("client", vec![format!("{} {version}", client.name), library]);
+        let panel = connection.facts.panel.iter();
+        self.clauses("panel", panel.map(|time| panel_time(&time.label, time.took)).collect());
     }
 
     fn address(&mut self, connection: &Connection) {

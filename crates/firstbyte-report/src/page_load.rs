@@ -199,7 +199,9 @@ impl View<'_> {
             count(self.load.requests.len() as u64, "request"),
             count(opened as u64, "new connection"),
         ];
-        if self.page.loaded.is_some() {
+        if self.page.loaded.is_none() && self.page.main.failure().is_none() {
+            right.push("not loaded to its end".to_owned());
+        } else if self.page.loaded.is_some() {
             right.push(format!("loaded in {}", self.scale.time(whole(self.load), self.style)));
         }
         let right = right.join(dot);

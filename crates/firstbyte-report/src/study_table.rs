@@ -11,8 +11,8 @@ use firstbyte_core::run::{Cell, Metric};
 use super::Style;
 use super::chart::{metric_title, phase_label};
 use super::study::{
-    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, SummaryView, Verdict, pair_names,
-    quantile_name,
+    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, SummaryView, TestimonyFigures,
+    Verdict, examined_figures, held, pair_names, panel_time, quantile_name,
 };
 use super::style::{Ink, wrap};
 use super::units::{Scale, count};
@@ -28,6 +28,8 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
         view.others(),
         view.proofs(),
         view.doubts(),
+        view.panels(),
+        view.examined(),
         view.findings(),
     ];
     let blocks: Vec<String> =
@@ -37,6 +39,9 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
 
 /// More differences than these are left to the page, but for those of the total.
 const MANY: usize = 12;
+
+/// With more ways to connect than these, clients are shown with all of theirs together.
+const MANY_WAYS: usize = 8;
 
 struct View<'a> {
     study: &'a Study<'a>,
@@ -292,6 +297,49 @@ impl View<'_> {
         }
         for (cause, count) in causes {
             self.wrapped(&mut lines, &format!("{count} failed: {cause}"), Ink::Loss);
+        }
+        lines
+    }
+
+    /// What browsers' network panels show.
+    fn panels(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for panel in self.study.panels {
+            if lines.is_empty() {
+                lines.push(
+                    self.style
+                        .paint(Ink::Strong, "What the browsers' network panels show: medians"),
+                );
+            }
+            let shown = panel.medians.iter().map(|time| panel_time(&time.label, time.took));
+            let shown = shown.collect::<Vec<_>>().join("; ");
+            let text = self.style.safe(&format!("{}: {shown}", panel.way));
+            self.wrapped(&mut lines, &text, Ink::Plain);
+        }
+        lines
+    }
+
+    /// What clients say of their connections, held against a capture.
+    fn examined(&self) -> Vec<String> {
+        let Some(examined) = self.study.examined else { return Vec::new() };
+        let heading = "What the clients say, less what the capture shows";
+        let mut lines = vec![self.style.paint(Ink::Strong, heading)];
+        let pooled = examined.ways.len() > MANY_WAYS;
+        for (name, way) in if pooled { &examined.clients } else { &examined.ways } {
+            self.wrapped(&mut lines, &self.style.safe(&held(name, way)), Ink::Plain);
+            let mut rows = examined_figures(way).peekable();
+            let [mark, n, median, p99, meaning] = TestimonyFigures::HEADINGS;
+            if rows.peek().is_some() {
+                let heading = format!("  {mark:<18} {n:>4} {median:>11} {p99:>9}  {meaning}");
+                lines.push(self.style.paint(Ink::Faint, &heading));
+            }
+            for TestimonyFigures { mark, count, median, p99, meaning } in rows {
+                lines.push(format!("  {mark:<18} {count:>4} {median:>11} {p99:>9}  {meaning}"));
+            }
+        }
+        if pooled {
+            let ways = count(examined.ways.len() as u64, "way");
+            lines.push(self.style.paint(Ink::Faint, &format!("each of {ways} apart: --html FILE")));
         }
         lines
     }

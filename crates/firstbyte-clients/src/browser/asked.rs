@@ -1,7 +1,6 @@
 //! What is asked of every client, as options of a browser; what it cannot do is said in words.
 
 use std::fs;
-use std::path::Path;
 
 use firstbyte_core::timeline::SessionMechanism;
 use firstbyte_probe::net::Bind;
@@ -37,7 +36,7 @@ impl BrowserOptions {
     /// As [`asked`](Self::asked), or a file that cannot be read.
     pub(super) fn complete<R: RunningBrowser>(options: &Options) -> Result<Self, SetupError> {
         let mut asked = Self::asked::<R>(options).map_err(SetupError::Client)?;
-        asked.trusted_pem = issuers(options.tls.ca_file.as_deref())?;
+        asked.trusted_pem = issuers(options)?;
         Ok(asked)
     }
 
@@ -50,13 +49,30 @@ impl BrowserOptions {
     }
 }
 
-/// The issuers to be trusted, where a file has them.
-fn issuers(file: Option<&Path>) -> Result<Vec<String>, SetupError> {
-    let read = |path: &Path| {
-        fs::read_to_string(path)
-            .map_err(|error| SetupError::Client(format!("cannot read {}: {error}", path.display())))
-    };
-    Ok(file.map(read).transpose()?.into_iter().collect())
+/// More certificates than these are the public issuers, which browsers are built with.
+const FEW: usize = 10;
+
+/// The issuers to be trusted besides those that the browser knows: those of the file that was named; or else, as every other
+/// client takes them, those of `SSL_CERT_FILE`, where it has few (a lab's, a company's).
+fn issuers(options: &Options) -> Result<Vec<String>, SetupError> {
+    if let Some(path) = &options.tls.ca_file {
+        let read = fs::read_to_string(path);
+        let read = read.map_err(|error| {
+            SetupError::Client(format!("cannot read {}: {error}", path.display()))
+        });
+        return Ok(vec![read?]);
+    }
+    Ok(issuers_of_environment().into_iter().collect())
+}
+
+fn issuers_of_environment() -> Option<String> {
+    let pem = fs::read_to_string(std::env::var_os("SSL_CERT_FILE")?).ok()?;
+    (1..=FEW).contains(&pem.matches("-----BEGIN CERTIFICATE-----").count()).then_some(pem)
+}
+
+/// Whether the browser is to be told of issuers.
+pub(super) fn are_issuers_told(options: &Options) -> bool {
+    options.tls.ca_file.is_some() || issuers_of_environment().is_some()
 }
 
 impl Asked {

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_core::timeline::Navigation;
+use firstbyte_core::timeline::{Cause, Failure, LastSeen, Navigation, PhaseName, TimeLimit};
 use firstbyte_probe::probe::options::{Client, Family};
 
 pub use prober::{BrowserMaker, BrowserProber};
@@ -240,6 +240,18 @@ impl<R: RunningBrowser> Browser<R> {
     /// Ends the browser; the next visit starts another.
     pub fn close(&mut self) {
         self.running = None;
+    }
+}
+
+/// What nothing had answered when the time was over has that for its failure; `page` is whole otherwise.
+pub(crate) fn time_out_unanswered(page: &mut Navigation, time_limit: Duration) {
+    if page.loaded.is_some() || page.main.failure().is_some() {
+        return;
+    }
+    let (after, limit, peer) = (time_limit, TimeLimit::Visit, LastSeen::Nothing);
+    for resource in page.resources.iter_mut().filter(|resource| resource.status.is_none()) {
+        let cause = Cause::TimedOut { after, limit, peer };
+        resource.failure.get_or_insert(Failure { phase: PhaseName::Wait, cause, at: None });
     }
 }
 

@@ -13,6 +13,7 @@ use firstbyte_probe::probe::options::Options;
 use firstbyte_probe::probe::{Prober, ProberMaker, SetupError, Target, Visiting};
 use tokio::sync::oneshot;
 
+use super::asked::are_issuers_told;
 use super::{Browser, BrowserOptions, RunningBrowser};
 use crate::interruption::InterruptHandle;
 use crate::process::{ClientError, installed, system};
@@ -184,9 +185,9 @@ impl<R: RunningBrowser> ProberMaker for BrowserMaker<R> {
         let asked = BrowserOptions::asked::<R>(options)?;
         let program = asked.program.as_deref().unwrap_or(R::installed_program());
         installed(program, R::PACKAGE).map_err(|error| error.to_string())?;
-        match options.tls.ca_file {
-            Some(_) => installed("certutil", "libnss3-tools").map_err(|error| error.to_string()),
-            None => Ok(()),
+        match are_issuers_told(options) {
+            true => installed("certutil", "libnss3-tools").map_err(|error| error.to_string()),
+            false => Ok(()),
         }
     }
 

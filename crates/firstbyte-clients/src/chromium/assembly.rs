@@ -78,7 +78,7 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
         }
         connections.push(built);
     }
-    let (connection, main_at) = connections.pop().unwrap_or_else(|| {
+    let (mut connection, main_at) = connections.pop().unwrap_or_else(|| {
         // Nothing of it is in the log: it was refused before.
         let mut connection = Connection { url: heard.url.to_owned(), ..Connection::default() };
         connection.facts.client = Some(client(&heard));
@@ -90,11 +90,12 @@ pub(super) fn assemble(heard: Heard<'_>) -> ChromiumVisit {
     });
     let began = connections.first().map_or(main_at, |(_, at)| *at);
     let redirects = connections.into_iter().map(|(connection, _)| connection).collect();
-    let main =
-        Sample { requested_url: heard.url.to_owned(), redirects, connection, ..Sample::default() };
     let finished = page::finished_at(&heard.events, document.as_deref());
     let panel =
         responses.last().and_then(|response| PanelTiming::read(response.get("timing")?, finished));
+    connection.facts.panel = panel.map(|panel| panel.shown()).unwrap_or_default();
+    let main =
+        Sample { requested_url: heard.url.to_owned(), redirects, connection, ..Sample::default() };
     let origin = Origin { at_us: began };
     let main_at = origin.offset(main_at);
     let base = Navigation { main, main_at, ..Navigation::default() };

@@ -17,6 +17,7 @@ use super::failure;
 use super::flights::Origin;
 use super::{BesidePurpose, BesideRequest, launch, quic, tcp};
 use crate::browser::failure::Circumstances;
+use crate::browser::time_out_unanswered;
 use crate::devtools::DevToolsEvent;
 
 /// Whether `event` belongs to `request`.
@@ -153,6 +154,8 @@ pub(super) fn complete(
             place.filter(|_| !resource.delivered_from.is_some_and(DeliveredFrom::is_local));
         page.resources.push(resource);
     }
+    let pending = heard.events.iter().filter_map(|event| pending(heard, event, origin));
+    page.resources.extend(pending);
     name_uses(&mut page);
     for (event, at) in [
         ("Page.domContentEventFired", &mut page.content_loaded),
@@ -162,7 +165,33 @@ pub(super) fn complete(
         let seconds = event.and_then(|event| event.params.get("timestamp")?.as_f64());
         *at = seconds.map(|seconds| origin.stamp(microseconds(seconds)));
     }
+    time_out_unanswered(&mut page, heard.time_limit);
     page
+}
+
+/// A resource that was asked for, and of which nothing more was heard.
+fn pending(heard: &Heard<'_>, event: &DevToolsEvent, origin: Origin) -> Option<Resource> {
+    let request = text(&event.params, "requestId");
+    if event.method != "Network.requestWillBeSent" || request == heard.document.as_deref() {
+        return None;
+    }
+    let ends = ["Network.responseReceived", "Network.loadingFailed"];
+    let of_it = |other: &&DevToolsEvent| text(&other.params, "requestId") == request;
+    let mut of_it = heard.events.iter().filter(of_it);
+    // Where it was redirected, the last of its URLs is pending.
+    let newest = of_it.clone().rfind(|other| other.method == event.method);
+    let is_newest = newest.is_some_and(|newest| std::ptr::eq(newest, event));
+    if !is_newest || of_it.any(|other| ends.contains(&&*other.method)) {
+        return None;
+    }
+    let asked = event.params.get("request")?;
+    let at = event.params.get("timestamp").and_then(Value::as_f64);
+    Some(Resource {
+        url: text(asked, "url").filter(|url| url.starts_with("http"))?.to_owned(),
+        method: text(asked, "method").map(str::to_owned),
+        asked: at.map(|seconds| origin.stamp(microseconds(seconds))),
+        ..Resource::default()
+    })
 }
 
 /// How each resource came by its connection: the first one had it opened, unless the document had.

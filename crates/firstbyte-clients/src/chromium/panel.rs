@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use firstbyte_core::timeline::PanelTime;
 use serde_json::Value;
 
 /// The phases of the panel's tab "Timing"; absent where it shows none.
@@ -51,6 +52,26 @@ impl PanelTiming {
             content_download: between(headers, finished),
             total: between(Some(0.0), finished),
         })
+    }
+}
+
+impl PanelTiming {
+    /// What it shows, by the names of its tab "Timing".
+    pub fn shown(&self) -> Vec<PanelTime> {
+        let shown = [
+            ("Stalled", self.stalled),
+            ("DNS Lookup", self.dns_lookup),
+            ("Initial connection", self.initial_connection),
+            ("SSL", self.ssl),
+            ("Request sent", self.request_sent),
+            ("Waiting for server response", self.waiting),
+            ("Content Download", self.content_download),
+            ("Total", self.total),
+        ];
+        let shown = shown.into_iter();
+        shown
+            .filter_map(|(label, took)| Some(PanelTime { label: label.to_owned(), took: took? }))
+            .collect()
     }
 }
 

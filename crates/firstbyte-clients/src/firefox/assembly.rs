@@ -137,6 +137,7 @@ fn connection_of(heard: &Heard<'_>, leg: &Channel) -> (Connection, i64) {
     facts.reused = reused;
     facts.tls = facts::tls(leg);
     facts.http = Some(facts::http(leg));
+    facts.panel = facts::panel(leg);
     facts.quic = leg.quic().then(QuicFacts::default);
     if !pinned && !reused {
         connection.lookups = lookup(leg, origin).into_iter().collect();

@@ -2,7 +2,9 @@
 //!
 //! Input: a channel's description. Output: facts of TLS and HTTP. What it does not say is absent.
 
-use firstbyte_core::timeline::{Handshake, HttpFacts, Mark, SessionMechanism, TlsFacts};
+use std::time::Duration;
+
+use firstbyte_core::timeline::{Handshake, HttpFacts, Mark, PanelTime, SessionMechanism, TlsFacts};
 use serde_json::Value;
 
 use super::FirefoxEarlyData;
@@ -10,6 +12,23 @@ use super::channel::Channel;
 
 /// Fields that Firefox puts beside those of the response begin so.
 const OWN_FIELDS: &str = "x-firefox-";
+
+/// What the tab "Timings" of the network panel shows: it reads the same activities of the network code as we do.
+pub(super) fn panel(leg: &Channel) -> Vec<PanelTime> {
+    let shown = [
+        ("DNS Resolution", Mark::DomainLookupStart, Mark::DomainLookupEnd),
+        ("Connecting", Mark::ConnectStart, Mark::TcpConnected),
+        ("TLS Setup", Mark::SecureConnectionStart, Mark::HandshakeComplete),
+        ("Sending", Mark::RequestStart, Mark::RequestEnd),
+        ("Waiting", Mark::RequestEnd, Mark::ResponseStart),
+        ("Receiving", Mark::ResponseStart, Mark::ResponseEnd),
+    ];
+    let shown = shown.into_iter().filter_map(|(label, from, to)| {
+        let us = u64::try_from(leg.at(to)? - leg.at(from)?).ok()?;
+        Some(PanelTime { label: label.to_owned(), took: Duration::from_micros(us) })
+    });
+    shown.collect()
+}
 
 pub(super) fn tls(channel: &Channel) -> Option<TlsFacts> {
     let security = channel.security.as_ref()?;

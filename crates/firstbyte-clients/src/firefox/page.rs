@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::assembly::{Heard, Origin};
 use super::channel::Channel;
 use super::{assembly, facts};
+use crate::browser::time_out_unanswered;
 
 /// Puts in connections, resources and the page's own times.
 pub(super) fn complete(
@@ -74,6 +75,7 @@ pub(super) fn complete(
             stamp
         });
     }
+    time_out_unanswered(&mut page, heard.time_limit);
     page
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::stored::StoredClient;
+use super::stored::{StoredClient, StoredPanelTime};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
@@ -35,6 +35,8 @@ pub struct ConnectionRecord {
     pub quic: Option<QuicRecord>,
     pub tls: Option<TlsRecord>,
     pub http: Option<HttpRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub panel: Vec<StoredPanelTime>,
     pub failure: Option<FailureRecord>,
 }
 
@@ -246,7 +248,8 @@ impl ConnectionRecord {
     /// The stored form of `connection`.
     pub fn from_connection(connection: &Connection) -> Self {
         let split = Split::attribute(connection);
-        let Facts { client, remote, local, reused, tcp, quic, tls, http } = &connection.facts;
+        let Facts { client, remote, local, reused, tcp, quic, tls, http, panel } =
+            &connection.facts;
         Self {
             url: connection.url.clone(),
             started_unix_ns: connection.started_unix_ns,
@@ -264,6 +267,7 @@ impl ConnectionRecord {
             quic: quic.as_ref().map(QuicRecord::from_facts),
             tls: tls.as_ref().map(TlsRecord::from_facts),
             http: http.as_ref().map(HttpRecord::from_facts),
+            panel: panel.iter().map(StoredPanelTime::from_facts).collect(),
             failure: connection.failure.as_ref().map(FailureRecord::from_failure),
         }
     }

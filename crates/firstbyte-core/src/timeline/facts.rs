@@ -24,6 +24,17 @@ pub struct Facts {
     pub tls: Option<TlsFacts>,
     /// What the HTTP exchange was.
     pub http: Option<HttpFacts>,
+    /// What the client's own network panel shows of the exchange, in its words and its order; empty where it has none.
+    pub panel: Vec<PanelTime>,
+}
+
+/// A time that a browser's network panel shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PanelTime {
+    /// What the panel calls it.
+    pub label: String,
+    /// How long.
+    pub took: Duration,
 }
 
 /// The program that made a connection.

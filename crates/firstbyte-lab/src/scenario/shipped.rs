@@ -1,7 +1,7 @@
 //! The scenarios that come with the crate: name and file.
 
-/// Published measurements, then faults, then rulers.
-pub(super) const SHIPPED: [(&str, &str); 19] = [
+/// Published measurements, then faults, then rulers for clients and instruments.
+pub(super) const SHIPPED: [(&str, &str); 20] = [
     ("govuk", include_str!("../../scenarios/govuk.toml")),
     ("codavel", include_str!("../../scenarios/codavel.toml")),
     ("pq", include_str!("../../scenarios/pq.toml")),
@@ -19,6 +19,7 @@ pub(super) const SHIPPED: [(&str, &str); 19] = [
     ("redirect-chain", include_str!("../../scenarios/redirect-chain.toml")),
     ("quic-retry", include_str!("../../scenarios/quic-retry.toml")),
     ("clean", include_str!("../../scenarios/clean.toml")),
+    ("clients", include_str!("../../scenarios/clients.toml")),
     ("accuracy", include_str!("../../scenarios/accuracy.toml")),
     ("quiet", include_str!("../../scenarios/quiet.toml")),
 ];

@@ -39,6 +39,8 @@ pub fn page(study: &Study<'_>) -> String {
     tables::spread(&mut html, study);
     tables::proofs(&mut html, study, &digest);
     tables::failures(&mut html, study);
+    tables::panels(&mut html, study);
+    tables::examined(&mut html, study);
     html += "</section>\n";
     repeat(&mut html, study);
     html += "</main>\n<script>";

@@ -9,7 +9,8 @@ use firstbyte_core::run::Metric;
 use crate::Style;
 use crate::chart::{metric_title, phase_label};
 use crate::study::{
-    Digest, EffectView, Estimate, Grouping, PHASES, Study, SummaryView, pair_names, quantile_name,
+    Digest, EffectView, Estimate, Grouping, PHASES, Study, SummaryView, TestimonyFigures,
+    examined_figures, held, pair_names, quantile_name,
 };
 use crate::svg::escape;
 use crate::units::{Scale, grouped};
@@ -239,6 +240,47 @@ pub(super) fn proofs(html: &mut String, study: &Study<'_>, digest: &Digest) {
         let _ = writeln!(html, "<td class=\"t\">{}</td></tr>", escape(&series.rest()));
     }
     close(html);
+}
+
+/// What browsers' network panels show.
+pub(super) fn panels(html: &mut String, study: &Study<'_>) {
+    if study.panels.is_empty() {
+        return;
+    }
+    let title = "What the browsers' network panels show";
+    open(html, title, &["Way to connect", "n", "shown as", "median, ms"]);
+    for panel in study.panels {
+        for time in &panel.medians {
+            head(html, &panel.way);
+            figure(html, &grouped(panel.samples as u64));
+            let _ = write!(html, "<td class=\"t\">{}</td>", escape(&time.label));
+            figure(html, &format!("{:.3}", time.took.as_secs_f64() * 1e3));
+            *html += "</tr>\n";
+        }
+    }
+    close(html);
+}
+
+/// What clients say of their connections, held against a capture.
+pub(super) fn examined(html: &mut String, study: &Study<'_>) {
+    let Some(examined) = study.examined else { return };
+    let [mark, n, median, p99, meaning] = TestimonyFigures::HEADINGS;
+    let title = "What the clients say, less what the capture shows";
+    open(html, title, &["Way to connect", mark, n, median, p99, meaning]);
+    for (name, way) in &examined.ways {
+        for row in examined_figures(way) {
+            head(html, name);
+            let _ = write!(html, "<td class=\"t\">{}</td>", row.mark);
+            for text in [&row.count, &row.median, &row.p99] {
+                figure(html, text);
+            }
+            let _ = writeln!(html, "<td class=\"t\">{}</td></tr>", row.meaning);
+        }
+    }
+    close(html);
+    for (name, way) in &examined.ways {
+        let _ = writeln!(html, "<p>{}.</p>", escape(&held(name, way)));
+    }
 }
 
 /// Why samples failed.

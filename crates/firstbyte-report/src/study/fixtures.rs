@@ -34,6 +34,8 @@ impl Made {
             cells: &self.cells,
             rows: &self.rows,
             medians,
+            examined: None,
+            panels: &[],
             sentences: self.sentences.clone(),
             summaries: self.summaries.clone(),
             effects: self.effects.clone(),

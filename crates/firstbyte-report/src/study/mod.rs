@@ -6,17 +6,23 @@
 
 mod compared;
 mod digest;
+mod examined;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod grouping;
+mod panels;
 
 use firstbyte_core::compare::Role;
+use firstbyte_core::cross_examination::WayExamined;
 use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
 pub(crate) use digest::{Column, Digest, PHASES, SPREADS, STEPS, Series, percentiles};
+pub(crate) use examined::{TestimonyFigures, figures as examined_figures, held};
 pub(crate) use grouping::{Group, Grouping, pair_names};
+pub(crate) use panels::panel_time;
+pub use panels::{PanelTimes, PanelView};
 
 /// A comparison, whole.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +51,19 @@ pub struct Study<'a> {
     pub missing: Vec<String>,
     /// Why samples failed.
     pub failures: Vec<FailureView>,
+    /// How what clients say stands beside a capture; nothing without one.
+    pub examined: Option<&'a Examined>,
+    /// What browsers' network panels show, of ways that have one.
+    pub panels: &'a [PanelView],
+}
+
+/// What clients say, held against a capture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Examined {
+    /// Of every way to connect, by its name.
+    pub ways: Vec<(String, WayExamined)>,
+    /// Of every client, all its ways taken together.
+    pub clients: Vec<(String, WayExamined)>,
 }
 
 /// What an effect allows to be said.

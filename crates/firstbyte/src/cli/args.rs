@@ -337,6 +337,10 @@ pub(super) struct ReportArgs {
     /// Run files, CSV files of curl's timers; or a network log of Chromium's, by itself
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// A capture of the same connections, made at the client: what each client says of them is
+    /// held against it
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub packets: Option<PathBuf>,
     /// Hosts of a network log to show, those whose requests waited longest for connections
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
     pub hosts: usize,
@@ -354,6 +358,8 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report a.run --packets client.pcapng   by how much each client's own
+                                            times are off
   firstbyte report netlog.json              what Chromium's chrome://net-export
                                             or --log-net-log=FILE wrote
 

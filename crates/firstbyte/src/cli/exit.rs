@@ -17,6 +17,8 @@ pub(crate) const BAD_URL: u8 = 3;
 pub(crate) const WRITE: u8 = 23;
 /// A file that was to be read cannot be.
 pub(crate) const READ: u8 = 26;
+/// The time allowed ran out.
+pub(crate) const TIMED_OUT: u8 = 28;
 /// The client certificate is of no use.
 pub(crate) const CLIENT_CERTIFICATE: u8 = 58;
 /// The file of trusted issuers is of no use.

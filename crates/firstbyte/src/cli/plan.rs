@@ -121,6 +121,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
             ..Outputs::default()
         },
         colors: args.color,
+        packets: None,
     }
 }
 

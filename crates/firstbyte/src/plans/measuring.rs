@@ -214,4 +214,7 @@ pub struct RenderPlan {
     pub outputs: Outputs,
     /// Colours on the terminal.
     pub colors: ColorChoice,
+    /// A capture of the same connections, which what clients say of them is held against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PathBuf>,
 }

@@ -167,3 +167,31 @@ fn nam_names_the_system_that_does_not_resume() {
     let output = run(command.args(["--group", "one=node1*", "--group", "two=node2*,node3*"]));
     assert!(text(&output.stdout).starts_with("no change"), "{}", text(&output.stdout));
 }
+
+/// What our own client says of its connections is what the wire shows; curl's times are read later, and are its own.
+#[test]
+fn clients_are_held_against_the_wire() {
+    let _alone = alone();
+    let scene = Scene::new("");
+    let page = scene.path("clients.html");
+    let plan = scene.path("clients.toml");
+    let text_of_plan = "url = 'https://www.clients.test/'\nvary = ['client=firstbyte,curl', 'session=full,resumed']\n\
+                        samples = 4\nwarmup = 0\ncapture = true\n";
+    std::fs::write(&plan, text_of_plan).unwrap();
+    let mut command = firstbyte(&["lab", "study", "clients"]);
+    command.arg("--plan").arg(&plan).arg("--run").arg(scene.path("clients.run"));
+    let output = run(command.arg("--html").arg(&page));
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}{shown}", text(&output.stderr));
+    let (_, examined) =
+        shown.split_once("What the clients say, less what the capture shows").unwrap();
+    let (own, curls) = examined.split_once("\ncurl, full handshake: 4 connections").unwrap();
+    assert!(own.contains("firstbyte, resumed: 4 connections of the capture\n"), "{examined}");
+    for mark in ["connect_start", "tcp_connected", "handshake_complete", "request_start"] {
+        let lines: Vec<&str> = own.lines().filter(|line| line.contains(mark)).collect();
+        let agree = |line: &&str| line.contains("  4 ") && line.contains("as on the wire");
+        assert!(lines.len() == 2 && lines.iter().all(agree), "{mark}: {own}");
+    }
+    assert!(curls.contains("connect_start") && curls.contains("the client does not say it"));
+    assert!(std::fs::read_to_string(page).unwrap().contains("less what the capture shows"));
+}

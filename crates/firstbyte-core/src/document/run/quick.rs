@@ -13,8 +13,8 @@ use crate::document::stored::tls_of;
 use crate::run::Row;
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, Facts, Flight,
-    Header, HttpFacts, Lookup, Mark, Marks, Offset, QuicDatagram, QuicFacts, RecordType, Sample,
-    Stamp, TcpFacts,
+    Header, HttpFacts, Lookup, Mark, Marks, Offset, PanelTime, QuicDatagram, QuicFacts, RecordType,
+    Sample, Stamp, TcpFacts,
 };
 
 /// How much of a sample is read.
@@ -249,7 +249,18 @@ impl<'a> Cursor<'a> {
                 tls.map_err(|_| Otherwise)
             })?,
             http: self.optional("http", |c| c.http(facts))?,
+            panel: self.optional("panel", |c| c.list(Self::panel_time))?.unwrap_or_default(),
         })
+    }
+
+    fn panel_time(&mut self) -> Quick<PanelTime> {
+        self.open()?;
+        self.required("label")?;
+        let label = self.text()?;
+        self.required("took_ns")?;
+        let time = PanelTime { label, took: self.duration()? };
+        self.close()?;
+        Ok(time)
     }
 
     fn client(&mut self, facts: &FactTable) -> Quick<ClientFacts> {

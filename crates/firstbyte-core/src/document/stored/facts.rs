@@ -8,8 +8,8 @@ use super::MissingFact;
 use crate::document::interned::{Fact, FactTable, Interner, Shared};
 use crate::document::{DatagramRecord, EarlyDataRecord};
 use crate::timeline::{
-    Certificate, ClientFacts, EarlyData, Handshake, Header, HttpFacts, QuicFacts, SessionMechanism,
-    TcpFacts, TlsFacts,
+    Certificate, ClientFacts, EarlyData, Handshake, Header, HttpFacts, PanelTime, QuicFacts,
+    SessionMechanism, TcpFacts, TlsFacts,
 };
 
 /// The program that made the connection.
@@ -33,6 +33,30 @@ impl StoredClient {
     pub(in crate::document) fn facts(self) -> ClientFacts {
         let Self { name, version, tls_library } = self;
         ClientFacts { name, version, tls_library }
+    }
+}
+
+/// What a browser's network panel shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct StoredPanelTime {
+    pub label: String,
+    pub took_ns: u64,
+}
+
+impl StoredPanelTime {
+    pub(in crate::document) fn from_facts(time: &PanelTime) -> Self {
+        let took_ns = u64::try_from(time.took.as_nanos()).unwrap_or(u64::MAX);
+        Self { label: time.label.clone(), took_ns }
+    }
+
+    fn facts(self) -> PanelTime {
+        PanelTime { label: self.label, took: Duration::from_nanos(self.took_ns) }
+    }
+
+    pub(in crate::document) fn all(stored: Vec<Self>) -> Vec<PanelTime> {
+        stored.into_iter().map(Self::facts).collect()
     }
 }
 

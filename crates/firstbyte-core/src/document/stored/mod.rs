@@ -12,7 +12,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use facts::{StoredCertificate, StoredClient, StoredHttp, StoredQuic, StoredTcp, StoredTls};
+pub use facts::{
+    StoredCertificate, StoredClient, StoredHttp, StoredPanelTime, StoredQuic, StoredTcp, StoredTls,
+};
 pub use stamps::{StoredClock, StoredMarks};
 
 use super::FailureRecord;
@@ -67,6 +69,8 @@ pub struct StoredConnection {
     pub tls: Option<Shared<StoredTls>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<StoredHttp>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub panel: Vec<StoredPanelTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,6 +236,7 @@ impl StoredConnection {
             quic: facts.quic.as_ref().map(StoredQuic::from_facts),
             tls: facts.tls.as_ref().map(|tls| shared_tls(tls, interner)),
             http: facts.http.as_ref().map(|http| StoredHttp::from_facts(http, interner)),
+            panel: facts.panel.iter().map(StoredPanelTime::from_facts).collect(),
             failure: failure.as_ref().map(FailureRecord::from_failure),
             open_end: open_end.map(StoredOpenEnd::from_open_end),
         }
@@ -264,6 +269,7 @@ impl StoredConnection {
                 quic: self.quic.map(StoredQuic::facts),
                 tls,
                 http: self.http.map(|http| http.facts(facts)).transpose()?,
+                panel: StoredPanelTime::all(self.panel),
             },
             failure: self.failure.map(FailureRecord::failure),
             open_end: self.open_end.and_then(StoredOpenEnd::open_end),

@@ -188,8 +188,8 @@ fn any_client() -> impl Strategy<Value = ClientFacts> {
 
 fn any_facts() -> impl Strategy<Value = Facts> {
     let addresses = (of(any_address()), of(any_address()), any::<bool>(), of(any_client()));
-    (addresses, of(any_tcp()), of(any_quic()), of(any_tls()), of(any_http())).prop_map(
-        |((remote, local, reused, client), tcp, quic, tls, http)| Facts {
+    (addresses, of(any_tcp()), of(any_quic()), of(any_tls()), of(any_http()), any_panel()).prop_map(
+        |((remote, local, reused, client), tcp, quic, tls, http, panel)| Facts {
             client,
             remote,
             local,
@@ -198,8 +198,16 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             quic,
             tls,
             http,
+            panel,
         },
     )
+}
+
+fn any_panel() -> impl Strategy<Value = Vec<PanelTime>> {
+    let time = (any_text(), any::<u32>());
+    let time =
+        time.prop_map(|(label, ns)| PanelTime { label, took: Duration::from_nanos(ns.into()) });
+    prop::collection::vec(time, 0..3)
 }
 
 /// Failures as they are when read: those of all other causes become these.

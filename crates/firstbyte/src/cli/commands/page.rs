@@ -19,8 +19,9 @@ use crate::cli::exports::{print, whole};
 use crate::cli::files::Files;
 use crate::cli::measuring::Measuring;
 use crate::cli::plan::target;
+use crate::cli::render;
 use crate::cli::signals::{self, asked_to_end};
-use crate::cli::{render, terminal};
+use crate::cli::terminal::{self, note};
 use crate::plans::PagePlan;
 
 /// How long an interrupted visit may take to end.
@@ -53,7 +54,14 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
         render::pictures(&[chart::page_load(&page)], &plan.outputs)?;
     }
     opened.keep();
-    Ok(page.main.failure().map_or(exit::OK, |failure| exit::code(&failure.cause)))
+    Ok(match page.main.failure() {
+        Some(failure) => exit::code(&failure.cause),
+        None if page.loaded.is_none() => {
+            note("the page did not load to its end in time: what came of it is shown");
+            exit::TIMED_OUT
+        }
+        None => exit::OK,
+    })
 }
 
 /// Has a browser load the page.

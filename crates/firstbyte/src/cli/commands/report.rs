@@ -17,7 +17,10 @@ use crate::plans::ReportPlan;
 use crate::runs::{Dataset, RunError};
 
 pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
-    let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
+    let files = Files::default()
+        .reads(&plan.files)
+        .reads(&plan.render.packets)
+        .exports_of_responses(&plan.render.outputs);
     files.check()?;
     for path in &plan.files {
         match ReportInput::recognise(path)? {

@@ -11,7 +11,7 @@ mod packets;
 
 use std::path::Path;
 
-use firstbyte_passive::{Analyzer, Limits};
+use firstbyte_passive::{Analyzer, Limits, Observed};
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
@@ -40,6 +40,20 @@ fn analyzer(filter: &PacketFilter) -> Result<Analyzer, Problem> {
 /// Packets may be made to collide in hash tables by who knows the seed.
 fn seed() -> u64 {
     fastrand::u64(..)
+}
+
+/// Gives `take` every connection of a capture. What could be read counts; where it ends too soon, that is said.
+pub(in crate::cli) fn connections(
+    path: &Path,
+    mut take: impl FnMut(&Observed),
+) -> Result<(), Problem> {
+    let mut analyzer = analyzer(&PacketFilter::default())?;
+    let ended = firstbyte_capture::read(path, &mut analyzer, &mut take)
+        .map_err(|error| Problem::new(exit::READ, error.to_string()))?;
+    firstbyte_capture::finish_on(firstbyte_capture::threads(), &mut analyzer, &mut take);
+    let mut code = Ok(exit::OK);
+    note_end(path, ended, &mut code);
+    code.map(drop)
 }
 
 fn note_end(path: &Path, ended: Ended, code: &mut Result<u8, Problem>) {

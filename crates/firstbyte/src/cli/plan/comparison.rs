@@ -12,7 +12,7 @@ use crate::cli::exit::Problem;
 use crate::cli::typed::{AxisText, Typed};
 use crate::plans::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, ExplainPlan, ExplanationSource,
-    Outputs, ReportPlan,
+    Outputs, RenderPlan, ReportPlan,
 };
 use firstbyte_probe::experiment::{ExperimentPlan, ExplanationPlan};
 use firstbyte_probe::probe::Secret;
@@ -200,12 +200,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 }
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
-    ReportPlan {
-        files: args.files.clone(),
-        hosts: args.hosts,
-        requests: args.requests,
-        render: render(&args.render),
-    }
+    let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
+    ReportPlan { files: args.files.clone(), hosts: args.hosts, requests: args.requests, render }
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub(in crate::cli) struct PlanFile {
     /// Further flags, as they would be typed.
     #[serde(default)]
     pub flags: Vec<String>,
+    /// What clients say is held against a capture, for `lab study`.
+    #[serde(default)]
+    pub capture: bool,
     /// What has to come out, for `lab study`.
     #[serde(default)]
     pub expect: Vec<toml::Table>,

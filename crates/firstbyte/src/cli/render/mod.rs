@@ -31,7 +31,7 @@ pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
     if !on_terminal && outputs.html.is_none() && !outputs.draw() {
         return Ok(());
     }
-    Material::from_dataset(data, plan.by.as_deref())?.show(data, |study| {
+    Material::from_dataset(data, plan)?.show(data, |study| {
         // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
         // terminal is gone.
         let shown = match on_terminal {

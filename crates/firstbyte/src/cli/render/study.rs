@@ -1,20 +1,25 @@
 //! What was read as views need it: compared, with the sample in the middle of every cell.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use firstbyte_core::compare::{
     self, Axis, CellSummary, Comparison, Design, PairEffects, Settings, Table,
 };
+use firstbyte_core::cross_examination::CrossExamination;
 use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
+use crate::cli::commands::wire::connections;
 use crate::cli::exit::Problem;
 use crate::cli::run_problem;
 use crate::parallel::side_by_side;
+use crate::plans::RenderPlan;
 use crate::runs::Dataset;
 use firstbyte_core::shown_url::shown_url;
-use firstbyte_report::study::{FailureView, Study};
+use firstbyte_passive::model::connection_captured_at_client;
+use firstbyte_report::study::{Examined, FailureView, PanelTimes, PanelView, Study};
 use firstbyte_report::{dates, shell};
 
 /// Everything a study is made of.
@@ -25,12 +30,15 @@ pub(super) struct Material {
     environment: Vec<(String, String)>,
     medians: Vec<Option<Connection>>,
     failures: Vec<FailureView>,
+    examined: Option<Examined>,
+    panels: Vec<PanelView>,
     axes: Vec<Axis>,
     comparison: Comparison,
 }
 
 impl Material {
-    pub(super) fn from_dataset(data: &Dataset, by: Option<&str>) -> Result<Self, Problem> {
+    pub(super) fn from_dataset(data: &Dataset, plan: &RenderPlan) -> Result<Self, Problem> {
+        let by = plan.by.as_deref();
         let mut axes: Vec<Axis> = data
             .axes
             .iter()
@@ -45,13 +53,16 @@ impl Material {
         let dates = headers.iter().filter_map(|header| dates::minute(header.created_unix_ns));
         let commands = headers.iter().map(|header| shell::line(&header.command));
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
+        let medians = medians(data)?;
         Ok(Self {
             title: title(data, &axes),
             date: dates.min().unwrap_or_default(),
             command: commands.join("; "),
             environment: headers.first().map(|h| environment(h)).unwrap_or_default(),
-            medians: medians(data)?,
+            panels: panels(data, &medians)?,
+            medians,
             failures: failures(data)?,
+            examined: plan.packets.as_deref().map(|path| examined(data, path)).transpose()?,
             comparison: compared(data, &axes, &settings),
             axes,
         })
@@ -69,10 +80,57 @@ impl Material {
             rows: &data.rows,
             medians: &medians,
             failures: self.failures.clone(),
+            examined: self.examined.as_ref(),
+            panels: &self.panels,
             ..Study::default()
         };
         view(&study.with_comparison(&self.comparison, &self.axes))
     }
+}
+
+/// What browsers' network panels show: looked for where the samples in the middle have any.
+fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelView>, Problem> {
+    if medians.iter().flatten().all(|connection| connection.facts.panel.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let mut times = vec![PanelTimes::default(); data.cells.len()];
+    for taken in data.each_taken() {
+        let taken = taken.map_err(run_problem)?;
+        let whole = !taken.sample.warmup && taken.sample.failure().is_none();
+        if let Some(times) = times.get_mut(usize::from(taken.cell)).filter(|_| whole) {
+            times.take(&taken.sample.connection.facts.panel);
+        }
+    }
+    let ways = data.cells.iter().zip(times);
+    Ok(ways.filter_map(|(cell, times)| times.view(cell.name())).collect())
+}
+
+/// What the clients say, held against the capture of that file.
+fn examined(data: &Dataset, capture: &Path) -> Result<Examined, Problem> {
+    let mut examination = CrossExamination::default();
+    connections(capture, |observed| {
+        examination.captured(&connection_captured_at_client(observed))
+    })?;
+    for taken in data.each_taken() {
+        let taken = taken.map_err(run_problem)?;
+        if !taken.sample.warmup {
+            examination.hear(usize::from(taken.cell), &taken.sample.connection);
+        }
+    }
+    let mut clients: Vec<(String, Vec<usize>)> = Vec::new();
+    for (number, cell) in data.cells.iter().enumerate() {
+        let client = cell.factors.iter().find(|factor| factor.axis == "client");
+        let client = client.map_or("all ways", |factor| &factor.label);
+        match clients.iter_mut().find(|(name, _)| name == client) {
+            Some((_, ways)) => ways.push(number),
+            None => clients.push((client.to_owned(), vec![number])),
+        }
+    }
+    let cells = data.cells.iter().enumerate();
+    Ok(Examined {
+        ways: cells.map(|(n, cell)| (cell.name(), examination.examined(&[n]))).collect(),
+        clients: clients.into_iter().map(|(n, ways)| (n, examination.examined(&ways))).collect(),
+    })
 }
 
 /// As [`compare::compare`] has it, by all processors.

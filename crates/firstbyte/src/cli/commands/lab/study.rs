@@ -1,5 +1,7 @@
 //! `firstbyte lab study`: runs a scenario's study and says whether what is expected came out.
 
+use std::path::PathBuf;
+
 use firstbyte_core::compare::Table;
 use firstbyte_lab::{Lab, LabOptions, run as run_lab};
 
@@ -17,7 +19,8 @@ use crate::plans::{LabStudyPlan, RenderPlan};
 use crate::runs::Run;
 
 /// The plans that come with firstbyte, by scenario.
-const PLANS: [(&str, &str); 5] = [
+const PLANS: [(&str, &str); 6] = [
+    ("clients", include_str!("../../../../studies/clients.toml")),
     ("codavel", include_str!("../../../../studies/codavel.toml")),
     ("curl-length", include_str!("../../../../studies/curl-length.toml")),
     ("govuk", include_str!("../../../../studies/govuk.toml")),
@@ -45,13 +48,16 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
         Problem::new(exit::USAGE, format!("the plan of {}: {why}", scenario.name))
     })?;
     let opened = files.open()?;
-    let code = in_lab(&scenario, options, |lab| {
+    let captures = Captures::for_study(options, plan.capture)?;
+    let code = in_lab(&scenario, &captures.options, |lab| {
         let study = Study::new(with_issuer(&plan, lab).comparison(&whence)?)?;
         let (run, silent) = (RunFile::New(asked.run.clone()), asked.silent);
         let study = Study { run, silent, render: RenderPlan::default(), ..study };
         let measured = measure(&study)?;
         let run = Run::read(&measured.path).map_err(run_problem)?;
-        render::run(&run, &asked.render)?;
+        lab.write_out_captures();
+        let packets = captures.of_client();
+        render::run(&run, &RenderPlan { packets, ..asked.render.clone() })?;
         if measured.interrupted {
             note("interrupted: what was complete is shown");
             return Ok(signals::exit_code());
@@ -64,6 +70,51 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
     })?;
     opened.keep();
     Ok(code)
+}
+
+/// The captures of a study: where they were asked for, or where a study needs them, and nobody wants to keep them.
+pub(super) struct Captures {
+    pub(super) options: LabOptions,
+    _temporary: Option<TemporaryDirectory>,
+}
+
+impl Captures {
+    pub(super) fn for_study(asked: &LabOptions, needed: bool) -> Result<Self, Problem> {
+        let mut options = asked.clone();
+        let temporary = match options.capture {
+            None if needed => Some(TemporaryDirectory::new()?),
+            _ => None,
+        };
+        if let Some(temporary) = &temporary {
+            options.capture = Some(temporary.0.clone());
+        }
+        Ok(Self { options, _temporary: temporary })
+    }
+
+    /// The client's.
+    pub(super) fn of_client(&self) -> Option<PathBuf> {
+        self.options.capture.as_ref().map(|directory| directory.join("client.pcapng"))
+    }
+}
+
+/// A directory that goes when it is dropped.
+struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    fn new() -> Result<Self, Problem> {
+        let name = format!("firstbyte-study-{}-{:x}", std::process::id(), fastrand::u64(..));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)
+            .map_err(|error| Problem::new(exit::WRITE, format!("{}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        // What is left of it is in the directory for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Runs `work` on the client of a lab made for it.

@@ -13,7 +13,7 @@ use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use serde::Deserialize;
 
-use super::study::{in_lab, with_issuer};
+use super::study::{Captures, in_lab, with_issuer};
 use crate::cli::commands::compare::Study;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
@@ -111,49 +111,20 @@ pub(super) fn run(
         )
         .hint("keep the capture with --capture DIR, and read it with: firstbyte wire"));
     }
-    let mut options = asked.lab.options.clone();
-    let temporary = match options.capture {
-        Some(_) => None,
-        None => Some(Directory::new()?),
-    };
-    let directory = match &temporary {
-        Some(temporary) => temporary.0.clone(),
-        None => options.capture.clone().unwrap_or_default(),
-    };
-    options.capture = Some(directory.clone());
+    let captures = Captures::for_study(&asked.lab.options, true)?;
     let connections = asked.samples.unwrap_or(plan.traffic.connections);
-    let code = in_lab(scenario, &options, |lab| drive(&plan.traffic, connections, lab))?;
+    let code = in_lab(scenario, &captures.options, |lab| drive(&plan.traffic, connections, lab))?;
     let interrupted = EndSignal::from_exit_code(code);
     if code != exit::OK && interrupted.is_none() {
         return Ok(code);
     }
-    let judged = judge(asked, plan, &scenario.name, &directory.join("client.pcapng"))?;
+    let judged = judge(asked, plan, &scenario.name, &captures.of_client().unwrap_or_default())?;
     match interrupted {
         Some(signal) => {
             note("interrupted before all traffic was made: what passed is shown");
             Ok(signal.exit_code())
         }
         None => Ok(judged),
-    }
-}
-
-/// A directory that goes when it is dropped.
-struct Directory(std::path::PathBuf);
-
-impl Directory {
-    fn new() -> Result<Self, Problem> {
-        let name = format!("firstbyte-study-{}-{:x}", std::process::id(), fastrand::u64(..));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)
-            .map_err(|error| Problem::new(exit::WRITE, format!("{}: {error}", path.display())))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // What is left of it is in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -65,6 +65,7 @@ fn forms(path: &Path, plan: &ReportPlan) -> Result<(), Problem> {
         (outputs.svg.is_some(), "--svg"),
         (outputs.png.is_some(), "--png"),
         (plan.render.by.is_some(), "--by"),
+        (plan.render.packets.is_some(), "--packets"),
     ];
     let Some((_, flag)) = asked.into_iter().find(|(is_asked, _)| *is_asked) else { return Ok(()) };
     let message = format!("{flag}: {} is a network log, which has no such form", path.display());
