@@ -14,6 +14,7 @@ pub mod document;
 pub mod explain;
 pub mod field_data;
 pub mod har;
+pub mod netlog;
 pub mod page_load;
 pub mod pcap;
 pub mod run;

@@ -29,6 +29,7 @@ pub mod flights;
 pub mod har;
 pub mod html;
 pub mod ndjson;
+pub mod netlog;
 pub mod page_load;
 pub mod parquet;
 pub mod prediction;

@@ -22,6 +22,13 @@ pub enum Warning {
         /// What is wrong with it.
         detail: String,
     },
+    /// A network log was cut short, or is damaged: what is whole before is shown.
+    LogBrokenOff {
+        /// The file.
+        file: PathBuf,
+        /// Why it was not read on.
+        detail: String,
+    },
     /// Files are compared that were measured one after the other.
     NotInTurn,
     /// `--write-out` names a variable that there is none of.
@@ -99,6 +106,7 @@ impl Warning {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::UnreadLine { .. } => "unread-line",
+            Self::LogBrokenOff { .. } => "log-broken-off",
             Self::NotInTurn => "not-in-turn",
             Self::UnknownWriteOut { .. } => "unknown-write-out",
             Self::TooFewRounds { .. } => "too-few-rounds",
@@ -135,6 +143,7 @@ impl Warning {
             }
             Self::Lab(warning) => warning.advice()?.to_owned(),
             Self::UnreadLine { .. }
+            | Self::LogBrokenOff { .. }
             | Self::UnknownWriteOut { .. }
             | Self::Unprepared { .. }
             | Self::Interrupted
@@ -149,6 +158,9 @@ impl fmt::Display for Warning {
         match self {
             Self::UnreadLine { file, line, detail } => {
                 write!(f, "{}, line {line}: {detail}", file.display())
+            }
+            Self::LogBrokenOff { file, detail } => {
+                write!(f, "{}: what is whole is shown: {detail}", file.display())
             }
             Self::NotInTurn => f.write_str(
                 "the files were not measured in turn: what changed between them counts as their \
@@ -209,6 +221,7 @@ mod tests {
         let (file, reason) = (PathBuf::from("a.pcapng"), "the disk is full".to_owned());
         let mut all = vec![
             Warning::UnreadLine { file: "a.run".into(), line: 3, detail: "cut off".into() },
+            Warning::LogBrokenOff { file: "a.json".into(), detail: "it ends".into() },
             Warning::NotInTurn,
             Warning::UnknownWriteOut { name: "tim".into() },
             Warning::TooFewRounds { condition: "ttfb.p99 > 1s".into(), needed: 1000, rounds: 30 },

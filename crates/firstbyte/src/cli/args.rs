@@ -341,7 +341,7 @@ pub(super) struct CompareArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
 pub(super) struct ReportArgs {
-    /// Run files, CSV files of curl's timers, or HAR files
+    /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, or field data
     #[arg(required_unless_present = "averages", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Daily averages as an analytics product exports them: when they changed, and by how much
@@ -352,6 +352,12 @@ pub(super) struct ReportArgs {
     /// held against it
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub packets: Option<PathBuf>,
+    /// Hosts of a network log to show, those whose requests waited longest for connections
+    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
+    pub hosts: usize,
+    /// Requests of a network log to show, those that waited longest for a connection
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
+    pub requests: usize,
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -368,6 +374,8 @@ Examples:
   firstbyte report field.ndjson             what browsers sent to `rum serve`
   firstbyte report a.run --packets client.pcapng   by how much each client's own
                                             times are off
+  firstbyte report netlog.json              what Chromium's chrome://net-export
+                                            or --log-net-log=FILE wrote
 
 What is read and written is described in docs/formats.md.";
 

@@ -195,11 +195,16 @@ pub struct DemoPlan {
 /// What was measured before, shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers; several are compared with each other. None where there are averages.
+    /// Run files, or tables of curl's timers, which are compared with each other; archives, a network log, or field data.
+    /// None where there are averages.
     pub files: Vec<PathBuf>,
     /// An analytics export of daily averages, in place of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averages: Option<PathBuf>,
+    /// Hosts of a network log to show, those whose requests waited longest.
+    pub hosts: usize,
+    /// Requests of a network log to show, those that waited longest.
+    pub requests: usize,
     /// How it is shown.
     pub render: RenderPlan,
 }

@@ -33,7 +33,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    pub(super) fn io(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), operation, source }
     }
 

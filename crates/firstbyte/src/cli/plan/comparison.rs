@@ -201,7 +201,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
     let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
-    ReportPlan { files: args.files.clone(), averages: args.averages.clone(), render }
+    let averages = args.averages.clone();
+    let (hosts, requests) = (args.hosts, args.requests);
+    ReportPlan { files: args.files.clone(), averages, hosts, requests, render }
 }
 
 #[cfg(test)]

@@ -139,7 +139,15 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
     (&["lab", "status"], &[]),
     (&["demo"], &[&["-n", "3", "--seed", "9"], &["--builtin", "--output-dir", "d"]]),
     (&["har", "clean", "a.har"], &[&["-o", "b.har"]]),
-    (&["report", "a.run", "b.csv"], &[&["--by", "tls"], &["--json", "--html", "h"], &["--svg=s"]]),
+    (
+        &["report", "a.run", "b.csv"],
+        &[
+            &["--by", "tls"],
+            &["--json", "--html", "h"],
+            &["--svg=s"],
+            &["--hosts", "3", "--requests=0"],
+        ],
+    ),
     (
         &["check", "--plan", "p", "--fail-if", "tls +5%"],
         &[&["--baseline", "b"], &["--summary", "-"], &["-n", "3", "--run", "r"], &["-s"]],

@@ -1,4 +1,5 @@
-//! The envelope of files from `chrome://net-export` and `--log-net-log`: one JSON object with `constants` and `events`.
+//! The envelope of files from `chrome://net-export`, and of those that Chromium writes from its start on: one JSON
+//! object with `constants` and `events`.
 //!
 //! Input: bytes of the file, in pieces; a file that was cut short gives its whole events. Output: events in the order
 //! of the file, their times in whole milliseconds, for that is what such files have (`timeTickOffset` and the ticks of
@@ -8,6 +9,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{NetLogError, NetLogEvent, NetLogPhase};
@@ -17,6 +20,13 @@ const PIECE_LIMIT_BYTES: usize = 8 << 20;
 
 /// The clock's steps in such files.
 pub const RESOLUTION_NS: u32 = 1_000_000;
+
+/// Whether `begin`, a file's first bytes, are those of such a file: an object whose first member is `constants`.
+pub fn begins_like(begin: &[u8]) -> bool {
+    let text = begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin).trim_ascii_start();
+    let Some(text) = text.strip_prefix(b"{") else { return false };
+    text.trim_ascii_start().starts_with(b"\"constants\"")
+}
 
 /// Reads such a file.
 #[derive(Debug, Default)]
@@ -28,6 +38,7 @@ pub struct NetExportReader {
     depth: u32,
     in_text: bool,
     escaped: bool,
+    wanted: Option<fn(&str) -> bool>,
     constants: Option<Constants>,
     skipped: u64,
 }
@@ -57,8 +68,11 @@ enum Place {
 /// The names of a build's numbers.
 #[derive(Debug, Default)]
 struct Constants {
-    events: HashMap<i64, Rc<str>>,
+    /// By number; whether somebody wants them.
+    events: HashMap<i64, (Rc<str>, bool)>,
     sources: HashMap<i64, Rc<str>>,
+    errors: HashMap<i64, Rc<str>>,
+    quic_errors: HashMap<i64, Rc<str>>,
     begin: Option<i64>,
     end: Option<i64>,
     /// Milliseconds since the Unix epoch at the ticks' zero.
@@ -67,7 +81,19 @@ struct Constants {
     client: Option<(String, String)>,
 }
 
+/// An event without what it says: what tells whether it is wanted.
+#[derive(Deserialize)]
+struct Outline {
+    #[serde(default)]
+    r#type: Option<i64>,
+}
+
 impl NetExportReader {
+    /// A reader that gives only events of such names as `wanted` says. What others say is not looked at.
+    pub fn only(wanted: fn(&str) -> bool) -> Self {
+        Self { wanted: Some(wanted), ..Self::default() }
+    }
+
     /// Reads on: events that are there as a whole go to `sink`.
     ///
     /// # Errors
@@ -77,9 +103,18 @@ impl NetExportReader {
         bytes: &[u8],
         mut sink: impl FnMut(NetLogEvent),
     ) -> Result<(), NetLogError> {
-        for byte in bytes {
-            self.byte(*byte, &mut sink)?;
-            self.offset += 1;
+        let mut rest = bytes;
+        while let [byte, ..] = rest {
+            let read = match &self.place {
+                Place::Event => self.event_bytes(rest, &mut sink)?,
+                Place::Member(_) => self.member_bytes(rest)?,
+                _ => {
+                    self.byte(*byte)?;
+                    1
+                }
+            };
+            self.offset += read as u64;
+            rest = &rest[read..];
             if self.piece.len() > PIECE_LIMIT_BYTES {
                 let (offset_bytes, limit_bytes) = (self.offset, PIECE_LIMIT_BYTES);
                 return Err(NetLogError::TooLarge { offset_bytes, limit_bytes });
@@ -91,6 +126,11 @@ impl NetExportReader {
     /// Whether the file was read to its end.
     pub fn is_whole(&self) -> bool {
         self.place == Place::After
+    }
+
+    /// Whether the constants have been read: before them there is no event.
+    pub const fn has_constants(&self) -> bool {
+        self.constants.is_some()
     }
 
     /// Events that were passed over: of no number that the file's constants name, or of another form.
@@ -109,10 +149,23 @@ impl NetExportReader {
         Some((name, version))
     }
 
-    fn byte(&mut self, byte: u8, sink: &mut impl FnMut(NetLogEvent)) -> Result<(), NetLogError> {
+    /// Names of the browser's errors by number, as the file has them: "ERR_CONNECTION_REFUSED".
+    pub fn net_error(&self, number: i64) -> Option<Rc<str>> {
+        self.constants.as_ref()?.errors.get(&number).cloned()
+    }
+
+    /// The same of QUIC's: "QUIC_PACKET_WRITE_ERROR".
+    pub fn quic_error(&self, number: i64) -> Option<Rc<str>> {
+        self.constants.as_ref()?.quic_errors.get(&number).cloned()
+    }
+
+    /// What is outside of values.
+    fn byte(&mut self, byte: u8) -> Result<(), NetLogError> {
         match &self.place {
             Place::Before => match byte {
                 b'{' => self.place = Place::BeforeKey,
+                // A byte-order mark, as some editors write it.
+                0xef | 0xbb | 0xbf if self.offset < 3 => {}
                 _ if is_space(byte) => {}
                 _ => return Err(self.malformed("no JSON object")),
             },
@@ -143,61 +196,116 @@ impl NetExportReader {
                 _ if is_space(byte) => {}
                 _ => {
                     self.place = Place::Member(key.clone());
-                    self.value_byte(byte);
+                    self.look_at(byte);
+                    self.piece.push(byte);
                 }
             },
-            Place::Member(key) => {
-                let plain = self.depth == 0 && !self.in_text;
-                if plain && matches!(byte, b',' | b'}') {
-                    self.place = if byte == b',' { Place::BeforeKey } else { Place::After };
-                    self.piece.clear();
-                    return Ok(());
-                }
-                let constants = key == "constants";
-                self.value_byte(byte);
-                if self.depth == 0 && !self.in_text && matches!(byte, b'}' | b']') {
-                    if constants {
-                        let value = serde_json::from_slice(&self.piece);
-                        let value: Value = value.map_err(|_| self.malformed("constants"))?;
-                        self.constants = Some(Constants::read(&value));
-                    }
-                    self.piece.clear();
-                    self.place = Place::BeforeKey;
-                } else if !constants {
-                    // `polledData` and others: nobody asks for them.
-                    self.piece.clear();
-                }
-            }
             Place::BeforeEvent => match byte {
                 b'{' => {
                     self.place = Place::Event;
-                    self.value_byte(byte);
+                    self.look_at(byte);
+                    self.piece.push(byte);
                 }
                 b']' => self.place = Place::BeforeKey,
                 b',' => {}
                 _ if is_space(byte) => {}
                 _ => return Err(self.malformed("no event")),
             },
-            Place::Event => {
-                self.value_byte(byte);
-                if self.depth == 0 && !self.in_text {
-                    let event = serde_json::from_slice(&self.piece);
-                    self.piece.clear();
-                    self.place = Place::BeforeEvent;
-                    let event: Value = event.map_err(|_| self.malformed("an event"))?;
-                    match self.constants.as_ref().and_then(|names| names.event(event)) {
-                        Some(event) => sink(event),
-                        None => self.skipped += 1,
-                    }
-                }
-            }
-            Place::After => {}
+            Place::Member(_) | Place::Event | Place::After => {}
         }
         Ok(())
     }
 
-    fn value_byte(&mut self, byte: u8) {
-        self.piece.push(byte);
+    /// What of `bytes` is of the value of a member; how many they are.
+    fn member_bytes(&mut self, bytes: &[u8]) -> Result<usize, NetLogError> {
+        let Place::Member(key) = &self.place else { return Ok(0) };
+        let constants = key == "constants";
+        for (at, byte) in bytes.iter().enumerate() {
+            let plain = self.depth == 0 && !self.in_text;
+            if plain && matches!(byte, b',' | b'}') {
+                self.place = if *byte == b',' { Place::BeforeKey } else { Place::After };
+                self.piece.clear();
+                return Ok(at + 1);
+            }
+            self.look_at(*byte);
+            // `polledData` and others: nobody asks for them.
+            if constants {
+                self.piece.push(*byte);
+                if self.piece.len() > PIECE_LIMIT_BYTES {
+                    return Ok(at + 1);
+                }
+            }
+            if self.depth == 0 && !self.in_text && matches!(byte, b'}' | b']') {
+                if constants {
+                    let value = serde_json::from_slice(&self.piece);
+                    let value: Value = value.map_err(|_| self.malformed("constants"))?;
+                    self.constants = Some(Constants::read(&value, self.wanted));
+                }
+                self.piece.clear();
+                self.place = Place::BeforeKey;
+                return Ok(at + 1);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// What of `bytes` is of the event; how many they are. The event goes to `sink` where that is all of it.
+    fn event_bytes(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut impl FnMut(NetLogEvent),
+    ) -> Result<usize, NetLogError> {
+        let room = PIECE_LIMIT_BYTES + 1 - self.piece.len().min(PIECE_LIMIT_BYTES);
+        let bytes = &bytes[..bytes.len().min(room)];
+        let end = bytes.iter().position(|byte| {
+            self.look_at(*byte);
+            self.depth == 0 && !self.in_text
+        });
+        let Some(end) = end else {
+            self.piece.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        };
+        let end = end + 1;
+        self.place = Place::BeforeEvent;
+        let mut piece = std::mem::take(&mut self.piece);
+        piece.extend_from_slice(&bytes[..end]);
+        self.event(&piece, sink)?;
+        piece.clear();
+        self.piece = piece;
+        Ok(end)
+    }
+
+    fn event(
+        &mut self,
+        text: &[u8],
+        sink: &mut impl FnMut(NetLogEvent),
+    ) -> Result<(), NetLogError> {
+        let Some(names) = &self.constants else { return Ok(()) };
+        if self.wanted.is_some() {
+            let outline: Result<Outline, _> = serde_json::from_slice(text);
+            match outline.ok().and_then(|it| names.events.get(&it.r#type?)) {
+                Some((_, true)) => {}
+                Some((_, false)) => return Ok(()),
+                // Whether it is garbled, or only of another form.
+                None => {
+                    let any: Result<IgnoredAny, _> = serde_json::from_slice(text);
+                    any.map_err(|_| self.malformed("an event"))?;
+                    self.skipped += 1;
+                    return Ok(());
+                }
+            }
+        }
+        let event = serde_json::from_slice(text);
+        let event: Value = event.map_err(|_| self.malformed("an event"))?;
+        match names.event(event) {
+            Some(event) => sink(event),
+            None => self.skipped += 1,
+        }
+        Ok(())
+    }
+
+    /// Where the next byte is, behind this one.
+    const fn look_at(&mut self, byte: u8) {
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' if self.in_text => self.escaped = true,
@@ -215,8 +323,8 @@ impl NetExportReader {
 }
 
 impl Constants {
-    fn read(constants: &Value) -> Self {
-        let table = |name: &str| {
+    fn read(constants: &Value, wanted: Option<fn(&str) -> bool>) -> Self {
+        let table = |name: &str| -> HashMap<i64, Rc<str>> {
             let entries = constants.get(name).and_then(Value::as_object);
             let entries = entries.into_iter().flatten();
             entries
@@ -229,9 +337,17 @@ impl Constants {
         let offset = offset.and_then(|at| at.as_i64().or_else(|| at.as_str()?.parse().ok()));
         let client =
             |name: &str| Some(constants.get("clientInfo")?.get(name)?.as_str()?.to_owned());
+        let events = table("logEventTypes").into_iter();
         Self {
-            events: table("logEventTypes"),
+            events: events
+                .map(|(number, name)| {
+                    let is_wanted = wanted.is_none_or(|wanted| wanted(&name));
+                    (number, (name, is_wanted))
+                })
+                .collect(),
             sources: table("logSourceType"),
+            errors: table("netError"),
+            quic_errors: table("quicError"),
             begin: phase("PHASE_BEGIN"),
             end: phase("PHASE_END"),
             tick_offset_ms: offset,
@@ -247,17 +363,17 @@ impl Constants {
         let at_ms = time.as_str().and_then(|t| t.parse().ok()).or_else(|| time.as_i64())?;
         let phase = event.get("phase")?.as_i64();
         let phase = match phase {
-            _ if phase == self.begin => NetLogPhase::Begin,
-            _ if phase == self.end => NetLogPhase::End,
+            Some(_) if phase == self.begin => NetLogPhase::Begin,
+            Some(_) if phase == self.end => NetLogPhase::End,
             _ => NetLogPhase::Point,
         };
-        let name = Rc::clone(self.events.get(&event.get("type")?.as_i64()?)?);
+        let (name, _) = self.events.get(&event.get("type")?.as_i64()?)?;
         Some(NetLogEvent {
             at_us: i64::checked_mul(at_ms, 1000)?,
             source: number,
             source_kind: Rc::clone(self.sources.get(&kind)?),
             source_number: Some(number),
-            name,
+            name: Rc::clone(name),
             phase,
             params: event.get_mut("params").map(Value::take).unwrap_or_default(),
         })

@@ -1,0 +1,309 @@
+//! What cost a request time, and could be otherwise: each with its rule, which `docs/netlog.md` lists.
+//!
+//! A finding is made only where events prove it. Its cost is time that this request waited; absent where the log does
+//! not say how much that is. Names are those of `explain` where it finds the same.
+
+use std::time::Duration;
+
+use super::request::{
+    AddressAttempt, AttemptEnd, JobOutcome, LookupSource, NetLogRequest, NetLogTransport,
+    PoolLimit, SocketOrigin,
+};
+
+/// A lookup is slow from here on, as in `explain`.
+const SLOW_LOOKUP: Duration = Duration::from_millis(20);
+
+/// Nothing below it is a finding, as in `explain`.
+const LEAST: Duration = Duration::from_millis(1);
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NetLogFindingKind {
+    /// As many connections to the host, or at all, as the browser allows were busy.
+    PoolStall,
+    /// QUIC was tried, and did not come about.
+    QuicFailed,
+    /// QUIC is announced and not tried: it failed before.
+    QuicBroken,
+    /// The server wanted another version of QUIC.
+    QuicVersion,
+    /// An address that fails or does not answer was tried first (RFC 8305 §5).
+    Fallback,
+    /// The lookup of the name was slow.
+    SlowDns,
+    /// The server asked for another key share (RFC 8446 §4.1.4).
+    HelloRetryRequest,
+    /// TLS 1.2 was spoken, which takes a round trip more than TLS 1.3.
+    Tls12,
+    /// A full handshake although a ticket had been given.
+    NoResumption,
+    /// Early data was sent, and the server did not take it.
+    NoEarlyData,
+    /// The request was sent on a connection that failed, and sent again.
+    Restarted,
+}
+
+impl NetLogFindingKind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::PoolStall,
+        Self::QuicFailed,
+        Self::QuicBroken,
+        Self::QuicVersion,
+        Self::Fallback,
+        Self::SlowDns,
+        Self::HelloRetryRequest,
+        Self::Tls12,
+        Self::NoResumption,
+        Self::NoEarlyData,
+        Self::Restarted,
+    ];
+
+    /// The name in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PoolStall => "pool-stall",
+            Self::QuicFailed => "quic-failed",
+            Self::QuicBroken => "quic-broken",
+            Self::QuicVersion => "quic-version",
+            Self::Fallback => "fallback",
+            Self::SlowDns => "slow-dns",
+            Self::HelloRetryRequest => "hello-retry-request",
+            Self::Tls12 => "tls-1.2",
+            Self::NoResumption => "no-resumption",
+            Self::NoEarlyData => "no-early-data",
+            Self::Restarted => "restarted",
+        }
+    }
+
+    /// It in one line.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::PoolStall => "requests wait for a connection that others are busy with",
+            Self::QuicFailed => "QUIC is tried and fails",
+            Self::QuicBroken => "HTTP/3 is announced, and not tried: it failed before",
+            Self::QuicVersion => "the server wants another version of QUIC",
+            Self::Fallback => "an address that fails or does not answer is tried first",
+            Self::SlowDns => "the name lookup is slow",
+            Self::HelloRetryRequest => "the server asks for another key share (HelloRetryRequest)",
+            Self::Tls12 => "TLS 1.2 is spoken: its handshake takes a round trip more than TLS 1.3",
+            Self::NoResumption => "sessions are not resumed, although a ticket was given",
+            Self::NoEarlyData => "early data is sent, and not taken",
+            Self::Restarted => "a request is sent on a connection that fails, and sent again",
+        }
+    }
+
+    /// What to change.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::PoolStall => {
+                "speak HTTP/2 or HTTP/3 (one connection for all requests), or send fewer requests"
+            }
+            Self::QuicFailed => {
+                "let UDP through to the port that is announced, or announce no HTTP/3 (Alt-Svc, HTTPS record)"
+            }
+            Self::QuicBroken => {
+                "see why QUIC fails; the browser tries it again after a while, later with each failure"
+            }
+            Self::QuicVersion => "speak QUIC version 1 (RFC 9000)",
+            Self::Fallback => "mend the way to this address, or take the address out of DNS",
+            Self::SlowDns => {
+                "a resolver that is nearer or caches; a longer TTL of the name's records"
+            }
+            Self::HelloRetryRequest => {
+                "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
+                 (nginx: ssl_ecdh_curve)"
+            }
+            Self::Tls12 => "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)",
+            Self::NoResumption => {
+                "one ticket key for all servers behind the name (nginx: ssl_session_ticket_key)"
+            }
+            Self::NoEarlyData => {
+                "let the server take early data for requests that are safe to repeat (nginx: ssl_early_data), \
+                 or give tickets that do not allow it"
+            }
+            Self::Restarted => {
+                "keep connections open for longer at the server than clients keep them (nginx: keepalive_timeout)"
+            }
+        }
+    }
+}
+
+/// Something that cost a request time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetLogFinding {
+    /// What.
+    pub kind: NetLogFindingKind,
+    /// How long the request waited for it; absent where the log does not say.
+    pub cost: Option<Duration>,
+    /// What was seen.
+    pub evidence: String,
+}
+
+/// What of `request` is only known while it is made: spans that its durations do not have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CostOfRaces {
+    /// How long the job that won was held back while one over QUIC that failed was connecting.
+    pub(super) held_for_quic: Option<Duration>,
+    /// From when a request was first sent until its connection was seen to have failed.
+    pub(super) sent_in_vain: Option<Duration>,
+}
+
+/// Whole milliseconds: what such a log has.
+fn ms(time: Duration) -> String {
+    format!("{} ms", time.as_millis())
+}
+
+/// All findings of a request.
+pub(super) fn findings(request: &NetLogRequest, races: CostOfRaces) -> Vec<NetLogFinding> {
+    let mut found = Vec::new();
+    let mut add = |kind, cost: Option<Duration>, evidence| {
+        // A connection that was begun in advance costs what of it was waited for.
+        let most = request.stream.filter(|_| kind != NetLogFindingKind::Restarted);
+        let cost = cost.map(|cost| most.map_or(cost, |most| cost.min(most)));
+        // That QUIC does not work is worth a word also where nobody waited for it.
+        if cost.is_some_and(|cost| cost < LEAST) && kind != NetLogFindingKind::QuicFailed {
+            return;
+        }
+        found.push(NetLogFinding { kind, cost, evidence });
+    };
+    if let Some(stall) = &request.stall {
+        let which = match stall.limit {
+            PoolLimit::Host => {
+                "as many connections to this host as the browser allows were in use or being made"
+            }
+            PoolLimit::Pool => {
+                "as many connections as the browser allows at all were in use or being made"
+            }
+        };
+        let reused = match request.origin {
+            Some(SocketOrigin::Idle { .. }) => "; another request's connection took it then",
+            Some(SocketOrigin::Coalesced | SocketOrigin::Shared) => {
+                "; a connection that others use as well took it then"
+            }
+            _ => "",
+        };
+        add(NetLogFindingKind::PoolStall, stall.took, format!("{which}{reused}"));
+    }
+    for job in request.jobs.iter().filter(|job| job.quic) {
+        let JobOutcome::Failed(error) = &job.outcome else { continue };
+        let what = match (job.connect, job.answered) {
+            (Some(time), Some(false)) => format!("{error}, no answer in {}", ms(time)),
+            (Some(time), _) => format!("{error} after {}", ms(time)),
+            (None, _) => error.clone(),
+        };
+        let (cost, then) = match request.winner() {
+            Some(winner) if !winner.quic => (races.held_for_quic, "; TCP was used"),
+            Some(_) => (None, "; QUIC of another job was used"),
+            None => (job.connect, ""),
+        };
+        // That the name is not known, or nothing was sent, says nothing of QUIC.
+        if job.connect.is_some() {
+            add(NetLogFindingKind::QuicFailed, cost, format!("{what}{then}"));
+        }
+    }
+    if let Some(service) = request.alternative.as_ref().filter(|service| service.broken) {
+        let evidence = format!("{} is marked broken", service.service);
+        add(NetLogFindingKind::QuicBroken, None, evidence);
+    }
+    if let Some(lookup) = &request.lookup
+        && let Some(took) = lookup.took.filter(|took| *took >= SLOW_LOOKUP)
+    {
+        let sources: Vec<&str> = lookup.sources.iter().map(|source| of_source(*source)).collect();
+        let from = if sources.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", sources.join(", then "))
+        };
+        let failed = lookup.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        add(
+            NetLogFindingKind::SlowDns,
+            Some(took),
+            format!("a lookup{from} took {}{failed}", ms(took)),
+        );
+    }
+    if let Some((cost, evidence)) = fallback(request) {
+        add(NetLogFindingKind::Fallback, Some(cost), evidence);
+    }
+    of_handshake(request, &mut add);
+    if let Some(error) = request.restarts.first() {
+        let n = request.restarts.len();
+        let again = if n > 1 { format!(", {n} times") } else { String::new() };
+        add(NetLogFindingKind::Restarted, races.sent_in_vain, format!("{error}{again}"));
+    }
+    found
+}
+
+const fn of_source(source: LookupSource) -> &'static str {
+    match source {
+        LookupSource::Cache => "the browser's cache",
+        LookupSource::HostsFile => "the hosts file",
+        LookupSource::System => "the system's resolver",
+        LookupSource::Dns => "the name server",
+        LookupSource::Doh => "DNS over HTTPS",
+    }
+}
+
+/// Whether the request paid for its connection's set-up.
+fn paid_for_set_up(request: &NetLogRequest) -> bool {
+    request.origin == Some(SocketOrigin::New)
+}
+
+/// From the first attempt's begin to that of the one that came about.
+fn fallback(request: &NetLogRequest) -> Option<(Duration, String)> {
+    let first = request.attempts.first()?;
+    let won = request.attempts.iter().find(|attempt| attempt.end == AttemptEnd::Connected)?;
+    let before = won.began.checked_sub(first.began)?;
+    let how = |attempt: &AddressAttempt| match &attempt.end {
+        AttemptEnd::Failed(error) => format!("failed ({error})"),
+        _ => "did not answer".to_owned(),
+    };
+    if first.end == AttemptEnd::Connected || first.address == won.address {
+        return None;
+    }
+    let evidence =
+        format!("{} {}, {} was tried {} later", first.address, how(first), won.address, ms(before));
+    Some((before, evidence))
+}
+
+fn of_handshake(
+    request: &NetLogRequest,
+    add: &mut impl FnMut(NetLogFindingKind, Option<Duration>, String),
+) {
+    let Some(connection) = request.connection.as_ref().filter(|_| paid_for_set_up(request)) else {
+        return;
+    };
+    if connection.version_negotiation {
+        let evidence = "a Version Negotiation packet (RFC 9000 §17.2.1)".to_owned();
+        add(NetLogFindingKind::QuicVersion, None, evidence);
+    }
+    if let Some(cost) = connection.hello_retry {
+        let wanted = connection.group.as_ref();
+        let wanted = wanted.map(|group| format!(", for a share of {group}")).unwrap_or_default();
+        let evidence = format!("a second ClientHello{wanted}");
+        add(NetLogFindingKind::HelloRetryRequest, Some(cost), evidence);
+    }
+    let full = connection.resumed == Some(false);
+    let is_12 = connection.tls_version.as_deref() == Some("TLS 1.2");
+    // What TCP's handshake took, as the clock of the log has it: a round trip, where no proxy is on the way.
+    let connected = request.attempts.iter().find(|it| it.end == AttemptEnd::Connected);
+    let round_trip = connected.filter(|_| request.proxy.is_none()).and_then(|it| it.took);
+    if is_12 && full {
+        let seen = round_trip.map(|time| format!("; TCP's round trip took {}", ms(time)));
+        let evidence = format!("a full handshake of TLS 1.2{}", seen.unwrap_or_default());
+        add(NetLogFindingKind::Tls12, round_trip, evidence);
+    }
+    if full && connection.ticket_held {
+        let cost = round_trip.filter(|_| is_12);
+        let evidence = "a full handshake, after a ticket of the host's that no connection had used";
+        add(NetLogFindingKind::NoResumption, cost, evidence.to_owned());
+    }
+    if connection.early_data == Some(false) {
+        let over = match connection.transport {
+            NetLogTransport::Tcp => "TLS",
+            NetLogTransport::Quic => "QUIC",
+        };
+        let evidence = format!("{over} said that it was rejected");
+        add(NetLogFindingKind::NoEarlyData, None, evidence);
+    }
+}

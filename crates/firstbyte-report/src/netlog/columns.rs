@@ -1,0 +1,165 @@
+//! Requests as CSV: one row each, times in microseconds. What is not known is an empty field.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use firstbyte_core::netlog::{
+    AttemptEnd, NetLogConnection, NetLogRequest, NetLogTransport, SocketOrigin,
+};
+
+use super::json::{end, limit};
+use crate::columns::delimited;
+use crate::columns::{Column, ColumnType, ColumnValue, boolean, integer, text, time};
+
+/// A column of requests.
+type NetLogColumn = Column<for<'a> fn(&'a NetLogRequest) -> Option<ColumnValue<'a>>>;
+
+macro_rules! columns {
+    ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
+        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        const COLUMNS: &[NetLogColumn] =
+            &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
+    };
+}
+
+columns! {
+    "url", Text, |r| text(&*r.url), "scheme, host and path: no user, query, fragment";
+    "host", Text, |r| text(&*r.host), "with the port where it is not the scheme's own";
+    "method", Text, |r| known_text(&r.method), "";
+    "began", Time, |r| time(r.began), "since the log's first event";
+    "total", Time, |r| r.total.and_then(time), "until it was over; empty where the log ends before";
+    "status", Integer, |r| r.status.and_then(integer), "of the response";
+    "error", Text, |r| known_text(&r.error), "Chromium's name: `ERR_CONNECTION_REFUSED`";
+    "stream", Time, |r| r.stream.and_then(time),
+        "the wait for a connection; empty where none was asked for (what a cache had)";
+    "send", Time, |r| r.send.and_then(time), "the request being sent";
+    "wait", Time, |r| r.wait.and_then(time), "from then until the response's header had been read";
+    "receive", Time, |r| r.receive.and_then(time), "the body being read";
+    "jobs", Text, |r| joined(r.jobs.iter().map(|job| job.name.clone())),
+        "who tried to get a connection, joined by `+`: `main`, `alternative`, `dns_alpn_h3`";
+    "winner", Text, |r| r.winner().and_then(|job| text(&*job.name)), "which of them got one";
+    "alternative", Text, |r| r.alternative.as_ref().and_then(|it| text(&*it.service)),
+        "what the origin had announced (Alt-Svc): `quic example.com:443`";
+    "alternative_broken", Boolean, |r| r.alternative.as_ref().and_then(|it| boolean(it.broken)),
+        "whether that is not tried, since it failed before";
+    "proxy", Text, |r| known_text(&r.proxy), "where it was not to go directly";
+    "tunnel", Time, |r| r.tunnel.and_then(time), "what the proxy took over CONNECT";
+    "lookup", Time, |r| r.lookup.as_ref().and_then(|it| it.took).and_then(time),
+        "the longest lookup of a name that it waited for";
+    "lookup_sources", Text,
+        |r| joined(r.lookup.iter().flat_map(|it| &it.sources).map(|it| it.name().to_owned())),
+        "who was asked, joined by `+`: `cache`, `hosts`, `system`, `dns`, `doh`";
+    "lookup_error", Text, |r| r.lookup.as_ref().and_then(|it| known_text(&it.error)), "why there was no answer";
+    "attempts", Text, |r| joined(r.attempts.iter().map(|attempt| match end(attempt) {
+            (end, None) => format!("{}={end}", attempt.address),
+            (end, Some(error)) => format!("{}={end}:{error}", attempt.address),
+        })),
+        "addresses tried over TCP, joined by `+`: `192.0.2.1:443=connected`, `…=failed:ERR_TIMED_OUT`, `…=given-up`";
+    "connect", Time, connect, "what the attempt took that came about";
+    "stall", Time, |r| r.stall.as_ref().and_then(|it| it.took).and_then(time),
+        "the wait since the socket pool was full";
+    "stall_limit", Text, |r| r.stall.as_ref().and_then(|it| text(limit(it.limit))),
+        "which limit: `host`, `pool`";
+    "origin", Text, |r| r.origin.map(SocketOrigin::name).and_then(text),
+        "where its connection came from: `new`, `in-advance`, `reused`, `shared`, `coalesced`";
+    "connection", Integer, |r| over(r).and_then(|it| integer(it.number)),
+        "the log's number of its connection";
+    "transport", Text, |r| over(r).map(|it| it.transport.name()).and_then(text), "`tcp`, `quic`";
+    "remote", Text, |r| over(r).and_then(|it| known_text(&it.remote)), "where the connection leads";
+    "handshake", Time, |r| over(r).and_then(|it| it.handshake).and_then(time),
+        "that of TLS, or of QUIC, whoever waited for it";
+    "tls_version", Text, |r| over(r).and_then(|it| known_text(&it.tls_version)), "";
+    "cipher_suite", Text, |r| over(r).and_then(|it| known_text(&it.cipher_suite)), "IANA's name";
+    "group", Text, |r| over(r).and_then(|it| known_text(&it.group)), "IANA's name";
+    "alpn", Text, |r| over(r).and_then(|it| known_text(&it.alpn)), "";
+    "resumed", Boolean, |r| over(r).and_then(|it| it.resumed).and_then(boolean),
+        "whether a session was taken up; over QUIC known only with 0-RTT";
+    "early_data_accepted", Boolean, |r| over(r).and_then(|it| it.early_data).and_then(boolean),
+        "empty where none was sent";
+    "hello_retry", Time, |r| over(r).and_then(|it| it.hello_retry).and_then(time),
+        "the round trip of a HelloRetryRequest";
+    "encrypted_hello", Boolean, |r| over(r).and_then(|it| it.encrypted_hello).and_then(boolean),
+        "ECH was accepted";
+    "quic_version", Text, |r| over(r).and_then(|it| known_text(&it.quic_version)), "`RFCv1`";
+    "lost_packets", Integer,
+        |r| over(r).filter(|it| it.transport == NetLogTransport::Quic).and_then(|it| integer(it.lost_packets)),
+        "packets of the QUIC connection that were taken for lost";
+    "restarts", Text, |r| joined(r.restarts.iter().cloned()),
+        "errors after which it was sent again, joined by `+`";
+    "findings", Text, |r| joined(r.findings.iter().map(|it| it.kind.name().to_owned())),
+        "joined by `+`; `docs/netlog.md` lists them";
+    "cost", Time, |r| Some(r.cost()).filter(|cost| *cost > Duration::ZERO).and_then(time),
+        "what the findings cost it together";
+}
+
+fn known_text(text: &Option<String>) -> Option<ColumnValue<'_>> {
+    Some(ColumnValue::Text(Cow::Borrowed(text.as_deref()?)))
+}
+
+fn over(request: &NetLogRequest) -> Option<&NetLogConnection> {
+    request.connection.as_ref()
+}
+
+fn joined<'a>(items: impl Iterator<Item = String>) -> Option<ColumnValue<'a>> {
+    let items: Vec<String> = items.collect();
+    (!items.is_empty()).then(|| ColumnValue::Text(items.join("+").into()))
+}
+
+fn connect(request: &NetLogRequest) -> Option<ColumnValue<'_>> {
+    let mut attempts = request.attempts.iter();
+    attempts.find(|attempt| attempt.end == AttemptEnd::Connected)?.took.and_then(time)
+}
+
+/// Writes requests as CSV.
+pub struct NetLogCsv<W: Write> {
+    out: W,
+    row: Vec<u8>,
+}
+
+impl<W: Write> NetLogCsv<W> {
+    /// Begins with the header.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        let mut row = Vec::new();
+        let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
+        delimited::header(&mut row, names);
+        out.write_all(&row)?;
+        Ok(Self { out, row })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn row(&mut self, request: &NetLogRequest) -> io::Result<()> {
+        self.row.clear();
+        delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(request)));
+        self.out.write_all(&self.row)
+    }
+
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::described::{assert_documented, row};
+
+    #[test]
+    fn the_table_in_the_documents_is_this_one() {
+        let rows: Vec<String> = COLUMNS
+            .iter()
+            .map(|column| row(&[format!("`{}`", column.name)], column.holds, column.doc))
+            .collect();
+        assert_documented("### Rows of network logs", &rows);
+    }
+}

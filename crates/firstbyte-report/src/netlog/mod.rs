@@ -1,0 +1,14 @@
+//! Requests of a browser's network log: for the terminal, as rows.
+//!
+//! Input: [`NetLogRequest`](firstbyte_core::netlog::NetLogRequest)s, and what they come to. Output: text. Fields and
+//! columns: `docs/formats.md`, "Requests of network logs"; what they mean: `docs/netlog.md`.
+
+mod columns;
+mod json;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use columns::NetLogCsv;
+pub use json::line;
+pub use text::{NetLogReport, text};
