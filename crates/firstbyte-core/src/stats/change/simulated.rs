@@ -193,7 +193,8 @@ fn a_step_is_found_where_it_is() {
 #[test]
 fn a_drift_is_no_step() {
     let [at_once, slow, ..] = drifts(150, DayNoise::Independent, 6.0, 15, 99);
-    assert!(at_once == 0.0 && slow > 0.8, "{at_once} {slow}");
+    // One in twenty-five has a step as well (docs/statistics.md): of 15 one may.
+    assert!(at_once < 0.07 && slow > 0.8, "{at_once} {slow}");
 }
 
 #[test]
