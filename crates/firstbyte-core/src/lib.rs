@@ -6,10 +6,13 @@
 //! are derived ([`split`]), never stored as truth.
 #![forbid(unsafe_code)]
 
+pub mod access;
+pub mod averages;
 pub mod compare;
 pub mod cross_examination;
 pub mod document;
 pub mod explain;
+pub mod har;
 pub mod netlog;
 pub mod page_load;
 pub mod pcap;

@@ -7,7 +7,9 @@
 pub mod advice;
 #[cfg(test)]
 mod any_test;
+pub mod archive;
 pub mod audience;
+pub mod averages;
 mod axis;
 pub mod chart;
 mod columns;

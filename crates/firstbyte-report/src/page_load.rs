@@ -17,15 +17,24 @@ use super::units::{Scale, count};
 
 /// The page as text.
 pub fn page_load(page: &Navigation, style: &Style) -> String {
-    let load = PageLoad::from_navigation(page);
-    let view = View { page, load: &load, style, scale: Scale::for_largest(whole(&load)) };
+    page_load_laid_out(page, &PageLoad::from_navigation(page), true, style)
+}
+
+/// The page as text, laid out by who knows more of its source, and may have shown its origins already.
+pub(crate) fn page_load_laid_out(
+    page: &Navigation,
+    load: &PageLoad,
+    with_origins: bool,
+    style: &Style,
+) -> String {
+    let view = View { page, load, style, scale: Scale::for_largest(whole(load)) };
     let mut lines = view.header();
     lines.push(String::new());
     if load.end > Offset::ZERO {
         lines.extend(view.chart());
         lines.push(String::new());
     }
-    if !load.origins.is_empty() {
+    if with_origins && !load.origins.is_empty() {
         lines.extend(view.origins());
     }
     lines.extend(view.set_up());
@@ -117,7 +126,18 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
         rows.extend(over.map(request_row));
     }
     let without = load.requests.iter().filter(|request| request.connection.is_none());
-    rows.extend(without.map(request_row));
+    let mut without = without.map(request_row).peekable();
+    if !rows.is_empty() && without.peek().is_some() {
+        // What stands below is not of the connection before.
+        rows.push(PageRow {
+            name: "no known connection".to_owned(),
+            end: None,
+            is_connection: true,
+            failed: false,
+            bar: Vec::new(),
+        });
+    }
+    rows.extend(without);
     rows
 }
 

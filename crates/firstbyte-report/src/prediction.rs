@@ -157,3 +157,99 @@ fn legend(ways: &[Predicted], style: &Style) -> String {
     }
     text
 }
+
+/// What ways would take over one access network.
+#[derive(Clone, Debug)]
+pub struct AccessRow {
+    /// The access network.
+    pub title: &'static str,
+    /// Its round trip and the path's behind it.
+    pub round_trip: Duration,
+    /// Every way, in the same order in all rows.
+    pub predicted: Vec<Predicted>,
+}
+
+/// Wide enough for most names of ways, in lines.
+const COLUMN: usize = 10;
+
+/// How much for whom: a row for each access network, a column for each way, totals. With losses also what one in twenty
+/// waits longer than. Ways that do not fit beside each other stand below.
+pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
+    let mut out = String::new();
+    let ways = rows.first().map_or(&[][..], |row| &row.predicted);
+    let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
+    let room = style.columns().saturating_sub(title + 7);
+    let beside = (room / (COLUMN + 1)).max(1);
+    let median = |way: &Predicted| time(way, Metric::Total);
+    let late = |way: &Predicted| {
+        let sorted = &way.lossy.as_ref()?.total;
+        percentile(sorted, 95).map(Duration::from_nanos)
+    };
+    let block = |out: &mut String, what: &str, value: &dyn Fn(&Predicted) -> Option<Duration>| {
+        for first in (0..ways.len()).step_by(beside) {
+            let shown = first..(first + beside).min(ways.len());
+            *out += &heads(what, &ways[shown.clone()], title, style);
+            for row in rows {
+                let rtt = format!("{:.0}", row.round_trip.as_secs_f64() * 1e3);
+                let mut line = format!("{:title$}{rtt:>7}", row.title);
+                for way in &row.predicted[shown.clone()] {
+                    let figure = value(way)
+                        .map_or("–".into(), |time| format!("{:.0}", time.as_secs_f64() * 1e3));
+                    line += &format!(" {figure:>COLUMN$}");
+                }
+                *out += &format!("{}\n", style.plain(line.trim_end()));
+            }
+            out.push('\n');
+        }
+    };
+    block(&mut out, "total, ms", &median);
+    if rows.iter().flat_map(|row| &row.predicted).any(|way| way.lossy.is_some()) {
+        block(&mut out, "p95, ms", &late);
+        out += "Losses are in it: medians, and what one in twenty waits longer than.\n";
+    }
+    let failed: u64 = rows
+        .iter()
+        .flat_map(|row| &row.predicted)
+        .filter_map(|way| way.lossy.as_ref())
+        .map(|lossy| lossy.failed)
+        .sum();
+    if failed > 0 {
+        out += &format!("did not come about: {}\n", grouped(failed));
+    }
+    out
+}
+
+/// Names of ways above their columns, a word or two a line, the last line lowest.
+fn heads(what: &str, ways: &[Predicted], title: usize, style: &Style) -> String {
+    let names: Vec<Vec<String>> = ways.iter().map(|way| in_lines(&way.label)).collect();
+    let high = names.iter().map(Vec::len).max().unwrap_or(1);
+    let mut out = String::new();
+    for line in 0..high {
+        let last = line + 1 == high;
+        let mut text = match last {
+            true => format!("{what:title$}{:>7}", "rtt"),
+            false => " ".repeat(title + 7),
+        };
+        for name in &names {
+            let at = (line + name.len()).checked_sub(high);
+            let word = at.and_then(|at| name.get(at)).map_or("", String::as_str);
+            text += &format!(" {word:>COLUMN$}");
+        }
+        out += &format!("{}\n", style.paint(Ink::Faint, text.trim_end()));
+    }
+    out
+}
+
+fn in_lines(label: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in label.split([' ', ',']).filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= COLUMN => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

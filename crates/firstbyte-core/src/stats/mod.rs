@@ -1,6 +1,7 @@
 //! Statistics of samples. Definitions and sources: `docs/statistics.md`.
 
 mod bootstrap;
+mod change;
 mod dependence;
 mod effect;
 mod estimate;
@@ -16,6 +17,10 @@ mod simulated;
 mod special;
 mod stratified;
 
+pub use change::{
+    ChangeForm, ChangeSettings, FEWEST_SLOTS, LevelChange, Pace, SeriesChanges, SeriesPoint,
+    find_changes,
+};
 pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
     ClockSteps, Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, in_steps, median_change,

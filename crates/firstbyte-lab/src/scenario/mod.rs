@@ -3,6 +3,7 @@
 //! A scenario is a TOML file, shipped with this crate or given by path. A [`Scenario`] that exists
 //! has been checked: everything after this module may rely on it.
 
+mod access;
 mod check;
 mod command;
 mod document;

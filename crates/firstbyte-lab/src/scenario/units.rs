@@ -21,6 +21,11 @@ impl Rate {
         (bits_per_second > 0).then_some(Self { bits_per_second })
     }
 
+    /// Bits per second.
+    pub fn bits_per_second(self) -> u64 {
+        self.bits_per_second
+    }
+
     /// How long a packet of this many bytes takes to leave.
     pub fn serialisation_ns(self, bytes: usize) -> u64 {
         let bits = bytes as u128 * 8;

@@ -6,6 +6,7 @@
 
 mod area;
 mod audience;
+mod averages;
 mod axis;
 mod bars;
 pub(crate) mod captured;
@@ -23,11 +24,13 @@ mod waterfall;
 mod ways;
 
 pub use audience::audience;
+pub use averages::averages;
 pub use figure::{Figure, Panel};
-pub use page_load::page_load;
+pub use page_load::{page_load, page_load_laid_out};
 pub use png::PngError;
 pub use sequence::sequences;
 
+pub(crate) use axis::ticks;
 pub(crate) use dress::rules;
 pub(crate) use figure::Key;
 pub(crate) use ways::figure as ways;

@@ -18,8 +18,12 @@ const LINE: f64 = 19.0;
 
 /// The picture of `page`.
 pub fn page_load(page: &Navigation) -> Figure {
-    let load = PageLoad::from_navigation(page);
-    let rows = rows(page, &load);
+    page_load_laid_out(page, &PageLoad::from_navigation(page))
+}
+
+/// The picture of `page`, laid out by who knows more of its source.
+pub fn page_load_laid_out(page: &Navigation, load: &PageLoad) -> Figure {
+    let rows = rows(page, load);
     let seen = |piece: &Piece| rows.iter().any(|row| row.bar.iter().any(|(.., of)| of == piece));
     let keys = Piece::ALL.into_iter().filter(seen);
     let mut note = count(load.requests.len() as u64, "request");

@@ -15,7 +15,7 @@ use crate::dates;
 use firstbyte_core::shown_url::{shown_url, shown_urls_within};
 
 /// What HAR says where a size or a time is not known, or does not apply.
-const UNKNOWN: i64 = -1;
+pub(super) const UNKNOWN: i64 = -1;
 
 /// The entries of `taken`: of every redirect, and of what they led to.
 pub(super) fn entries(cell: &Cell, taken: &Taken) -> impl Iterator<Item = Value> {
@@ -91,7 +91,7 @@ fn is_http1(http: Option<&HttpFacts>) -> bool {
     http.and_then(|http| http.version.as_deref()).is_some_and(|v| v.starts_with("1."))
 }
 
-fn size(bytes: Option<u64>) -> i64 {
+pub(super) fn size(bytes: Option<u64>) -> i64 {
     bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(UNKNOWN)
 }
 
@@ -192,6 +192,7 @@ fn timings(connection: &Connection) -> Value {
     })
 }
 
-fn ms(duration: Duration) -> Value {
+/// To the nanosecond: what is printed has six decimals at most, and adds up digit by digit.
+pub(super) fn ms(duration: Duration) -> Value {
     (duration.as_nanos() as f64 / 1e6).into()
 }

@@ -5,8 +5,11 @@
 //! status 0, as browsers write it.
 
 mod entry;
+mod page;
 #[cfg(test)]
 mod tests;
+
+pub use page::page_archive;
 
 use std::io::{self, Write};
 

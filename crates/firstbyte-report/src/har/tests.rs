@@ -30,6 +30,11 @@ fn archive(samples: &[Sample]) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
+/// Fails where `archive` is not what HAR 1.2 has.
+pub(super) fn check_archive(archive: &Value) {
+    object("", archive.as_object().unwrap(), &[must("log", Object(LOG))]);
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Text,

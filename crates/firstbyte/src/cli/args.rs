@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod har;
 mod live;
 mod outputs;
 mod page;
@@ -17,6 +18,8 @@ use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 use crate::plans::{ColorChoice, Destination};
 pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
+use firstbyte_core::access::ACCESS_PROFILES;
+pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
@@ -69,8 +72,9 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Predict what connections would take, of one visitor or of a whole audience
     Predict(Box<PredictArgs>),
-    /// Show runs, or tables of curl's timers: as text, page, charts, data
+    /// Show runs, curl's timers, or HAR files: as text, page, charts, data
     Report(ReportArgs),
+    Har(HarArgs),
     /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
@@ -330,13 +334,17 @@ pub(super) struct CompareArgs {
     pub visit: VisitArgs,
 }
 
-/// Files are told apart by what is in them; several are compared with each other.
+/// Files are told apart by what is in them; several runs are compared with each other.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
 pub(super) struct ReportArgs {
-    /// Run files, CSV files of curl's timers; or a network log of Chromium's, by itself
-    #[arg(required = true, value_name = "FILE")]
+    /// Run files, CSV files of curl's timers, HAR files, or a network log of Chromium's
+    #[arg(required_unless_present = "averages", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Daily averages as an analytics product exports them: when they changed, and by how much
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html", "packets"])]
+    pub averages: Option<PathBuf>,
     /// A capture of the same connections, made at the client: what each client says of them is
     /// held against it
     #[arg(long, value_name = "FILE", help_heading = "Input")]
@@ -358,6 +366,8 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report example.com.har          what a browser exported
+  firstbyte report --averages analytics.csv --svg .
   firstbyte report a.run --packets client.pcapng   by how much each client's own
                                             times are off
   firstbyte report netlog.json              what Chromium's chrome://net-export
@@ -529,12 +539,20 @@ pub(super) struct NewLabArgs {
     /// When the lab ends, copy its servers' access logs into DIR
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
+    /// Put an access network before the client (docs/access.md)
+    #[arg(long, value_name = "NAME", value_parser = access_names())]
+    pub access: Option<String>,
     /// Seed of jitter and loss [default: the scenario's]
     #[arg(long)]
     pub seed: Option<u64>,
     /// Server software
     #[arg(long, value_enum, default_value_t = ServerSoftware::Auto)]
     pub server: ServerSoftware,
+}
+
+/// What access networks are called.
+fn access_names() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(ACCESS_PROFILES.iter().map(|profile| profile.name))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -21,11 +21,15 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::args::{Cli, Command, PageArgs, ProbeArgs, RenderArgs, VisitArgs, WireCommand};
+use super::args::{
+    Cli, Command, HarCommand, PageArgs, ProbeArgs, RenderArgs, VisitArgs, WireCommand,
+};
 use super::exit::{self, Problem};
 use super::typed::Typed;
 use super::{terminal, typed};
-use crate::plans::{CommandPlan, Destination, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan};
+use crate::plans::{
+    CommandPlan, Destination, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan,
+};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_probe::net::Bind;
 use firstbyte_probe::probe::options::{
@@ -53,6 +57,12 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
         }
         Some(Command::Report(args)) => CommandPlan::Report(comparison::report(args)),
+        Some(Command::Har(args)) => match &args.command {
+            HarCommand::Clean(args) => CommandPlan::HarClean(HarCleanPlan {
+                file: args.file.clone(),
+                output: args.output.clone(),
+            }),
+        },
         Some(Command::Demo(args)) => CommandPlan::Demo(lab::demo(args)),
         Some(Command::Lab(args)) => CommandPlan::Lab(lab::lab(args)),
         Some(Command::Serve(args)) => CommandPlan::Serve(Box::new(lab::serve(args)?)),
@@ -98,6 +108,7 @@ fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
         options: options(&args.visit, None, None)?,
         outputs: Outputs {
             json: args.json.clone(),
+            har: args.har.clone(),
             svg: args.svg.clone(),
             png: args.png.clone(),
             ..Outputs::default()

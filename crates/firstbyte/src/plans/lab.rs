@@ -71,6 +71,9 @@ pub type CommandWords = Vec<Secret<OsString>>;
 pub struct NewLabPlan {
     /// A shipped scenario's name, or a file.
     pub scenario: String,
+    /// The client's access network, by its name; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<String>,
     /// How it is run.
     pub options: LabOptions,
 }

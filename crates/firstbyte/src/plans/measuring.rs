@@ -63,7 +63,7 @@ pub struct PagePlan {
     pub url: Secret<String>,
     /// How it is loaded, and by which browser.
     pub options: Options,
-    /// JSON, pictures.
+    /// JSON, HAR, pictures.
     pub outputs: Outputs,
     /// Files that the visit needs.
     pub reads: Vec<PathBuf>,
@@ -195,8 +195,11 @@ pub struct DemoPlan {
 /// What was measured before, shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers, which are compared with each other; or one network log.
+    /// Run files, or tables of curl's timers; several are compared with each other; archives; a network log. None where there are averages.
     pub files: Vec<PathBuf>,
+    /// An analytics export of daily averages, in place of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub averages: Option<PathBuf>,
     /// Hosts of a network log to show, those whose requests waited longest.
     pub hosts: usize,
     /// Requests of a network log to show, those that waited longest.

@@ -4,6 +4,7 @@
 //! plan is complete: nothing of it is looked up among flags later, and what its files hold is not in it. What may let
 //! somebody in keeps its type, [`Secret`](firstbyte_probe::probe::Secret): it is stored, and does not print.
 
+mod har;
 mod lab;
 mod measuring;
 mod outputs;
@@ -13,6 +14,7 @@ mod wire;
 
 use serde::{Deserialize, Serialize};
 
+pub use har::HarCleanPlan;
 pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};
 pub use measuring::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, DemoPlan, ExplainPlan,
@@ -44,6 +46,8 @@ pub enum CommandPlan {
     Predict(Box<PredictionPlan>),
     /// `report`.
     Report(ReportPlan),
+    /// `har clean`.
+    HarClean(HarCleanPlan),
     /// `demo`.
     Demo(DemoPlan),
     /// `lab`.

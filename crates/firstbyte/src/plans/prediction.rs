@@ -22,6 +22,9 @@ pub struct PredictionPlan {
     pub exchange: ExchangePlan,
     /// Ways to connect, each axis `AXIS=VALUE,VALUE`; every way there is when empty.
     pub vary: Vec<String>,
+    /// Access networks before the path, by their names; none when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<String>,
     /// The audience, where one is asked for.
     pub audience: Option<AudiencePlan>,
     /// Connections played for each way where packets get lost.

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
+mod access;
 mod commands;
 mod demo;
 mod explain;

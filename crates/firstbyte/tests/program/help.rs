@@ -18,6 +18,7 @@ fn help_is_as_reviewed() {
         ("demo", &["demo", "--help"]),
         ("predict", &["predict", "--help"]),
         ("report", &["report", "--help"]),
+        ("har", &["har", "clean", "--help"]),
         ("wire", &["wire", "--help"]),
         ("serve", &["serve", "--help"]),
         ("wire-diff", &["wire", "diff", "--help"]),

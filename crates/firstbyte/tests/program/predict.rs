@@ -248,3 +248,30 @@ fn mistakes_are_named() {
     let outcome = predict(&directory, &["--population", "rum.csv", "--vary", "http=1.1,2,3"]);
     assert_eq!((outcome.code, outcome.stderr.contains("takes two ways")), (2, true));
 }
+
+#[test]
+fn access_networks_are_rows_of_one_table() {
+    let ways = ["--rtt", "20ms", "--vary", "tls=1.2,1.3", "-n", "20"];
+    let text = succeeded(&[&["--access", "all"], &ways[..]].concat());
+    for title in ["fibre to the home", "cable", "satellite, geostationary", "4G", "2G (EDGE)"] {
+        assert!(text.lines().any(|line| line.starts_with(title)), "{title}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // A geostationary satellite: TCP, two round trips of TLS 1.2, the request.
+    let line = text.lines().find(|line| line.starts_with("satellite, geo")).unwrap();
+    let figures: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(figures[0], 620.0, "{line}");
+    assert!((3095.0..3200.0).contains(&figures[1]) && figures[2] + 500.0 < figures[1], "{line}");
+    let rows = succeeded(&[&["--access", "4g,cable", "--json"], &ways[..]].concat());
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2 * 2 * 20);
+    assert_eq!(rows[0]["factors"]["access"], "4g");
+}
+
+#[test]
+fn an_access_network_that_there_is_none_of() {
+    let outcome = predict(&Directory::new(), &["--access", "5g"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no such access network"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("satellite-geo"), "{}", outcome.stderr);
+}

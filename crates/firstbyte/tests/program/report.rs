@@ -259,3 +259,33 @@ fn what_cannot_be_done_says_what_to_do() {
     }
     assert!(directory.read("a.run").starts_with(b"{\"format\""));
 }
+
+#[test]
+fn daily_averages_of_analytics() {
+    const STORY: &str = include_str!("../../../firstbyte-core/fixtures/averages/story.csv");
+    let directory = Directory::new();
+    std::fs::write(directory.path().join("story.csv"), STORY).unwrap();
+    let arguments =
+        ["report", "--averages", "story.csv", "--json=a.json", "--svg", "s", "--png", "p"];
+    let outcome = firstbyte(directory.path(), &arguments);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("14,302,686 page views"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("It fell on 2018-11-14"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("What these averages hide"), "{}", outcome.stdout);
+    let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&read("a.json")).unwrap();
+    assert_eq!(record["format"], "firstbyte/averages");
+    assert!(read("s/averages.svg").starts_with(b"<svg") && read("p/averages.png").len() > 10_000);
+}
+
+#[test]
+fn averages_that_cannot_be_read_are_named_by_line_and_column() {
+    let directory = Directory::new();
+    std::fs::write(directory.path().join("a.csv"), "date,average\n2026-01-01,fast\n").unwrap();
+    let outcome = firstbyte(directory.path(), &["report", "--averages", "a.csv", "--json=a.json"]);
+    assert_eq!(outcome.code, 26, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("a.csv: line 2, column 2: \"fast\""), "{}", outcome.stderr);
+    assert!(!directory.path().join("a.json").exists(), "what was empty goes again");
+    let both = firstbyte(directory.path(), &["report", "a.run", "--averages", "a.csv"]);
+    assert_eq!(both.code, 2, "{}", both.stderr);
+}

@@ -62,6 +62,9 @@ pub(in crate::cli) struct PageArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
           default_missing_value = Destination::STREAM, help_heading = "Output")]
     pub json: Option<Destination>,
+    /// The page as HTTP Archive (HAR 1.2)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub har: Option<Destination>,
     /// The picture as SVG: DIR/page.svg
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,

@@ -61,6 +61,11 @@ pub(in crate::cli) struct PredictArgs {
     #[arg(long, value_name = "GROUPS", help_heading = "Exchange")]
     pub curves: Option<String>,
 
+    /// Access networks before that path, one table for all of them: a name of docs/access.md, repeated,
+    /// or all
+    #[arg(long, value_name = "NAME", help_heading = "Path", conflicts_with_all = ["population", "verbose"])]
+    pub access: Vec<String>,
+
     /// What to vary; the first way is what others are compared with [default: every way there is]
     #[arg(long, value_name = "AXIS=VALUE,VALUE", help_heading = "Ways")]
     pub vary: Vec<String>,

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
+use firstbyte_core::access::AccessProfile;
 use firstbyte_lab::scenario::{Family, Role};
 use firstbyte_lab::{
     Lab, LabError, LabOptions, RunningLab, Scenario, ServerReport, run as run_lab, up,
@@ -66,7 +67,7 @@ fn run_in(
 
 fn shell(plan: &NewLabPlan) -> Result<u8, Problem> {
     // A lab that is up is as it is: who wants something else gets one of their own.
-    let as_it_is = plan.options == LabOptions::default();
+    let as_it_is = plan.options == LabOptions::default() && plan.access.is_none();
     if as_it_is && let Ok(lab) = running(&plan.scenario) {
         let name = lab.scenario();
         note(&format!("lab {name}: a shell on its client; exit leaves it, and the lab stays"));
@@ -203,7 +204,12 @@ fn prepared(plan: &NewLabPlan) -> Result<Scenario, Problem> {
         .reads(&file(&plan.scenario))
         .records(options.capture.as_ref(), options.logs.as_ref())
         .check()?;
-    load(&plan.scenario)
+    let scenario = load(&plan.scenario)?;
+    let Some(name) = &plan.access else { return Ok(scenario) };
+    let profile = AccessProfile::named(name).ok_or_else(|| {
+        Problem::new(exit::USAGE, format!("no access network is called {name:?}"))
+    })?;
+    Ok(scenario.with_access(profile))
 }
 
 /// The file that `scenario` names, where it is not one that is shipped.

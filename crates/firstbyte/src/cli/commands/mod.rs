@@ -4,6 +4,7 @@ pub(super) mod check;
 pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod explain;
+pub(super) mod har;
 pub(super) mod lab;
 pub(super) mod page;
 pub(super) mod predict;
@@ -25,6 +26,7 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Check(plan) => check::run(plan),
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),
+        CommandPlan::HarClean(plan) => har::clean_archive(plan),
         CommandPlan::Demo(plan) => demo::run(plan),
         CommandPlan::Lab(plan) => lab::run(plan),
         CommandPlan::Serve(plan) => serve::run(plan),

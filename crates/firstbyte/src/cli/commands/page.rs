@@ -11,6 +11,7 @@ use firstbyte_core::timeline::Navigation;
 use firstbyte_probe::probe::Prober;
 use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_report::chart;
+use firstbyte_report::har::page_archive;
 use firstbyte_report::page_load::page_load;
 
 use crate::cli::commands::probe::setup_problem;
@@ -46,6 +47,9 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
         let mut line = Vec::new();
         navigation_line(&shown_page(&page), &mut line).map_err(|error| usage(error.to_string()))?;
         whole(to, &line)?;
+    }
+    if let Some(to) = &plan.outputs.har {
+        whole(to, &page_archive(&page))?;
     }
     if !plan.outputs.use_stdout() {
         print(&page_load(&page, &terminal::style(plan.colors)))?;

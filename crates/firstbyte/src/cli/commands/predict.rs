@@ -1,5 +1,6 @@
 //! `firstbyte predict`: what connections would take, without a network.
 
+mod access;
 mod audience;
 mod setup;
 
@@ -28,6 +29,7 @@ pub(in crate::cli) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
         Files::default().reads(plan.from.iter().chain(population)).exports(&plan.outputs).open()?;
     let code = match &plan.audience {
         Some(audience) => audience::run(plan, audience)?,
+        None if !plan.access.is_empty() => access::run(plan)?,
         None => ways_of_one(plan)?,
     };
     opened.keep();

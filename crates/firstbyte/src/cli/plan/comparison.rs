@@ -201,7 +201,13 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
     let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
-    ReportPlan { files: args.files.clone(), hosts: args.hosts, requests: args.requests, render }
+    ReportPlan {
+        files: args.files.clone(),
+        hosts: args.hosts,
+        requests: args.requests,
+        averages: args.averages.clone(),
+        render,
+    }
 }
 
 #[cfg(test)]

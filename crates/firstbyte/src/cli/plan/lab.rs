@@ -53,7 +53,7 @@ fn new_lab(args: &NewLabArgs) -> NewLabPlan {
     };
     let (capture, logs) = (args.capture.clone(), args.logs.clone());
     let options = LabOptions { capture, logs, seed: args.seed, server };
-    NewLabPlan { scenario: args.scenario.clone(), options }
+    NewLabPlan { scenario: args.scenario.clone(), access: args.access.clone(), options }
 }
 
 fn study(args: &StudyArgs) -> LabStudyPlan {

@@ -1,5 +1,6 @@
 //! From `predict` as typed to what is predicted.
 
+use firstbyte_core::access::ACCESS_PROFILES;
 use firstbyte_predict::{CongestionControl, KexGroup};
 
 use super::quantities::{bytes, rate, share, time};
@@ -24,6 +25,7 @@ pub(super) fn prediction(args: &PredictArgs) -> Result<PredictionPlan, Problem> 
         server: server(args)?,
         exchange: exchange(args)?,
         vary: args.vary.clone(),
+        access: access(&args.access)?,
         audience: args.population.clone().map(|population| AudiencePlan {
             population,
             change: args.change.clone(),
@@ -51,6 +53,29 @@ fn given<T>(
     read: impl Fn(&str, &str) -> Result<T, Problem>,
 ) -> Result<Option<T>, Problem> {
     text.as_deref().map(|text| read(flag, text)).transpose()
+}
+
+/// The access networks that were named, each once; `all` is all of them.
+fn access(names: &[String]) -> Result<Vec<String>, Problem> {
+    let all = ACCESS_PROFILES.iter().map(|profile| profile.name);
+    let mut found: Vec<String> = Vec::new();
+    for name in names.iter().flat_map(|names| names.split(',')) {
+        let named: Vec<&str> = match name {
+            "all" => all.clone().collect(),
+            name => all.clone().filter(|known| *known == name).collect(),
+        };
+        if named.is_empty() {
+            let known: Vec<&str> = all.collect();
+            return Err(usage(format!("--access {name:?}: no such access network"))
+                .hint(format!("one of {}, or all", known.join(", "))));
+        }
+        for name in named {
+            if !found.iter().any(|other| other == name) {
+                found.push(name.to_owned());
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn path(args: &PredictArgs) -> Result<PathPlan, Problem> {

@@ -123,6 +123,7 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
     (&["lab", "list"], &[]),
     (&["lab", "status"], &[]),
     (&["demo"], &[&["-n", "3", "--seed", "9"], &["--builtin", "--output-dir", "d"]]),
+    (&["har", "clean", "a.har"], &[&["-o", "b.har"]]),
     (
         &["report", "a.run", "b.csv"],
         &[
@@ -149,7 +150,11 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
     (&["explain", "--from", "r"], &[&["--json=x"]]),
     (
         &["page", "a.test/?k=s3cret"],
-        &[&["--json=x", "--svg", "s"], &["--png", "p"], &["--client", "chromium", "-m", "9"]],
+        &[
+            &["--json=x", "--svg", "s"],
+            &["--png", "p", "--har", "h"],
+            &["--client", "chromium", "-m", "9"],
+        ],
     ),
     (
         &["compare", "a.test", "--vary", "site=x:https://b.test/?k=s3cret"],

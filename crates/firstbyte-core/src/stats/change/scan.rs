@@ -1,0 +1,208 @@
+//! Where, if anywhere, what is left of a series has another level: contrasts over seeded intervals.
+//!
+//! Kovács, Bühlmann, Li and Munk, *Seeded binary segmentation* (2023): instead of the whole series alone, which hides a
+//! change that another one undoes, a fixed set of intervals is looked at, whose lengths shrink by √2 and which overlap by
+//! half. Their total length grows with n log n, and nothing is drawn.
+
+use super::regression::Grid;
+
+/// Places at which pairs of changes are looked for first.
+const PLACES: usize = 80;
+
+/// A place where the level may change, and how much speaks for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Contrast {
+    /// The first index with the other level.
+    pub(super) at: usize,
+    /// Difference of means, in standard deviations of one value of weight 1; positive when later is more.
+    pub(super) z: f64,
+}
+
+/// Half-open intervals of indices, the whole first.
+pub(super) fn seeded_intervals(n: usize, shortest: usize) -> Vec<(usize, usize)> {
+    let mut intervals = Vec::new();
+    let mut layer = 0;
+    loop {
+        let length = n as f64 * 0.5_f64.sqrt().powi(layer);
+        if length < 2.0 * shortest as f64 {
+            return intervals;
+        }
+        let count = (2.0 * 2.0_f64.sqrt().powi(layer)).ceil() as usize - 1;
+        let step = if count > 1 { (n as f64 - length) / (count - 1) as f64 } else { 0.0 };
+        for i in 0..count {
+            let from = (i as f64 * step).floor() as usize;
+            let until = ((i as f64 * step + length).ceil() as usize).min(n);
+            intervals.push((from, until));
+        }
+        layer += 1;
+    }
+}
+
+/// Where it is looked: intervals, and which indices may begin another level.
+#[derive(Clone, Debug)]
+pub(super) struct Scan {
+    intervals: Vec<(usize, usize)>,
+    shortest: usize,
+    /// Which indices are far enough from changes that are known.
+    allowed: Vec<bool>,
+    /// Where known changes begin and end, with both ends of the series.
+    bounds: Vec<usize>,
+    /// Smooth courses: a constant, a line, a parabola and a cubic, orthogonal, each of weighted square 1.
+    smooth: Vec<Vec<f64>>,
+}
+
+impl Scan {
+    /// Between `bounds`, indices at which known changes begin or end, ascending.
+    pub(super) fn new(grid: &Grid, shortest: usize, bounds: &[usize]) -> Self {
+        let n = grid.len();
+        let inner = bounds.iter().copied().filter(|at| (1..n).contains(at));
+        let mut bounds: Vec<usize> = [0].into_iter().chain(inner).chain([n]).collect();
+        bounds.dedup();
+        let mut intervals = Vec::new();
+        let mut allowed = vec![false; n + 1];
+        for (from, until) in bounds.iter().zip(&bounds[1..]) {
+            let within = seeded_intervals(until - from, shortest);
+            intervals.extend(within.into_iter().map(|(a, b)| (from + a, from + b)));
+            if until - from >= 2 * shortest {
+                allowed[from + shortest..=until - shortest].fill(true);
+            }
+        }
+        Self { intervals, shortest, allowed, bounds, smooth: smooth(grid) }
+    }
+
+    /// What is left of values once the two changes of level are taken off that take most of them: both at once, for one
+    /// that the other undoes is none by itself.
+    pub(super) fn without_stairs(&self, values: &[f64], weights: &[f64]) -> Vec<f64> {
+        let sums = sums(values, weights);
+        let n = values.len();
+        let all: Vec<usize> =
+            (self.shortest..n + 1 - self.shortest.min(n)).filter(|at| self.allowed[*at]).collect();
+        let stride = all.len().div_ceil(PLACES).max(1);
+        let coarse: Vec<usize> = all.iter().copied().step_by(stride).collect();
+        // What levels between these places take off the sum of squares.
+        let level = |from: usize, until: usize| {
+            let (weight, sum) = (sums[until].0 - sums[from].0, sums[until].1 - sums[from].1);
+            if weight > 0.0 { sum * sum / weight } else { 0.0 }
+        };
+        // Levels end at known changes too.
+        let between = |from: usize, until: usize| -> f64 {
+            let mut sum = 0.0;
+            let mut begin = from;
+            for bound in self.bounds.iter().filter(|bound| (from + 1..until).contains(bound)) {
+                sum += level(begin, *bound);
+                begin = *bound;
+            }
+            sum + level(begin, until)
+        };
+        let gain = |[a, b]: [usize; 2]| between(0, a) + between(a, b) + between(b, n);
+        let mut best = ([0, n], gain([0, n]));
+        let try_pair = |best: &mut ([usize; 2], f64), pair: [usize; 2]| {
+            let found = gain(pair);
+            if found > best.1 {
+                *best = (pair, found);
+            }
+        };
+        for (index, a) in coarse.iter().enumerate() {
+            try_pair(&mut best, [*a, n]);
+            let later = coarse[index..].iter().filter(|b| **b >= a + self.shortest);
+            later.for_each(|b| try_pair(&mut best, [*a, *b]));
+        }
+        for side in 0..2 {
+            let pair = best.0;
+            if pair[side] == 0 || pair[side] == n {
+                continue;
+            }
+            let near = |at: &&usize| at.abs_diff(pair[side]) < stride;
+            for at in all.iter().filter(near) {
+                let mut moved = pair;
+                moved[side] = *at;
+                if moved[1] >= moved[0] + self.shortest {
+                    try_pair(&mut best, moved);
+                }
+            }
+        }
+        let [a, b] = best.0;
+        let mut rest = values.to_vec();
+        let mut ends = self.bounds.clone();
+        ends.extend([a, b]);
+        ends.sort_unstable();
+        for (from, until) in ends.iter().zip(&ends[1..]) {
+            let weight = sums[*until].0 - sums[*from].0;
+            if weight > 0.0 {
+                let mean = (sums[*until].1 - sums[*from].1) / weight;
+                rest[*from..*until].iter_mut().for_each(|value| *value -= mean);
+            }
+        }
+        rest
+    }
+
+    /// What is left of values once a smooth course is taken off.
+    pub(super) fn without_smooth(&self, values: &[f64], weights: &[f64]) -> Vec<f64> {
+        let mut rest = values.to_vec();
+        for course in &self.smooth {
+            project_off(&mut rest, course, weights);
+        }
+        rest
+    }
+
+    /// The largest contrast that there is.
+    pub(super) fn largest(&self, values: &[f64], weights: &[f64]) -> Option<Contrast> {
+        let sums = sums(values, weights);
+        let mut best: Option<Contrast> = None;
+        let mut most = 0.0;
+        for (from, until) in &self.intervals {
+            let (start, end) = (sums[*from], sums[*until]);
+            let last = until.saturating_sub(self.shortest);
+            let places = sums.iter().zip(&self.allowed).enumerate();
+            for (at, (here, allowed)) in places.take(last + 1).skip(from + self.shortest) {
+                if !allowed {
+                    continue;
+                }
+                let (left, right) = (here.0 - start.0, end.0 - here.0);
+                let difference = (end.1 - here.1) / right - (here.1 - start.1) / left;
+                let square = difference * difference * left * right / (left + right);
+                if square > most {
+                    most = square;
+                    let z = square.sqrt().copysign(difference);
+                    best = Some(Contrast { at, z });
+                }
+            }
+        }
+        best
+    }
+}
+
+/// Of weights, and of weighted values, up to each index.
+fn sums(values: &[f64], weights: &[f64]) -> Vec<(f64, f64)> {
+    let mut sums = Vec::with_capacity(values.len() + 1);
+    let (mut weight, mut sum) = (0.0, 0.0);
+    sums.push((weight, sum));
+    for (value, w) in values.iter().zip(weights) {
+        weight += w;
+        sum += w * value;
+        sums.push((weight, sum));
+    }
+    sums
+}
+
+fn smooth(grid: &Grid) -> Vec<Vec<f64>> {
+    let (first, last) = (grid.slots[0], grid.slots[grid.len() - 1]);
+    let place = |slot: &i64| 2.0 * (slot - first) as f64 / (last - first).max(1) as f64 - 1.0;
+    let mut courses: Vec<Vec<f64>> = Vec::new();
+    for degree in 0..=3 {
+        let mut course: Vec<f64> = grid.slots.iter().map(|slot| place(slot).powi(degree)).collect();
+        for other in &courses {
+            project_off(&mut course, other, &grid.weights);
+        }
+        let square: f64 = course.iter().zip(&grid.weights).map(|(c, w)| c * c * w).sum();
+        if square > 1e-9 {
+            courses.push(course.into_iter().map(|c| c / square.sqrt()).collect());
+        }
+    }
+    courses
+}
+
+fn project_off(values: &mut [f64], course: &[f64], weights: &[f64]) {
+    let size: f64 = values.iter().zip(course).zip(weights).map(|((v, c), w)| v * c * w).sum();
+    values.iter_mut().zip(course).for_each(|(value, c)| *value -= size * c);
+}

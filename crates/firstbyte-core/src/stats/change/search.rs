@@ -1,0 +1,212 @@
+//! The search: one change after the other, for as long as chance does not explain what is left.
+
+use super::interval::{self, Drawn};
+use super::noise::{Correlations, Moments, NoiseModel, added};
+use super::prepare::prepare;
+use super::regression::{Design, Grid};
+use super::scan::Scan;
+use super::shape;
+use super::{ChangeForm, ChangeSettings, FEWEST_SLOTS, LevelChange, SeriesChanges, SeriesPoint};
+
+/// More changes than this are no list that anybody reads.
+const MOST_CHANGES: usize = 12;
+/// Series drawn to learn how much shorter correlations look once changes have been fitted, and how often that is done.
+const CORRECTING: (usize, usize) = (150, 3);
+
+/// Looks for changes of level in `points`, in order of slots, each slot once.
+///
+/// None with fewer than [`FEWEST_SLOTS`] values, or than four levels of the shortest length have; where values are all the
+/// same; or not finite.
+pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option<SeriesChanges> {
+    let enough = points.len() >= FEWEST_SLOTS.max(3 * settings.shortest);
+    let ordered = points.windows(2).all(|pair| pair[0].slot < pair[1].slot);
+    if !enough || !ordered || points.iter().any(|p| !p.value.is_finite()) {
+        return None;
+    }
+    let prepared = prepare(points, settings.season);
+    let grid = &prepared.grid;
+    let mut random = fastrand::Rng::with_seed(settings.seed);
+    let mut forms: Vec<ChangeForm> = Vec::new();
+    let mut stage = Stage::look(grid, &prepared.values, &forms, settings, &mut random)?;
+    while stage.by_chance <= settings.level && forms.len() < MOST_CHANGES {
+        let Some(at) = stage.at else { break };
+        let found = shape::fit(grid, &stage.design, &stage.residuals, at, &forms, settings);
+        let mut more = forms.clone();
+        more.push(found);
+        more.sort_by_key(|form| form.begins());
+        shape::refine(grid, &prepared.values, &mut more, settings);
+        let Some(next) = Stage::look(grid, &prepared.values, &more, settings, &mut random) else {
+            break;
+        };
+        (forms, stage) = (more, next);
+    }
+    shape::drop_weak(grid, &prepared.values, &mut forms, stage.noise);
+    let design = Design::new(grid, &forms)?;
+    // No more is hidden, as far as can be seen: the noise is all that is left.
+    let bare = |values: &[f64]| Moments::from_residuals(grid, &design.fit(grid, values).residuals);
+    let (noise, correction) = correct(grid, &prepared.values, &mut random, bare);
+    // Two estimates of one thing that is hard to know: the one that promises less.
+    let noise = if stage.noise.inflation() > noise.inflation() { stage.noise } else { noise };
+    let drawn =
+        Drawn { grid, values: &prepared.values, forms: &forms, noise, correction, settings };
+    let changes = interval::changes(&drawn, &design, &mut random);
+    Some(result(
+        points,
+        &prepared.values,
+        grid,
+        &design,
+        noise,
+        changes,
+        prepared.outliers,
+        &stage,
+        settings,
+    ))
+}
+
+/// What is left once known changes are taken off, and what speaks for another one.
+struct Stage {
+    design: Design,
+    residuals: Vec<f64>,
+    noise: NoiseModel,
+    /// The index that begins another level, if any does.
+    at: Option<usize>,
+    /// How often noise alone has a contrast as large.
+    by_chance: f64,
+    /// The contrast that is exceeded as often as the level says, in standard deviations of a value of weight 1.
+    critical: f64,
+}
+
+impl Stage {
+    fn look(
+        grid: &Grid,
+        values: &[f64],
+        forms: &[ChangeForm],
+        settings: &ChangeSettings,
+        random: &mut fastrand::Rng,
+    ) -> Option<Self> {
+        let design = Design::new(grid, forms)?;
+        let residuals = design.fit(grid, values).residuals;
+        let scan = scan(grid, forms, settings);
+        let seen = standing(grid, &scan, &residuals);
+        if seen.moments.variance <= 0.0 {
+            return None;
+        }
+        let (noise, _) = correct(grid, values, random, |values| {
+            standing(grid, &scan, &design.fit(grid, values).residuals).moments
+        });
+        let mut drawn: Vec<f64> = (0..settings.draws)
+            .map(|_| {
+                let noise = noise.draw(grid, random);
+                standing(grid, &scan, &design.fit(grid, &noise).residuals).size
+            })
+            .collect();
+        let as_large = drawn.iter().filter(|size| **size >= seen.size).count();
+        drawn.sort_unstable_by(f64::total_cmp);
+        let rank = ((1.0 - settings.level) * settings.draws as f64) as usize;
+        let critical = drawn.get(rank.min(settings.draws - 1)).copied().unwrap_or(f64::INFINITY);
+        Some(Self {
+            by_chance: (as_large + 1) as f64 / (settings.draws + 1) as f64,
+            at: seen.at,
+            critical: critical * seen.moments.long_run_deviation(),
+            design,
+            residuals,
+            noise,
+        })
+    }
+}
+
+/// Where to look for one more change than `forms`.
+fn scan(grid: &Grid, forms: &[ChangeForm], settings: &ChangeSettings) -> Scan {
+    let at = |slot: i64| grid.slots.partition_point(|other| *other < slot);
+    let mut bounds: Vec<usize> =
+        forms.iter().flat_map(|form| [at(form.begins()), at(form.ends())]).collect();
+    bounds.sort_unstable();
+    Scan::new(grid, settings.shortest, &bounds)
+}
+
+/// The largest contrast, in units of what noise makes of it.
+struct Standing {
+    at: Option<usize>,
+    size: f64,
+    /// Of what is left when the most likely further changes are taken off: with them in it, noise would look as if it lasted.
+    moments: Moments,
+}
+
+fn standing(grid: &Grid, scan: &Scan, residuals: &[f64]) -> Standing {
+    let first = scan.largest(residuals, &grid.weights);
+    // A slow course is no staircase: where a smooth one leaves less, it is that which is taken off.
+    let stairs = Moments::from_residuals(grid, &scan.without_stairs(residuals, &grid.weights));
+    let smooth = Moments::from_residuals(grid, &scan.without_smooth(residuals, &grid.weights));
+    let moments = if smooth.variance < stairs.variance { smooth } else { stairs };
+    let deviation = moments.long_run_deviation().max(f64::MIN_POSITIVE);
+    Standing {
+        at: first.map(|contrast| contrast.at),
+        size: first.map_or(0.0, |contrast| contrast.z.abs() / deviation),
+        moments,
+    }
+}
+
+/// The noise that would look as `values` look to `look`, and by how much correlations look too small: fitting levels to
+/// noise that lasts takes much of it away, and what is left looks as if it lasted less. So series of a model are drawn,
+/// treated in the same way, and the model is changed by as much as they miss (Kilian 1998, of the bias of autoregressions).
+fn correct(
+    grid: &Grid,
+    values: &[f64],
+    random: &mut fastrand::Rng,
+    look: impl Fn(&[f64]) -> Moments,
+) -> (NoiseModel, Correlations) {
+    let seen = look(values).correlations;
+    let mut missed = Correlations::default();
+    let mut model = NoiseModel::closest_to(&seen, grid.len());
+    let (draws, rounds) = CORRECTING;
+    for _ in 0..rounds {
+        let mut mean = Correlations::default();
+        for _ in 0..draws {
+            let looks = look(&model.draw(grid, random)).correlations;
+            mean.iter_mut().zip(looks).for_each(|(mean, one)| *mean += one / draws as f64);
+        }
+        let meant = model.correlations();
+        missed = std::array::from_fn(|lag| meant[lag] - mean[lag]);
+        model = NoiseModel::closest_to(&added(&seen, &missed), grid.len());
+    }
+    (model, missed)
+}
+
+#[allow(clippy::too_many_arguments, reason = "what was worked out, put together once")]
+fn result(
+    points: &[SeriesPoint],
+    values: &[f64],
+    grid: &Grid,
+    design: &Design,
+    noise: NoiseModel,
+    changes: Vec<LevelChange>,
+    outliers: Vec<usize>,
+    stage: &Stage,
+    settings: &ChangeSettings,
+) -> SeriesChanges {
+    let fit = design.fit(grid, values);
+    let fitted: Vec<f64> = values.iter().zip(&fit.residuals).map(|(v, r)| v - r).collect();
+    let base = interval::base_level(grid, &fit);
+    let mut season = vec![None; settings.season.max(1)];
+    let mut levels = Vec::with_capacity(points.len());
+    for (index, point) in points.iter().enumerate() {
+        let apart = fit.coefficients[grid.season[index]] - base;
+        let part = point.slot.rem_euclid(season.len() as i64) as usize;
+        season[part] = Some(apart);
+        levels.push(fitted[index] - apart);
+    }
+    let moments = Moments::from_residuals(grid, &fit.residuals);
+    let middle = grid.weights.iter().sum::<f64>() / 4.0;
+    SeriesChanges {
+        changes,
+        fitted,
+        levels,
+        season,
+        outliers,
+        spread: moments.variance.sqrt(),
+        next_slot: noise.correlations()[0],
+        // Beyond the bound by 1.28 standard errors: nine in ten lie above.
+        would_be_seen: (stage.critical + 1.2816 * (moments.variance * noise.inflation()).sqrt())
+            / middle.sqrt(),
+    }
+}

@@ -1,0 +1,196 @@
+//! Whether a change came at once, or slowly.
+
+use super::noise::{Moments, NoiseModel};
+use super::regression::{Design, Grid};
+use super::{ChangeForm, ChangeSettings, Pace};
+
+/// What a ramp has to take off the sum of squares beyond a step, in variances of long sums: χ² of two more parameters, 1 %.
+const CLEARLY: f64 = 9.21;
+/// What a course may leave more than the best one, and still be possible: χ² of one parameter, 5 %.
+const POSSIBLE: f64 = 3.84;
+/// A change that took up to so many slots is as good as at once.
+const SOON: i64 = 7;
+
+/// Courses of a change between two slots, and what each takes off the sum of squares.
+struct Courses {
+    /// The best step.
+    step: (ChangeForm, f64),
+    /// The best ramp of each length.
+    ramps: Vec<(ChangeForm, f64)>,
+}
+
+impl Courses {
+    /// Of a change that lies between the slots `low` and `high`.
+    fn weigh(
+        grid: &Grid,
+        design: &Design,
+        residuals: &[f64],
+        [low, high]: [i64; 2],
+        with_ramps: bool,
+    ) -> Self {
+        let best = |forms: &mut dyn Iterator<Item = ChangeForm>| {
+            let mut best = None;
+            for form in forms {
+                let gain = design.gain(grid, residuals, form);
+                if best.is_none_or(|(_, most)| gain > most) {
+                    best = Some((form, gain));
+                }
+            }
+            best
+        };
+        let steps = grid.slots.iter().filter(|slot| (low..=high).contains(slot));
+        let step = best(&mut steps.map(|at| ChangeForm::Step { at: *at }));
+        let mut ramps = Vec::new();
+        let mut length = 4;
+        while with_ramps && length <= high - low {
+            let stride = (length / 8).max(1) as usize;
+            let begins = (low..=high - length).step_by(stride);
+            let until = |from| ChangeForm::Ramp { from, until: from + length };
+            ramps.extend(best(&mut begins.map(until)));
+            length = (length + 1).max(length * 5 / 4);
+        }
+        if with_ramps && high > low {
+            ramps.extend(best(&mut std::iter::once(ChangeForm::Ramp { from: low, until: high })));
+        }
+        Self { step: step.unwrap_or((ChangeForm::Step { at: low }, 0.0)), ramps }
+    }
+
+    fn best_ramp(&self) -> Option<(ChangeForm, f64)> {
+        self.ramps.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// The slots between the changes around index `at`, with room for a level.
+fn room(grid: &Grid, at: usize, others: &[ChangeForm]) -> [i64; 2] {
+    let slot = grid.slots[at.min(grid.len() - 1)];
+    let before = others.iter().map(|form| form.ends()).filter(|end| *end <= slot).max();
+    let after = others.iter().map(|form| form.begins()).filter(|begin| *begin > slot).min();
+    let low = before.map_or(grid.slots[0], |end| end + 1);
+    [low, after.map_or(grid.slots[grid.len() - 1], |begin| begin - 1).max(low)]
+}
+
+/// The room of a step: levels on both sides have their shortest length.
+fn inner([low, high]: [i64; 2], settings: &ChangeSettings) -> [i64; 2] {
+    let margin = i64::try_from(settings.shortest).unwrap_or(i64::MAX).min((high - low) / 3);
+    [low + margin.max(1), high - margin + 1]
+}
+
+/// The course of the change around index `at`, which is not among `others`: a step unless a ramp is clearly better.
+pub(super) fn fit(
+    grid: &Grid,
+    design: &Design,
+    residuals: &[f64],
+    at: usize,
+    others: &[ChangeForm],
+    settings: &ChangeSettings,
+) -> ChangeForm {
+    let room = room(grid, at, others);
+    // Near the place where it was found: farther off another change may be that this one hides.
+    let slot = grid.slots[at.min(grid.len() - 1)];
+    let near = 2 * i64::try_from(settings.shortest).unwrap_or(i64::MAX / 4);
+    let [low, high] = inner(room, settings);
+    let [low, high] = [low.max(slot - near), high.min(slot + near)];
+    let low = low.min(high);
+    let steps = Courses::weigh(grid, design, residuals, [low, high], false);
+    let ramps = Courses::weigh(grid, design, residuals, room, true);
+    let Some((ramp, gain)) = ramps.best_ramp() else { return steps.step.0 };
+    let left = rest(grid, others, ramp, residuals);
+    let clearly = left
+        .map_or(f64::INFINITY, |moments| CLEARLY * moments.variance * moments.inflation.max(1.0));
+    if gain - steps.step.1 > clearly && ramp.ends() - ramp.begins() > SOON {
+        ramp
+    } else {
+        steps.step.0
+    }
+}
+
+/// Moments of what is left with one more form.
+fn rest(
+    grid: &Grid,
+    others: &[ChangeForm],
+    form: ChangeForm,
+    residuals: &[f64],
+) -> Option<Moments> {
+    let mut all = others.to_vec();
+    all.push(form);
+    let design = Design::new(grid, &all)?;
+    Some(Moments::from_residuals(grid, &design.fit(grid, residuals).residuals))
+}
+
+/// Looks again for each change, with the others as they are: the first ones were found while later ones hid.
+pub(super) fn refine(
+    grid: &Grid,
+    values: &[f64],
+    forms: &mut [ChangeForm],
+    settings: &ChangeSettings,
+) {
+    if forms.len() < 2 {
+        return;
+    }
+    for _ in 0..2 {
+        for index in 0..forms.len() {
+            let mut others = forms.to_vec();
+            let form = others.remove(index);
+            let Some(design) = Design::new(grid, &others) else { continue };
+            let residuals = design.fit(grid, values).residuals;
+            let middle = i64::midpoint(form.begins(), form.ends());
+            let at = grid.slots.partition_point(|slot| *slot < middle);
+            let again = fit(grid, &design, &residuals, at, &others, settings);
+            let mut with = others;
+            with.push(again);
+            if Design::new(grid, &with).is_some() {
+                forms[index] = again;
+            }
+        }
+        forms.sort_by_key(|form| form.begins());
+    }
+}
+
+/// Takes out changes that later ones have made needless: less than three standard errors are left of them.
+pub(super) fn drop_weak(
+    grid: &Grid,
+    values: &[f64],
+    forms: &mut Vec<ChangeForm>,
+    noise: NoiseModel,
+) {
+    while let Some(design) = Design::new(grid, forms) {
+        let fit = design.fit(grid, values);
+        let deviation =
+            (Moments::from_residuals(grid, &fit.residuals).variance * noise.inflation()).sqrt();
+        let sizes = (0..forms.len()).map(|index| {
+            let error = deviation * design.unit_error(grid, index);
+            (index, fit.coefficients[grid.parts + index].abs() / error)
+        });
+        match sizes.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((index, size)) if size < 3.0 => drop(forms.remove(index)),
+            _ => return,
+        }
+    }
+}
+
+/// How fast the change `index` came: its pace, and the longest that it can have taken.
+pub(super) fn pace(
+    grid: &Grid,
+    values: &[f64],
+    forms: &[ChangeForm],
+    index: usize,
+    deviation: f64,
+) -> (Pace, i64) {
+    let mut others = forms.to_vec();
+    let form = others.remove(index);
+    let Some(design) = Design::new(grid, &others) else { return (Pace::Unclear, 0) };
+    let residuals = design.fit(grid, values).residuals;
+    let middle = i64::midpoint(form.begins(), form.ends());
+    let at = grid.slots.partition_point(|slot| *slot < middle);
+    let courses = Courses::weigh(grid, &design, &residuals, room(grid, at, &others), true);
+    let best = courses.ramps.iter().map(|ramp| ramp.1).fold(courses.step.1, f64::max);
+    let unit = deviation * deviation;
+    let possible = courses.ramps.iter().filter(|ramp| best - ramp.1 <= POSSIBLE * unit);
+    let longest = possible.map(|(ramp, _)| ramp.ends() - ramp.begins()).max().unwrap_or(0);
+    let pace = match form {
+        ChangeForm::Ramp { .. } => Pace::Slow,
+        ChangeForm::Step { .. } if longest <= 3 * SOON => Pace::AtOnce,
+        ChangeForm::Step { .. } => Pace::Unclear,
+    };
+    (pace, longest)
+}

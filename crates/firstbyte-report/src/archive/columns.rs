@@ -1,0 +1,91 @@
+//! The columns of an archive's requests. `docs/formats.md`, "Rows of archives", is made from here.
+
+use firstbyte_core::har::{HarEntry, HarExchange, HarRules};
+
+use crate::columns::{Column, ColumnType, ColumnValue, integer, text, time, timestamp};
+
+/// One request: with the file that it is from.
+pub(super) struct ArchiveRow<'a> {
+    pub file: &'a str,
+    pub page: Option<&'a str>,
+    pub rules: &'a HarRules,
+    pub entry: &'a HarEntry,
+    pub exchange: &'a HarExchange,
+}
+
+/// A column of requests.
+pub(super) type ArchiveColumn = Column<for<'a> fn(&'a ArchiveRow<'a>) -> Option<ColumnValue<'a>>>;
+
+macro_rules! columns {
+    ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
+        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        pub(super) const COLUMNS: &[ArchiveColumn] =
+            &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
+    };
+}
+
+columns! {
+    "file", Text, |r| text(r.file),
+        "the file's name as it was given";
+    "entry", Integer, |r| integer(r.entry.number),
+        "its number in the file, from 1";
+    "page", Text, |r| text(r.page?),
+        "the page's `id`";
+    "started", Timestamp, |r| timestamp(r.entry.started_unix_ns?),
+        "`startedDateTime`, where that is a point in time";
+    "origin", Text, |r| text(r.entry.authority.as_deref()?),
+        "host and port";
+    "url", Text, |r| Some(&*r.entry.url).filter(|url| !url.is_empty()).and_then(text),
+        "without user, query and fragment";
+    "method", Text, |r| text(r.entry.method.as_deref()?),
+        "as the file has it";
+    "status", Integer, |r| r.entry.status.filter(|status| *status > 0).and_then(integer),
+        "absent where there was no response";
+    "protocol", Text, |r| text(r.entry.protocol.as_deref()?),
+        "`http/1.1`, `h2`, `h3`, or as the file has it";
+    "outcome", Text, |r| text(r.exchange.outcome.name()),
+        "`opened`, `reused`, `unsaid`, `cached`, `worker`, `failed`, `untimed`, `local`, `flawed` ([har.md](har.md#what-became-of-a-request))";
+    "connection", Text, |r| text(r.entry.connection_name(r.rules)?),
+        "what tells its connection from others of the file, where the creator says";
+    "server", Text, |r| text(r.entry.server?.to_string()),
+        "the server's address";
+    "blocked", Time, |r| time(r.exchange.phases.blocked?),
+        "before anything was done for it";
+    "dns", Time, |r| time(r.exchange.phases.dns?),
+        "name lookup";
+    "connect", Time, |r| time(r.exchange.phases.connect?),
+        "TCP alone";
+    "tls", Time, |r| time(r.exchange.phases.tls?),
+        "TLS handshake over TCP";
+    "quic", Time, |r| time(r.exchange.phases.quic?),
+        "QUIC's handshake";
+    "send", Time, |r| time(r.exchange.phases.send?),
+        "sending the request";
+    "wait", Time, |r| time(r.exchange.phases.wait?),
+        "from then to the response";
+    "receive", Time, |r| time(r.exchange.phases.receive?),
+        "to its last byte";
+    "resolution", Time, |r| time(r.rules.resolution?),
+        "the steps of these times: each is off by up to half of it";
+    "transferred_bytes", Integer, |r| integer(r.entry.transferred_bytes?),
+        "`response._transferSize`";
+    "body_bytes", Integer, |r| integer(r.entry.body_bytes?),
+        "`response.bodySize`";
+    "decoded_bytes", Integer, |r| integer(r.entry.decoded_bytes?),
+        "`response.content.size`";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::described::{assert_documented, row};
+
+    #[test]
+    fn the_table_in_the_documents_is_this_one() {
+        let rows: Vec<String> = COLUMNS
+            .iter()
+            .map(|column| row(&[format!("`{}`", column.name)], column.holds, column.doc))
+            .collect();
+        assert_documented("### Rows of archives", &rows);
+    }
+}

@@ -1,0 +1,248 @@
+//! HTTP Archives that other programs wrote: shown by `report`, and `har clean`.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::har::{
+    CleanError, Cleaned, HarArchive, HarEnd, HarError, HarSummary, begins_archive, clean, page,
+    read_archive,
+};
+use firstbyte_core::page_load::PageLoad;
+use firstbyte_core::timeline::Navigation;
+use firstbyte_report::archive::{ArchiveCsvWriter, ArchiveShown, archive, archive_lines};
+use firstbyte_report::{chart, units};
+use flate2::read::MultiGzDecoder;
+
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, sink};
+use crate::cli::files::{Files, cannot_write};
+use crate::cli::{render, terminal};
+use crate::plans::{Destination, HarCleanPlan, ReportPlan};
+
+/// How much of a file is looked at to know what it is.
+const BEGINNING: u64 = 16 << 10;
+
+/// The bytes of a file, unpacked where it was packed by gzip.
+pub(super) fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file: Box<dyn Read> = match path.as_os_str() == Destination::STREAM {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path)?),
+    };
+    let mut magic = Vec::with_capacity(2);
+    file.by_ref().take(2).read_to_end(&mut magic)?;
+    let is_packed = magic == [0x1f, 0x8b];
+    let whole = io::Cursor::new(magic).chain(file);
+    Ok(if is_packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) })
+}
+
+/// Whether the file is an archive, by what is in it.
+fn is_archive(path: &Path) -> bool {
+    // What cannot be read once more is not looked at; what cannot be read is told by who reads it.
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut begin = Vec::new();
+    // What was packed may be cut; what cannot be read is told later.
+    let _ = opened(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut begin));
+    let is_ours = || memchr::memmem::find(&begin, b"\"firstbyte/").is_some();
+    begins_archive(&begin) || is_called_archive(path) && !is_ours()
+}
+
+fn is_called_archive(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    name.ends_with(".har") || name.ends_with(".har.gz")
+}
+
+/// Whether `report` has archives to show, and nothing else.
+pub(in crate::cli) fn are_archives(files: &[PathBuf]) -> Result<bool, Problem> {
+    let Some(first) = files.iter().find(|path| is_archive(path)) else { return Ok(false) };
+    match files.iter().find(|path| !is_archive(path)) {
+        None => Ok(true),
+        Some(other) => {
+            let [first, other] = [first, other].map(|path| path.display());
+            let message = format!("{first} is an HTTP Archive, and {other} is none");
+            let problem = Problem::new(exit::USAGE, message);
+            Err(problem.hint("archives are shown by themselves, runs are compared"))
+        }
+    }
+}
+
+/// `report` of archives: each by itself, one after the other.
+pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
+    let outputs = &plan.render.outputs;
+    let not_of_archives = [
+        (outputs.html.is_some(), "--html"),
+        (outputs.parquet.is_some(), "--parquet"),
+        (outputs.har.is_some(), "--har"),
+        (plan.render.by.is_some(), "--by"),
+        (plan.render.packets.is_some(), "--packets"),
+    ];
+    if let Some((_, flag)) = not_of_archives.into_iter().find(|(is_asked, _)| *is_asked) {
+        let message = format!("{flag} is of runs, and there is none of an HTTP Archive");
+        let problem = Problem::new(exit::USAGE, message);
+        return Err(match flag {
+            "--har" => problem.hint("firstbyte har clean FILE writes it without secrets"),
+            _ => problem.hint("there are --json, --csv, and --svg or --png of its page"),
+        });
+    }
+    if outputs.draw() && plan.files.len() > 1 {
+        let message = "pictures of several archives would have one name";
+        return Err(Problem::new(exit::USAGE, message).hint("give them one by one"));
+    }
+    let files = Files::default().reads(&plan.files).exports(outputs);
+    let opened = files.open()?;
+    let mut csv = match &outputs.csv {
+        Some(to) => Some((to, sink(to).and_then(ArchiveCsvWriter::new).map_err(failed(to))?)),
+        None => None,
+    };
+    let mut json = match &outputs.json {
+        Some(to) => Some((to, sink(to).map_err(failed(to))?)),
+        None => None,
+    };
+    for (place, path) in plan.files.iter().enumerate() {
+        let read = ReadArchive::read(path)?;
+        let name = path.display().to_string();
+        read.warn(&name);
+        if let Some((to, csv)) = &mut csv {
+            csv.archive(&name, &read.archive, &read.summary).map_err(failed(to))?;
+        }
+        if let Some((to, json)) = &mut json {
+            archive_lines(&name, &read.archive, &read.summary, json).map_err(failed(to))?;
+        }
+        if !outputs.use_stdout() {
+            let gap = if place > 0 { "\n" } else { "" };
+            let shown = ArchiveShown {
+                file: &name,
+                archive: &read.archive,
+                summary: &read.summary,
+                page: read.page.as_ref(),
+            };
+            print(&format!("{gap}{}", archive(&shown, &terminal::style(plan.render.colors))))?;
+        }
+        if outputs.draw() {
+            match &read.page {
+                Some((page, load)) => {
+                    render::pictures(&[chart::page_load_laid_out(page, load)], outputs)?;
+                }
+                None => terminal::note("warning: it has no page that could be drawn"),
+            }
+        }
+    }
+    if let Some((to, csv)) = csv {
+        csv.finish().map_err(failed(to))?;
+    }
+    if let Some((to, mut json)) = json {
+        json.flush().map_err(failed(to))?;
+    }
+    opened.keep();
+    Ok(exit::OK)
+}
+
+fn failed(to: &Destination) -> impl FnOnce(io::Error) -> Problem {
+    move |error| cannot_write(to.path(), &error)
+}
+
+fn cannot_read(path: &Path, why: &str) -> Problem {
+    Problem::new(exit::READ, format!("cannot read {}: {why}", path.display()))
+}
+
+fn not_read(path: &Path, error: &HarError) -> Problem {
+    match error {
+        HarError::Io(error) => cannot_read(path, &firstbyte_probe::probe::describe_io(error)),
+        HarError::NotHar { detail } => {
+            let message = format!("{} is no HTTP Archive: {detail}", path.display());
+            Problem::new(exit::READ, message).hint("check the name of the file")
+        }
+    }
+}
+
+struct ReadArchive {
+    archive: HarArchive,
+    summary: HarSummary,
+    page: Option<(Navigation, PageLoad)>,
+    /// Why its page is not drawn, though it has one.
+    undrawn: Option<String>,
+}
+
+impl ReadArchive {
+    fn read(path: &Path) -> Result<Self, Problem> {
+        let io = |error: io::Error| cannot_read(path, &firstbyte_probe::probe::describe_io(&error));
+        let archive = read_archive(opened(path).map_err(io)?).map_err(|e| not_read(path, &e))?;
+        let summary = archive.summary();
+        let (page, undrawn) = match page(&archive, &summary) {
+            Ok(page) => (page, None),
+            Err(flaw) => (None, Some(flaw.to_string())),
+        };
+        Ok(Self { archive, summary, page, undrawn })
+    }
+
+    fn warn(&self, name: &str) {
+        if let Some(why) = incomplete(&self.archive.end) {
+            let read = units::count(self.archive.entries.len() as u64, "request");
+            terminal::note(&format!("warning: {name} {why}: {read} before that are shown"));
+        }
+        if let Some(why) = &self.undrawn {
+            terminal::note(&format!("warning: the page of {name} is not drawn: {why}"));
+        }
+    }
+}
+
+fn incomplete(end: &HarEnd) -> Option<String> {
+    match end {
+        HarEnd::Whole => None,
+        HarEnd::Cut { offset } => Some(format!("is cut at byte {offset}")),
+        HarEnd::Damaged { detail } => Some(format!("is damaged: {detail}")),
+    }
+}
+
+/// `har clean`: the archive without what lets somebody in.
+pub(in crate::cli) fn clean_archive(plan: &HarCleanPlan) -> Result<u8, Problem> {
+    let files = Files::default().reads([&plan.file]).writes([&plan.output]);
+    files.check()?;
+    let io =
+        |error: io::Error| cannot_read(&plan.file, &firstbyte_probe::probe::describe_io(&error));
+    let input = opened(&plan.file).map_err(io)?;
+    let kept = files.open()?;
+    let out = sink(&plan.output).map_err(failed(&plan.output))?;
+    let cleaned = clean(input, out).map_err(|error| match error {
+        CleanError::Read(error) => not_read(&plan.file, &error),
+        CleanError::Write(error) => cannot_write(plan.output.path(), &error),
+    })?;
+    kept.keep();
+    terminal::note(&left_out(&cleaned));
+    match incomplete(&cleaned.end) {
+        None => Ok(exit::OK),
+        Some(why) => {
+            let written = units::count(cleaned.entries, "request");
+            let message = format!("{} {why}", plan.file.display());
+            Err(Problem::new(exit::READ, message)
+                .hint(format!("{written} before that are written")))
+        }
+    }
+}
+
+fn left_out(cleaned: &Cleaned) -> String {
+    let Cleaned { entries, fields, cookies, bodies, posted, urls, members, end: _ } = cleaned;
+    let left = [
+        (*fields, "field"),
+        (*cookies, "cookie"),
+        (*bodies, "body"),
+        (*posted, "posted body"),
+        (*urls, "query or user"),
+        (*members, "other member"),
+    ];
+    let left = left.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| match *noun {
+        // Their plurals have rules of their own.
+        "body" if *n > 1 => format!("{} bodies", units::grouped(*n)),
+        "posted body" if *n > 1 => format!("{} posted bodies", units::grouped(*n)),
+        "query or user" if *n > 1 => format!("queries or users of {} URLs", units::grouped(*n)),
+        noun => units::count(*n, noun),
+    });
+    let left: Vec<String> = left.collect();
+    let requests = units::count(*entries, "request");
+    match left.is_empty() {
+        true => format!("{requests}; nothing was left out"),
+        false => format!("{requests}; left out: {}", left.join(", ")),
+    }
+}
