@@ -12,6 +12,7 @@ pub mod compare;
 pub mod cross_examination;
 pub mod document;
 pub mod explain;
+pub mod field_data;
 pub mod har;
 pub mod netlog;
 pub mod page_load;

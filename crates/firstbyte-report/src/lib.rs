@@ -22,6 +22,7 @@ pub mod error;
 pub mod explanation;
 pub mod export;
 mod facts;
+pub mod field_data;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod flights;

@@ -8,4 +8,5 @@ pub mod cli;
 mod parallel;
 pub mod plans;
 pub mod prediction;
+pub mod rum;
 pub mod runs;

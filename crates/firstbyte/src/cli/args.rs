@@ -7,6 +7,7 @@ mod live;
 mod outputs;
 mod page;
 mod predict;
+mod rum;
 mod serve;
 mod wire;
 
@@ -24,6 +25,7 @@ pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
 pub(super) use predict::PredictArgs;
+pub(super) use rum::{RumArgs, RumCommand};
 pub(super) use serve::{EarlyDataChoice, ExportArgs, OnOff, ResumptionChoice, ServeArgs, Version};
 pub(super) use wire::{WireArgs, WireCommand, WireDiffArgs};
 
@@ -80,6 +82,7 @@ pub(super) enum Command {
     /// Real servers behind emulated links, in network namespaces
     Lab(LabArgs),
     Serve(Box<ServeArgs>),
+    Rum(RumArgs),
     Wire(Box<WireArgs>),
 }
 
@@ -368,6 +371,7 @@ Examples:
   firstbyte report a.run --csv | cut -d, -f2,10
   firstbyte report example.com.har          what a browser exported
   firstbyte report --averages analytics.csv --svg .
+  firstbyte report field.ndjson             what browsers sent to `rum serve`
   firstbyte report a.run --packets client.pcapng   by how much each client's own
                                             times are off
   firstbyte report netlog.json              what Chromium's chrome://net-export

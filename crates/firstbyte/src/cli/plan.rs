@@ -11,6 +11,7 @@ mod options_tests;
 pub(in crate::cli) mod plan_file;
 mod prediction;
 pub(in crate::cli) mod quantities;
+mod rum;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -66,6 +67,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         Some(Command::Demo(args)) => CommandPlan::Demo(lab::demo(args)),
         Some(Command::Lab(args)) => CommandPlan::Lab(lab::lab(args)),
         Some(Command::Serve(args)) => CommandPlan::Serve(Box::new(lab::serve(args)?)),
+        Some(Command::Rum(args)) => rum::rum(args)?,
         Some(Command::Wire(args)) => match &args.command {
             Some(WireCommand::Diff(args)) => {
                 CommandPlan::WireDiff(Box::new(wire::wire_diff(args)?))

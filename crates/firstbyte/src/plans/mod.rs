@@ -9,6 +9,7 @@ mod lab;
 mod measuring;
 mod outputs;
 mod prediction;
+mod rum;
 mod serve;
 mod wire;
 
@@ -22,6 +23,7 @@ pub use measuring::{
 };
 pub use outputs::{ColorChoice, Destination, Outputs};
 pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
+pub use rum::{RumServePlan, RumSnippetPlan};
 pub use serve::{CertificatePlan, ServePlan};
 pub use wire::{
     ComparedCaptures, ConnectionChoice, DiffCapture, LiveCapture, LivePlan, PacketFilter,
@@ -54,6 +56,10 @@ pub enum CommandPlan {
     Lab(LabPlan),
     /// `serve`.
     Serve(Box<ServePlan>),
+    /// `rum snippet`.
+    RumSnippet(RumSnippetPlan),
+    /// `rum serve`.
+    RumServe(RumServePlan),
     /// `wire`.
     Wire(Box<WirePlan>),
     /// `wire diff`.

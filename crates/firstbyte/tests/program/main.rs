@@ -16,6 +16,8 @@ mod http3;
 mod netlog;
 mod predict;
 mod report;
+mod rum;
+mod rum_browsers;
 mod runs;
 mod secrets;
 mod serve;

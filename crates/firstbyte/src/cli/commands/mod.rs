@@ -10,6 +10,8 @@ pub(super) mod page;
 pub(super) mod predict;
 pub(super) mod probe;
 pub(super) mod report;
+mod report_field;
+pub(super) mod rum;
 pub(super) mod serve;
 pub(super) mod wire;
 
@@ -30,6 +32,8 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Demo(plan) => demo::run(plan),
         CommandPlan::Lab(plan) => lab::run(plan),
         CommandPlan::Serve(plan) => serve::run(plan),
+        CommandPlan::RumSnippet(plan) => rum::snippet(plan),
+        CommandPlan::RumServe(plan) => rum::serve(plan),
         CommandPlan::Wire(plan) => wire::run(plan),
         CommandPlan::WireDiff(plan) => wire::diff::run(plan),
     }

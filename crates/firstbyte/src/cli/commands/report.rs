@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use firstbyte_core::netlog::net_export;
 
 use super::har;
+use super::report_field;
 use crate::cli::exit::{self, Problem};
 use crate::cli::files::Files;
 use crate::cli::{render, run_problem};
@@ -22,6 +23,9 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     }
     if har::are_archives(&plan.files)? {
         return har::report(plan);
+    }
+    if report_field::is_asked(plan)? {
+        return report_field::run(plan);
     }
     let files = Files::default()
         .reads(&plan.files)

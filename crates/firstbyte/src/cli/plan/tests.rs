@@ -103,6 +103,21 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["--page-bytes", "1MB", "--think-time", "1.5ms"],
         ],
     ),
+    (&["rum", "snippet"], &[&["--endpoint", "https://a.test/rum"], &["--sample", "10%"]]),
+    (
+        &["rum", "serve", "--into", "f"],
+        &[
+            &[
+                "--listen",
+                "[::1]:80",
+                "--origin",
+                "https://a.test",
+                "--origin",
+                "https://b.test:1/",
+            ],
+            &["--rate", "7", "--rate-per-source", "0", "--max-file", "1GiB"],
+        ],
+    ),
     (&["serve", "--self-signed", "a.test,::1", "--ca-out", "ca.pem"], &[&["--retry"]]),
     (
         &["lab", "study", "pq"],

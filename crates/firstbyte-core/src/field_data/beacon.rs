@@ -1,0 +1,191 @@
+//! Beacons: what the snippet sends, read and checked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::entry::{EntryClass, EntryFacts, EntryTimes, NewConnection, classify};
+use super::line::{BeaconRecord, CountedEntries};
+use super::origin::{page_origin, protocol_name};
+use super::sampling;
+
+/// The most that a beacon may have: what `sendBeacon` lets a page send (64 KiB).
+pub const BEACON_BYTES: usize = 64 * 1024;
+/// The most entries of a beacon. The snippet sends fewer, and says how many it left out.
+pub const MOST_ENTRIES: usize = 400;
+/// The finest step that a browser's clock has, microseconds.
+const FINEST_STEP_US: f64 = 5.0;
+/// The coarsest, microseconds: ten of those that Firefox has when it resists fingerprinting.
+const COARSEST_STEP_US: f64 = 1e6;
+
+/// Why a beacon is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BadBeacon {
+    /// Larger than [`BEACON_BYTES`].
+    TooLarge,
+    /// Not JSON, or cut short.
+    NotJson,
+    /// JSON, and no beacon of a version that is known.
+    NotBeacon,
+    /// The page is none of http or https.
+    Page,
+    /// The sampling fraction is none, or less than what is believed.
+    Sampling,
+    /// The clock's step is none.
+    Step,
+    /// More than [`MOST_ENTRIES`].
+    TooManyEntries,
+    /// Nothing in it could be.
+    NoEntries,
+}
+
+impl BadBeacon {
+    /// A name for counts.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too-large",
+            Self::NotJson => "not-json",
+            Self::NotBeacon => "not-a-beacon",
+            Self::Page => "bad-page",
+            Self::Sampling => "bad-sampling",
+            Self::Step => "bad-clock-step",
+            Self::TooManyEntries => "too-many-entries",
+            Self::NoEntries => "no-entries",
+        }
+    }
+}
+
+impl fmt::Display for BadBeacon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "larger than 64 KiB",
+            Self::NotJson => "not JSON, or cut short",
+            Self::NotBeacon => "not a beacon of version 1",
+            Self::Page => "the page's origin is none of http or https",
+            Self::Sampling => "the sampling fraction is not from 0.0001 to 1",
+            Self::Step => "the clock's step is not above 0 and up to 1 s",
+            Self::TooManyEntries => "more than 400 entries",
+            Self::NoEntries => "no entry that could be",
+        })
+    }
+}
+
+impl std::error::Error for BadBeacon {}
+
+/// A beacon as it is sent; see `docs/field-data.md`.
+#[derive(Deserialize)]
+struct Sent {
+    v: u64,
+    page: String,
+    part: f64,
+    step: f64,
+    #[serde(default)]
+    isolated: bool,
+    #[serde(default)]
+    gecko: bool,
+    #[serde(default)]
+    activation: f64,
+    #[serde(default)]
+    left: u64,
+    entries: Vec<Value>,
+}
+
+/// An entry as it is sent: navigation type, origin, `nextHopProtocol`, `deliveryType`, size, then times.
+fn entry(value: &Value) -> Option<(&str, &str, &str, &str, u8, EntryTimes)> {
+    let parts = value.as_array()?;
+    let [navigation, origin, protocol, delivery, size, times @ ..] = &parts[..] else {
+        return None;
+    };
+    let mut all = [0.0; EntryTimes::COUNT];
+    if times.len() != all.len() {
+        return None;
+    }
+    for (slot, time) in all.iter_mut().zip(times) {
+        *slot = time.as_f64()?;
+    }
+    let size = u8::try_from(size.as_u64()?).ok().filter(|digits| *digits <= 15)?;
+    let text = [navigation, origin, protocol, delivery].map(Value::as_str);
+    let [Some(navigation), Some(origin), Some(protocol), Some(delivery)] = text else {
+        return None;
+    };
+    Some((navigation, origin, protocol, delivery, size, EntryTimes::from_array(all)))
+}
+
+/// Reads a beacon that came at `received_unix_s`, which is kept to the minute.
+///
+/// # Errors
+/// When nothing of it can be kept. Entries that cannot be are counted, and do not keep the others out.
+pub fn parse_beacon(bytes: &[u8], received_unix_s: u64) -> Result<BeaconRecord, BadBeacon> {
+    if bytes.len() > BEACON_BYTES {
+        return Err(BadBeacon::TooLarge);
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|_| BadBeacon::NotJson)?;
+    let sent = Sent::deserialize(value).map_err(|_| BadBeacon::NotBeacon)?;
+    if sent.v != 1 {
+        return Err(BadBeacon::NotBeacon);
+    }
+    let page = page_origin(&sent.page).ok_or(BadBeacon::Page)?;
+    let sampling = sampling(sent.part).ok_or(BadBeacon::Sampling)?;
+    let step_us = sent.step * 1e3;
+    if !(step_us > 0.0 && step_us <= COARSEST_STEP_US) {
+        return Err(BadBeacon::Step);
+    }
+    if sent.entries.len() > MOST_ENTRIES {
+        return Err(BadBeacon::TooManyEntries);
+    }
+    let mut new = Vec::new();
+    let mut counted: BTreeMap<(String, &str, EntryClass), u64> = BTreeMap::new();
+    let mut impossible = 0;
+    for value in &sent.entries {
+        let known =
+            entry(value).and_then(|(navigation, origin, protocol, delivery, size, times)| {
+                let origin = match origin {
+                    "" => page.clone(),
+                    other => page_origin(other)?,
+                };
+                let facts = EntryFacts {
+                    navigation,
+                    is_https: origin.starts_with("https:"),
+                    protocol: protocol_name(protocol),
+                    delivery,
+                    size,
+                    activation: sent.activation,
+                    is_gecko: sent.gecko,
+                };
+                match classify(&facts, &times) {
+                    EntryClass::Impossible => None,
+                    EntryClass::New => {
+                        new.push(NewConnection::from_entry(origin, &facts, &times));
+                        Some(())
+                    }
+                    class => {
+                        *counted.entry((origin, facts.protocol, class)).or_default() += 1;
+                        Some(())
+                    }
+                }
+            });
+        impossible += u64::from(known.is_none());
+    }
+    if new.is_empty() && counted.is_empty() {
+        return Err(BadBeacon::NoEntries);
+    }
+    let counted = counted.into_iter().map(|((origin, protocol, class), entries)| CountedEntries {
+        origin,
+        protocol: protocol.to_owned(),
+        class,
+        entries,
+    });
+    Ok(BeaconRecord {
+        received_unix_s: received_unix_s / 60 * 60,
+        page,
+        sampling,
+        step_us: step_us.max(FINEST_STEP_US).round(),
+        isolated: sent.isolated,
+        counted: counted.collect(),
+        new,
+        impossible,
+        left_out: sent.left.min(1_000_000),
+    })
+}

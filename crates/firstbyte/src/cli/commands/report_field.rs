@@ -1,0 +1,101 @@
+//! `firstbyte report` of field data: what people's own browsers said, summed up.
+
+use std::path::Path;
+
+use firstbyte_core::field_data::{FieldLine, FieldLines};
+use firstbyte_probe::probe::describe_io;
+use firstbyte_report::field_data::{field_data, field_json, field_rows, field_rows_header};
+use firstbyte_report::warning::Warning;
+
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{Exports, Lines, print, whole};
+use crate::cli::files::Files;
+use crate::cli::terminal;
+use crate::plans::{Outputs, ReportPlan};
+use crate::rum::{UnreadFieldData, is_field_data, read_field_data};
+
+/// Whether the files are field data: all of them, or none.
+pub(super) fn is_asked(plan: &ReportPlan) -> Result<bool, Problem> {
+    // What cannot be opened is told by who reads it.
+    let are = |path: &Path| is_field_data(path).unwrap_or(false);
+    let found = plan.files.iter().filter(|path| are(path)).count();
+    if found > 0 && found < plan.files.len() {
+        let problem =
+            Problem::new(exit::USAGE, "field data and other files cannot be shown together");
+        return Err(problem.hint("report them one after the other"));
+    }
+    Ok(found > 0)
+}
+
+pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
+    let outputs = &plan.render.outputs;
+    check_outputs(plan)?;
+    let files = Files::default().reads(&plan.files).exports(outputs);
+    let opened = files.open()?;
+    let mut rows: Exports<'_, FieldLine> = Exports::default();
+    rows.open(&outputs.csv, |mut out| {
+        field_rows_header(&mut out)?;
+        Ok(Lines {
+            out,
+            line: |line: &FieldLine, out: &mut dyn std::io::Write| match line {
+                FieldLine::Beacon(beacon) => field_rows(beacon, out),
+                FieldLine::Report(_) | FieldLine::Refused(_) => Ok(()),
+            },
+        })
+    })?;
+    let mut all = FieldLines::default();
+    let mut written = Ok(());
+    for path in &plan.files {
+        let take = |line: FieldLine| {
+            all.add(&line);
+            if written.is_ok() {
+                written = rows.export(&line);
+            }
+        };
+        let skip = |line, error: firstbyte_core::field_data::FieldLineError| {
+            let (file, detail) = (path.clone(), error.to_string());
+            terminal::warn(&Warning::UnreadLine { file, line, detail });
+        };
+        read_field_data(path, take, skip).map_err(|error| unread(path, error))?;
+    }
+    written.and(rows.finish(&()))?;
+    let summary = all.into_summary();
+    if let Some(to) = &outputs.json {
+        whole(to, field_json(&summary).as_bytes())?;
+    }
+    if !outputs.use_stdout() {
+        print(&field_data(&summary, &terminal::style(plan.render.colors)))?;
+    }
+    opened.keep();
+    Ok(exit::OK)
+}
+
+/// Whether there is a form of field data for each output.
+fn check_outputs(plan: &ReportPlan) -> Result<(), Problem> {
+    let Outputs { json: _, csv: _, parquet, zeek, har, html, packets, svg, png } =
+        &plan.render.outputs;
+    let named = [
+        (parquet.is_some(), "--parquet"),
+        (zeek.is_some(), "--zeek"),
+        (har.is_some(), "--har"),
+        (html.is_some(), "--html"),
+        (packets.is_some(), "--pcap-out"),
+        (svg.is_some(), "--svg"),
+        (png.is_some(), "--png"),
+        (plan.render.by.is_some(), "--by"),
+        (plan.render.packets.is_some(), "--packets"),
+    ];
+    match named.into_iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, flag)) => Err(Problem::new(exit::USAGE, format!("{flag}: not of field data"))
+            .hint("field data is shown as text, --json and --csv")),
+    }
+}
+
+fn unread(path: &Path, error: UnreadFieldData) -> Problem {
+    let why = match error {
+        UnreadFieldData::Io(error) => describe_io(&error),
+        UnreadFieldData::Header(error) => error.to_string(),
+    };
+    Problem::new(exit::READ, format!("cannot read {}: {why}", path.display()))
+}

@@ -1,0 +1,59 @@
+//! From `rum` as typed to what is printed or served.
+
+use firstbyte_core::field_data::LEAST_SAMPLING;
+use firstbyte_core::units::{BareShare, parse_share};
+
+use super::{quantities, usage};
+use crate::cli::args::{RumArgs, RumCommand};
+use crate::cli::exit::Problem;
+use crate::plans::{CommandPlan, RumServePlan, RumSnippetPlan};
+use crate::rum::typed_origin;
+
+/// A file of more is another machine's.
+const LARGEST_FILE: u64 = 1 << 44;
+
+pub(super) fn rum(args: &RumArgs) -> Result<CommandPlan, Problem> {
+    Ok(match &args.command {
+        RumCommand::Snippet(args) => CommandPlan::RumSnippet(RumSnippetPlan {
+            endpoint: endpoint(&args.endpoint)?,
+            sample: sample(&args.sample)?,
+        }),
+        RumCommand::Serve(args) => {
+            let origins = args.origin.iter().map(|origin| {
+                typed_origin(origin).ok_or_else(|| {
+                    usage(format!("--origin {origin:?}: not an origin"))
+                        .hint("write https://www.example.com")
+                })
+            });
+            CommandPlan::RumServe(RumServePlan {
+                into: args.into.clone(),
+                listen: args.listen,
+                origins: origins.collect::<Result<_, _>>()?,
+                rate: args.rate,
+                rate_per_source: args.rate_per_source,
+                file_bytes: quantities::bytes("--max-file", &args.max_file, LARGEST_FILE)?,
+            })
+        }
+    })
+}
+
+/// A URL of http or https, or a path of the page's own origin.
+fn endpoint(text: &str) -> Result<String, Problem> {
+    let is_path = text.starts_with('/') && !text.starts_with("//");
+    let is_url = || {
+        url::Url::parse(text)
+            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty())
+    };
+    if text.chars().any(char::is_control) || !(is_path || is_url()) {
+        return Err(usage(format!("--endpoint {text:?}: neither a URL of https nor a path"))
+            .hint("write https://field.example.com/rum, or /rum"));
+    }
+    Ok(text.to_owned())
+}
+
+fn sample(text: &str) -> Result<f64, Problem> {
+    let share = parse_share(text, BareShare::OfOne).ok();
+    share.filter(|share| (LEAST_SAMPLING..=1.0).contains(share)).ok_or_else(|| {
+        usage(format!("--sample {text:?}: not a share from 0.01% to 100%")).hint("write 10%")
+    })
+}

@@ -1,0 +1,69 @@
+//! Reads files of field data, a line at a time.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use firstbyte_core::field_data::{FieldHeader, FieldLine, FieldLineError, begins_field_data};
+
+/// A line that is longer is none.
+const LONGEST_LINE: u64 = 4 << 20;
+
+/// Whether the file at `path` is one of field data.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_field_data(path: &Path) -> io::Result<bool> {
+    let mut begin = [0; 64];
+    let mut length = 0;
+    let mut file = File::open(path)?;
+    while length < begin.len() {
+        match file.read(&mut begin[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(begins_field_data(&begin[..length]))
+}
+
+/// A line that cannot be read, or the first one.
+#[derive(Debug)]
+pub enum UnreadFieldData {
+    /// The system's error.
+    Io(io::Error),
+    /// The first line is none.
+    Header(FieldLineError),
+}
+
+/// Gives each line of the file at `path` to `take`, and each that is none to `skip`, with its number and why. What stands
+/// behind the last end of a line is being written, and is no line yet.
+///
+/// # Errors
+/// When it cannot be read, or is no field data.
+pub fn read_field_data(
+    path: &Path,
+    mut take: impl FnMut(FieldLine),
+    mut skip: impl FnMut(usize, FieldLineError),
+) -> Result<(), UnreadFieldData> {
+    let mut file =
+        BufReader::with_capacity(1 << 16, File::open(path).map_err(UnreadFieldData::Io)?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        read.map_err(UnreadFieldData::Io)?;
+        let is_whole = line.pop_if(|end| *end == b'\n').is_some();
+        if number == 1 {
+            FieldHeader::parse(&line).map_err(UnreadFieldData::Header)?;
+        } else if is_whole || line.len() as u64 == LONGEST_LINE {
+            match FieldLine::parse(&line) {
+                Ok(line) => take(line),
+                Err(error) => skip(number, error),
+            }
+        }
+        if !is_whole && (line.len() as u64) < LONGEST_LINE {
+            break;
+        }
+    }
+    Ok(())
+}

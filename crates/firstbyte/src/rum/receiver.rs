@@ -1,0 +1,437 @@
+//! The server: takes beacons and reports over HTTP/1.1, by hyper, and never more than it can hold.
+//!
+//! Plain HTTP: on loopback behind the web server that has the site's certificate anyway. Whoever connects when all places
+//! are taken gets the place of the one that has been there longest without a request under way.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use firstbyte_clock::{Monotonic, Realtime};
+use firstbyte_core::field_data::{
+    BEACON_BYTES, BadBeacon, FieldLine, page_origin, parse_beacon, parse_reports,
+};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::{interval, sleep, timeout};
+
+use super::limits::{Rates, ReceiverLimits, TooMany};
+use super::writer::{FieldWriter, NotWritten};
+
+/// Connections at once. With the largest body each it is 64 MB.
+const MOST_CONNECTIONS: usize = 256;
+/// The most that an upload of reports may have: browsers put several into one.
+const REPORTS_BYTES: usize = 256 * 1024;
+/// How long a request's head may take, and how long a connection may be silent.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long its body may take.
+const BODY_PATIENCE: Duration = Duration::from_secs(10);
+/// How long those that are being read are waited for at the end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How often what was refused is written down.
+const REFUSED_EVERY: u32 = 60;
+
+type Answer = Response<Empty<Bytes>>;
+
+/// Takes field data, and writes it.
+pub struct Receiver {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: Arc<Shared>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// Beacons that were kept.
+    pub beacons: u64,
+    /// Reports that were kept.
+    pub reports: u64,
+    /// What was refused, by why.
+    pub refused: BTreeMap<&'static str, u64>,
+}
+
+/// What all connections share.
+struct Shared {
+    inner: Mutex<Inner>,
+    /// Origins whose pages are heard; all, where it is empty.
+    origins: Vec<String>,
+    /// Tells who looks after the program that the file cannot be written, or can again.
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+struct Inner {
+    writer: FieldWriter,
+    rates: Rates,
+    received: Received,
+    /// Refused since it was written down last.
+    refused: BTreeMap<String, u64>,
+    is_failing: bool,
+    is_dirty: bool,
+    places: Places,
+}
+
+/// The connections there are, by when they came.
+#[derive(Default)]
+struct Places {
+    next: u64,
+    taken: BTreeMap<u64, Place>,
+}
+
+struct Place {
+    is_busy: bool,
+    /// Ends the connection when it is dropped.
+    _end: oneshot::Sender<Infallible>,
+}
+
+impl Receiver {
+    /// Listens at `at`. `tell` is told in words what whoever looks after the program has to know.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bind(
+        at: SocketAddr,
+        writer: FieldWriter,
+        limits: ReceiverLimits,
+        origins: Vec<String>,
+        tell: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(at)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let inner = Inner {
+            writer,
+            rates: Rates::new(limits, Monotonic::now()),
+            received: Received::default(),
+            refused: BTreeMap::new(),
+            is_failing: false,
+            is_dirty: false,
+            places: Places::default(),
+        };
+        let state = Arc::new(Shared { inner: Mutex::new(inner), origins, tell: Box::new(tell) });
+        Ok(Self { listener, address, state })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `end`, and says what came of it. The file ends with a whole line.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub async fn serve(self, end: impl Future<Output = ()>) -> io::Result<Received> {
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let state = self.state;
+        let mut end = std::pin::pin!(end);
+        let mut each_second = interval(Duration::from_secs(1));
+        let mut seconds = 0_u32;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut end => break,
+                _ = each_second.tick() => {
+                    seconds = seconds.wrapping_add(1);
+                    state.hand_to_disk();
+                    if seconds.is_multiple_of(REFUSED_EVERY) {
+                        state.write_refused();
+                    }
+                }
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => begin(&state, stream, peer.ip()),
+                    // Out of descriptors, perhaps: others have to go first.
+                    Err(_) => sleep(Duration::from_millis(50)).await,
+                },
+            }
+        }
+        drop(listener);
+        state.last_words().await;
+        state.write_refused();
+        let received = state.lock().received.clone();
+        Ok(received)
+    }
+}
+
+/// Serves one connection, in a task of its own.
+fn begin(state: &Arc<Shared>, stream: TcpStream, peer: IpAddr) {
+    let (place, ended) = state.take_place();
+    let state = Arc::clone(state);
+    tokio::spawn(async move {
+        let service = service_fn(|request: Request<Incoming>| {
+            let state = Arc::clone(&state);
+            async move {
+                state.set_busy(place, true);
+                let answer = state.answer(request, peer).await;
+                state.set_busy(place, false);
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let serving = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .max_buf_size(16 * 1024)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            // Who goes away or dawdles does so at his own cost.
+            _ = serving => {}
+            _ = ended => state.refuse("evicted-connection"),
+        }
+        state.lock().places.taken.remove(&place);
+    });
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more; where there is none, that of another.
+    fn take_place(&self) -> (u64, oneshot::Receiver<Infallible>) {
+        let mut inner = self.lock();
+        let places = &mut inner.places;
+        if places.taken.len() >= MOST_CONNECTIONS {
+            let idle = places.taken.iter().find(|(_, place)| !place.is_busy);
+            let goes = idle.or_else(|| places.taken.iter().next()).map(|(number, _)| *number);
+            goes.and_then(|number| places.taken.remove(&number));
+        }
+        let (end, ended) = oneshot::channel();
+        let number = places.next;
+        places.next += 1;
+        places.taken.insert(number, Place { is_busy: false, _end: end });
+        (number, ended)
+    }
+
+    fn set_busy(&self, number: u64, is_busy: bool) {
+        if let Some(place) = self.lock().places.taken.get_mut(&number) {
+            place.is_busy = is_busy;
+        }
+    }
+
+    /// Waits a little for requests that are being read.
+    async fn last_words(&self) {
+        let begun = Monotonic::now();
+        while self.lock().places.taken.values().any(|place| place.is_busy)
+            && Monotonic::now().since(begun) < LAST_WORDS
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Counts something that is not kept.
+    fn refuse(&self, why: &'static str) {
+        let mut inner = self.lock();
+        inner.refuse(why, 1);
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
+        match self.take(request, peer).await {
+            Ok(()) => answer(StatusCode::NO_CONTENT),
+            Err((status, why)) => {
+                if let Some(why) = why {
+                    self.refuse(why);
+                }
+                answer(status)
+            }
+        }
+    }
+
+    /// Takes what a request brings.
+    async fn take(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> Result<(), (StatusCode, Option<&'static str>)> {
+        let refused = |status, why| Err((status, Some(why)));
+        let source = source(request.headers(), peer);
+        match self.lock().rates.take(source, Monotonic::now()) {
+            Ok(()) => {}
+            Err(TooMany::OfAll) => {
+                return refused(StatusCode::TOO_MANY_REQUESTS, "too-many-in-all");
+            }
+            Err(TooMany::OfSource) => {
+                return refused(StatusCode::TOO_MANY_REQUESTS, "too-many-of-one-source");
+            }
+        }
+        match *request.method() {
+            Method::POST => {}
+            // A preflight: anybody may send, as with a beacon that needs none.
+            Method::OPTIONS => return Err((StatusCode::NO_CONTENT, None)),
+            _ => return refused(StatusCode::METHOD_NOT_ALLOWED, "method"),
+        }
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let are_reports = match kind.as_str() {
+            "application/reports+json" => true,
+            "text/plain" | "application/json" => false,
+            _ => return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type"),
+        };
+        let most = if are_reports { REPORTS_BYTES } else { BEACON_BYTES };
+        let too_large = || refused(StatusCode::PAYLOAD_TOO_LARGE, BadBeacon::TooLarge.as_str());
+        if request.body().size_hint().lower() > most as u64 {
+            return too_large();
+        }
+        let body = Limited::new(request.into_body(), most).collect();
+        let body = match timeout(BODY_PATIENCE, body).await {
+            Err(_) => return refused(StatusCode::REQUEST_TIMEOUT, "too-slow"),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return too_large(),
+            Ok(Err(_)) => return refused(StatusCode::BAD_REQUEST, "cut-short"),
+            Ok(Ok(body)) => body.to_bytes(),
+        };
+        let now = Realtime::now().unix_nanos() / 1_000_000_000;
+        if are_reports {
+            let read = parse_reports(&body, now)
+                .map_err(|error| (StatusCode::BAD_REQUEST, Some(error.as_str())))?;
+            let mut inner = self.lock();
+            inner.refuse("impossible-report", read.impossible);
+            inner.refuse("report-of-another-type", read.others);
+            let mut lines = Vec::new();
+            for report in read.kept {
+                match self.hears(&report.origin) {
+                    true => lines.push(FieldLine::Report(report)),
+                    false => inner.refuse("origin", 1),
+                }
+            }
+            inner.keep(&lines, &self.tell)?;
+            inner.received.reports += lines.len() as u64;
+        } else {
+            let beacon = parse_beacon(&body, now)
+                .map_err(|error| (StatusCode::BAD_REQUEST, Some(error.as_str())))?;
+            if !self.hears(&beacon.page) {
+                return refused(StatusCode::FORBIDDEN, "origin");
+            }
+            let mut inner = self.lock();
+            inner.keep(&[FieldLine::Beacon(beacon)], &self.tell)?;
+            inner.received.beacons += 1;
+        }
+        Ok(())
+    }
+
+    fn hears(&self, origin: &str) -> bool {
+        self.origins.is_empty() || self.origins.iter().any(|known| known == origin)
+    }
+
+    /// Writes down what was refused since the last time.
+    fn write_refused(&self) {
+        let mut inner = self.lock();
+        if inner.refused.is_empty() {
+            return;
+        }
+        let refused = inner.refused.clone();
+        // Where there is no room it stays, and is tried again.
+        if inner.writer.append(&[FieldLine::Refused(refused)]).is_ok() {
+            inner.refused.clear();
+            inner.is_dirty = true;
+        }
+    }
+
+    /// Has the kernel put on the disk what it was given, by a thread that may wait for it.
+    fn hand_to_disk(&self) {
+        let mut inner = self.lock();
+        if !std::mem::take(&mut inner.is_dirty) {
+            return;
+        }
+        if let Ok(file) = inner.writer.to_sync() {
+            // What fails here, fails again at the next write, and is told then.
+            tokio::task::spawn_blocking(move || file.sync_data());
+        }
+    }
+}
+
+impl Inner {
+    fn refuse(&mut self, why: &'static str, times: u64) {
+        if times > 0 {
+            *self.received.refused.entry(why).or_default() += times;
+            *self.refused.entry(why.to_owned()).or_default() += times;
+        }
+    }
+
+    /// Writes lines. That it does not work, and that it works again, is told once each.
+    fn keep(
+        &mut self,
+        lines: &[FieldLine],
+        tell: &dyn Fn(&str),
+    ) -> Result<(), (StatusCode, Option<&'static str>)> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let (why, words) = match self.writer.append(lines) {
+            Ok(()) => {
+                if std::mem::take(&mut self.is_failing) {
+                    tell("the file can be written again");
+                }
+                self.is_dirty = true;
+                return Ok(());
+            }
+            Err(NotWritten::AtLimit) => {
+                ("file-at-its-limit", "the file is as long as it may become".to_owned())
+            }
+            Err(NotWritten::Io(error)) => {
+                ("not-written", firstbyte_probe::probe::describe_io(&error))
+            }
+        };
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tell(&format!("{words}: what comes is refused until it can be written again"));
+        }
+        Err((StatusCode::SERVICE_UNAVAILABLE, Some(why)))
+    }
+}
+
+/// Whose request it is: the other end's, and where that is this machine, whom its web server names.
+fn source(headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+    if !peer.to_canonical().is_loopback() {
+        return peer;
+    }
+    // What stands last was added by the one that connects to us; what stands before, anybody can have written.
+    let last = headers.get_all("x-forwarded-for").iter().next_back();
+    let named = last.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
+    named.unwrap_or(peer)
+}
+
+fn answer(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Empty::new());
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+    set(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+    set(header::ACCESS_CONTROL_ALLOW_METHODS, "POST");
+    set(header::ACCESS_CONTROL_ALLOW_HEADERS, "content-type");
+    set(header::ACCESS_CONTROL_MAX_AGE, "86400");
+    // Pages that let nothing of others in (COEP) may have it.
+    set(header::HeaderName::from_static("cross-origin-resource-policy"), "cross-origin");
+    match status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            set(header::ALLOW, "POST, OPTIONS");
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            set(header::RETRY_AFTER, "60");
+            set(header::CONNECTION, "close");
+        }
+        StatusCode::SERVICE_UNAVAILABLE => {
+            set(header::RETRY_AFTER, "60");
+        }
+        // What is left of the body is not read.
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
+            set(header::CONNECTION, "close");
+        }
+        _ => {}
+    }
+    answer
+}
+
+/// An origin that somebody typed, as it is compared; absent for what is none.
+pub(crate) fn typed_origin(text: &str) -> Option<String> {
+    let rest = text.split_once("://")?.1.trim_end_matches('/');
+    page_origin(text).filter(|_| !rest.contains(['/', '?', '#']))
+}
