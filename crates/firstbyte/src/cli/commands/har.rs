@@ -24,7 +24,7 @@ use crate::plans::{Destination, HarCleanPlan, ReportPlan};
 const BEGINNING: u64 = 16 << 10;
 
 /// The bytes of a file, unpacked where it was packed by gzip.
-fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
+pub(super) fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file: Box<dyn Read> = match path.as_os_str() == Destination::STREAM {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path)?),

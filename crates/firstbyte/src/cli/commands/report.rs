@@ -4,12 +4,10 @@
 mod averages;
 mod netlog;
 
-use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::netlog::net_export;
-use flate2::read::MultiGzDecoder;
 
 use super::har;
 use super::report_field;
@@ -35,7 +33,7 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
         .exports_of_responses(&plan.render.outputs);
     files.check()?;
     for path in &plan.files {
-        match ReportInput::recognise(path)? {
+        match ReportInput::recognise(path) {
             ReportInput::Samples => {}
             ReportInput::NetworkLog => {
                 alone(path, &plan.files, "a network log")?;
@@ -63,33 +61,19 @@ enum ReportInput {
 const BEGIN_BYTES: u64 = 512;
 
 impl ReportInput {
-    fn recognise(path: &Path) -> Result<Self, Problem> {
-        let mut begin = Vec::new();
-        let read = unpacked(path).and_then(|file| file.take(BEGIN_BYTES).read_to_end(&mut begin));
-        match read {
-            // What cannot be unpacked is none of ours; whoever reads it says so.
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(unreadable(path, error));
-            }
-            Err(_) => return Ok(Self::Samples),
+    fn recognise(path: &Path) -> Self {
+        // What cannot be read once more is not looked at; what cannot be read is told by who reads it.
+        if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Self::Samples;
         }
-        Ok(match net_export::begins_like(&begin) {
+        let mut begin = Vec::new();
+        // What was packed may be cut.
+        let _ = har::opened(path).and_then(|file| file.take(BEGIN_BYTES).read_to_end(&mut begin));
+        match net_export::begins_like(&begin) {
             true => Self::NetworkLog,
             false => Self::Samples,
-        })
+        }
     }
-}
-
-/// The bytes of `path`, unpacked where gzip packed them.
-fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
-    const GZIP: [u8; 2] = [0x1f, 0x8b];
-    let mut file = File::open(path)?;
-    let mut magic = Vec::new();
-    file.by_ref().take(2).read_to_end(&mut magic)?;
-    let is_packed = magic == GZIP;
-    let whole = Cursor::new(magic).chain(file);
-    Ok(if is_packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) })
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Problem {

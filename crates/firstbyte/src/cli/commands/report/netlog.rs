@@ -10,7 +10,8 @@ use firstbyte_core::netlog::{NetLogReduction, NetLogRequest, NetLogSummary};
 use firstbyte_report::netlog::{NetLogCsv, NetLogReport, line, text};
 use firstbyte_report::warning::Warning;
 
-use super::{unpacked, unreadable};
+use super::unreadable;
+use crate::cli::commands::har;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exporter, Exports, Lines, Sink, print};
 use crate::cli::files::Files;
@@ -101,7 +102,7 @@ impl Log<'_> {
         reader: &mut NetExportReader,
     ) -> Result<Option<String>, Problem> {
         let Self { reduction, taken } = self;
-        let mut file = unpacked(path).map_err(|error| unreadable(path, error))?;
+        let mut file = har::opened(path).map_err(|error| unreadable(path, error))?;
         let (mut piece, mut events) = (vec![0; PIECE_BYTES], Vec::new());
         let mut broken_off = None;
         while broken_off.is_none() {
