@@ -1,7 +1,7 @@
 //! HTTP Archives that other programs wrote (HAR 1.2): what their entries say of connections, by rules for each creator.
 //!
 //! Input: the bytes of a file, as they come. Output: entries without what lets somebody in (fields, cookies, bodies, queries),
-//! judged by the [`rules`] of the program that wrote them; or the same file, [`cleaned`](clean). Nothing is held of a
+//! judged by the `rules` of the program that wrote them; or the same file, [`cleaned`](clean). Nothing is held of a
 //! document but that. What a creator does not say is absent; what it cannot have meant is a [`HarFlaw`].
 
 mod clean;

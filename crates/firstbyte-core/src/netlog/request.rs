@@ -267,7 +267,7 @@ pub struct NetLogConnection {
 /// An address that was tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddressAttempt {
-    /// "[2001:db8::1]:443".
+    /// `[2001:db8::1]:443`.
     pub address: String,
     /// When, since the log's first event.
     pub began: Duration,
