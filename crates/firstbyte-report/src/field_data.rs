@@ -138,6 +138,7 @@ impl View<'_> {
             for figures in &group.phases {
                 table.push(self.phase(figures, &mut has_few));
             }
+            let title = self.style.safe(&title);
             lines.push(self.style.paint(Ink::Strong, &self.cut(&title, self.style.columns())));
             lines.extend(self.laid_out(&table));
         }

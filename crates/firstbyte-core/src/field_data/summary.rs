@@ -59,7 +59,7 @@ impl FieldGroup {
 
     /// How many entries came in.
     pub fn all_entries(&self) -> u64 {
-        self.counts.iter().map(|count| count.count.seen).sum()
+        self.counts.iter().fold(0, |all, count| all.saturating_add(count.count.seen))
     }
 }
 

@@ -24,7 +24,7 @@ impl WeightedCount {
 
     /// Counts `seen` that stand for `weight` each.
     pub fn add_many(&mut self, seen: u64, weight: f64) {
-        self.seen += seen;
+        self.seen = self.seen.saturating_add(seen);
         self.estimate += weight * seen as f64;
         self.squares += weight * weight * seen as f64;
         self.heaviest = self.heaviest.max(weight);

@@ -12,7 +12,7 @@ use super::date::unix_ns;
 use super::entry::HarEnd;
 use super::json::{JsonFlaw, JsonLeaf, JsonShape, JsonSource};
 use super::read::HarError;
-use super::url::{HarUrl, bare_url};
+use super::url::HarUrl;
 
 /// Fields of requests and responses that are kept, with their values: what caching, compression and connections go by.
 pub const KEPT_FIELDS: [&str; 13] = [
@@ -345,7 +345,8 @@ impl<W: Write> Cleaner<W> {
             None if may_be_path => {
                 let path = text.split(['?', '#']).next().unwrap_or_default();
                 // "//user@host/" is no path.
-                if path.contains('@') { String::new() } else { path.to_owned() }
+                let is_path = path.starts_with('/') && !path.contains('@');
+                if is_path { path.to_owned() } else { String::new() }
             }
             None => String::new(),
         };
@@ -360,7 +361,9 @@ impl<W: Write> Cleaner<W> {
             "id" => self.page_name(source, out),
             "title" => {
                 let title = source.leaf(LONGEST)?.into_text().unwrap_or_default();
-                put_text(out, &bare_url(&title));
+                // Of other titles not even what stands before a colon.
+                let url = HarUrl::parse(&title).filter(|url| url.authority.is_some());
+                put_text(out, &url.map_or_else(String::new, |url| url.shown()));
                 Ok(true)
             }
             "pageTimings" => object(source, out, &mut |source, out, name| match name {

@@ -86,11 +86,33 @@ impl<R: Read> JsonSource<R> {
 
     /// Passes over a byte-order mark.
     pub(super) fn skip_mark(&mut self) -> ReadJson<()> {
-        self.fill()?;
-        if self.buffer[self.at..self.end].starts_with(b"\xef\xbb\xbf") {
-            self.at += 3;
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        // A source may give its first bytes one by one.
+        while self.end < MARK.len() {
+            match self.read_behind()? {
+                0 => break,
+                n => self.end += n,
+            }
+        }
+        if self.buffer[self.at..self.end].starts_with(MARK) {
+            self.at += MARK.len();
         }
         Ok(())
+    }
+
+    /// Reads into the buffer behind what is there: so many bytes, 0 at the end.
+    fn read_behind(&mut self) -> ReadJson<usize> {
+        loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(n) => return Ok(n),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What was packed was cut.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(JsonFlaw::Cut { offset: self.before });
+                }
+                Err(error) => return Err(JsonFlaw::Io(error)),
+            }
+        }
     }
 
     /// Reads on, where all was used; false at the end.
@@ -98,15 +120,9 @@ impl<R: Read> JsonSource<R> {
         while self.at == self.end {
             self.before += self.end as u64;
             (self.at, self.end) = (0, 0);
-            match self.input.read(&mut self.buffer) {
-                Ok(0) => return Ok(false),
-                Ok(n) => self.end = n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What was packed was cut.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(JsonFlaw::Cut { offset: self.before });
-                }
-                Err(error) => return Err(JsonFlaw::Io(error)),
+            match self.read_behind()? {
+                0 => return Ok(false),
+                n => self.end = n,
             }
         }
         Ok(true)

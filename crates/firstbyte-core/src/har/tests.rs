@@ -397,6 +397,31 @@ fn secrets_have_nowhere_to_hide() {
     assert_eq!(value["log"]["entries"][0]["request"]["headers"][1]["value"], "multipart/form-data");
 }
 
+/// A title is free text, and so is what stands where a redirect should lead.
+#[test]
+fn free_text_before_a_colon_is_left_out() {
+    let change = json!({ "response": { "redirectURL": "s3cret words" } });
+    let text = one("x", change).replacen(
+        "{\"log\":{",
+        r#"{"log":{"pages":[{"id":"p","title":"S3cret: a diagnosis"}],"#,
+        1,
+    );
+    let mut out = Vec::new();
+    clean(text.as_bytes(), &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap().to_lowercase();
+    assert!(!out.contains("s3cret"), "{out}");
+}
+
+/// A reader may give a byte-order mark in pieces, as a chain behind two bytes that were looked at does.
+#[test]
+fn a_byte_order_mark_is_passed_over_in_pieces() {
+    let text = format!("\u{feff}{}", one("x", json!({})));
+    let (begin, rest) = text.as_bytes().split_at(2);
+    let whole = read_archive(text.as_bytes()).unwrap();
+    let pieces = read_archive(begin.chain(rest)).unwrap();
+    assert_eq!((whole.entries.len(), pieces.entries.len()), (1, 1));
+}
+
 /// Entries without an end, as a stream: nobody has to hold them.
 struct Endless {
     entry: Vec<u8>,

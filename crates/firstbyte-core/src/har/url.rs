@@ -3,6 +3,22 @@
 /// How much of a path is kept.
 const LONGEST_PATH: usize = 1_000;
 
+/// Schemes of URLs that lead to no server, and that browsers export.
+const NOT_OF_SERVERS: [&str; 12] = [
+    "about",
+    "blob",
+    "chrome",
+    "chrome-extension",
+    "data",
+    "file",
+    "filesystem",
+    "ftp",
+    "javascript",
+    "moz-extension",
+    "resource",
+    "safari-web-extension",
+];
+
 /// What is kept of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HarUrl {
@@ -26,7 +42,8 @@ impl HarUrl {
         let default_port = match &*scheme {
             "http" | "ws" => 80,
             "https" | "wss" => 443,
-            // The rest of a data: URL is a body.
+            // The rest of a data: URL is a body; of words before a colon that are no scheme, all is somebody's.
+            _ if !NOT_OF_SERVERS.contains(&&*scheme) => return None,
             _ => return Some(Self { scheme, authority: None, path: String::new() }),
         };
         let rest = rest.strip_prefix("//")?;
@@ -61,11 +78,6 @@ impl HarUrl {
     }
 }
 
-/// `text` without user, query and fragment; what is no URL at all is not shown.
-pub(super) fn bare_url(text: &str) -> String {
-    HarUrl::parse(text).map_or_else(String::new, |url| url.shown())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,10 +94,12 @@ mod tests {
             ("data:text/plain,s3cret", "data:"),
             ("blob:https://a.test/s3cret", "blob:"),
             ("s3cret", ""),
+            ("s3cret:token", ""),
             ("https://", ""),
             ("/there?s3cret", ""),
         ] {
-            assert_eq!(bare_url(text), shown, "{text}");
+            let bare = HarUrl::parse(text).map_or_else(String::new, |url| url.shown());
+            assert_eq!(bare, shown, "{text}");
         }
     }
 }

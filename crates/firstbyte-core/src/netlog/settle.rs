@@ -157,7 +157,10 @@ fn origin_of_group(group: &str) -> Option<String> {
 /// A URL without user, query and fragment, and its host, with the port where it is not the scheme's own. Of what is no
 /// URL of the Web there is only the scheme.
 fn shown(url: &str) -> (String, String) {
-    let Some((scheme, rest)) = url.split_once("://") else {
+    // "data:text/html,…://…" is none.
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let web = url.split_once("://").filter(|(scheme, _)| scheme.chars().all(is_scheme));
+    let Some((scheme, rest)) = web else {
         let scheme = url.split(':').next().unwrap_or_default();
         return (format!("{scheme}:"), format!("{scheme}:"));
     };
@@ -342,6 +345,8 @@ mod tests {
             ("https://[::1]:443/", "https://[::1]/", "[::1]"),
             ("wss://a.test/s", "wss://a.test/s", "a.test"),
             ("data:text/html,secret", "data:", "data:"),
+            ("data:text/html,secret<img src=https://x.test/>", "data:", "data:"),
+            ("blob:https://a.test/secret", "blob:", "blob:"),
             ("", ":", ":"),
         ] {
             assert_eq!(shown(url), (text.to_owned(), host.to_owned()), "{url}");

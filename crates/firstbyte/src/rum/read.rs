@@ -35,6 +35,18 @@ pub enum UnreadFieldData {
     Header(FieldLineError),
 }
 
+/// Whether the file at `path` begins as field data does.
+///
+/// # Errors
+/// When it cannot be read, or is no field data.
+pub fn check_field_data(path: &Path) -> Result<(), UnreadFieldData> {
+    let file = BufReader::new(File::open(path).map_err(UnreadFieldData::Io)?);
+    let mut line = Vec::new();
+    file.take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(UnreadFieldData::Io)?;
+    line.pop_if(|end| *end == b'\n');
+    FieldHeader::parse(&line).map(drop).map_err(UnreadFieldData::Header)
+}
+
 /// Gives each line of the file at `path` to `take`, and each that is none to `skip`, with its number and why. What stands
 /// behind the last end of a line is being written, and is no line yet.
 ///

@@ -89,6 +89,11 @@ impl FieldWriter {
     /// When another process writes it, something else is in it, or it cannot be written.
     pub fn open(path: &Path, header: &FieldHeader, most: u64) -> Result<Self, FieldFileError> {
         let failed = |source| FieldFileError::Io { path: path.to_owned(), source };
+        // A pipe would be waited for, with all who send.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            let what = "is no file, and field data is kept in one";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, what)));
+        }
         let file = OpenOptions::new()
             .read(true)
             .append(true)

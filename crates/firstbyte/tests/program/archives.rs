@@ -259,3 +259,23 @@ fn what_cannot_be_cleaned_leaves_nothing_behind() {
     }
     assert!(!directory.path().join("none.har").exists());
 }
+
+/// What cannot be read takes no output's place, whichever browser's file it is.
+#[test]
+fn what_cannot_be_read_leaves_outputs_as_they_were() {
+    let directory = Directory::new();
+    directory.write("a.har", "{\"nothing\":{}}");
+    directory.write("log.json", "{\"constants\": {\"logEventTypes\": {\"REQ");
+    directory.write(
+        "field.ndjson",
+        "{\"format\":\"firstbyte/field\",\"version\":9,\"created_unix_s\":0,\"firstbyte_version\":\"\"}\n",
+    );
+    for input in ["a.har", "log.json", "field.ndjson"] {
+        for output in ["--json=kept", "--csv=kept"] {
+            directory.write("kept", "what was there");
+            let outcome = run(&directory, &["report", input, output]);
+            assert_eq!(outcome.code, 26, "{input} {output}: {}", outcome.stderr);
+            assert_eq!(directory.read("kept"), b"what was there", "{input} {output}");
+        }
+    }
+}

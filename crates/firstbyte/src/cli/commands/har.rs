@@ -91,6 +91,9 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
         return Err(Problem::new(exit::USAGE, message).hint("give them one by one"));
     }
     let files = Files::default().reads(&plan.files).exports(outputs);
+    files.check()?;
+    // What cannot be read takes no output's place.
+    let mut first = plan.files.first().map(|path| ReadArchive::read(path)).transpose()?;
     let opened = files.open()?;
     let mut csv = match &outputs.csv {
         Some(to) => Some((to, sink(to).and_then(ArchiveCsvWriter::new).map_err(failed(to))?)),
@@ -101,7 +104,10 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
         None => None,
     };
     for (place, path) in plan.files.iter().enumerate() {
-        let read = ReadArchive::read(path)?;
+        let read = match first.take() {
+            Some(read) => read,
+            None => ReadArchive::read(path)?,
+        };
         let name = path.display().to_string();
         read.warn(&name);
         if let Some((to, csv)) = &mut csv {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::netlog::net_export::NetExportReader;
-use firstbyte_core::netlog::{NetLogReduction, NetLogRequest, NetLogSummary};
+use firstbyte_core::netlog::{NetLogEvent, NetLogReduction, NetLogRequest, NetLogSummary};
 use firstbyte_report::netlog::{NetLogCsv, NetLogReport, line, text};
 use firstbyte_report::warning::Warning;
 
@@ -23,6 +23,9 @@ const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(path: &Path, plan: &ReportPlan, files: &Files) -> Result<u8, Problem> {
     forms(path, plan)?;
+    // What cannot be read takes no output's place.
+    let mut reader = NetExportReader::only(NetLogReduction::wants);
+    let begun = BegunLog::read(path, &mut reader)?;
     let opened = files.open()?;
     let outputs = &plan.render.outputs;
     let mut rows: Exports<'_, NetLogRequest> = Exports::default();
@@ -34,8 +37,7 @@ pub(super) fn run(path: &Path, plan: &ReportPlan, files: &Files) -> Result<u8, P
         reduction: NetLogReduction::default(),
         taken: Taken { rows, summary: NetLogSummary::keeping(plan.requests), failed: None },
     };
-    let mut reader = NetExportReader::only(NetLogReduction::wants);
-    let broken_off = log.read(path, &mut reader)?;
+    let broken_off = log.read(begun, &mut reader)?;
     let Log { reduction, taken } = log;
     taken.rows.finish(&())?;
     if let Some(detail) = broken_off {
@@ -94,43 +96,76 @@ impl Taken<'_> {
     }
 }
 
+/// A log that is read as far as its constants, at least.
+struct BegunLog {
+    file: Box<dyn Read>,
+    piece: Vec<u8>,
+    events: Vec<NetLogEvent>,
+    at_end: bool,
+    /// Why it cannot be read on.
+    broken_off: Option<String>,
+}
+
+impl BegunLog {
+    fn read(path: &Path, reader: &mut NetExportReader) -> Result<Self, Problem> {
+        let file = har::opened(path).map_err(|error| unreadable(path, error))?;
+        let (piece, events) = (vec![0; PIECE_BYTES], Vec::new());
+        let mut begun = Self { file, piece, events, at_end: false, broken_off: None };
+        while !reader.has_constants() {
+            begun.read_on(reader).map_err(|error| unreadable(path, error))?;
+            if begun.at_end && !reader.has_constants() {
+                let why = begun.broken_off;
+                let why =
+                    why.unwrap_or_else(|| "the network log ends before its constants".to_owned());
+                let message = format!("cannot read {}: {why}", path.display());
+                return Err(Problem::new(exit::READ, message));
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Reads the next events, unless it is at its end.
+    fn read_on(&mut self, reader: &mut NetExportReader) -> io::Result<()> {
+        match self.file.read(&mut self.piece) {
+            Ok(0) => self.at_end = true,
+            Ok(n) => {
+                let read = reader.feed(&self.piece[..n], |event| self.events.push(event));
+                self.broken_off = read.err().map(|error| error.to_string());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A packed file that was cut short, or is damaged.
+            Err(error) if reader.has_constants() => self.broken_off = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
+        self.at_end |= self.broken_off.is_some();
+        Ok(())
+    }
+}
+
 impl Log<'_> {
     /// Reads the log to its end; why that is not the end of all that was written, where it is not.
     fn read(
         &mut self,
-        path: &Path,
+        mut begun: BegunLog,
         reader: &mut NetExportReader,
     ) -> Result<Option<String>, Problem> {
         let Self { reduction, taken } = self;
-        let mut file = har::opened(path).map_err(|error| unreadable(path, error))?;
-        let (mut piece, mut events) = (vec![0; PIECE_BYTES], Vec::new());
-        let mut broken_off = None;
-        while broken_off.is_none() {
-            match file.read(&mut piece) {
-                Ok(0) => break,
-                Ok(n) => {
-                    let read = reader.feed(&piece[..n], |event| events.push(event));
-                    broken_off = read.err().map(|error| error.to_string());
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A packed file that was cut short, or is damaged.
-                Err(error) if reader.has_constants() => broken_off = Some(error.to_string()),
-                Err(error) => return Err(unreadable(path, error)),
-            }
-            for event in events.drain(..) {
+        loop {
+            for event in begun.events.drain(..) {
                 reduction.push(&event, reader, &mut |request| taken.add(request));
             }
             // Whoever read along has seen enough, or there is no room: reading on is of no use.
             if let Some(failed) = taken.failed.take() {
                 return Err(failed);
             }
+            if begun.at_end {
+                break;
+            }
+            if let Err(error) = begun.read_on(reader) {
+                return Err(Problem::new(exit::READ, error.to_string()));
+            }
         }
-        if !reader.has_constants() {
-            let why = broken_off
-                .unwrap_or_else(|| "the network log ends before its constants".to_owned());
-            let message = format!("cannot read {}: {why}", path.display());
-            return Err(Problem::new(exit::READ, message));
-        }
+        let broken_off = begun.broken_off;
         reduction.finish(reader, &mut |request| taken.add(request));
         taken.failed.take().map_or(Ok(()), Err)?;
         let cut = || "it ends in the middle: the browser was ended, or is still writing".to_owned();
