@@ -6,7 +6,7 @@ use crate::scenario::Family;
 use crate::{Scenario, ServerChoice};
 
 const SHIPPED: &str = "govuk, codavel, pq, curl-length, nam, nagle, syn-loss, big-chain, hrr, slow-dns, \
-    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, accuracy, \
+    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, clients, accuracy, \
     quiet";
 
 const CLIENT: &str = r#"
