@@ -32,11 +32,13 @@ pub enum WayKind {
     Ipv6,
     /// With a share for the group that the server chose.
     ServersGroup,
+    /// As the user asked, by another client.
+    OtherClient,
 }
 
 impl WayKind {
     /// Every way, in the order in which they are shown.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Subject,
         Self::Plain,
         Self::Tls12,
@@ -48,6 +50,7 @@ impl WayKind {
         Self::Ipv4,
         Self::Ipv6,
         Self::ServersGroup,
+        Self::OtherClient,
     ];
 
     /// The name used in stored forms, and of the cell in the run file.
@@ -64,6 +67,7 @@ impl WayKind {
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",
             Self::ServersGroup => "server's group",
+            Self::OtherClient => "other client",
         }
     }
 
@@ -119,7 +123,7 @@ impl Way {
     }
 
     /// The largest steps of a reported clock that its connections were timed by, nanoseconds; zero without.
-    fn resolution_ns(&self) -> f64 {
+    pub(super) fn resolution_ns(&self) -> f64 {
         let steps = self.connections().filter_map(|connection| connection.marks.resolution());
         steps.max().unwrap_or_default().as_nanos() as f64
     }

@@ -5,6 +5,7 @@
 //! how the client's estimate of the server's time stands against the server's own word
 //! ([`reconcile`]). Nothing here measures, predicts or prints. Definitions: `docs/explain.md`.
 
+mod beside;
 mod equation;
 mod evidence;
 mod finding;
@@ -13,6 +14,7 @@ mod fit;
 pub mod reconcile;
 mod replay;
 
+pub use beside::{Beside, BesideTime, Unlike};
 pub use equation::{Equation, Extra, Span, Term, TermKind};
 pub use evidence::{Evidence, Way, WayKind};
 pub use finding::{Change, Finding, FindingKind, Saving};

@@ -6,7 +6,7 @@ use firstbyte_core::stats::{Estimate, Interval};
 use serde_json::{Value, json};
 
 use super::super::ndjson::shown_connection;
-use super::Explanation;
+use super::{Explanation, beside};
 use crate::advice;
 
 /// Value of the field `format`.
@@ -46,6 +46,7 @@ pub fn json(explanation: &Explanation) -> String {
         "findings": explanation.findings.iter().map(finding).collect::<Vec<_>>(),
         "server": explanation.reconciled.iter().map(reconciled).collect::<Vec<_>>(),
         "redirects": redirects,
+        "other_client": explanation.beside.as_ref().map(beside::json),
         "ways": ways,
         "left_out": left_out,
         "warnings": explanation.warnings,

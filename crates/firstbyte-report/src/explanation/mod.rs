@@ -3,6 +3,7 @@
 //! Input: an [`Explanation`], whose figures come from `firstbyte_core::explain`. Output: text. Nothing
 //! here decides what is a finding or what it costs.
 
+mod beside;
 mod json;
 mod page;
 #[cfg(test)]
@@ -11,7 +12,7 @@ mod text;
 mod whiteboard;
 
 use firstbyte_core::explain::reconcile::Reconciled;
-use firstbyte_core::explain::{Equation, Finding, WayKind};
+use firstbyte_core::explain::{Beside, Equation, Finding, WayKind};
 use firstbyte_core::timeline::Connection;
 
 use crate::warning::Warning;
@@ -41,6 +42,8 @@ pub struct Explanation {
     pub redirects: Vec<Connection>,
     /// What costs time, the most costly first.
     pub findings: Vec<Finding>,
+    /// What another client takes, where one was asked for.
+    pub beside: Option<Beside>,
     /// The server's time by other witnesses.
     pub reconciled: Vec<Reconciled>,
     /// What one has to know about it.

@@ -7,7 +7,7 @@ use firstbyte_core::explain::{Finding, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 
-use super::Explanation;
+use super::{Explanation, beside};
 use super::text::{self, Row};
 use crate::advice;
 use crate::chart::{self, Figure};
@@ -28,6 +28,9 @@ pub fn page(explanation: &Explanation) -> String {
         html::draw(&mut html, &figure);
     }
     terms(&mut html, explanation);
+    if let Some(other) = &explanation.beside {
+        beside::html(&mut html, other);
+    }
     html += "<section id=\"repeat\" aria-labelledby=\"repeat-h\">\n\
              <h2 id=\"repeat-h\">To repeat it</h2>\n";
     let command = shell::line(&explanation.command);

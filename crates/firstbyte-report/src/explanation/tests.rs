@@ -2,8 +2,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Witness, reconcile};
-use firstbyte_core::explain::{Equation, Evidence, Way, WayKind, findings};
-use firstbyte_core::timeline::{Connection, Sample};
+use firstbyte_core::explain::{BesideTime, Equation, Evidence, Unlike, Way, WayKind, findings};
+use firstbyte_core::run::Metric;
+use firstbyte_core::stats::{Estimate, Interval};
+use firstbyte_core::timeline::{ClientFacts, Connection, Sample};
 use serde_json::Value;
 
 use super::*;
@@ -17,6 +19,13 @@ fn way(sample: &Sample, first: Option<&Sample>) -> Way {
         first: first.map(|first| first.connection.clone()),
         ..Way::default()
     }
+}
+
+fn beside_time(metric: Metric, ours: f64, other: f64) -> BesideTime {
+    let value = (other - ours) * 1e6;
+    let interval = Some(Interval { low: value - 0.4e6, high: value + 1.2e6 });
+    let difference = Estimate { value, interval, p_value: None };
+    BesideTime { metric, rounds: 19, ours: ours * 1e6, other: other * 1e6, difference }
 }
 
 fn explanation() -> Explanation {
@@ -50,6 +59,21 @@ fn explanation() -> Explanation {
         left_out: vec![(WayKind::Ipv6, "connect: connection refused".into())],
         redirects: vec![fixtures::plain_http().connection],
         findings: findings(&evidence),
+        beside: Some(Beside {
+            client: ClientFacts {
+                name: "Chromium".into(),
+                version: Some("156.0".into()),
+                tls_library: None,
+            },
+            connections: 19,
+            asked: 20,
+            times: vec![
+                beside_time(Metric::Tls, 33.0, 44.5),
+                beside_time(Metric::Wait, 30.4, 30.1),
+                beside_time(Metric::Total, 95.2, 106.4),
+            ],
+            unlike: vec![Unlike { what: "HTTP", ours: "2".into(), other: "1.1".into() }],
+        }),
         reconciled: vec![
             reconcile(Witness::Log, ms(8), ms(9), None, None),
             reconcile(Witness::ServerTiming(vec!["app".into()]), ms(8), ms(8), None, None),

@@ -8,7 +8,7 @@ use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
 
-use super::{Explanation, WayView, whiteboard};
+use super::{Explanation, WayView, beside, whiteboard};
 use crate::advice;
 use crate::equation::apportion;
 use crate::sequence;
@@ -40,6 +40,10 @@ pub fn text(explanation: &Explanation, style: &Style) -> String {
     }
     lines.push(String::new());
     lines.extend(ways(explanation, scale, style));
+    if let Some(other) = &explanation.beside {
+        lines.push(String::new());
+        lines.extend(beside::text(other, style));
+    }
     for reconciled in &explanation.reconciled {
         lines.push(String::new());
         lines.extend(witness(reconciled, scale, style));

@@ -53,11 +53,23 @@ fn clients_stand_beside_each_other_in_a_comparison() {
 }
 
 #[test]
-fn explanations_are_by_our_own_times() {
+fn another_client_stands_beside_an_explanation() {
     let bench = Bench::new();
-    let outcome = bench.run("explain", &["--client", "curl"]);
-    assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("leave --client out"), "{}", outcome.stderr);
+    let outcome = bench.run("explain", &["--client", "curl", "-n", "3", "--run", "why.run"]);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stderr, outcome.stdout);
+    assert!(outcome.stdout.contains(" beside it, ms "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("\nTLS handshake "), "{}", outcome.stdout);
+
+    let words = ["explain", "--from", "why.run", "--json"].map(str::to_owned);
+    let again = firstbyte(bench.directory.path(), &words);
+    let whole: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    let other = &whole["other_client"];
+    assert_eq!((other["client"]["name"].as_str(), other["asked"].as_u64()), (Some("curl"), Some(3)));
+    let total = other["times"].as_array().unwrap().iter().find(|t| t["metric"] == "total").unwrap();
+    assert_eq!(total["rounds"], 3);
+    // What is explained is ours: no way of the equation is another client's.
+    let ways: Vec<_> = whole["ways"].as_array().unwrap().iter().map(|way| &way["way"]).collect();
+    assert!(ways.len() > 3 && ways.iter().all(|way| **way != "other client"), "{ways:?}");
 }
 
 #[test]

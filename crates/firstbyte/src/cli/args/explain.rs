@@ -23,6 +23,8 @@ Examples:
                              does the server's log agree with what is seen here?
   firstbyte explain https://example.com/ --html why.html --run why.run
   firstbyte explain --from why.run
+  firstbyte explain https://example.com/ --client chromium
+                             and what does a browser take besides?
   firstbyte lab run curl-length -- \\
       firstbyte explain https://far.curl-length.test/";
 

@@ -40,15 +40,13 @@ pub(super) fn measure(
     silent: bool,
 ) -> Result<Measured, Problem> {
     let target = target_of(plan.url.reveal())?;
-    let options = plan.options.clone();
-    if options.client != Client::Firstbyte {
-        // Others read late what has arrived, and that would be the server's fault.
-        let name = options.client.name();
-        return Err(Problem::new(exit::USAGE, format!("{name}'s times explain no server's"))
-            .hint("leave --client out; compare --vary client=… shows what differs"));
-    }
+    // Others read late what has arrived, and that would be the server's fault: ours explains, another one stands beside.
+    let other_client = Some(plan.options.client).filter(|client| *client != Client::Firstbyte);
+    let options = Options { client: Client::Firstbyte, ..plan.options.clone() };
     let stored_plan = stored(&RunPlan::Explain(Box::new(plan.clone())))?;
     let measuring = Measuring::new()?;
+    let usage = |why: String| Problem::new(exit::USAGE, why);
+    measuring.clients().check(&target, &plan.options).map_err(usage)?;
     let prober = measuring.prober(&Options { max_redirects: Some(20), ..options.clone() })?;
     let first = measuring.wait_for(async {
         tokio::select! {
@@ -66,8 +64,8 @@ pub(super) fn measure(
     })?;
     let mut base = Visit { target, options: Options { max_redirects: None, ..options } };
     follow(&first[1], &mut base);
-    let axis = ways::ways(&base.target, &base.options, seen)
-        .map_err(|why| Problem::new(exit::USAGE, why))?;
+    let axis =
+        ways::ways(&base.target, &base.options, seen, other_client).map_err(usage)?;
     let matrix = matrix(&axis, &base);
     let design = Design {
         warmup: WARMUP,

@@ -9,7 +9,7 @@ mod ways;
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
-use firstbyte_core::explain::{Equation, Evidence, Span, TermKind, Way, WayKind, findings};
+use firstbyte_core::explain::{Beside, Equation, Evidence, Span, TermKind, Way, WayKind, findings};
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
@@ -88,6 +88,8 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         .evidence
         .ways
         .iter()
+        // What that reads late is nobody's time in an equation.
+        .filter(|(kind, _)| *kind != WayKind::OtherClient)
         .filter_map(|(kind, way)| {
             let equation = Equation::from_connections(way.connections(), way.first.as_ref())?;
             Some(explanation::WayView {
@@ -113,6 +115,10 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         failed: subject.failed.len(),
         left_out: measured.left_out.clone(),
         redirects: measured.evidence.redirects.clone(),
+        beside: measured
+            .evidence
+            .way(WayKind::OtherClient)
+            .and_then(|other| Beside::from_ways(subject, other)),
         equation,
         ways,
         reconciled,

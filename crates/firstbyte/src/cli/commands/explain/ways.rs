@@ -5,10 +5,15 @@ use firstbyte_core::timeline::{Connection, Handshake, RecordType};
 
 use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Target;
-use firstbyte_probe::probe::options::{Family, HttpVersion, Options, TlsVersion};
+use firstbyte_probe::probe::options::{Client, Family, HttpVersion, Options, TlsVersion};
 
-/// The ways to try, as an axis whose values are called after their kinds. The user's own comes first.
-pub(super) fn ways(target: &Target, options: &Options, seen: &Connection) -> Result<Axis, String> {
+/// The ways to try, as an axis whose values are called after their kinds. The user's own comes first, another client's last.
+pub(super) fn ways(
+    target: &Target,
+    options: &Options,
+    seen: &Connection,
+    other_client: Option<Client>,
+) -> Result<Axis, String> {
     let mut ways: Vec<(WayKind, String)> = vec![(WayKind::Subject, String::new())];
     let mut add = |kind: WayKind, settings: &str| ways.push((kind, settings.to_owned()));
     let quic = options.http.version == HttpVersion::Http3;
@@ -41,6 +46,9 @@ pub(super) fn ways(target: &Target, options: &Options, seen: &Connection) -> Res
     if options.family == Family::Any && has_both_families(seen) {
         add(WayKind::Ipv4, "family=4");
         add(WayKind::Ipv6, "family=6");
+    }
+    if let Some(client) = other_client {
+        ways.push((WayKind::OtherClient, format!("client={}", client.name())));
     }
     let texts: Vec<String> =
         ways.iter().map(|(kind, settings)| format!("{}: {settings}", kind.name())).collect();
