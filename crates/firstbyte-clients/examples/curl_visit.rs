@@ -76,6 +76,7 @@ fn show(connection: &Connection) {
         println!("tls       {} {handshake}, group {}", text(&tls.version), text(&tls.group));
         if let Some(early) = tls.early_data {
             let bytes = early.bytes_before_server_hello;
+            let bytes = bytes.map_or_else(|| "some".to_owned(), |bytes| bytes.to_string());
             println!("early     {bytes} bytes, accepted: {:?}", early.accepted);
         }
     }

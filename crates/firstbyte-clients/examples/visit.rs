@@ -100,6 +100,7 @@ fn show(page: &Navigation, chunks: bool) {
         println!("tls       {} {handshake} {}", text(&tls.version), text(&tls.group));
         if let Some(early) = tls.early_data {
             let bytes = early.bytes_before_server_hello;
+            let bytes = bytes.map_or_else(|| "some".to_owned(), |bytes| bytes.to_string());
             println!("early     {bytes} bytes, accepted: {:?}", early.accepted);
         }
     }

@@ -317,7 +317,7 @@ fn tls_facts(tls: &TlsSeen) -> TlsFacts {
         session_offered: tls.resumption.offered,
         early_data_allowed: None,
         early_data: early.map(|early| EarlyData {
-            bytes_before_server_hello: early.bytes,
+            bytes_before_server_hello: Some(early.bytes),
             accepted: early.accepted,
         }),
         alpn: tls.alpn.as_deref().map(str::to_owned),

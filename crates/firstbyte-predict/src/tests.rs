@@ -63,7 +63,7 @@ fn sessions_are_what_they_are_called() {
     let early = predicted(&setup, &way(Tls::V1_3, Session::ZeroRtt, Http::V2));
     let early = early.facts.tls.unwrap().early_data.unwrap();
     assert_eq!(early.accepted, Some(true));
-    assert!(early.bytes_before_server_hello > 80);
+    assert!(early.bytes_before_server_hello > Some(80));
 }
 
 /// The classic: a chain that does not fit a small initial window costs a round trip.

@@ -231,7 +231,7 @@ impl<'a> Talk<'a> {
         if self.way.session == Session::ZeroRtt {
             let hello = self.hello.map_or(0, |hello| hello.record_bytes as u64);
             self.early = Some(EarlyData {
-                bytes_before_server_hello: (self.held.len() as u64).saturating_sub(hello),
+                bytes_before_server_hello: Some((self.held.len() as u64).saturating_sub(hello)),
                 accepted: None,
             });
             self.note_request(hello);

@@ -324,5 +324,7 @@ fn early_data(early: &EarlyData) -> String {
         Some(false) => ", rejected",
         None => "",
     };
-    format!("early data {} bytes{outcome}", early.bytes_before_server_hello)
+    let bytes = early.bytes_before_server_hello;
+    let bytes = bytes.map_or_else(String::new, |bytes| format!(" {bytes} bytes"));
+    format!("early data{bytes}{outcome}")
 }

@@ -571,7 +571,7 @@ pub fn every_fact() -> Sample {
     let tls = c.facts.tls.get_or_insert_default();
     tls.session_offered = Some(SessionMechanism::Ticket);
     tls.early_data_allowed = Some(true);
-    tls.early_data = Some(EarlyData { bytes_before_server_hello: 24, accepted: Some(false) });
+    tls.early_data = Some(EarlyData { bytes_before_server_hello: Some(24), accepted: Some(false) });
     tls.verified = Some(false);
     tls.tickets_received = Some(25);
     let http = c.facts.http.get_or_insert_default();

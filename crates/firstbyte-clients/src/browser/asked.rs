@@ -247,9 +247,6 @@ impl Asked {
             SessionUse::EarlyData { .. } if tls.max < TlsVersion::V1_3 => {
                 self.cannot("send early data with TLS 1.2: nobody can")
             }
-            SessionUse::EarlyData { .. } if !self.abilities.counts_early_data => {
-                self.cannot("say how much of a request went as early data")
-            }
             SessionUse::EarlyData { any_method: _ } => Ok(BrowserSession::EarlyData),
         }
     }

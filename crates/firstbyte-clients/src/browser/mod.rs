@@ -120,8 +120,6 @@ pub struct BrowserAbilities {
     pub connects_elsewhere: bool,
     /// It can be kept to IPv6 without an address that is given.
     pub finds_ipv6: bool,
-    /// It says how many bytes left as early data: without, none are proven.
-    pub counts_early_data: bool,
 }
 
 /// A browser's program, running. Each visit has a store of its own within it: no sessions, connections or cookies but

@@ -66,7 +66,6 @@ impl RunningBrowser for RunningChromium {
         asks_the_system: false,
         connects_elsewhere: true,
         finds_ipv6: true,
-        counts_early_data: true,
     };
 
     fn installed_program() -> &'static str {

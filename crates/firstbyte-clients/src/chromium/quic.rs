@@ -198,7 +198,7 @@ fn tls_facts(seen: &Seen<'_>) -> TlsFacts {
     if tried || early_bytes > 0 {
         facts.early_data_allowed = Some(true);
         let accepted = early_state.map(|state| state == "AttemptedAndSucceeded");
-        let early_data = EarlyData { bytes_before_server_hello: early_bytes, accepted };
+        let early_data = EarlyData { bytes_before_server_hello: Some(early_bytes), accepted };
         facts.early_data = (early_bytes > 0).then_some(early_data);
     }
     facts

@@ -241,7 +241,7 @@ fn tls_facts(log: &NetLogRecord, socket: u64) -> Option<TlsFacts> {
         facts.early_data_allowed = Some(true);
         if early_bytes > 0 {
             let accepted = accepted.map(|reason| reason == facts::EARLY_DATA_ACCEPTED);
-            let bytes_before_server_hello = early_bytes;
+            let bytes_before_server_hello = Some(early_bytes);
             facts.early_data = Some(EarlyData { bytes_before_server_hello, accepted });
         }
     }

@@ -165,7 +165,7 @@ fn tls(
         handshake,
         session_offered,
         early_data: report.early_data_bytes.map(|bytes| EarlyData {
-            bytes_before_server_hello: bytes.unsigned_abs(),
+            bytes_before_server_hello: Some(bytes.unsigned_abs()),
             accepted: Some(bytes > 0),
         }),
         alpn: proven.alpn.clone(),

@@ -62,8 +62,6 @@ impl RunningBrowser for RunningFirefox {
         asks_the_system: true,
         connects_elsewhere: false,
         finds_ipv6: false,
-        // It says "accepted", and not how many bytes left early.
-        counts_early_data: false,
     };
 
     fn installed_program() -> &'static str {

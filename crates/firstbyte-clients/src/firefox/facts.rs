@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Handshake, HttpFacts, Mark, PanelTime, SessionMechanism, TlsFacts};
+use firstbyte_core::timeline::{
+    EarlyData, Handshake, HttpFacts, Mark, PanelTime, SessionMechanism, TlsFacts,
+};
 use serde_json::Value;
 
 use super::FirefoxEarlyData;
@@ -47,6 +49,7 @@ pub(super) fn tls(channel: &Channel) -> Option<TlsFacts> {
     };
     let resumed = security.get("resumed").and_then(Value::as_bool);
     let psk = resumed == Some(true) && version == Some("TLSv1.3");
+    let early = early_data(channel);
     Some(TlsFacts {
         version: version.map(str::to_owned),
         cipher_suite: text("cipherName").map(str::to_owned),
@@ -57,7 +60,13 @@ pub(super) fn tls(channel: &Channel) -> Option<TlsFacts> {
         }),
         // What was taken up was offered; in TLS 1.2 there are two ways to.
         session_offered: psk.then_some(SessionMechanism::Psk),
-        early_data_allowed: early_data(channel).map(|_| true),
+        early_data_allowed: early.map(|_| true),
+        early_data: early.map(|early| EarlyData {
+            // It does not say how many.
+            bytes_before_server_hello: None,
+            // What is answered with 425 was not taken: the response is that of a second request.
+            accepted: Some(early == FirefoxEarlyData::Accepted),
+        }),
         alpn: text("negotiatedNPN").map(str::to_owned),
         verified: Some(true),
         ..TlsFacts::default()

@@ -34,8 +34,8 @@ pub struct FirefoxVisit {
     pub page: Navigation,
     /// What WebDriver BiDi says of the document's times.
     pub bidi: Option<BidiTimings>,
-    /// What became of the document's early data; absent where Firefox says that none was sent. The facts of the sample
-    /// have none: how many bytes left early, it does not say.
+    /// What became of the document's early data; absent where Firefox says that none was sent. How many
+    /// bytes left early, it does not say.
     pub early_data: Option<FirefoxEarlyData>,
     /// Origins that the browser wanted something of for itself. It was kept from asking them.
     pub beside: Vec<String>,

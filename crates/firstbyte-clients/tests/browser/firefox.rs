@@ -151,6 +151,8 @@ fn early_data_is_sent_and_taken() {
         });
         let connection = connection(visit.sample());
         assert_eq!(visit.early_data, Some(FirefoxEarlyData::Accepted), "{http:?} {connection:#?}");
+        let early = connection.facts.tls.as_ref().unwrap().early_data.unwrap();
+        assert_eq!((early.bytes_before_server_hello, early.accepted), (None, Some(true)));
         assert_eq!(server_said(connection, "x-firstbyte-early-data"), "1", "{http:?}");
         let at = |mark| connection.marks.at(mark).unwrap();
         assert!(at(Mark::RequestStart) < at(Mark::HandshakeComplete), "{connection:#?}");

@@ -59,7 +59,7 @@ fn sessions_are_obtained_and_taken_up() {
         (SessionUse::Resume(None), None),
         (
             SessionUse::EarlyData { any_method: false },
-            Some(EarlyData { bytes_before_server_hello: 127, accepted: Some(true) }),
+            Some(EarlyData { bytes_before_server_hello: Some(127), accepted: Some(true) }),
         ),
     ] {
         let mut options = Options::default();

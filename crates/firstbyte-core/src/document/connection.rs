@@ -183,7 +183,7 @@ pub struct DatagramRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct EarlyDataRecord {
-    pub bytes_before_server_hello: u64,
+    pub bytes_before_server_hello: Option<u64>,
     pub accepted: Option<bool>,
 }
 

@@ -152,8 +152,9 @@ impl SessionMechanism {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyData {
     /// Bytes that left before anything of the server's handshake had arrived: on TCP those of the
-    /// records after the ClientHello, on QUIC those of 0-RTT packets.
-    pub bytes_before_server_hello: u64,
+    /// records after the ClientHello, on QUIC those of 0-RTT packets. Absent where a client says that some did, and not
+    /// how many.
+    pub bytes_before_server_hello: Option<u64>,
     /// Whether the server took it; absent when the handshake did not come so far.
     pub accepted: Option<bool>,
 }

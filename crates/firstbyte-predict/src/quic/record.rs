@@ -160,7 +160,7 @@ impl Record {
         set(Mark::ResponseEnd, self.response_end);
         connection.flights = self.flights(&shift);
         let early = (way.session == Session::ZeroRtt).then_some(EarlyData {
-            bytes_before_server_hello: self.early_bytes,
+            bytes_before_server_hello: Some(self.early_bytes),
             accepted: self.early_accepted.or(Some(false)),
         });
         connection.facts = Facts {

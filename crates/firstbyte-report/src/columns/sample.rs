@@ -373,7 +373,7 @@ columns! {
         |s| text(s.tls()?.session_offered?.name()),
         "`session-id`, `ticket` or `psk`; none where none was offered";
     "tls_early_data_bytes", Integer, both(49, "early_data_bytes"),
-        |s| integer(s.early_data()?.bytes_before_server_hello),
+        |s| integer(s.early_data()?.bytes_before_server_hello?),
         "`bytes_before_server_hello` of JSON's `early_data`";
     "tls_early_data_accepted", Boolean, both(50, "early_data_accepted"),
         |s| boolean(s.early_data()?.accepted?), "`accepted` of JSON's `early_data`";

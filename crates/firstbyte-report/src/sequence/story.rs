@@ -222,8 +222,10 @@ fn told<'a>(
                 Some(false) => " (refused)",
                 None => "",
             };
-            let sent = grouped(early.bytes_before_server_hello);
-            amount = amount.map(|all| format!("{all}, of them {sent} early data{fate}"));
+            amount = amount.map(|all| match early.bytes_before_server_hello.map(grouped) {
+                Some(sent) => format!("{all}, of them {sent} early data{fate}"),
+                None => format!("{all}, with early data{fate}"),
+            });
         }
         (burst.at(), Step::Leg(Leg { arrow, burst, words, amount }))
     };

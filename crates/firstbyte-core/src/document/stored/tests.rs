@@ -127,7 +127,7 @@ fn any_quic() -> impl Strategy<Value = QuicFacts> {
 fn any_tls() -> impl Strategy<Value = TlsFacts> {
     let handshakes = [Handshake::Full, Handshake::FullWithHelloRetryRequest, Handshake::Resumed];
     let mechanisms = [SessionMechanism::SessionId, SessionMechanism::Ticket, SessionMechanism::Psk];
-    let early = (any::<u64>(), any::<Option<bool>>())
+    let early = (any::<Option<u64>>(), any::<Option<bool>>())
         .prop_map(|(bytes, accepted)| EarlyData { bytes_before_server_hello: bytes, accepted });
     let certificate = (any_text(), any::<Option<i64>>(), 0u64..1 << 48).prop_map(
         |(subject, not_after_unix, der_bytes)| Certificate {

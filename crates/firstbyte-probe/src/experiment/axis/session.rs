@@ -92,7 +92,7 @@ impl Setting for Session {
             SessionUse::EarlyData { .. } => match tls.early_data {
                 _ if status(connection) == Some(425) => Err(Shortfall::TooEarly),
                 _ if tls.early_data_allowed == Some(false) => Err(Shortfall::EarlyDataNotAllowed),
-                Some(early) if early.bytes_before_server_hello == 0 => {
+                Some(early) if early.bytes_before_server_hello == Some(0) => {
                     Err(Shortfall::EarlyDataNotSent)
                 }
                 Some(early) if early.accepted == Some(true) => Ok(()),

@@ -83,7 +83,7 @@ impl Connection {
             session_offered: self.tls.had_session.then_some(SessionMechanism::Psk),
             early_data_allowed: self.early_allowed,
             early_data: self.early.map(|early| EarlyData {
-                bytes_before_server_hello: self.wire.early_bytes,
+                bytes_before_server_hello: Some(self.wire.early_bytes),
                 accepted: early.accepted,
             }),
             alpn: protocol.map(|p| String::from_utf8_lossy(&p).into_owned()),

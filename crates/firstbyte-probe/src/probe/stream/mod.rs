@@ -214,7 +214,7 @@ impl Stream {
         Some(TlsFacts {
             session_offered: offered(&hello, &tls.session),
             early_data: tls.early.as_ref().map(|early| EarlyData {
-                bytes_before_server_hello: before().saturating_sub(hello.record_bytes as u64),
+                bytes_before_server_hello: Some(before().saturating_sub(hello.record_bytes as u64)),
                 accepted: early.accepted,
             }),
             ..tls.session.facts()

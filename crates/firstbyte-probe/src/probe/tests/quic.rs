@@ -254,7 +254,7 @@ fn early_data_that_is_accepted_saves_a_round_trip() {
         assert_eq!(status(&early), Some(200));
         let facts = early.facts.tls.as_ref().unwrap().early_data.as_ref().unwrap();
         assert_eq!(facts.accepted, Some(true));
-        assert!(facts.bytes_before_server_hello > 0);
+        assert!(facts.bytes_before_server_hello > Some(0));
         let waited = between(&early, Mark::RequestEnd, Mark::ResponseStart);
         assert_eq!(waited, ROUND_TRIP + THINKS.think);
         let saved = full.marks.at(Mark::ResponseStart).unwrap();
