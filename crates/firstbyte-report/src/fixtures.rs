@@ -567,6 +567,7 @@ pub fn every_fact() -> Sample {
         amplification_stall: Some(Duration::from_nanos(23_000_023)),
         congestion_control: Some("newreno".into()),
         datagrams: Vec::new(),
+        log: None,
     });
     let tls = c.facts.tls.get_or_insert_default();
     tls.session_offered = Some(SessionMechanism::Ticket);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Direction, Offset};
+use super::{Direction, Offset, QuicLog};
 
 /// What is known about a connection besides its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,6 +94,8 @@ pub struct QuicFacts {
     pub congestion_control: Option<String>,
     /// The datagrams, in order, as the client's own keys show them; none where it has none (captures).
     pub datagrams: Vec<QuicDatagram>,
+    /// Its packets; absent where they were not noted.
+    pub log: Option<Box<QuicLog>>,
 }
 
 /// What a datagram was. What counts are bytes of the handshake and of the exchange.

@@ -9,6 +9,7 @@ mod failure_type;
 mod flight;
 mod mark;
 mod navigation;
+mod quic_log;
 mod sample;
 mod time;
 
@@ -24,6 +25,9 @@ pub use mark::{Mark, Marks};
 pub use navigation::{
     Beginning, ConnectionUse, DeliveredFrom, Initiator, Navigation, NavigationFlaw, PageConnection,
     Race, Resource, ResourceSizes,
+};
+pub use quic_log::{
+    OpenedPacket, QuicFrame, QuicLog, QuicPacket, QuicRecovery, TransportParameter,
 };
 pub use sample::Sample;
 pub use time::{Clock, Offset, Stamp};

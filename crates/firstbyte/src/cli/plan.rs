@@ -95,12 +95,18 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),
+            qlog: args.qlog.clone().or_else(qlog_directory),
             ..Outputs::default()
         },
         reads: needed_by_visits(&args.visit).into_iter().chain(format).collect(),
         silent: args.silent,
         colors: args.color,
     })
+}
+
+/// Where curl, quiche and quic-go log QUIC connections as well; nowhere where it is not set.
+fn qlog_directory() -> Option<PathBuf> {
+    std::env::var_os("QLOGDIR").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
@@ -131,6 +137,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
             html: args.html.clone(),
             svg: args.svg.clone(),
             png: args.png.clone(),
+            qlog: args.qlog.clone(),
             ..Outputs::default()
         },
         colors: args.color,

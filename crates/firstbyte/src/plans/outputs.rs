@@ -86,12 +86,15 @@ pub struct Outputs {
     /// A directory for pictures as PNG.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub png: Option<PathBuf>,
+    /// A directory for logs of QUIC connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qlog: Option<PathBuf>,
 }
 
 impl Outputs {
     /// All but pictures, which go to directories.
     pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
-        let Self { json, csv, parquet, zeek, har, html, packets, svg: _, png: _ } = self;
+        let Self { json, csv, parquet, zeek, har, html, packets, svg: _, png: _, qlog: _ } = self;
         [json, csv, parquet, zeek, har, html, packets].into_iter().flatten()
     }
 

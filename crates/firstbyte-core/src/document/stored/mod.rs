@@ -4,6 +4,7 @@
 //! absent is unknown. An array has the length that it has: what is added later is a new member.
 
 mod facts;
+mod quic_log;
 mod stamps;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use facts::{
     StoredCertificate, StoredClient, StoredHttp, StoredPanelTime, StoredQuic, StoredTcp, StoredTls,
 };
+pub use quic_log::{StoredQuicFrame, StoredQuicLog, StoredQuicPacket};
 pub use stamps::{StoredClock, StoredMarks};
 
 use super::FailureRecord;
