@@ -32,6 +32,7 @@ pub mod ndjson;
 pub mod netlog;
 pub mod page_load;
 pub mod parquet;
+pub mod percentiles;
 pub mod prediction;
 pub mod qlog;
 pub mod sequence;

@@ -26,6 +26,24 @@ pub struct Facts {
     pub http: Option<HttpFacts>,
     /// What the client's own network panel shows of the exchange, in its words and its order; empty where it has none.
     pub panel: Vec<PanelTime>,
+    /// What it took of the client's processor; absent where that cannot be told.
+    pub processor: Option<ProcessorTime>,
+}
+
+/// What something took of a processor, as `time` tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// In the program itself.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl ProcessorTime {
+    /// Both together.
+    pub const fn sum(self) -> Duration {
+        self.user.saturating_add(self.system)
+    }
 }
 
 /// A time that a browser's network panel shows.

@@ -16,7 +16,7 @@ mod time;
 pub use connection::{Attempt, AttemptOutcome, BrokenOff, Connection, Lookup, OpenEnd, RecordType};
 pub use facts::{
     Certificate, ClientFacts, EarlyData, Facts, Handshake, Header, HttpFacts, PanelTime,
-    QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
+    ProcessorTime, QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
 };
 pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName, TimeLimit};
 pub use failure_type::FailureType;

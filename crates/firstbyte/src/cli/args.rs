@@ -113,7 +113,8 @@ pub(super) struct ProbeArgs {
 
     #[command(flatten)]
     pub rows: RowArgs,
-    /// Log each QUIC connection as qlog, into DIR, for viewers of such [default: QLOGDIR, where that is set]
+    /// Log each QUIC connection as qlog, into DIR, for viewers of such [default: with --http3-only
+    /// QLOGDIR, where that is set]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub qlog: Option<PathBuf>,
     /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
@@ -373,6 +374,7 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report a.run --percentiles      the ways' differences, p5 to p99, as CSV
   firstbyte report http3.run --qlog logs    QUIC connections, for viewers of qlog
   firstbyte report example.com.har          what a browser exported
   firstbyte report --averages analytics.csv --svg .
@@ -402,6 +404,10 @@ pub(super) struct RenderArgs {
     pub png: Option<PathBuf>,
     #[command(flatten)]
     pub rows: RowArgs,
+    /// Differences of all compared ways, percentile by percentile, as CSV, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = Destination::STREAM, help_heading = "Output")]
+    pub percentiles: Option<Destination>,
     /// All samples as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub parquet: Option<Destination>,

@@ -57,7 +57,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
         }
-        Some(Command::Report(args)) => CommandPlan::Report(comparison::report(args)),
+        Some(Command::Report(args)) => CommandPlan::Report(Box::new(comparison::report(args))),
         Some(Command::Har(args)) => match &args.command {
             HarCommand::Clean(args) => CommandPlan::HarClean(HarCleanPlan {
                 file: args.file.clone(),
@@ -95,7 +95,7 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),
-            qlog: args.qlog.clone().or_else(qlog_directory),
+            qlog: args.qlog.clone().or_else(|| qlog_directory(&args.visit)),
             ..Outputs::default()
         },
         reads: needed_by_visits(&args.visit).into_iter().chain(format).collect(),
@@ -104,9 +104,10 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
     })
 }
 
-/// Where curl, quiche and quic-go log QUIC connections as well; nowhere where it is not set.
-fn qlog_directory() -> Option<PathBuf> {
-    std::env::var_os("QLOGDIR").filter(|path| !path.is_empty()).map(PathBuf::from)
+/// Where curl, quiche and quic-go log QUIC connections as well; nowhere where it is not set, or there will be none.
+fn qlog_directory(visit: &VisitArgs) -> Option<PathBuf> {
+    let set = std::env::var_os("QLOGDIR").filter(|path| !path.is_empty() && visit.http3_only);
+    set.map(PathBuf::from)
 }
 
 fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
@@ -132,6 +133,7 @@ fn render(args: &RenderArgs) -> RenderPlan {
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),
+            percentiles: args.percentiles.clone(),
             parquet: args.parquet.clone(),
             har: args.har.clone(),
             html: args.html.clone(),

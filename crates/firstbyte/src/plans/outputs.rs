@@ -65,6 +65,9 @@ pub struct Outputs {
     /// Rows as CSV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Destination>,
+    /// Differences percentile by percentile, as CSV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<Destination>,
     /// Rows as Parquet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parquet: Option<Destination>,
@@ -94,8 +97,20 @@ pub struct Outputs {
 impl Outputs {
     /// All but pictures, which go to directories.
     pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
-        let Self { json, csv, parquet, zeek, har, html, packets, svg: _, png: _, qlog: _ } = self;
-        [json, csv, parquet, zeek, har, html, packets].into_iter().flatten()
+        let Self {
+            json,
+            csv,
+            percentiles,
+            parquet,
+            zeek,
+            har,
+            html,
+            packets,
+            svg: _,
+            png: _,
+            qlog: _,
+        } = self;
+        [json, csv, percentiles, parquet, zeek, har, html, packets].into_iter().flatten()
     }
 
     /// Whether one of them takes standard output: then nothing else is shown there.

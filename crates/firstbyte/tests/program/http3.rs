@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -113,6 +114,9 @@ fn a_full_handshake_is_one() {
     assert_eq!(phases, ["resolve", "quic", "send", "wait", "receive"]);
 }
 
+/// A packet as it is logged.
+type InPacket<'a> = (&'a PacketHeader, &'a Vec<QuicFrame>);
+
 /// The qlog files of a directory, as the parser of quiche's viewers reads them: each event is one of the schema.
 fn logs(directory: &Path) -> Vec<(qlog::QlogSeq, Vec<qlog::events::Event>)> {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
@@ -136,7 +140,7 @@ fn a_connection_is_logged_for_viewers_of_qlog() {
     let title = file.title.as_deref().unwrap();
     assert!(title.contains("localhost") && !title.contains("secret"), "{title}");
     assert!(events.is_sorted_by(|a, b| a.time <= b.time));
-    let packets = |wanted: fn(&EventData) -> Option<(&PacketHeader, &Vec<QuicFrame>)>| {
+    let packets = |wanted: fn(&EventData) -> Option<InPacket<'_>>| {
         events.iter().filter_map(|e| wanted(&e.data).map(|it| (e.time, it))).collect::<Vec<_>>()
     };
     let sent = packets(|data| match data {
@@ -153,14 +157,14 @@ fn a_connection_is_logged_for_viewers_of_qlog() {
     assert!(matches!(frames[0], QuicFrame::Crypto { offset: 0, .. }), "{frames:?}");
     let begun = sample["marks"]["connect_start"]["at_ns"].as_f64().unwrap() / 1e6;
     assert!((time - begun).abs() < 0.001, "{time} and {begun}");
-    // Packet numbers of a space rise by one.
+    // Packet numbers of a space rise; the stack leaves one out now and then (RFC 9000 §21.4).
     let mut next: Vec<(PacketType, u64)> = Vec::new();
     for (_, (header, _)) in &sent {
         let number = header.packet_number.unwrap();
         let space = next.iter_mut().find(|(kind, _)| *kind == header.packet_type);
         match space {
             Some((_, last)) => {
-                assert_eq!(number, *last + 1);
+                assert!(number > *last, "{number} after {last}");
                 *last = number;
             }
             None => next.push((header.packet_type.clone(), number)),
@@ -192,6 +196,23 @@ fn a_connection_is_logged_for_viewers_of_qlog() {
         _ => None,
     });
     assert!(rtt.unwrap() > 0.0);
+}
+
+#[test]
+fn a_log_goes_where_other_programs_log_where_it_is_of_http3() {
+    let bench = Bench::new(|_| ());
+    let url = bench.url("/");
+    for (version, logged) in [("--http2", false), ("--http3-only", true)] {
+        let status = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+            .args([version, "-4", "--cacert", "ca.pem", &url])
+            .env("QLOGDIR", "others")
+            .current_dir(bench.directory.path())
+            .stdout(Stdio::null())
+            .status();
+        assert!(status.unwrap().success());
+        assert_eq!(bench.directory.path().join("others").exists(), logged, "{version}");
+    }
+    assert_eq!(logs(&bench.directory.path().join("others")).len(), 1);
 }
 
 #[test]

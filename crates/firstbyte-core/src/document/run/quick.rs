@@ -13,8 +13,8 @@ use crate::document::stored::{StoredQuicLog, tls_of};
 use crate::run::Row;
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, Facts, Flight,
-    Header, HttpFacts, Lookup, Mark, Marks, Offset, PanelTime, QuicDatagram, QuicFacts, QuicLog, RecordType,
-    Sample, Stamp, TcpFacts,
+    Header, HttpFacts, Lookup, Mark, Marks, Offset, PanelTime, ProcessorTime, QuicDatagram,
+    QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
 };
 
 /// How much of a sample is read.
@@ -250,7 +250,18 @@ impl<'a> Cursor<'a> {
             })?,
             http: self.optional("http", |c| c.http(facts))?,
             panel: self.optional("panel", |c| c.list(Self::panel_time))?.unwrap_or_default(),
+            processor: self.optional("processor", Self::processor)?,
         })
+    }
+
+    fn processor(&mut self) -> Quick<ProcessorTime> {
+        self.open()?;
+        self.required("user_ns")?;
+        let user = self.duration()?;
+        self.required("system_ns")?;
+        let time = ProcessorTime { user, system: self.duration()? };
+        self.close()?;
+        Ok(time)
     }
 
     fn panel_time(&mut self) -> Quick<PanelTime> {

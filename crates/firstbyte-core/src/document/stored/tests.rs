@@ -139,12 +139,15 @@ fn any_quic_log() -> impl Strategy<Value = Box<QuicLog>> {
         (number(), number()).prop_map(|(offset, bytes)| QuicFrame::Crypto { offset, bytes }),
         (number(), number(), number(), any::<bool>())
             .prop_map(|(id, offset, bytes, fin)| QuicFrame::Stream { id, offset, bytes, fin }),
-        (number(), vec(number(), 0..3))
-            .prop_map(|(kind, numbers)| QuicFrame::Other { kind, numbers, id: "0a".into() }),
+        (number(), vec(number(), 0..3)).prop_map(|(kind, numbers)| QuicFrame::Other {
+            kind,
+            numbers,
+            id: "0a".into()
+        }),
     ];
     let kinds = [PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Retry, PacketKind::OneRtt];
-    let opened = (number(), vec(frame, 0..3))
-        .prop_map(|(number, frames)| OpenedPacket { number, frames });
+    let opened =
+        (number(), vec(frame, 0..3)).prop_map(|(number, frames)| OpenedPacket { number, frames });
     let packet = (any::<bool>(), any_stamp(), prop::sample::select(kinds.to_vec()), of(opened))
         .prop_map(|(sent, stamp, kind, opened)| QuicPacket {
             direction: if sent { Direction::Sent } else { Direction::Received },
@@ -247,6 +250,9 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             quic,
             tls,
             http,
+            processor: panel
+                .first()
+                .map(|time| ProcessorTime { user: time.took, system: Duration::from_nanos(3) }),
             panel,
         },
     )
