@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Offset, Stamp};
+use firstbyte_core::timeline::{Offset, ProcessorTime, Stamp};
 use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds on the clock that never steps (`CLOCK_MONOTONIC`).
@@ -125,6 +125,46 @@ pub mod simulated {
     }
 }
 
+/// What the calling thread has taken of a processor so far.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadTime(ProcessorTime);
+
+impl ThreadTime {
+    /// Asks the kernel (getrusage(2)); none where it does not tell threads apart, or time is simulated.
+    pub fn now() -> Option<Self> {
+        #[cfg(feature = "simulated")]
+        if simulated::read(ClockId::CLOCK_MONOTONIC).is_some() {
+            return None;
+        }
+        Self::read()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read() -> Option<Self> {
+        use nix::sys::resource::{UsageWho, getrusage};
+        let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+        let time = |at: nix::sys::time::TimeVal| {
+            let micros = at.tv_sec().saturating_mul(1_000_000).saturating_add(at.tv_usec());
+            Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+        };
+        let (user, system) = (time(usage.user_time()), time(usage.system_time()));
+        Some(Self(ProcessorTime { user, system }))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    const fn read() -> Option<Self> {
+        None
+    }
+
+    /// What it has taken since `earlier`.
+    pub const fn since(self, earlier: Self) -> ProcessorTime {
+        ProcessorTime {
+            user: self.0.user.saturating_sub(earlier.0.user),
+            system: self.0.system.saturating_sub(earlier.0.system),
+        }
+    }
+}
+
 /// A connection's origin on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Timebase {
@@ -221,6 +261,23 @@ pub fn timer_now() -> tokio::time::Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_threads_time_is_its_own_and_what_it_took() {
+        let (wall, before) = (Monotonic::now(), ThreadTime::now().unwrap());
+        // Another thread's work is none of this one's.
+        std::thread::spawn(|| {
+            let begun = ThreadTime::now().unwrap();
+            while ThreadTime::now().unwrap().since(begun).sum() < Duration::from_millis(40) {}
+        })
+        .join()
+        .unwrap();
+        let waited = ThreadTime::now().unwrap().since(before).sum();
+        assert!(waited < Duration::from_millis(20), "{waited:?}");
+        while ThreadTime::now().unwrap().since(before).sum() < Duration::from_millis(60) {}
+        assert!(Monotonic::now().since(wall) >= Duration::from_millis(60));
+    }
 
     #[test]
     fn both_clocks_map_to_the_same_offset() {

@@ -20,7 +20,7 @@ use crate::log_copies::LogCopies;
 use crate::network::{HostNetwork, Network};
 use crate::options::LabOptions;
 use crate::process::{self, Published};
-use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
+use crate::reports::{CaptureStats, ForwarderStats, ServerReport, ServerTime};
 use crate::scenario::{Role, Scenario};
 use crate::servers::{Servers, start_dns};
 use crate::sys::{PacketRing, RingSize, start_in_network};
@@ -179,6 +179,11 @@ impl Lab {
     /// How complete the captures are so far.
     pub fn capture_stats(&self) -> Vec<CaptureStats> {
         self.captures.iter().map(Capture::stats).collect()
+    }
+
+    /// What each web server has taken of the processor so far.
+    pub fn server_times(&self) -> Vec<ServerTime> {
+        self.servers.processor_times()
     }
 
     /// What became of the frames so far.

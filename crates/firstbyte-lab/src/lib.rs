@@ -38,7 +38,7 @@ mod unsupported;
 
 pub use error::LabError;
 pub use options::LabOptions;
-pub use reports::{CaptureStats, ForwarderStats, ServerReport};
+pub use reports::{CaptureStats, ForwarderStats, ServerReport, ServerTime};
 pub use scenario::{Scenario, ScenarioError, ServerChoice};
 pub use warning::LabWarning;
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use firstbyte_core::timeline::ProcessorTime;
 use serde::{Deserialize, Serialize};
 
 /// A web server of the lab.
@@ -12,6 +13,15 @@ pub struct ServerReport {
     /// What it is: `nginx 1.22.1`, `Caddy 2.6.2`, `built-in (rustls)`, or nginx with what serves
     /// HTTP/3 beside it.
     pub kind: String,
+}
+
+/// What a web server of the lab has taken of the processor, with all processes that it started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTime {
+    /// Its host.
+    pub host: String,
+    /// Since it was up, as the kernel counts it: in ticks, mostly of 10 ms.
+    pub taken: ProcessorTime,
 }
 
 /// How complete a capture file is.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::access_log::Entry;
 use crate::error::LabError;
 use crate::options::LabOptions;
-use crate::reports::{CaptureStats, ForwarderStats, ServerReport};
+use crate::reports::{CaptureStats, ForwarderStats, ServerReport, ServerTime};
 use crate::scenario::Scenario;
 use crate::warning::LabWarning;
 
@@ -83,6 +83,11 @@ impl Lab {
 
     /// How complete the captures are so far.
     pub fn capture_stats(&self) -> Vec<CaptureStats> {
+        match self.0 {}
+    }
+
+    /// What each web server has taken of the processor so far.
+    pub fn server_times(&self) -> Vec<ServerTime> {
         match self.0 {}
     }
 

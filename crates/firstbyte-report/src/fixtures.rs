@@ -7,7 +7,7 @@ use std::time::Duration;
 use firstbyte_core::timeline::{
     Attempt, AttemptOutcome, Cause, Certificate, Chunk, Clock, Connection, Direction, EarlyData,
     Facts, Failure, Flight, Handshake, Header, HttpFacts, Lookup, Mark, Offset, PhaseName,
-    QuicFacts, RecordType, Sample, SessionMechanism, Stamp, TcpFacts, TlsFacts,
+    ProcessorTime, QuicFacts, RecordType, Sample, SessionMechanism, Stamp, TcpFacts, TlsFacts,
 };
 
 /// 2026-11-20 14:05:09.123456 UTC.
@@ -567,6 +567,11 @@ pub fn every_fact() -> Sample {
         amplification_stall: Some(Duration::from_nanos(23_000_023)),
         congestion_control: Some("newreno".into()),
         datagrams: Vec::new(),
+        log: None,
+    });
+    c.facts.processor = Some(ProcessorTime {
+        user: Duration::from_nanos(32_032),
+        system: Duration::from_nanos(33_033),
     });
     let tls = c.facts.tls.get_or_insert_default();
     tls.session_offered = Some(SessionMechanism::Ticket);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use firstbyte_core::timeline::{Clock, Connection, Direction, Flight, Mark, Offset, Stamp};
+use firstbyte_core::timeline::{
+    Clock, Connection, Direction, Flight, Mark, Offset, ProcessorTime, Stamp,
+};
 
 use super::style::{Ink, Style, wrap};
 use super::units::{Scale, Unit, grouped};
@@ -25,7 +27,16 @@ pub fn flights(connection: &Connection, style: &Style) -> String {
     for row in &rows {
         out += &columns.line(row, style);
     }
+    if let Some(processor) = connection.facts.processor {
+        out += &format!("processor: {}\n", processor_time(processor));
+    }
     out
+}
+
+/// "1.234 ms (0.812 ms user, 0.422 ms system)"
+pub(crate) fn processor_time(time: ProcessorTime) -> String {
+    let ms = |duration: Duration| format!("{:.3} ms", duration.as_secs_f64() * 1e3);
+    format!("{} ({} user, {} system)", ms(time.sum()), ms(time.user), ms(time.system))
 }
 
 /// Something that has a time.

@@ -11,11 +11,11 @@ use firstbyte_core::run::{Cell, Metric};
 use super::Style;
 use super::chart::{metric_title, phase_label};
 use super::study::{
-    Digest, EffectView, Estimate, Group, Grouping, PHASES, Study, SummaryView, TestimonyFigures,
-    Verdict, examined_figures, held, pair_names, panel_time, quantile_name,
+    Digest, EffectView, Estimate, Group, Grouping, PHASES, ProcessorView, Study, SummaryView,
+    TestimonyFigures, Verdict, examined_figures, held, pair_names, panel_time, quantile_name,
 };
 use super::style::{Ink, wrap};
-use super::units::{Scale, count};
+use super::units::{Scale, count, grouped};
 
 /// The comparison as text.
 pub fn table(study: &Study<'_>, style: &Style) -> String {
@@ -29,6 +29,7 @@ pub fn table(study: &Study<'_>, style: &Style) -> String {
         view.proofs(),
         view.doubts(),
         view.panels(),
+        view.processors(),
         view.examined(),
         view.findings(),
     ];
@@ -315,6 +316,30 @@ impl View<'_> {
             let shown = shown.collect::<Vec<_>>().join("; ");
             let text = self.style.safe(&format!("{}: {shown}", panel.way));
             self.wrapped(&mut lines, &text, Ink::Plain);
+        }
+        lines
+    }
+
+    /// What visits take of the client's processor.
+    fn processors(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        // The page has those of more.
+        let shown = self.study.processors.iter().filter(|_| self.study.cells.len() <= MANY_WAYS);
+        for processor in shown {
+            if lines.is_empty() {
+                let heading = "What a visit takes of the client's processor: medians";
+                lines.push(self.style.paint(Ink::Strong, heading));
+            }
+            let ms = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
+            let ProcessorView { way, samples, sum, parts } = processor;
+            let text = format!(
+                "{way}: {} ({} user, {} system; n = {})",
+                ms(*sum),
+                ms(parts.user),
+                ms(parts.system),
+                grouped(*samples as u64)
+            );
+            self.wrapped(&mut lines, &self.style.safe(&text), Ink::Plain);
         }
         lines
     }

@@ -9,6 +9,7 @@
 //! result is the same, and depends on the rows, the settings and nothing else.
 
 mod design;
+mod percentiles;
 mod summary;
 mod table;
 mod verdict;
@@ -18,6 +19,7 @@ mod words;
 mod tests;
 
 pub use design::{Axis, BaseMissing, Design, Pair, Role, axes_of, put_in_order};
+pub use percentiles::{PERCENTILES, PercentileEffects, percentile_effects};
 pub use summary::{CellSummary, MetricSummary, Percentile, summarise};
 pub use table::{Counts, Table};
 pub use verdict::{Verdict, judge, judge_quantile};

@@ -9,7 +9,7 @@ use super::stored::{StoredClient, StoredPanelTime};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
-    Lookup, Marks, Offset, PhaseName, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
+    Lookup, Marks, Offset, PhaseName, ProcessorTime, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
 };
 
 /// One connection, as stored.
@@ -37,7 +37,29 @@ pub struct ConnectionRecord {
     pub http: Option<HttpRecord>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub panel: Vec<StoredPanelTime>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<ProcessorRecord>,
     pub failure: Option<FailureRecord>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
+pub struct ProcessorRecord {
+    pub user_ns: u64,
+    pub system_ns: u64,
+}
+
+impl ProcessorRecord {
+    pub(super) fn from_facts(time: &ProcessorTime) -> Self {
+        Self { user_ns: ns(time.user), system_ns: ns(time.system) }
+    }
+
+    pub(super) const fn facts(self) -> ProcessorTime {
+        ProcessorTime {
+            user: Duration::from_nanos(self.user_ns),
+            system: Duration::from_nanos(self.system_ns),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -248,7 +270,7 @@ impl ConnectionRecord {
     /// The stored form of `connection`.
     pub fn from_connection(connection: &Connection) -> Self {
         let split = Split::attribute(connection);
-        let Facts { client, remote, local, reused, tcp, quic, tls, http, panel } =
+        let Facts { client, remote, local, reused, tcp, quic, tls, http, panel, processor } =
             &connection.facts;
         Self {
             url: connection.url.clone(),
@@ -268,6 +290,7 @@ impl ConnectionRecord {
             tls: tls.as_ref().map(TlsRecord::from_facts),
             http: http.as_ref().map(HttpRecord::from_facts),
             panel: panel.iter().map(StoredPanelTime::from_facts).collect(),
+            processor: processor.as_ref().map(ProcessorRecord::from_facts),
             failure: connection.failure.as_ref().map(FailureRecord::from_failure),
         }
     }

@@ -15,7 +15,7 @@ mod times;
 pub use connection::{
     AttemptRecord, CertificateRecord, ChunkRecord, ConnectionRecord, DatagramRecord, DnsRecord,
     EarlyDataRecord, FailureRecord, FlightRecord, HttpRecord, MarkRecord, PartsRecord, PhaseRecord,
-    QuicRecord, SplitRecord, TcpRecord, TlsRecord,
+    ProcessorRecord, QuicRecord, SplitRecord, TcpRecord, TlsRecord,
 };
 pub use interned::{Fact, FactTable, Interner, Shared};
 pub use navigation::{

@@ -289,31 +289,61 @@ pub(super) fn analyse(base: &[f64], variant: &[f64], method: Method) -> Option<E
         relative: relative.as_ref().map(|r| r.median_estimate(&precision)),
         hodges_lehmann: hodges_lehmann(&differences.sorted)?,
         hodges_lehmann_relative: relative.as_ref().and_then(|r| hodges_lehmann(&r.sorted)),
-        quantiles: quantile_effects(base, variant, method, (&precision, differences.recolouring)),
+        quantiles: quantile_effects(
+            (base, variant),
+            &QUANTILES,
+            method,
+            (&precision, differences.recolouring),
+        ),
         autocorrelation: differences.autocorrelation,
         steps: ClockSteps::default(),
         relative_steps: 0.0,
     })
 }
 
-fn quantile_effects(
+/// Differences of these `quantiles` (ascending), as [`paired_effect_in_steps`] has them of [`QUANTILES`].
+pub fn paired_quantile_effects(
     base: &[f64],
     variant: &[f64],
+    quantiles: &[f64],
+    steps: ClockSteps,
+    seed: u64,
+) -> Vec<QuantileEffect> {
+    let n = base.len().min(variant.len());
+    let (base, variant) = (&base[..n], &variant[..n]);
+    let precision = Precision::for_rounds(n);
+    let differences: Vec<f64> = base.iter().zip(variant).map(|(b, v)| v - b).collect();
+    let Some(differences) = Series::from_values(&differences) else { return Vec::new() };
+    let method = Method::for_rounds(n, seed);
+    let widened = (&precision, differences.recolouring);
+    let mut effects = quantile_effects((base, variant), quantiles, method, widened);
+    let off = steps.of_difference();
+    if off > 0.0 {
+        for effect in &mut effects {
+            effect.steps = off;
+            effect.difference = effect.difference.off_by(off, precision.degrees);
+        }
+    }
+    effects
+}
+
+fn quantile_effects(
+    (base, variant): (&[f64], &[f64]),
+    quantiles: &[f64],
     method: Method,
     (precision, recolouring): (&Precision, f64),
 ) -> Vec<QuantileEffect> {
     let (base_sorted, variant_sorted) = (&ascending(base), &ascending(variant));
-    let mut effects: Vec<QuantileEffect> = QUANTILES
-        .into_iter()
-        .filter_map(|q| {
+    let mut effects: Vec<QuantileEffect> = quantiles
+        .iter()
+        .filter_map(|&q| {
             let (base, variant) = (quantile(base_sorted, q)?, quantile(variant_sorted, q)?);
             let difference = Estimate::alone(variant - base);
             Some(QuantileEffect { q, base, variant, difference, steps: 0.0 })
         })
         .collect();
-    // Ascending from the median: those that have too few rounds come last.
-    let supported = QUANTILES.partition_point(|q| supports_quantile(precision.rounds, *q));
-    let effects_to_bound = &mut effects[..supported];
+    let is_supported = |q: f64| supports_quantile(precision.rounds, q);
+    let effects_to_bound = effects.iter_mut().filter(|effect| is_supported(effect.q));
     let sides = |effect: &QuantileEffect| {
         (
             Side { values: base, sorted: base_sorted, quantile: effect.base },
@@ -333,9 +363,10 @@ fn quantile_effects(
         }
         Method::Resampled { resamples, seed } => {
             let plan = (precision.block, resamples, seed);
-            let quantiles = &QUANTILES[..supported];
-            let draws = resample(&Ranked::new(base), &Ranked::new(variant), quantiles, plan);
-            for (effect, mut draws) in effects_to_bound.iter_mut().zip(draws) {
+            let supported: Vec<f64> =
+                quantiles.iter().copied().filter(|q| is_supported(*q)).collect();
+            let draws = resample(&Ranked::new(base), &Ranked::new(variant), &supported, plan);
+            for (effect, mut draws) in effects_to_bound.zip(draws) {
                 let (b, v) = sides(effect);
                 let reach = precision.reach(difference_autocorrelation(&b, &v), recolouring);
                 effect.difference = precision.estimate(effect.difference.value, &mut draws, reach);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Direction, Offset};
+use super::{Direction, Offset, QuicLog};
 
 /// What is known about a connection besides its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,24 @@ pub struct Facts {
     pub http: Option<HttpFacts>,
     /// What the client's own network panel shows of the exchange, in its words and its order; empty where it has none.
     pub panel: Vec<PanelTime>,
+    /// What it took of the client's processor; absent where that cannot be told.
+    pub processor: Option<ProcessorTime>,
+}
+
+/// What something took of a processor, as `time` tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// In the program itself.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl ProcessorTime {
+    /// Both together.
+    pub const fn sum(self) -> Duration {
+        self.user.saturating_add(self.system)
+    }
 }
 
 /// A time that a browser's network panel shows.
@@ -94,6 +112,8 @@ pub struct QuicFacts {
     pub congestion_control: Option<String>,
     /// The datagrams, in order, as the client's own keys show them; none where it has none (captures).
     pub datagrams: Vec<QuicDatagram>,
+    /// Its packets; absent where they were not noted.
+    pub log: Option<Box<QuicLog>>,
 }
 
 /// What a datagram was. What counts are bytes of the handshake and of the exchange.

@@ -9,13 +9,14 @@ mod failure_type;
 mod flight;
 mod mark;
 mod navigation;
+mod quic_log;
 mod sample;
 mod time;
 
 pub use connection::{Attempt, AttemptOutcome, BrokenOff, Connection, Lookup, OpenEnd, RecordType};
 pub use facts::{
     Certificate, ClientFacts, EarlyData, Facts, Handshake, Header, HttpFacts, PanelTime,
-    QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
+    ProcessorTime, QuicDatagram, QuicFacts, SessionMechanism, TcpFacts, TlsFacts,
 };
 pub use failure::{Cause, Failure, Fault, LastSeen, PhaseName, TimeLimit};
 pub use failure_type::FailureType;
@@ -24,6 +25,9 @@ pub use mark::{Mark, Marks};
 pub use navigation::{
     Beginning, ConnectionUse, DeliveredFrom, Initiator, Navigation, NavigationFlaw, PageConnection,
     Race, Resource, ResourceSizes,
+};
+pub use quic_log::{
+    OpenedPacket, QuicFrame, QuicLog, QuicPacket, QuicRecovery, TransportParameter,
 };
 pub use sample::Sample;
 pub use time::{Clock, Offset, Stamp};

@@ -32,8 +32,8 @@ impl Space {
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Nothing.
-    Padding,
+    /// So many bytes of nothing.
+    Padding(u64),
     /// Asks to be acknowledged.
     Ping,
     /// Acknowledges packets.
@@ -62,7 +62,14 @@ pub enum Frame<'a> {
         fin: bool,
     },
     /// Of another type.
-    Other(u64),
+    Other {
+        /// Its type.
+        kind: u64,
+        /// The numbers that it begins with, in order: of one with a text or a token behind them, how long that is too.
+        numbers: Vec<u64>,
+        /// The connection ID in it, where it has one.
+        id: &'a [u8],
+    },
 }
 
 impl Frame<'_> {
@@ -70,7 +77,8 @@ impl Frame<'_> {
     pub const fn elicits(&self) -> bool {
         const CLOSE: u64 = 0x1c;
         const CLOSE_APPLICATION: u64 = 0x1d;
-        !matches!(self, Self::Padding | Self::Ack { .. } | Self::Other(CLOSE | CLOSE_APPLICATION))
+        let close = matches!(self, Self::Other { kind: CLOSE | CLOSE_APPLICATION, .. });
+        !close && !matches!(self, Self::Padding(_) | Self::Ack { .. })
     }
 }
 
@@ -82,14 +90,16 @@ pub fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
 
 fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
     let kind = reader.quic_number()?;
-    let skip = |reader: &mut ByteCursor<'a>, numbers: usize| {
-        (0..numbers).try_for_each(|_| reader.quic_number().map(|_| ()))
+    let mut id: &[u8] = &[];
+    let mut numbers = Vec::new();
+    let mut numbered = |reader: &mut ByteCursor<'a>, count: usize| {
+        (0..count).try_for_each(|_| reader.quic_number().map(|number| numbers.push(number)))
     };
     match kind {
         0x00 => {
             let padding = reader.rest().iter().take_while(|byte| **byte == 0).count();
             reader.take(padding)?;
-            return Some(Frame::Padding);
+            return Some(Frame::Padding(padding as u64 + 1));
         }
         0x01 => return Some(Frame::Ping),
         0x02 | 0x03 => {
@@ -104,7 +114,7 @@ fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
                 ranges.push((low, high));
             }
             if kind == 0x03 {
-                skip(reader, 3)?;
+                numbered(reader, 3)?;
             }
             return Some(Frame::Ack { ranges, delay });
         }
@@ -126,22 +136,25 @@ fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
             return Some(Frame::Stream { id, offset, bytes, fin });
         }
         0x1e | 0x1f => {}
-        0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => skip(reader, 1)?,
-        0x05 | 0x11 | 0x15 => skip(reader, 2)?,
-        0x04 => skip(reader, 3)?,
-        0x07 | 0x31 => drop(reader.quic_block()?),
+        0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => numbered(reader, 1)?,
+        0x05 | 0x11 | 0x15 => numbered(reader, 2)?,
+        0x04 => numbered(reader, 3)?,
+        0x07 | 0x31 => {
+            let block = reader.quic_block()?;
+            numbers.push(block.len() as u64);
+        }
         0x18 => {
-            skip(reader, 2)?;
-            let length = usize::from(reader.u8()?);
-            reader.take(length + 16)?;
+            numbered(reader, 2)?;
+            id = reader.block8()?;
+            reader.take(16)?;
         }
         0x1a | 0x1b => drop(reader.take(8)?),
         0x1c => {
-            skip(reader, 2)?;
+            numbered(reader, 2)?;
             reader.quic_block()?;
         }
         0x1d => {
-            skip(reader, 1)?;
+            numbered(reader, 1)?;
             reader.quic_block()?;
         }
         // What is behind a frame that is not known cannot be read: it is the last.
@@ -150,7 +163,7 @@ fn frame<'a>(reader: &mut ByteCursor<'a>) -> Option<Frame<'a>> {
             reader.take(rest)?;
         }
     }
-    Some(Frame::Other(kind))
+    Some(Frame::Other { kind, numbers, id })
 }
 
 #[cfg(test)]
@@ -165,7 +178,7 @@ mod tests {
         let payload = [0x02, 20, 5, 1, 2, 2, 4, 0, 0, 0x01];
         let found: Vec<_> = frames(&payload).collect();
         let ranges = vec![(18, 20), (10, 14)];
-        assert_eq!(found, [Frame::Ack { ranges, delay: 5 }, Frame::Padding, Frame::Ping]);
+        assert_eq!(found, [Frame::Ack { ranges, delay: 5 }, Frame::Padding(2), Frame::Ping]);
         let elicit: Vec<_> = found.iter().map(Frame::elicits).collect();
         assert_eq!(elicit, [false, false, true]);
     }
@@ -176,7 +189,7 @@ mod tests {
         let found: Vec<_> = frames(&payload).collect();
         let expected = [
             Frame::Crypto { offset: 0, data: &[7, 8] },
-            Frame::Other(0x1e),
+            Frame::Other { kind: 0x1e, numbers: Vec::new(), id: &[] },
             Frame::Stream { id: 4, offset: 101, bytes: 1, fin: true },
             Frame::Stream { id: 0, offset: 0, bytes: 3, fin: false },
         ];

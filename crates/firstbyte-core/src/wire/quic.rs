@@ -23,6 +23,20 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
+    const ALL: [Self; 6] = [
+        Self::Initial,
+        Self::ZeroRtt,
+        Self::Handshake,
+        Self::Retry,
+        Self::VersionNegotiation,
+        Self::OneRtt,
+    ];
+
+    /// The kind with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name in RFC 9000.
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,6 +90,14 @@ pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Packet> + '_ {
         rest = rest.get(packet.bytes..).unwrap_or_default();
         Some(packet)
     })
+}
+
+/// The connection ID that `datagram` is for, where it begins with a long header (RFC 8999 §5.1).
+pub fn destination(datagram: &[u8]) -> Option<&[u8]> {
+    let mut reader = ByteCursor::new(datagram);
+    let is_long = reader.u8()? & LONG_HEADER != 0;
+    let _version = reader.u32()?;
+    reader.block8().filter(|_| is_long)
 }
 
 /// The packet that `bytes` begin with, which `lead` the datagram or follow another.

@@ -7,6 +7,7 @@ mod caddy;
 mod command;
 mod dns;
 mod nginx;
+mod processor;
 mod spawned;
 
 use std::fs::{self, File};
@@ -15,13 +16,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use firstbyte_core::timeline::ProcessorTime;
+
 use crate::access_log::AccessLog;
 use crate::builtin_server::{self, Listeners};
 use crate::ca::{Ca, ServerCertificate};
 use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::network::{HostNetwork, Network};
-use crate::reports::ServerReport;
+use crate::reports::{ServerReport, ServerTime};
 use crate::scenario::{CommandSettings, Host, Paths, Scenario, ServerChoice, ServerSettings};
 use spawned::Spawned;
 
@@ -54,6 +57,8 @@ struct Running {
     start_limit: Duration,
     /// Alone, or for HTTP/3 beside nginx, or behind one that passes requests on.
     builtin: Vec<builtin_server::Handle>,
+    /// What its process had taken of the processor when it was up.
+    taken_before: Option<ProcessorTime>,
 }
 
 impl Servers {
@@ -95,11 +100,28 @@ impl Servers {
         }
         let mut servers = Self { running };
         servers.wait_until_up(scenario, network)?;
+        for running in &mut servers.running {
+            running.taken_before = running.processor();
+        }
         Ok(servers)
     }
 
     pub(crate) fn reports(&self) -> Vec<ServerReport> {
         self.running.iter().map(|running| running.report.clone()).collect()
+    }
+
+    /// What servers have taken of the processor since they were up. The built-in one is a thread of the lab, and has no
+    /// time of its own.
+    pub(crate) fn processor_times(&self) -> Vec<ServerTime> {
+        let time = |running: &Running| {
+            let (before, now) = (running.taken_before?, running.processor()?);
+            let taken = ProcessorTime {
+                user: now.user.saturating_sub(before.user),
+                system: now.system.saturating_sub(before.system),
+            };
+            Some(ServerTime { host: running.report.host.clone(), taken })
+        };
+        self.running.iter().filter_map(time).collect()
     }
 
     /// The access log of a host's server.
@@ -163,6 +185,12 @@ fn udp_is_bound(port: u16) -> bool {
 }
 
 impl Running {
+    fn processor(&self) -> Option<ProcessorTime> {
+        // Where a built-in one does part of the work, the process's time is not all of the server's.
+        let process = self.process.as_ref().filter(|_| self.builtin.is_empty())?;
+        processor::of_tree(process.number())
+    }
+
     fn failed(&self, reason: String) -> LabError {
         let output = self.process.as_ref().map(Spawned::output).unwrap_or_default();
         let ServerReport { host, kind } = self.report.clone();
@@ -347,6 +375,7 @@ impl Start<'_> {
             process,
             start_limit: START_LIMIT,
             builtin,
+            taken_before: None,
         }
     }
 

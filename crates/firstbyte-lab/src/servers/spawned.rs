@@ -58,6 +58,11 @@ impl Spawned {
         Ok(Self { child: command.spawn()?, stderr })
     }
 
+    /// The number of its process.
+    pub(super) fn number(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Why it is no longer there, if it is not.
     pub(super) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;

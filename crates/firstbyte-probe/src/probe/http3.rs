@@ -89,6 +89,7 @@ impl Open {
         }
         let mut connection = self.connection.borrow_mut();
         connection.note_facts();
+        connection.note_packets();
         if let Some(http) = &mut seen.borrow_mut().connection.facts.http {
             http.request_bytes = connection.request_bytes();
             http.upload_bytes =

@@ -15,6 +15,7 @@ mod observation;
 mod open;
 pub mod options;
 mod options_stored;
+mod processor;
 mod quic;
 mod resolve;
 mod secret;
@@ -51,6 +52,7 @@ use self::body::Body;
 use self::observation::{Observation, Shared, When};
 use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
+use self::processor::Counted;
 use self::resolve::Resolver;
 use self::stream::Stream;
 use self::timers::Timers;
@@ -195,6 +197,8 @@ impl NetProber {
         deadline: &mut Deadline,
         after: After,
     ) -> Connection {
+        // With what is made before the clock starts: it is part of what a connection costs the client.
+        let counted = Counted::begin();
         // Key shares are made before the clock starts: they are the client's preparation, and no
         // part of the path. The first one also pays for the TLS stack's own start.
         let kept = self.usable().await;
@@ -230,7 +234,9 @@ impl NetProber {
                 outcome = within_limit => outcome,
             }
         };
-        seen.borrow_mut().finish(outcome)
+        let mut connection = seen.borrow_mut().finish(outcome);
+        connection.facts.processor = counted.taken();
+        connection
     }
 
     async fn steps(

@@ -403,6 +403,11 @@ columns! {
         |s| if s.sample.redirects.is_empty() { None } else { time(redirect_time(s.sample)) },
         "what they took together; none without";
 
+    "processor_user", Time, both(60, "processor_user"), |s| time(s.connection().facts.processor?.user),
+        "JSON's `processor.user_ns`";
+    "processor_system", Time, both(61, "processor_system"), |s| time(s.connection().facts.processor?.system),
+        "JSON's `processor.system_ns`";
+
     "failure_phase", Text, both(41, "error_phase"), |s| text(s.failure()?.phase.name()),
         "JSON's `failure.phase`";
     "failure_fault", Text, both(42, "error_fault"), |s| text(s.failure()?.cause.fault().name()),

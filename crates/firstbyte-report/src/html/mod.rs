@@ -35,11 +35,13 @@ pub fn page(study: &Study<'_>) -> String {
         "<section id=\"tables\" aria-labelledby=\"tables-h\">\n<h2 id=\"tables-h\">Tables</h2>\n";
     tables::phases(&mut html, study, &digest, &grouping);
     tables::differences(&mut html, study);
+    tables::percentiles(&mut html, study);
     tables::missing(&mut html, study);
     tables::spread(&mut html, study);
     tables::proofs(&mut html, study, &digest);
     tables::failures(&mut html, study);
     tables::panels(&mut html, study);
+    tables::processors(&mut html, study);
     tables::examined(&mut html, study);
     html += "</section>\n";
     repeat(&mut html, study);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::compare::Role;
+use firstbyte_core::compare::{PercentileEffects, Role};
 use firstbyte_core::run::Metric;
 
 use crate::Style;
@@ -257,6 +257,59 @@ pub(super) fn panels(html: &mut String, study: &Study<'_>) {
             figure(html, &format!("{:.3}", time.took.as_secs_f64() * 1e3));
             *html += "</tr>\n";
         }
+    }
+    close(html);
+}
+
+/// What visits take of the client's processor.
+pub(super) fn processors(html: &mut String, study: &Study<'_>) {
+    if study.processors.is_empty() {
+        return;
+    }
+    let title = "What a visit takes of the client's processor: medians";
+    open(html, title, &["Way to connect", "n", "in all, ms", "user, ms", "system, ms"]);
+    for processor in study.processors {
+        head(html, &processor.way);
+        figure(html, &grouped(processor.samples as u64));
+        for time in [processor.sum, processor.parts.user, processor.parts.system] {
+            figure(html, &format!("{:.3}", time.as_secs_f64() * 1e3));
+        }
+        *html += "</tr>\n";
+    }
+    close(html);
+}
+
+/// Handshake and total of each comparison, percentile by percentile.
+pub(super) fn percentiles(html: &mut String, study: &Study<'_>) {
+    const SHOWN: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99];
+    let shown = |effect: &&PercentileEffects| {
+        matches!(effect.metric, Metric::Tls | Metric::Quic | Metric::Total)
+    };
+    let effects: Vec<_> = study.percentiles.iter().filter(shown).collect();
+    if effects.is_empty() {
+        return;
+    }
+    let names: Vec<String> = SHOWN.iter().map(|q| format!("p{:.0}", q * 100.0)).collect();
+    let mut columns = vec!["Variant against base", "", "rounds"];
+    columns.extend(names.iter().map(String::as_str));
+    let caption = "Differences percentile by percentile, variant minus base, with 95 % intervals";
+    open(html, caption, &columns);
+    for effect in effects {
+        let (pair, place) = pair_names(study.cells, effect.pair.base, effect.pair.variant);
+        let name = if place.is_empty() { pair } else { format!("{place}: {pair}") };
+        head(html, &name);
+        let scale = scale(effect.percentiles.iter().map(|p| p.difference.value));
+        let unit = scale.name(&Style::default());
+        let _ = write!(html, "<td class=\"t\">{}, {unit}</td>", metric_title(effect.metric));
+        figure(html, &grouped(effect.rounds as u64));
+        for wanted in SHOWN {
+            let found = effect.percentiles.iter().find(|p| (p.q - wanted).abs() < 1e-9);
+            match found.map(|p| Estimate::from(&p.difference)) {
+                Some(estimate) => figure(html, &with_interval(&estimate, scale)),
+                None => *html += NOTHING,
+            }
+        }
+        *html += "</tr>\n";
     }
     close(html);
 }

@@ -36,6 +36,8 @@ impl Made {
             medians,
             examined: None,
             panels: &[],
+            processors: &[],
+            percentiles: &[],
             sentences: self.sentences.clone(),
             summaries: self.summaries.clone(),
             effects: self.effects.clone(),

@@ -11,8 +11,9 @@ mod examined;
 pub(crate) mod fixtures;
 mod grouping;
 mod panels;
+mod processors;
 
-use firstbyte_core::compare::Role;
+use firstbyte_core::compare::{PercentileEffects, Role};
 use firstbyte_core::cross_examination::WayExamined;
 use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::Interval;
@@ -23,6 +24,7 @@ pub(crate) use examined::{TestimonyFigures, figures as examined_figures, held};
 pub(crate) use grouping::{Group, Grouping, pair_names};
 pub(crate) use panels::panel_time;
 pub use panels::{PanelTimes, PanelView};
+pub use processors::{ProcessorTimes, ProcessorView};
 
 /// A comparison, whole.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,10 @@ pub struct Study<'a> {
     pub examined: Option<&'a Examined>,
     /// What browsers' network panels show, of ways that have one.
     pub panels: &'a [PanelView],
+    /// What visits take of the client's processor, of ways of which that is known.
+    pub processors: &'a [ProcessorView],
+    /// Differences percentile by percentile, where they were asked for.
+    pub percentiles: &'a [PercentileEffects],
 }
 
 /// What clients say, held against a capture.

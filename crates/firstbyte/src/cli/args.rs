@@ -56,6 +56,7 @@ Examples:
   firstbyte --json -n 20 URL | jq .total_ns   one JSON object per sample
   firstbyte -w '%{time_connect} %{time_appconnect}\\n' URL
                                               the format you have for curl
+  firstbyte --http3-only --qlog logs URL      a QUIC connection as qlog, into logs
   firstbyte demo                              try it without network or root
   firstbyte lab run govuk -- firstbyte https://sydney.govuk.test/
 
@@ -112,6 +113,10 @@ pub(super) struct ProbeArgs {
 
     #[command(flatten)]
     pub rows: RowArgs,
+    /// Log each QUIC connection as qlog, into DIR, for viewers of such [default: with --http3-only
+    /// QLOGDIR, where that is set]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub qlog: Option<PathBuf>,
     /// Print in curl's format language after each sample; @FILE reads it from a file, @- from stdin
     #[arg(short = 'w', long, value_name = "FORMAT", help_heading = "Output")]
     pub write_out: Option<String>,
@@ -369,6 +374,8 @@ Examples:
   firstbyte report tls12.csv tls13.csv      tables with the columns
                                             DNS,Connect,SSL,Wait,TTFB,Total Time
   firstbyte report a.run --csv | cut -d, -f2,10
+  firstbyte report a.run --percentiles      the ways' differences, p5 to p99, as CSV
+  firstbyte report http3.run --qlog logs    QUIC connections, for viewers of qlog
   firstbyte report example.com.har          what a browser exported
   firstbyte report --averages analytics.csv --svg .
   firstbyte report field.ndjson             what browsers sent to `rum serve`
@@ -397,12 +404,19 @@ pub(super) struct RenderArgs {
     pub png: Option<PathBuf>,
     #[command(flatten)]
     pub rows: RowArgs,
+    /// Differences of all compared ways, percentile by percentile, as CSV, on stdout or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = Destination::STREAM, help_heading = "Output")]
+    pub percentiles: Option<Destination>,
     /// All samples as Parquet
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub parquet: Option<Destination>,
     /// All samples as HTTP Archive (HAR 1.2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub har: Option<Destination>,
+    /// Each QUIC connection as qlog
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub qlog: Option<PathBuf>,
     /// Colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto, help_heading = "Output")]
     pub color: ColorChoice,

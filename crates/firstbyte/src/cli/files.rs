@@ -88,13 +88,15 @@ impl Files {
     }
 
     fn exported(self, outputs: &Outputs, with_responses: bool) -> Self {
-        let Outputs { json, csv, parquet, zeek, har, html, packets, svg, png } = outputs;
-        let plain = [csv, parquet, zeek, html, packets].into_iter().flatten();
+        let Outputs { json, csv, percentiles, parquet, zeek, har, html, packets, svg, png, qlog } =
+            outputs;
+        let plain = [csv, percentiles, parquet, zeek, html, packets].into_iter().flatten();
         let with_fields = [json, har].into_iter().flatten().map(Destination::path);
         self.writes(plain)
             .add(with_fields, Use::Written { private: with_responses })
             .fills(svg.as_ref(), "svg", true)
             .fills(png.as_ref(), "png", true)
+            .fills(qlog.as_ref(), firstbyte_report::qlog::ENDING, true)
     }
 
     /// A lab's directories for captures and logs, which the lab makes.

@@ -14,6 +14,7 @@ mod measuring;
 mod misplaced;
 mod plan;
 mod progress;
+mod qlog;
 mod render;
 mod signals;
 mod terminal;

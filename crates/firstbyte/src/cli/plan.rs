@@ -57,7 +57,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
         }
-        Some(Command::Report(args)) => CommandPlan::Report(comparison::report(args)),
+        Some(Command::Report(args)) => CommandPlan::Report(Box::new(comparison::report(args))),
         Some(Command::Har(args)) => match &args.command {
             HarCommand::Clean(args) => CommandPlan::HarClean(HarCleanPlan {
                 file: args.file.clone(),
@@ -95,12 +95,19 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),
+            qlog: args.qlog.clone().or_else(|| qlog_directory(&args.visit)),
             ..Outputs::default()
         },
         reads: needed_by_visits(&args.visit).into_iter().chain(format).collect(),
         silent: args.silent,
         colors: args.color,
     })
+}
+
+/// Where curl, quiche and quic-go log QUIC connections as well; nowhere where it is not set, or there will be none.
+fn qlog_directory(visit: &VisitArgs) -> Option<PathBuf> {
+    let set = std::env::var_os("QLOGDIR").filter(|path| !path.is_empty() && visit.http3_only);
+    set.map(PathBuf::from)
 }
 
 fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
@@ -126,11 +133,13 @@ fn render(args: &RenderArgs) -> RenderPlan {
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),
+            percentiles: args.percentiles.clone(),
             parquet: args.parquet.clone(),
             har: args.har.clone(),
             html: args.html.clone(),
             svg: args.svg.clone(),
             png: args.png.clone(),
+            qlog: args.qlog.clone(),
             ..Outputs::default()
         },
         colors: args.color,

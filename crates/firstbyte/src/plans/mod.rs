@@ -47,7 +47,7 @@ pub enum CommandPlan {
     /// `predict`.
     Predict(Box<PredictionPlan>),
     /// `report`.
-    Report(ReportPlan),
+    Report(Box<ReportPlan>),
     /// `har clean`.
     HarClean(HarCleanPlan),
     /// `demo`.

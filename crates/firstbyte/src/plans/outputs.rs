@@ -65,6 +65,9 @@ pub struct Outputs {
     /// Rows as CSV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Destination>,
+    /// Differences percentile by percentile, as CSV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<Destination>,
     /// Rows as Parquet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parquet: Option<Destination>,
@@ -86,13 +89,28 @@ pub struct Outputs {
     /// A directory for pictures as PNG.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub png: Option<PathBuf>,
+    /// A directory for logs of QUIC connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qlog: Option<PathBuf>,
 }
 
 impl Outputs {
     /// All but pictures, which go to directories.
     pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
-        let Self { json, csv, parquet, zeek, har, html, packets, svg: _, png: _ } = self;
-        [json, csv, parquet, zeek, har, html, packets].into_iter().flatten()
+        let Self {
+            json,
+            csv,
+            percentiles,
+            parquet,
+            zeek,
+            har,
+            html,
+            packets,
+            svg: _,
+            png: _,
+            qlog: _,
+        } = self;
+        [json, csv, percentiles, parquet, zeek, har, html, packets].into_iter().flatten()
     }
 
     /// Whether one of them takes standard output: then nothing else is shown there.

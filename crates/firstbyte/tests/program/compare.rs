@@ -13,6 +13,7 @@ use firstbyte_lab::builtin_server::{
 use firstbyte_lab::ca::Ca;
 
 use rustls::version::TLS13;
+use serde_json::Value;
 
 use crate::support::certificates::good;
 use crate::support::files::Directory;
@@ -110,6 +111,74 @@ fn a_post_quantum_group_a_kept_connection_and_both_schemes_are_proven() {
     std::fs::remove_file(bench.file("a.run")).unwrap();
     let scheme = format!("scheme=https,http:{}", bench.server.http_addr().unwrap().port());
     assert_all(&bench.standings(&["--vary", &scheme]), Standing::Proven);
+}
+
+#[test]
+fn what_visits_take_of_the_processor_is_told_where_it_can_be() {
+    let bench = Bench::new(|_| ());
+    let processor = |more: &[&str]| -> Vec<Option<u64>> {
+        let _ = std::fs::remove_file(bench.file("a.run"));
+        let words = ["--vary", "tls=1.2,1.3", "--json=a.json", "--html", "a.html"];
+        let words: Vec<&str> = words.iter().chain(more).copied().collect();
+        let outcome = bench.compare(&words);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let heading = "What a visit takes of the client's processor: medians";
+        let told = outcome.stdout.contains(heading);
+        let page = std::fs::read_to_string(bench.file("a.html")).unwrap();
+        assert_eq!(page.contains(&heading.replace('\'', "&#39;")) || page.contains(heading), told);
+        assert!(told || !more.is_empty(), "{}", outcome.stdout);
+        let text = std::fs::read_to_string(bench.file("a.json")).unwrap();
+        let samples = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let sum = |sample: Value| {
+            let time = sample.get("processor")?.clone();
+            Some(time["user_ns"].as_u64().unwrap() + time["system_ns"].as_u64().unwrap())
+        };
+        samples.map(sum).collect()
+    };
+    let alone = processor(&[]);
+    // Some ten handshakes and verifications a second is the slowest machine there is.
+    let plausible = |ns: &Option<u64>| ns.is_some_and(|ns| (10_000..1_000_000_000).contains(&ns));
+    assert!(alone.iter().all(plausible), "{alone:?}");
+    let side_by_side = processor(&["--concurrent"]);
+    assert!(side_by_side.iter().any(Option::is_none), "{side_by_side:?}");
+}
+
+#[test]
+fn ways_are_compared_percentile_by_percentile() {
+    let bench = Bench::new(|_| ());
+    let mut words =
+        bench.words(&["--vary", "tls=1.2,1.3", "--percentiles=p.csv", "--html", "a.html"]);
+    let rounds = words.iter().position(|word| word == "-n").unwrap() + 1;
+    words[rounds] = "40".into();
+    let outcome = firstbyte(bench.directory.path(), &words);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let text = std::fs::read_to_string(bench.file("p.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let at = |name: &str| rows[0].iter().position(|column| *column == name).expect(name);
+    let tls: Vec<&Vec<&str>> = rows.iter().filter(|row| row[at("metric")] == "tls").collect();
+    // Of 40 rounds, two are expected below the 5th percentile, and less than one above the 99th.
+    let percentiles: Vec<u32> = tls.iter().map(|r| r[at("percentile")].parse().unwrap()).collect();
+    assert_eq!(percentiles, (1..20).map(|n| n * 5).collect::<Vec<u32>>());
+    for row in &tls {
+        assert_eq!((row[at("axis_tls")], row[at("rounds")]), ("1.2 > 1.3", "40"));
+        let number = |name: &str| row[at(name)].parse::<f64>();
+        let [base, variant] = ["base_us", "variant_us"].map(|name| number(name).unwrap());
+        let difference = number("difference_us").unwrap();
+        assert!((difference - (variant - base)).abs() < 0.002, "{row:?}");
+        let interval = ["difference_low_us", "difference_high_us"].map(number);
+        // An interval takes ten rounds on either side.
+        match row[at("percentile")] {
+            "25" | "30" | "35" | "40" | "45" | "50" | "55" | "60" | "65" | "70" | "75" => {
+                let [low, high] = interval.map(Result::unwrap);
+                assert!(low <= difference && difference <= high, "{row:?}");
+            }
+            _ => assert!(interval.iter().all(Result::is_err), "{row:?}"),
+        }
+    }
+    let page = std::fs::read_to_string(bench.file("a.html")).unwrap();
+    assert!(page.contains("Differences percentile by percentile"));
+    let stored = firstbyte(bench.directory.path(), &["report", "a.run", "--percentiles"]);
+    assert_eq!((stored.code, stored.stdout), (0, text));
 }
 
 #[test]

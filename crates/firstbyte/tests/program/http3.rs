@@ -1,6 +1,8 @@
 //! HTTP/3 on loopback: what is said of a connection is what happened.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use firstbyte_lab::builtin_server::{Config, EarlyData, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
+use qlog::events::EventData;
+use qlog::events::quic::{PacketHeader, PacketType, QuicFrame, TransportInitiator};
+use qlog::reader::QlogSeqReader;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, Incoming};
 use rustls::version::TLS13;
@@ -107,6 +112,123 @@ fn a_full_handshake_is_one() {
         .map(|phase| phase["name"].as_str().unwrap())
         .collect();
     assert_eq!(phases, ["resolve", "quic", "send", "wait", "receive"]);
+}
+
+/// A packet as it is logged.
+type InPacket<'a> = (&'a PacketHeader, &'a Vec<QuicFrame>);
+
+/// The qlog files of a directory, as the parser of quiche's viewers reads them: each event is one of the schema.
+fn logs(directory: &Path) -> Vec<(qlog::QlogSeq, Vec<qlog::events::Event>)> {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| {
+        let mut reader = QlogSeqReader::with_file(&path).unwrap();
+        let events = reader.by_ref().map(|event| match event {
+            qlog::reader::Event::Qlog(event) => event,
+            qlog::reader::Event::Json(event) => panic!("{}: {}", event.name, event.data),
+        });
+        let events = events.collect();
+        (reader.qlog, events)
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn a_connection_is_logged_for_viewers_of_qlog() {
+    let bench = Bench::new(|_| ());
+    let sample = bench.sample("/?token=secret", &["--qlog", "logs"]);
+    let [(file, events)] = &logs(&bench.directory.path().join("logs"))[..] else { panic!() };
+    let title = file.title.as_deref().unwrap();
+    assert!(title.contains("localhost") && !title.contains("secret"), "{title}");
+    assert!(events.is_sorted_by(|a, b| a.time <= b.time));
+    let packets = |wanted: fn(&EventData) -> Option<InPacket<'_>>| {
+        events.iter().filter_map(|e| wanted(&e.data).map(|it| (e.time, it))).collect::<Vec<_>>()
+    };
+    let sent = packets(|data| match data {
+        EventData::QuicPacketSent(p) => Some((&p.header, p.frames.as_ref().unwrap())),
+        _ => None,
+    });
+    let received = packets(|data| match data {
+        EventData::QuicPacketReceived(p) => Some((&p.header, p.frames.as_ref()?)),
+        _ => None,
+    });
+    // The ClientHello leaves with the first packet, when the connection is begun.
+    let (time, (header, frames)) = &sent[0];
+    assert_eq!(header.packet_type, PacketType::Initial);
+    assert!(matches!(frames[0], QuicFrame::Crypto { offset: 0, .. }), "{frames:?}");
+    let begun = sample["marks"]["connect_start"]["at_ns"].as_f64().unwrap() / 1e6;
+    assert!((time - begun).abs() < 0.001, "{time} and {begun}");
+    // Packet numbers of a space rise; the stack leaves one out now and then (RFC 9000 §21.4).
+    let mut next: Vec<(PacketType, u64)> = Vec::new();
+    for (_, (header, _)) in &sent {
+        let number = header.packet_number.unwrap();
+        let space = next.iter_mut().find(|(kind, _)| *kind == header.packet_type);
+        match space {
+            Some((_, last)) => {
+                assert!(number > *last, "{number} after {last}");
+                *last = number;
+            }
+            None => next.push((header.packet_type.clone(), number)),
+        }
+    }
+    // The response, to its end, is on the request's stream.
+    let ends = received.iter().find(|(_, (_, frames))| {
+        frames.iter().any(|f| matches!(f, QuicFrame::Stream { stream_id: 0, fin: Some(true), .. }))
+    });
+    let ended = sample["marks"]["response_end"]["at_ns"].as_f64().unwrap() / 1e6;
+    assert!((ends.unwrap().0 - ended).abs() < 0.001, "{ends:?} and {ended}");
+    // It says goodbye, and that is the last of it.
+    let close =
+        |f: &QuicFrame| matches!(f, QuicFrame::ConnectionClose { error_code: Some(0x100), .. });
+    assert!(sent.last().unwrap().1.1.iter().any(close), "{:?}", sent.last());
+    let set = |wanted: TransportInitiator| {
+        let of = |event: &qlog::events::Event| match &event.data {
+            EventData::QuicParametersSet(set) if set.initiator == Some(wanted.clone()) => {
+                Some(set.clone())
+            }
+            _ => None,
+        };
+        events.iter().find_map(of).unwrap()
+    };
+    assert_eq!(set(TransportInitiator::Local).initial_max_data, Some(16 * 1024 * 1024));
+    assert!(set(TransportInitiator::Remote).initial_max_data.unwrap() > 0);
+    let rtt = events.iter().rev().find_map(|event| match &event.data {
+        EventData::QuicMetricsUpdated(metrics) => metrics.smoothed_rtt,
+        _ => None,
+    });
+    assert!(rtt.unwrap() > 0.0);
+}
+
+#[test]
+fn a_log_goes_where_other_programs_log_where_it_is_of_http3() {
+    let bench = Bench::new(|_| ());
+    let url = bench.url("/");
+    for (version, logged) in [("--http2", false), ("--http3-only", true)] {
+        let status = Command::new(env!("CARGO_BIN_EXE_firstbyte"))
+            .args([version, "-4", "--cacert", "ca.pem", &url])
+            .env("QLOGDIR", "others")
+            .current_dir(bench.directory.path())
+            .stdout(Stdio::null())
+            .status();
+        assert!(status.unwrap().success());
+        assert_eq!(bench.directory.path().join("others").exists(), logged, "{version}");
+    }
+    assert_eq!(logs(&bench.directory.path().join("others")).len(), 1);
+}
+
+#[test]
+fn a_stored_run_is_logged_as_well_and_tcp_is_not() {
+    let bench = Bench::new(|_| ());
+    let samples = bench.compare("http=3 session=resumed");
+    let words = ["report", "a.run", "--qlog", "logs", "--csv=a.csv"];
+    let outcome = firstbyte(bench.directory.path(), &words);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    // The warm-up too.
+    assert_eq!(logs(&bench.directory.path().join("logs")).len(), samples.len() + 1);
+    let url = bench.url("/");
+    let words = ["--http1.1", "-4", "--cacert", "ca.pem", &url, "--qlog", "none"];
+    let outcome = firstbyte(bench.directory.path(), &words);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--qlog: no log was written"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::document::DatagramRecord;
 use crate::document::interned::{Fact, FactTable, Shared};
-use crate::document::stored::tls_of;
+use crate::document::stored::{StoredQuicLog, tls_of};
 use crate::run::Row;
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, ClientFacts, Clock, Connection, Direction, Facts, Flight,
-    Header, HttpFacts, Lookup, Mark, Marks, Offset, PanelTime, QuicDatagram, QuicFacts, RecordType,
-    Sample, Stamp, TcpFacts,
+    Header, HttpFacts, Lookup, Mark, Marks, Offset, PanelTime, ProcessorTime, QuicDatagram,
+    QuicFacts, QuicLog, RecordType, Sample, Stamp, TcpFacts,
 };
 
 /// How much of a sample is read.
@@ -250,7 +250,18 @@ impl<'a> Cursor<'a> {
             })?,
             http: self.optional("http", |c| c.http(facts))?,
             panel: self.optional("panel", |c| c.list(Self::panel_time))?.unwrap_or_default(),
+            processor: self.optional("processor", Self::processor)?,
         })
+    }
+
+    fn processor(&mut self) -> Quick<ProcessorTime> {
+        self.open()?;
+        self.required("user_ns")?;
+        let user = self.duration()?;
+        self.required("system_ns")?;
+        let time = ProcessorTime { user, system: self.duration()? };
+        self.close()?;
+        Ok(time)
     }
 
     fn panel_time(&mut self) -> Quick<PanelTime> {
@@ -417,6 +428,7 @@ impl<'a> Cursor<'a> {
             amplification_stall: self.optional("amplification_stall_ns", Self::duration)?,
             congestion_control: self.optional("congestion_control", Self::text)?,
             datagrams: self.optional("datagrams", |c| c.list(Self::datagram))?.unwrap_or_default(),
+            log: self.optional("log", Self::quic_log)?.flatten(),
         };
         self.close()?;
         Ok(quic)
@@ -439,6 +451,42 @@ impl<'a> Cursor<'a> {
         };
         self.close()?;
         Ok(record.datagram())
+    }
+
+    /// Packets, which columns have none of.
+    fn quic_log(&mut self) -> Quick<Option<Box<QuicLog>>> {
+        let object = self.object()?;
+        match self.detail {
+            SampleDetail::Columns => Ok(None),
+            SampleDetail::Whole => {
+                let log: StoredQuicLog = serde_json::from_str(object).map_err(|_| Otherwise)?;
+                Ok(Some(Box::new(log.log())))
+            }
+        }
+    }
+
+    /// An object, to its end. One in whose strings there are braces or escapes is otherwise.
+    fn object(&mut self) -> Quick<&'a str> {
+        let (mut depth, mut in_string) = (0_usize, false);
+        for (at, byte) in self.rest.bytes().enumerate() {
+            match byte {
+                b'"' => in_string = !in_string,
+                b'\\' => return Err(Otherwise),
+                b'{' | b'}' if in_string => return Err(Otherwise),
+                b'{' => depth += 1,
+                b'}' => {
+                    depth = depth.checked_sub(1).ok_or(Otherwise)?;
+                    if depth == 0 {
+                        let (object, rest) = self.rest.split_at(at + 1);
+                        self.rest = rest;
+                        return Ok(object);
+                    }
+                }
+                _ if depth == 0 => return Err(Otherwise),
+                _ => {}
+            }
+        }
+        Err(Otherwise)
     }
 
     fn http(&mut self, facts: &FactTable) -> Quick<HttpFacts> {

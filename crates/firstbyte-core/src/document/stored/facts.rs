@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::MissingFact;
+use super::quic_log::StoredQuicLog;
 use crate::document::interned::{Fact, FactTable, Interner, Shared};
 use crate::document::{DatagramRecord, EarlyDataRecord};
 use crate::timeline::{
@@ -108,6 +109,8 @@ pub struct StoredQuic {
     pub congestion_control: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub datagrams: Vec<DatagramRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<StoredQuicLog>,
 }
 
 /// What the TLS handshake settled.
@@ -223,6 +226,7 @@ impl StoredQuic {
             amplification_stall_ns: quic.amplification_stall.map(ns),
             congestion_control: quic.congestion_control.clone(),
             datagrams: quic.datagrams.iter().map(DatagramRecord::from_datagram).collect(),
+            log: quic.log.as_deref().map(StoredQuicLog::from_log),
         }
     }
 
@@ -238,6 +242,7 @@ impl StoredQuic {
             amplification_stall: self.amplification_stall_ns.map(Duration::from_nanos),
             congestion_control: self.congestion_control,
             datagrams: self.datagrams.iter().map(DatagramRecord::datagram).collect(),
+            log: self.log.map(|log| Box::new(log.log())),
         }
     }
 }

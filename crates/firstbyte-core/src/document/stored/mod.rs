@@ -4,6 +4,7 @@
 //! absent is unknown. An array has the length that it has: what is added later is a new member.
 
 mod facts;
+mod quic_log;
 mod stamps;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -15,10 +16,11 @@ use serde::{Deserialize, Serialize};
 pub use facts::{
     StoredCertificate, StoredClient, StoredHttp, StoredPanelTime, StoredQuic, StoredTcp, StoredTls,
 };
+pub use quic_log::{StoredQuicFrame, StoredQuicLog, StoredQuicPacket};
 pub use stamps::{StoredClock, StoredMarks};
 
-use super::FailureRecord;
 use super::interned::{Fact, FactTable, Interner, Shared};
+use super::{FailureRecord, ProcessorRecord};
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, Connection, Direction, Facts, Flight, Lookup, Offset, OpenEnd,
     PhaseName, RecordType, Sample, Stamp, TlsFacts,
@@ -71,6 +73,8 @@ pub struct StoredConnection {
     pub http: Option<StoredHttp>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub panel: Vec<StoredPanelTime>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor: Option<ProcessorRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,6 +241,7 @@ impl StoredConnection {
             tls: facts.tls.as_ref().map(|tls| shared_tls(tls, interner)),
             http: facts.http.as_ref().map(|http| StoredHttp::from_facts(http, interner)),
             panel: facts.panel.iter().map(StoredPanelTime::from_facts).collect(),
+            processor: facts.processor.as_ref().map(ProcessorRecord::from_facts),
             failure: failure.as_ref().map(FailureRecord::from_failure),
             open_end: open_end.map(StoredOpenEnd::from_open_end),
         }
@@ -270,6 +275,7 @@ impl StoredConnection {
                 tls,
                 http: self.http.map(|http| http.facts(facts)).transpose()?,
                 panel: StoredPanelTime::all(self.panel),
+                processor: self.processor.map(ProcessorRecord::facts),
             },
             failure: self.failure.map(FailureRecord::failure),
             open_end: self.open_end.and_then(StoredOpenEnd::open_end),

@@ -11,6 +11,7 @@ use crate::document::run::{LineKind, kind, row, sample_line, taken};
 use crate::document::{FactTable, Interner};
 use crate::run::{Shortfall, Standing, Taken};
 use crate::timeline::*;
+use crate::wire::quic::PacketKind;
 
 fn any_offset() -> impl Strategy<Value = Offset> {
     prop_oneof![0i64..3_000_000_000, any::<i64>()].prop_map(Offset::from_nanos)
@@ -121,6 +122,57 @@ fn any_quic() -> impl Strategy<Value = QuicFacts> {
                 acknowledged: min_rtt.map(|_| Offset::from_nanos(i64::from(received))),
                 acknowledgement_delay: min_rtt,
             }],
+            log: None,
+        })
+        .prop_flat_map(|quic| {
+            of(any_quic_log()).prop_map(move |log| QuicFacts { log, ..quic.clone() })
+        })
+}
+
+fn any_quic_log() -> impl Strategy<Value = Box<QuicLog>> {
+    let number = || 0u64..1 << 62;
+    let ranges = vec((number(), number()), 1..3);
+    let frame = prop_oneof![
+        number().prop_map(QuicFrame::Padding),
+        Just(QuicFrame::Ping),
+        (any_duration(), ranges).prop_map(|(delay, ranges)| QuicFrame::Ack { delay, ranges }),
+        (number(), number()).prop_map(|(offset, bytes)| QuicFrame::Crypto { offset, bytes }),
+        (number(), number(), number(), any::<bool>())
+            .prop_map(|(id, offset, bytes, fin)| QuicFrame::Stream { id, offset, bytes, fin }),
+        (number(), vec(number(), 0..3)).prop_map(|(kind, numbers)| QuicFrame::Other {
+            kind,
+            numbers,
+            id: "0a".into()
+        }),
+    ];
+    let kinds = [PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Retry, PacketKind::OneRtt];
+    let opened =
+        (number(), vec(frame, 0..3)).prop_map(|(number, frames)| OpenedPacket { number, frames });
+    let packet = (any::<bool>(), any_stamp(), prop::sample::select(kinds.to_vec()), of(opened))
+        .prop_map(|(sent, stamp, kind, opened)| QuicPacket {
+            direction: if sent { Direction::Sent } else { Direction::Received },
+            stamp,
+            datagram: u32::from(sent),
+            kind,
+            bytes: 1_200,
+            opened,
+        });
+    let parameter = (number(), number()).prop_map(|(id, value)| TransportParameter { id, value });
+    (of(any::<u64>()), vec(parameter, 0..3), vec(packet, 0..3), any::<u32>(), any_duration())
+        .prop_map(|(id, parameters, packets, left_out, rtt)| {
+            Box::new(QuicLog {
+                original_connection_id: id.map(|id| format!("{id:016x}")),
+                server_parameters: parameters.iter().rev().copied().collect(),
+                client_parameters: parameters,
+                server_parameters_at: id.map(|_| Offset::from_nanos(i64::from(left_out))),
+                packets,
+                left_out: left_out.into(),
+                recovery: vec![QuicRecovery {
+                    at: Offset::from_nanos(i64::from(left_out)),
+                    smoothed_rtt: rtt,
+                    congestion_window: 12_000,
+                }],
+            })
         })
 }
 
@@ -198,6 +250,9 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             quic,
             tls,
             http,
+            processor: panel
+                .first()
+                .map(|time| ProcessorTime { user: time.took, system: Duration::from_nanos(3) }),
             panel,
         },
     )

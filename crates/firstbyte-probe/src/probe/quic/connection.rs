@@ -19,6 +19,7 @@ use quinn_proto::{
 use tokio::time::Sleep;
 
 use super::ledger::Ledger;
+use super::packets::PacketLog;
 use super::refused;
 use crate::net::{Arrival, Recorder, SendId, UdpSocket};
 use crate::probe::observation::{Shared, When};
@@ -72,6 +73,7 @@ pub(in crate::probe) struct Connection {
     pub(super) early_allowed: Option<bool>,
     pub(super) wire: Wire,
     pub(super) ledger: Ledger,
+    pub(super) packets: PacketLog,
     /// What is known of it stands in the observation.
     pub(super) noted: Cell<bool>,
 }
@@ -142,6 +144,7 @@ impl Connection {
             early_allowed: None,
             wire: Wire::default(),
             ledger: Ledger::default(),
+            packets: PacketLog::default(),
             noted: Cell::new(false),
         })
     }
@@ -244,6 +247,9 @@ impl Connection {
         }
         let exchange = self.request.as_ref().map(|request| u64::from(request.stream));
         let place = recorder.last_place(Direction::Sent);
+        if let Some(place) = place {
+            self.packets.note(Direction::Sent, place, datagram, &passed);
+        }
         // What is sent again ends no request anew.
         let of_request =
             place.is_some_and(|p| self.ledger.note(Direction::Sent, p, &passed, exchange));
@@ -319,8 +325,16 @@ impl Connection {
                 self.ledger.retried(place);
             }
             self.ledger.note(Direction::Received, place, &passed, exchange);
+            self.packets.note(Direction::Received, place, &self.buffer[..bytes], &passed);
         }
         self.note_events();
+        if let Some(place) = recorder.borrow().last_place(Direction::Received) {
+            if self.tls.passed.knows_server() {
+                self.packets.knows_server_since(place);
+            }
+            let window = self.quic.congestion_state().window();
+            self.packets.recovered(place, self.quic.rtt(), window);
+        }
     }
 
     fn note_events(&mut self) {
@@ -388,8 +402,20 @@ impl Connection {
         recorder.borrow_mut().restart(seen.borrow().timebase);
         seen.borrow_mut().record_with(recorder);
         self.ledger.restart();
+        self.packets.restart();
         self.request = None;
         self.noted.set(false);
+    }
+
+    /// Writes its packets so far into the observation.
+    pub(in crate::probe) fn note_packets(&self) {
+        let parameters = self.tls.passed.parameters();
+        let log = self.packets.log(&self.recorder().borrow(), parameters);
+        if let Ok(mut seen) = self.seen.try_borrow_mut()
+            && let Some(quic) = &mut seen.connection.facts.quic
+        {
+            quic.log = Some(Box::new(log));
+        }
     }
 
     /// Bytes of the request that were written.
@@ -431,6 +457,9 @@ impl Drop for Connection {
         if !self.noted.get() {
             self.note_facts();
         }
+        // What it said last is part of it.
+        self.note_kernel();
+        self.note_packets();
     }
 }
 

@@ -39,6 +39,8 @@ impl Connection {
             amplification_stall: validation.and_then(|v| v.stall),
             congestion_control: Some("cubic".into()),
             datagrams: self.ledger.datagrams(&self.recorder().borrow()),
+            // Made when nothing waits any more.
+            log: None,
         };
         let mut seen = self.seen.borrow_mut();
         let reused = seen.connection.facts.reused;

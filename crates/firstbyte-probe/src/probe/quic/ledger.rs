@@ -255,6 +255,7 @@ mod tests {
             pieces: pieces.iter().map(piece).collect(),
             acknowledges: Vec::new(),
             delay: 0,
+            frames: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@
 mod connection;
 mod facts;
 mod ledger;
+mod packets;
 mod streams;
 
 use std::cell::RefCell;

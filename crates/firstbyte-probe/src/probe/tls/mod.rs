@@ -30,7 +30,7 @@ use rustls::{
 };
 
 pub(super) use quic::QuicTls;
-pub(super) use quic_keys::{Opened, Piece};
+pub(super) use quic_keys::{Opened, Parameters, Piece, hexadecimal};
 pub(super) use session::Spoken;
 
 use certificate::Certificates;

@@ -6,9 +6,12 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::BytesMut;
+use firstbyte_core::timeline::{QuicFrame, TransportParameter};
+use firstbyte_core::wire::cursor::ByteCursor;
 use firstbyte_core::wire::frames::{Frame, Space, frames};
 use quinn_proto::crypto::{
     self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -35,15 +38,19 @@ pub(in crate::probe) struct Opened {
     pub acknowledges: Vec<(u64, u64)>,
     /// As the acknowledgement has it.
     pub delay: u64,
+    /// All that is in it.
+    pub frames: Vec<QuicFrame>,
 }
 
 impl Opened {
-    fn parse(space: Space, number: u64, payload: &[u8]) -> Self {
+    /// `exponent` is that of its sender's acknowledgement delays.
+    fn parse(space: Space, number: u64, payload: &[u8], exponent: u32) -> Self {
         let (elicits, delay) = (false, 0);
-        let (pieces, acknowledges) = (Vec::new(), Vec::new());
-        let mut opened = Self { space, number, elicits, pieces, acknowledges, delay };
+        let (pieces, acknowledges, all) = (Vec::new(), Vec::new(), Vec::new());
+        let mut opened = Self { space, number, elicits, pieces, acknowledges, delay, frames: all };
         for frame in frames(payload) {
             opened.elicits |= frame.elicits();
+            opened.frames.push(noted(&frame, exponent));
             match frame {
                 Frame::Ack { ranges, delay } => {
                     opened.acknowledges.extend(ranges);
@@ -64,23 +71,108 @@ impl Opened {
     }
 }
 
-/// Packets that passed and were not looked at yet, in order.
+/// A frame without what it carries.
+fn noted(frame: &Frame<'_>, exponent: u32) -> QuicFrame {
+    match frame {
+        Frame::Padding(bytes) => QuicFrame::Padding(*bytes),
+        Frame::Ping => QuicFrame::Ping,
+        Frame::Ack { ranges, delay } => QuicFrame::Ack {
+            delay: Duration::from_micros(delay.saturating_mul(1 << exponent)),
+            ranges: ranges.clone(),
+        },
+        Frame::Crypto { offset, data } => {
+            QuicFrame::Crypto { offset: *offset, bytes: data.len() as u64 }
+        }
+        Frame::Stream { id, offset, bytes, fin } => {
+            QuicFrame::Stream { id: *id, offset: *offset, bytes: *bytes, fin: *fin }
+        }
+        Frame::Other { kind, numbers, id } => {
+            QuicFrame::Other { kind: *kind, numbers: numbers.clone(), id: hexadecimal(id) }
+        }
+    }
+}
+
+/// `bytes` as hexadecimal digits.
+pub(in crate::probe) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Transport parameters as both sides said them, as far as they are numbers.
 #[derive(Clone, Debug, Default)]
-pub(in crate::probe) struct Passed(Arc<Mutex<Vec<Opened>>>);
+pub(in crate::probe) struct Parameters {
+    pub client: Vec<TransportParameter>,
+    pub server: Vec<TransportParameter>,
+}
+
+impl Parameters {
+    /// As servers count delays (RFC 9000 §18.2).
+    fn exponent(&self) -> u32 {
+        const ACK_DELAY_EXPONENT: u64 = 0x0a;
+        /// As peers use it who do not say otherwise, and the largest.
+        const DEFAULT: u32 = 3;
+        const LARGEST: u32 = 20;
+        let said = self.server.iter().find(|parameter| parameter.id == ACK_DELAY_EXPONENT);
+        let said = said.and_then(|parameter| u32::try_from(parameter.value).ok());
+        said.map_or(DEFAULT, |exponent| exponent.min(LARGEST))
+    }
+}
+
+/// Those of `parameters` that are numbers, or there without a value. Reserved ones (RFC 9000 §18.1) mean nothing.
+fn numbers(parameters: &TransportParameters) -> Vec<TransportParameter> {
+    /// Connection IDs, a token, an address.
+    const TEXTS: [u64; 5] = [0x00, 0x02, 0x0d, 0x0f, 0x10];
+    let mut bytes = Vec::new();
+    parameters.write(&mut bytes);
+    let mut reader = ByteCursor::new(&bytes);
+    std::iter::from_fn(|| Some((reader.quic_number()?, reader.quic_block()?)))
+        .filter(|(id, _)| !TEXTS.contains(id) && id % 31 != 27)
+        .filter_map(|(id, value)| {
+            let value = match value {
+                [] => 1,
+                value => ByteCursor::new(value).quic_number()?,
+            };
+            Some(TransportParameter { id, value })
+        })
+        .collect()
+}
+
+/// What passed and was not looked at yet: packets in order.
+#[derive(Clone, Debug, Default)]
+pub(in crate::probe) struct Passed(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    packets: Vec<Opened>,
+    parameters: Parameters,
+}
 
 impl Passed {
     fn note(&self, opened: Opened) {
         /// A datagram has a handful of packets; what nobody takes is not kept.
         const WAITING: usize = 64;
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < WAITING {
-            waiting.push(opened);
+        let mut waiting = self.waiting();
+        if waiting.packets.len() < WAITING {
+            waiting.packets.push(opened);
         }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes them.
     pub(in crate::probe) fn take(&self) -> Vec<Opened> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.waiting().packets)
+    }
+
+    /// Transport parameters, as far as they are known by now.
+    pub(in crate::probe) fn parameters(&self) -> Parameters {
+        self.waiting().parameters.clone()
+    }
+
+    /// Whether those of the server have come.
+    pub(in crate::probe) fn knows_server(&self) -> bool {
+        !self.waiting().parameters.server.is_empty()
     }
 }
 
@@ -105,6 +197,7 @@ impl crypto::ClientConfig for Seeing {
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = Arc::clone(&self.inner).start_session(version, server_name, params)?;
         let passed = self.passed.clone();
+        passed.waiting().parameters.client = numbers(params);
         Ok(Box::new(SeeingSession { inner, passed, next: Space::Handshake }))
     }
 }
@@ -158,7 +251,11 @@ impl Session for SeeingSession {
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        self.inner.transport_parameters()
+        let parameters = self.inner.transport_parameters()?;
+        if let Some(parameters) = &parameters {
+            self.passed.waiting().parameters.server = numbers(parameters);
+        }
+        Ok(parameters)
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
@@ -186,6 +283,9 @@ impl Session for SeeingSession {
     }
 }
 
+/// As our own stack counts delays.
+const OWN_EXPONENT: u32 = 3;
+
 struct SeeingKey {
     inner: Box<dyn PacketKey>,
     space: Space,
@@ -196,7 +296,7 @@ impl PacketKey for SeeingKey {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
         let payload = header_len..buf.len().saturating_sub(self.inner.tag_len());
         if let Some(payload) = buf.get(payload) {
-            self.passed.note(Opened::parse(self.space, packet, payload));
+            self.passed.note(Opened::parse(self.space, packet, payload, OWN_EXPONENT));
         }
         self.inner.encrypt(packet, buf, header_len);
     }
@@ -208,7 +308,8 @@ impl PacketKey for SeeingKey {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         self.inner.decrypt(packet, header, payload)?;
-        self.passed.note(Opened::parse(self.space, packet, payload));
+        let exponent = self.passed.waiting().parameters.exponent();
+        self.passed.note(Opened::parse(self.space, packet, payload, exponent));
         Ok(())
     }
 

@@ -75,6 +75,8 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
         (outputs.html.is_some(), "--html"),
         (outputs.parquet.is_some(), "--parquet"),
         (outputs.har.is_some(), "--har"),
+        (outputs.qlog.is_some(), "--qlog"),
+        (outputs.percentiles.is_some(), "--percentiles"),
         (plan.render.by.is_some(), "--by"),
         (plan.render.packets.is_some(), "--packets"),
     ];

@@ -8,8 +8,10 @@ mod traffic;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use firstbyte_core::access::AccessProfile;
+use firstbyte_core::timeline::ProcessorTime;
 use firstbyte_lab::scenario::{Family, Role};
 use firstbyte_lab::{
     Lab, LabError, LabOptions, RunningLab, Scenario, ServerReport, run as run_lab, up,
@@ -249,6 +251,15 @@ fn take_leave(lab: &Lab) {
     if unwanted > 0 {
         let of = stats.forwarded + unwanted;
         terminal::warn(&Warning::MachineTooBusy { lost: unwanted, of });
+    }
+    for server in lab.server_times() {
+        let ProcessorTime { user, system } = server.taken;
+        let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
+        let [sum, user, system] = [server.taken.sum(), user, system].map(seconds);
+        let host = &server.host;
+        note(&format!(
+            "the server of {host} took {sum} of the processor ({user} user, {system} system)"
+        ));
     }
     if let Err(error) = lab.save_logs() {
         terminal::warn(&Warning::LogsNotSaved { reason: error.to_string() });

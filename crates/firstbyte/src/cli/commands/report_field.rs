@@ -78,9 +78,10 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
 
 /// Whether there is a form of field data for each output.
 fn check_outputs(plan: &ReportPlan) -> Result<(), Problem> {
-    let Outputs { json: _, csv: _, parquet, zeek, har, html, packets, svg, png } =
+    let Outputs { json: _, csv: _, percentiles, parquet, zeek, har, html, packets, svg, png, qlog } =
         &plan.render.outputs;
     let named = [
+        (percentiles.is_some(), "--percentiles"),
         (parquet.is_some(), "--parquet"),
         (zeek.is_some(), "--zeek"),
         (har.is_some(), "--har"),
@@ -88,6 +89,7 @@ fn check_outputs(plan: &ReportPlan) -> Result<(), Problem> {
         (packets.is_some(), "--pcap-out"),
         (svg.is_some(), "--svg"),
         (png.is_some(), "--png"),
+        (qlog.is_some(), "--qlog"),
         (plan.render.by.is_some(), "--by"),
         (plan.render.packets.is_some(), "--packets"),
     ];

@@ -9,6 +9,7 @@ use firstbyte_core::run::{Cell, Taken};
 use crate::cli::exit::Problem;
 use crate::cli::exports::{Sink, sink};
 use crate::cli::files::cannot_write;
+use crate::cli::qlog::QlogDirectory;
 use crate::cli::run_problem;
 use crate::parallel::in_turn;
 use crate::plans::{Destination, Outputs};
@@ -35,7 +36,20 @@ pub(super) fn samples(data: &Dataset, outputs: &Outputs) -> Result<(), Problem> 
         writers.push((to.path(), writer));
         makers.push(maker);
     }
-    by_size.into_iter().try_for_each(|(size, opened)| all_parts(data, size, opened))
+    by_size.into_iter().try_for_each(|(size, opened)| all_parts(data, size, opened))?;
+    outputs.qlog.as_deref().map_or(Ok(()), |directory| logs(data, directory))
+}
+
+/// Writes a log of each QUIC connection.
+fn logs(data: &Dataset, directory: &Path) -> Result<(), Problem> {
+    let mut logs = QlogDirectory::new(directory);
+    for taken in data.taken_in(0..data.rows.len(), SampleDetail::Whole) {
+        let taken = taken.map_err(run_problem)?;
+        let way = data.cells.get(usize::from(taken.cell)).map(Cell::name);
+        logs.take(&taken.sample, way.as_deref())?;
+    }
+    logs.finish();
+    Ok(())
 }
 
 type Opened<'a> = (Vec<(&'a Path, SampleWriter<Sink>)>, Vec<PartMaker>);

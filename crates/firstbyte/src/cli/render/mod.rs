@@ -12,7 +12,7 @@ use crate::plans::{Destination, Outputs, RenderPlan};
 use crate::runs::{Dataset, Run};
 use firstbyte_report::chart::Figure;
 use firstbyte_report::warning::Warning;
-use firstbyte_report::{chart, html, study_table};
+use firstbyte_report::{chart, html, percentiles, study_table};
 use study::Material;
 
 /// Shows a run.
@@ -28,9 +28,11 @@ pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
     let outputs = &plan.outputs;
     export::samples(data, outputs)?;
     let on_terminal = !outputs.use_stdout();
-    if !on_terminal && outputs.html.is_none() && !outputs.draw() {
+    let compared = outputs.html.is_some() || outputs.percentiles.is_some() || outputs.draw();
+    if !on_terminal && !compared {
         return Ok(());
     }
+    let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
     Material::from_dataset(data, plan)?.show(data, |study| {
         // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
         // terminal is gone.
@@ -38,6 +40,9 @@ pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
             true => print(&study_table::table(study, &terminal::style(plan.colors))),
             false => Ok(()),
         };
+        if let Some(to) = &outputs.percentiles {
+            whole(to, percentiles::csv(study.cells, &axes, study.percentiles).as_bytes())?;
+        }
         if let Some(to) = &outputs.html {
             whole(to, html::page(study).as_bytes())?;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use firstbyte_core::compare::{
-    self, Axis, CellSummary, Comparison, Design, PairEffects, Settings, Table,
+    self, Axis, CellSummary, Comparison, Design, PairEffects, PercentileEffects, Settings, Table,
 };
 use firstbyte_core::cross_examination::CrossExamination;
 use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
@@ -19,7 +19,9 @@ use crate::plans::RenderPlan;
 use crate::runs::Dataset;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_passive::model::connection_captured_at_client;
-use firstbyte_report::study::{Examined, FailureView, PanelTimes, PanelView, Study};
+use firstbyte_report::study::{
+    Examined, FailureView, PanelTimes, PanelView, ProcessorTimes, ProcessorView, Study,
+};
 use firstbyte_report::{dates, shell};
 
 /// Everything a study is made of.
@@ -32,6 +34,8 @@ pub(super) struct Material {
     failures: Vec<FailureView>,
     examined: Option<Examined>,
     panels: Vec<PanelView>,
+    processors: Vec<ProcessorView>,
+    percentiles: Vec<PercentileEffects>,
     axes: Vec<Axis>,
     comparison: Comparison,
 }
@@ -60,9 +64,14 @@ impl Material {
             command: commands.join("; "),
             environment: headers.first().map(|h| environment(h)).unwrap_or_default(),
             panels: panels(data, &medians)?,
+            processors: processors(data, &medians)?,
             medians,
             failures: failures(data)?,
             examined: plan.packets.as_deref().map(|path| examined(data, path)).transpose()?,
+            percentiles: match plan.outputs.percentiles.is_some() || plan.outputs.html.is_some() {
+                true => percentiles(data, &axes, &settings),
+                false => Vec::new(),
+            },
             comparison: compared(data, &axes, &settings),
             axes,
         })
@@ -82,6 +91,8 @@ impl Material {
             failures: self.failures.clone(),
             examined: self.examined.as_ref(),
             panels: &self.panels,
+            processors: &self.processors,
+            percentiles: &self.percentiles,
             ..Study::default()
         };
         view(&study.with_comparison(&self.comparison, &self.axes))
@@ -103,6 +114,30 @@ fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelVie
     }
     let ways = data.cells.iter().zip(times);
     Ok(ways.filter_map(|(cell, times)| times.view(cell.name())).collect())
+}
+
+/// What visits take of the processor: of samples spread over the run, as many of each way as give a median.
+fn processors(
+    data: &Dataset,
+    medians: &[Option<Connection>],
+) -> Result<Vec<ProcessorView>, Problem> {
+    const OF_EACH: usize = 1_000;
+    if medians.iter().flatten().all(|connection| connection.facts.processor.is_none()) {
+        return Ok(Vec::new());
+    }
+    let mut views = Vec::new();
+    for (number, cell) in data.cells.iter().enumerate() {
+        let rows = data.rows.iter().enumerate();
+        let of_way = rows.filter(|(_, row)| row.counts() && usize::from(row.cell) == number);
+        let of_way: Vec<usize> = of_way.map(|(index, _)| index).collect();
+        let mut times = ProcessorTimes::default();
+        for index in of_way.iter().step_by(of_way.len().div_ceil(OF_EACH).max(1)) {
+            let taken = data.taken(*index).map_err(run_problem)?;
+            times.take(taken.sample.connection.facts.processor);
+        }
+        views.extend(times.view(cell.name()));
+    }
+    Ok(views)
 }
 
 /// What the clients say, held against the capture of that file.
@@ -143,6 +178,14 @@ fn compared(data: &Dataset, axes: &[Axis], settings: &Settings) -> Comparison {
     let pairs: Vec<PairEffects> = pairs;
     let summaries: Vec<CellSummary> = side_by_side(cells, |n| compare::summarise(&table, n));
     compare::conclude(summaries, pairs, design.base_missing, settings)
+}
+
+/// The ways that are compared, percentile by percentile, by all processors.
+fn percentiles(data: &Dataset, axes: &[Axis], settings: &Settings) -> Vec<PercentileEffects> {
+    let table = Table::from_rows(data.cells.len(), &data.rows);
+    let pairs = Design::new(&data.cells, axes).pairs;
+    let of_pair = |n: usize| compare::percentile_effects(&table, pairs[n], settings);
+    side_by_side(pairs.len(), of_pair).concat()
 }
 
 /// For each cell the sample in the middle by total, of those that count.

@@ -46,7 +46,9 @@ fn run(program: &str, directory: &Path, arguments: &[impl AsRef<str>]) -> Outcom
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    for name in ["NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy"] {
+    let not_ours =
+        ["NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "QLOGDIR"];
+    for name in not_ours {
         command.env_remove(name);
     }
     let begun = Monotonic::now();

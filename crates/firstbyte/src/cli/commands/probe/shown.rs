@@ -12,6 +12,7 @@ use super::{ReadyView, Visits};
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exporter, Exports, Lines};
 use crate::cli::files::{Files, Opened};
+use crate::cli::qlog::QlogDirectory;
 use crate::cli::terminal;
 use crate::plans::{Destination, ProbePlan};
 use firstbyte_report::flights::flights;
@@ -27,6 +28,7 @@ pub(super) struct Shown<'a> {
     style: Style,
     sink: Sink<'a>,
     files: Exports<'a, Sample>,
+    qlog: Option<QlogDirectory<'a>>,
     opened: Opened,
     code: u8,
 }
@@ -91,13 +93,17 @@ impl<'a> Shown<'a> {
                 Sink::Terminal(out, Box::new(kept))
             }
         };
-        Ok(Self { visits, style, sink, files, opened, code: exit::OK })
+        let qlog = outputs.qlog.as_deref().map(QlogDirectory::new);
+        Ok(Self { visits, style, sink, files, qlog, opened, code: exit::OK })
     }
 
     /// Takes one sample of the target with number `index`.
     pub(super) fn take(&mut self, index: usize, sample: Sample) -> Result<(), Problem> {
         self.files.export(&sample)?;
         self.files.flush()?;
+        if let Some(qlog) = &mut self.qlog {
+            qlog.take(&sample, None)?;
+        }
         self.show(index, sample).map_err(|error| Problem::output(&error))
     }
 
@@ -136,6 +142,9 @@ impl<'a> Shown<'a> {
     /// Shows what waited for the end; gives the exit code.
     pub(super) fn end(self) -> io::Result<u8> {
         self.opened.keep();
+        if let Some(qlog) = self.qlog {
+            qlog.finish();
+        }
         let Sink::Terminal(out, kept) = self.sink else { return Ok(self.code) };
         out.write_all(kept.text(&self.style).as_bytes())?;
         for connection in kept.connections() {

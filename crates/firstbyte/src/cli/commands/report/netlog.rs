@@ -65,6 +65,8 @@ fn forms(path: &Path, plan: &ReportPlan) -> Result<(), Problem> {
         (outputs.html.is_some(), "--html"),
         (outputs.parquet.is_some(), "--parquet"),
         (outputs.har.is_some(), "--har"),
+        (outputs.qlog.is_some(), "--qlog"),
+        (outputs.percentiles.is_some(), "--percentiles"),
         (outputs.svg.is_some(), "--svg"),
         (outputs.png.is_some(), "--png"),
         (plan.render.by.is_some(), "--by"),

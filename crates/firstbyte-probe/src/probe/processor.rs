@@ -1,0 +1,67 @@
+//! What a visit takes of the processor.
+//!
+//! Visits are made by one thread, whose time the kernel counts. Where another one is under way on the same thread, what
+//! each took cannot be told apart, and nothing is said of either.
+
+use std::cell::Cell;
+
+use firstbyte_clock::ThreadTime;
+use firstbyte_core::timeline::ProcessorTime;
+
+thread_local! {
+    /// Visits of this thread that are under way.
+    static UNDER_WAY: Cell<u32> = const { Cell::new(0) };
+    /// How many were begun while another was.
+    static OVERLAPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A visit whose time is being counted.
+pub(super) struct Counted {
+    begun: Option<ThreadTime>,
+    overlaps: u64,
+    alone: bool,
+}
+
+impl Counted {
+    /// The visit begins.
+    pub(super) fn begin() -> Self {
+        let alone = UNDER_WAY.replace(UNDER_WAY.get() + 1) == 0;
+        if !alone {
+            OVERLAPS.set(OVERLAPS.get() + 1);
+        }
+        let begun = alone.then(ThreadTime::now).flatten();
+        Self { begun, overlaps: OVERLAPS.get(), alone }
+    }
+
+    /// What it has taken so far; none where it was not alone all the time.
+    pub(super) fn taken(&self) -> Option<ProcessorTime> {
+        let alone = self.alone && OVERLAPS.get() == self.overlaps;
+        let begun = self.begun.filter(|_| alone)?;
+        Some(ThreadTime::now()?.since(begun))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        UNDER_WAY.set(UNDER_WAY.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_visits_side_by_side_nothing_is_said() {
+        let first = Counted::begin();
+        assert!(first.taken().is_some());
+        let second = Counted::begin();
+        assert_eq!(second.taken(), None);
+        drop(second);
+        // What the second took is in it.
+        assert_eq!(first.taken(), None);
+        drop(first);
+        assert!(Counted::begin().taken().is_some());
+    }
+}
