@@ -6,7 +6,8 @@ mod observed;
 
 pub use capture::{CaptureRecord, WIRE_CAPTURE_FORMAT, WIRE_CAPTURE_VERSION};
 pub use difference::{
-    ChangeRecord, DifferenceRecord, FigureRecord, ReplacedRecord, ShareRecord, TotalRecord,
+    ChangeRecord, CostRecord, DifferenceRecord, FigureRecord, ProjectedRecord, ReplacedRecord,
+    ShareRecord, SumRecord, TotalRecord,
     WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
 };
 pub use observed::{

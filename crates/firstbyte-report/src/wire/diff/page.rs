@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use firstbyte_passive::Hygiene;
 use firstbyte_passive::diff::{Change, Changes, Figure as Seen, Pair};
 
-use super::{figure as shown, in_all, nothing, phrase, plus, sentence, signed};
+use super::{figure as shown, in_all, nothing, phrase, plus, projected, sentence, signed};
 use crate::chart::{Figure, changed};
 use crate::svg::escape;
 use crate::units::grouped;
@@ -58,13 +58,14 @@ pub fn page(page: &Page<'_>) -> String {
     header(&mut html, page, &title);
     findings(&mut html, page);
     let figure = figure(page);
-    contents(&mut html, figure.as_ref());
+    contents(&mut html, page, figure.as_ref());
     if let Some(figure) = &figure {
         html::draw(&mut html, figure);
     }
     if !page.changes.changes.is_empty() {
         changes(&mut html, page);
     }
+    projected::section(&mut html, page.changes, page.pairs);
     compared(&mut html, page.pairs);
     html +=
         "<section id=\"read\" aria-labelledby=\"read-h\">\n<h2 id=\"read-h\">What was read</h2>\n";
@@ -174,7 +175,7 @@ fn findings(html: &mut String, page: &Page<'_>) {
     *html += "</section>\n";
 }
 
-fn contents(html: &mut String, figure: Option<&Figure>) {
+fn contents(html: &mut String, page: &Page<'_>, figure: Option<&Figure>) {
     *html += "<nav aria-label=\"On this page\"><ul>\n";
     if let Some(figure) = figure {
         let (id, title) = (figure.name, escape(&figure.title));
@@ -182,6 +183,9 @@ fn contents(html: &mut String, figure: Option<&Figure>) {
             html,
             "<li><a href=\"#{id}\">{title}</a></li>\n<li><a href=\"#changes\">Changes</a></li>\n"
         );
+    }
+    if !page.changes.projected_to.is_empty() && !page.changes.totals.is_empty() {
+        *html += "<li><a href=\"#projected\">At other round trips</a></li>\n";
     }
     *html += "<li><a href=\"#compared\">What was compared</a></li>\n\
               <li><a href=\"#read\">What was read</a></li>\n</ul></nav>\n";

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes_projected};
 use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::{Analyzer, Observed};
 
@@ -35,7 +35,7 @@ pub(in crate::cli) fn run(plan: &WireDiffPlan) -> Result<u8, Problem> {
     let mut code = Ok(exit::OK);
     let mut read = Vec::new();
     let compared = compared(plan, &mut code, &mut read)?;
-    let found = changes(&compared.pairs);
+    let found = changes_projected(&compared.pairs, &plan.project_rtt);
     let [only_before, only_after] = &compared.only;
     let only: [&[String]; 2] = [only_before, only_after];
     let page = report::Page { read: &read, changes: &found, pairs: &compared.pairs, only };
