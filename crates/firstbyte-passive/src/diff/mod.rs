@@ -6,6 +6,7 @@
 //! after adjusting for all that was tested, and it is large enough to matter. Costs are parts of what changed in
 //! all (`decomposition`).
 
+mod beside;
 mod cost;
 mod decomposition;
 mod differences;
@@ -18,6 +19,7 @@ mod simulated;
 mod steady;
 mod strata;
 
+pub use beside::{Beside, MOST_BESIDE, Subject, Table, Throughput, Value, beside};
 pub use cost::{Cost, FullAndShort, Sum, Total};
 pub use seen::Side;
 pub use servers::{MOST_CONNECTIONS, MOST_SERVERS, Pair, Servers, is_server};

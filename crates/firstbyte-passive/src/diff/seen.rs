@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::layers::Endpoint;
-use super::rounds;
 use super::super::observed::{Carrier, CertificateKey, Observed};
 use super::super::{Failed, Roles, Time};
+use super::beside::Facts;
+use super::rounds;
 use firstbyte_core::timeline::Handshake;
 
 /// One connection, as far as it is compared.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) started: Time,
-    last: Time,
+    pub(super) last: Time,
     /// Whose connection it is, and to which server.
     pub(super) between: (IpAddr, Endpoint),
     /// Whether the handshake was short; absent when it was not seen.
@@ -45,6 +46,7 @@ pub(super) struct Seen {
     /// Mean time of the server over the exchanges that are kept, seconds.
     pub(super) exchange_server: Option<f64>,
     pub(super) answered: u32,
+    pub(super) beside: Facts,
 }
 
 impl Seen {
@@ -89,6 +91,7 @@ impl Seen {
             has_opening: !over_quic,
             exchange_server: exchange_server(observed),
             answered: observed.exchanges.answered,
+            beside: Facts::from_observed(observed),
         })
     }
 

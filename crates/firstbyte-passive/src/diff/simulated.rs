@@ -8,12 +8,11 @@ use super::super::observed::{
     Observed, Resumption, Roles, RoundTrips, TlsSeen, Traffic,
 };
 use super::super::{Doubts, Time};
-use super::{
-    Change, Changes, Pair, Servers, Side, Spread, What, changes, changes_projected,
-};
+use super::{Change, Changes, Pair, Servers, Side, Spread, What, changes, changes_projected};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::Handshake;
 
+mod beside;
 mod mixes;
 mod projected;
 

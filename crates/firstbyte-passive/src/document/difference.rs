@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::diff::{Change, Changes, Cost, Figure, FullAndShort, Pair, Sum, Total, What};
+use super::beside::BesideRecord;
+use crate::diff::{Beside, Change, Changes, Cost, Figure, FullAndShort, Pair, Sum, Total, What};
 use crate::names;
 use firstbyte_core::stats::Interval;
 
@@ -27,6 +28,7 @@ pub struct DifferenceRecord<'a> {
     pub changes: Vec<ChangeRecord<'a>>,
     pub totals: Vec<TotalRecord<'a>>,
     pub projected_to_seconds: Vec<f64>,
+    pub beside: Vec<BesideRecord<'a>>,
 }
 
 /// One change.
@@ -136,7 +138,12 @@ pub struct FigureRecord {
 
 impl<'a> DifferenceRecord<'a> {
     /// The record of what came of comparing `pairs`.
-    pub fn from_changes(changes: &Changes, pairs: &'a [Pair], only: [&'a [String]; 2]) -> Self {
+    pub fn from_changes(
+        changes: &Changes,
+        beside: &[Beside],
+        pairs: &'a [Pair],
+        only: [&'a [String]; 2],
+    ) -> Self {
         let [only_before, only_after] = only;
         let to = &changes.projected_to;
         let record = |change| ChangeRecord::from_change(change, pairs, to);
@@ -157,6 +164,7 @@ impl<'a> DifferenceRecord<'a> {
                 .map(|total| TotalRecord::from_total(total, pairs, to))
                 .collect(),
             projected_to_seconds: to.clone(),
+            beside: beside.iter().map(|one| BesideRecord::from_beside(one, pairs)).collect(),
         }
     }
 }

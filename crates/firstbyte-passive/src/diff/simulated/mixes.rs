@@ -186,7 +186,10 @@ fn causes_that_come_together_are_named_each_and_add_up() {
         (handshake + 0.1 + 10.0 * (truth.rtt_ms + truth.exchange_ms)) / 1e3
     };
     let expected = takes(&after) - takes(&before);
-    assert!((total.captured.difference() / expected - 1.02).abs() < 0.03, "{total:?}, not {expected}");
+    assert!(
+        (total.captured.difference() / expected - 1.02).abs() < 0.03,
+        "{total:?}, not {expected}"
+    );
     assert!(total.captured.rest.abs() < 0.02 * expected, "{total:?}");
 }
 

@@ -72,7 +72,8 @@ fn a_lost_resumption_costs_its_round_trips_and_a_certificate_beyond_the_window_o
 
     // 20 kB of certificates, in full handshakes alone.
     let found = projected(5, 800, [&STEADY, &after], |observed| {
-        let full = observed.tls.as_deref().is_some_and(|tls| tls.handshake == Some(Handshake::Full));
+        let full =
+            observed.tls.as_deref().is_some_and(|tls| tls.handshake == Some(Handshake::Full));
         let bytes = if full { 20_000 } else { 300 };
         observed.flights.push(FlightSeen { bytes, ..FlightSeen::default() });
     });

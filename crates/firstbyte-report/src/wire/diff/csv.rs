@@ -114,7 +114,8 @@ mod tests {
     fn each_round_trip_that_was_asked_for_has_a_column() {
         let (changes, pairs) = at_80_ms();
         let mut out = Vec::new();
-        write(&DifferenceRecord::from_changes(&changes, &pairs, [&[], &[]]), &mut out).unwrap();
+        write(&DifferenceRecord::from_changes(&changes, &[], &pairs, [&[], &[]]), &mut out)
+            .unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(",round_trips,cost_at_80ms_us,cost_at_300ms_us"), "{text}");
@@ -125,7 +126,8 @@ mod tests {
     fn a_change_is_a_row() {
         let (changes, pairs) = found();
         let mut out = Vec::new();
-        write(&DifferenceRecord::from_changes(&changes, &pairs, [&[], &[]]), &mut out).unwrap();
+        write(&DifferenceRecord::from_changes(&changes, &[], &pairs, [&[], &[]]), &mut out)
+            .unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);

@@ -1,9 +1,11 @@
 //! What changed between captures: a table, and a sentence for each change; rows of CSV; a page.
 
+mod beside;
 mod csv;
 mod page;
 mod projected;
 
+pub use beside::text as beside;
 pub use csv::write as csv;
 pub use page::{Page, Read, page};
 

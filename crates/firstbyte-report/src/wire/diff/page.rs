@@ -6,8 +6,9 @@
 use std::fmt::Write as _;
 
 use firstbyte_passive::Hygiene;
-use firstbyte_passive::diff::{Change, Changes, Figure as Seen, Pair};
+use firstbyte_passive::diff::{Beside, Change, Changes, Figure as Seen, Pair};
 
+use super::beside;
 use super::{figure as shown, in_all, nothing, phrase, plus, projected, sentence, signed};
 use crate::chart::{Figure, changed};
 use crate::svg::escape;
@@ -39,6 +40,8 @@ pub struct Page<'a> {
     pub read: &'a [Read],
     /// What came of the comparison.
     pub changes: &'a Changes,
+    /// Both sides of what was compared, beside each other.
+    pub beside: &'a [Beside],
     /// What was compared.
     pub pairs: &'a [Pair],
     /// Servers on one side only.
@@ -66,6 +69,7 @@ pub fn page(page: &Page<'_>) -> String {
         changes(&mut html, page);
     }
     projected::section(&mut html, page.changes, page.pairs);
+    beside::section(&mut html, page.beside, page.pairs);
     compared(&mut html, page.pairs);
     html +=
         "<section id=\"read\" aria-labelledby=\"read-h\">\n<h2 id=\"read-h\">What was read</h2>\n";
@@ -186,6 +190,9 @@ fn contents(html: &mut String, page: &Page<'_>, figure: Option<&Figure>) {
     }
     if !page.changes.projected_to.is_empty() && !page.changes.totals.is_empty() {
         *html += "<li><a href=\"#projected\">At other round trips</a></li>\n";
+    }
+    if !page.beside.is_empty() {
+        *html += "<li><a href=\"#beside\">Side by side</a></li>\n";
     }
     *html += "<li><a href=\"#compared\">What was compared</a></li>\n\
               <li><a href=\"#read\">What was read</a></li>\n</ul></nav>\n";
@@ -332,7 +339,7 @@ mod tests {
         let read =
             |name: &str| Read { name: name.into(), hygiene: Hygiene::default(), left_out: 0 };
         let read = [read("<monday>.pcapng"), read("tuesday.pcapng")];
-        page(&Page { read: &read, changes, pairs, only })
+        page(&Page { read: &read, changes, beside: &[], pairs, only })
     }
 
     #[test]

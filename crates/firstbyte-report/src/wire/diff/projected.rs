@@ -80,14 +80,11 @@ fn count(round_trips: f64) -> String {
 fn captured(total: &Total) -> String {
     match total.round_trip {
         Some([before, after]) => {
-            format!(
-                "captured at a round trip of {} before and {} after",
-                span(before),
-                span(after)
-            )
+            format!("captured at a round trip of {} before and {} after", span(before), span(after))
         }
-        None => "nothing is projected: the round trip is not known on both sides of the tap"
-            .to_owned(),
+        None => {
+            "nothing is projected: the round trip is not known on both sides of the tap".to_owned()
+        }
     }
 }
 
@@ -195,7 +192,7 @@ mod tests {
         let (changes, pairs) = at_80_ms();
         let mut html = String::new();
         section(&mut html, &changes, &pairs);
-        for part in ["<td>+0.81</td>", "<td>+93.8 ms</td>", "at 80 ms", "0.41"] {
+        for part in ["<td>+0.81</td>", "<td>+93.8 ms</td>", "at 80 ms", "410 µs before"] {
             assert!(html.contains(part), "{part}: {html}");
         }
     }
