@@ -167,7 +167,6 @@ pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposi
     let server = of_handshake(|row| Some(row.seen.handshake?.1), false, server_within);
     let client = of_handshake(|row| row.seen.rest_of_handshake(), false, rest);
     let trips = of_handshake(|row| row.seen.round_trips.map(f64::from), true, rest);
-    let windows = of_handshake(|row| row.seen.windows.map(f64::from), true, rest);
     let of_all = |of: fn(&Row<'_>) -> Option<f64>, source| {
         let within = [source; 2];
         let measure = Measure { of, mean: true, levels: Vec::new(), own: true, within };
@@ -182,8 +181,8 @@ pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposi
         return None;
     }
     let path = near.as_ref().zip(far.as_ref()).map(|(near, far)| near.plus(far));
-    let [server, client, trips, near, far, exchange, windows] =
-        [server, client, trips, near, far, exchange, windows].map(Option::unwrap_or_default);
+    let [server, client, trips, near, far, exchange] =
+        [server, client, trips, near, far, exchange].map(Option::unwrap_or_default);
     let round_trips = opening.plus(&trips).plus(&exchanges);
     let ways = round_trips.times(&near.plus(&far));
     let together =
@@ -195,7 +194,7 @@ pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposi
         .map(|side| side.iter().filter(|row| row.seen.resumed == Some(false)).count());
     Some(Decomposition {
         all: ways.plus(&work),
-        ways: path.map(|path| Ways { round_trips: round_trips.plus(&windows), path, work }),
+        ways: path.map(|path| Ways { round_trips, path, work }),
         server: server.parts,
         connections,
         full,

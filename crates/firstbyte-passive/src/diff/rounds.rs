@@ -12,11 +12,14 @@ const WINDOW_TCP: u64 = 10 * 1_448;
 /// The same over QUIC (RFC 9002 §7.2): ten datagrams of 1,200 bytes.
 const WINDOW_QUIC: u64 = 10 * 1_200;
 
-/// Doubts with which flights may be larger than what was seen of them.
-const INCOMPLETE: Doubts = Doubts::MID_STREAM
+/// Doubts with which there may have been more flights, or larger ones, than were seen, or repeated ones.
+const UNCOUNTED: Doubts = Doubts::MID_STREAM
     .with(Doubts::ONE_SIDED)
     .with(Doubts::GAP)
     .with(Doubts::CUT)
+    .with(Doubts::LOSS_IN_HANDSHAKE)
+    .with(Doubts::CLOCK_STEP)
+    .with(Doubts::FASTER_THAN_PATH)
     .with(Doubts::RECORDS_LOST);
 
 /// Answers of the server that the first request did not wait for: it left before they came (early data that was not
@@ -31,12 +34,12 @@ pub(super) fn overlapped(observed: &Observed) -> u32 {
     observed.flights.iter().filter(|flight| !flight.by_client && later(flight.start)).count() as u32
 }
 
-/// Round trips more that the handshake's flights need: each that is larger than the initial window waits for
-/// acknowledgments, with the window doubled each time (slow start, RFC 5681 §3.1). Absent where the handshake was not seen to
-/// its end.
-pub(super) fn windows(observed: &Observed) -> Option<u32> {
-    observed.tls.as_deref().filter(|tls| tls.complete)?;
-    if observed.doubts.any(INCOMPLETE) {
+/// Round trips of the handshake: the server's answers, and those that its flights need besides. Each flight that is larger
+/// than the initial window waits for acknowledgments, with the window doubled each time (slow start, RFC 5681 §3.1). Absent where
+/// the handshake was not seen to its end, or something of it was lost.
+pub(super) fn of_handshake(observed: &Observed) -> Option<u32> {
+    let time = observed.handshake_time?;
+    if !time.confident && observed.doubts.any(UNCOUNTED) {
         return None;
     }
     let window = match observed.carrier {
@@ -44,9 +47,7 @@ pub(super) fn windows(observed: &Observed) -> Option<u32> {
         Carrier::Quic => WINDOW_QUIC,
     };
     let more: u32 = observed.flights.iter().map(|flight| beyond(flight.bytes, window)).sum();
-    // A client that is not known to be there yet is sent no more than three times its own bytes (RFC 9000 §8.1).
-    let stalled = observed.quic.as_deref().is_some_and(|quic| quic.limit_stall.is_some());
-    Some(more.max(u32::from(stalled)))
+    Some(time.round_trips + more)
 }
 
 /// How often `bytes` have to wait for an acknowledgment.

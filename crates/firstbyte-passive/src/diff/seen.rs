@@ -35,12 +35,11 @@ pub(super) struct Seen {
     pub(super) client_rtt: Option<f64>,
     /// The handshake's time, and the server's part of it, seconds; absent where in doubt.
     pub(super) handshake: Option<(f64, f64)>,
-    /// Round trips of the handshake that the first request waited for.
+    /// Round trips of the handshake that the first request waited for, those of flights beyond the initial window included;
+    /// also where its time is in doubt, as it is in a flight that has to wait.
     pub(super) round_trips: Option<u32>,
     /// Those for which it did not wait: it left before the server's answer (early data, a false start).
-    pub(super) overlapped: u32,
-    /// Round trips more, for flights that are larger than what may be under way at once.
-    pub(super) windows: Option<u32>,
+    overlapped: u32,
     /// Whether the connection is opened before the handshake (TCP).
     pub(super) has_opening: bool,
     /// Mean time of the server over the exchanges that are kept, seconds.
@@ -85,9 +84,9 @@ impl Seen {
             client_rtt: rtt(trips.client_syn, trips.client_min),
             handshake: handshake
                 .map(|time| (time.total().as_secs_f64(), time.server.as_secs_f64())),
-            round_trips: handshake.map(|time| time.round_trips.saturating_sub(overlapped)),
+            round_trips: rounds::of_handshake(observed)
+                .map(|round_trips| round_trips.saturating_sub(overlapped)),
             overlapped,
-            windows: rounds::windows(observed),
             has_opening: !over_quic,
             exchange_server: exchange_server(observed),
             answered: observed.exchanges.answered,

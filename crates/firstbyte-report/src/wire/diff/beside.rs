@@ -155,10 +155,12 @@ pub fn text(beside: &[Beside], pairs: &[Pair], style: &Style) -> String {
     let mut text = String::new();
     for one in beside.iter().take(SHOWN) {
         let pair = &pairs[one.pair];
-        let head = fit(&style.safe(&format!("{}, side by side", pair.name)), 32);
-        let [before, after] = sides(pair).map(|side| fit(&style.safe(side), 13));
-        let head = format!("{head:<34} {before:>13} {after:>13} {:>16}", "95 % of change");
+        let head = style.safe(&format!("{}, side by side", pair.name));
+        let head = fit(&head, style.columns());
         let _ = writeln!(text, "\n{}", style.paint(Ink::Strong, &head));
+        let [before, after] = sides(pair).map(|side| fit(&style.safe(side), 13));
+        let columns = format!("{:<34} {before:>13} {after:>13} {:>16}", "", "95 % of change");
+        let _ = writeln!(text, "{}", style.paint(Ink::Faint, &columns));
         for line in lines(one) {
             let [before, after] = line.sides;
             let mark = if line.weak { "!" } else { " " };

@@ -37,7 +37,7 @@ fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> Stri
             number: Some(place + 1),
             what: name(change),
             round_trips: change.round_trips.map(count),
-            times: [Some(captured)].into_iter().chain(at).map(|it| it.map(plus)).collect(),
+            times: [Some(captured)].into_iter().chain(at).map(|it| it.map(more)).collect(),
         })
     });
     let mut lines: Vec<Line> = named.collect();
@@ -57,17 +57,22 @@ fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> Stri
     ];
     for (what, part) in others {
         if sums().flatten().any(|sum| part(sum).abs() >= LEAST_SHOWN) {
-            lines.push(line(what, None, &|sum| plus(part(sum))));
+            lines.push(line(what, None, &|sum| more(part(sum))));
         }
     }
     let trips = total.round_trips;
     let change = trips.map(|[before, after]| count(after - before));
-    lines.push(line("in all", change, &|sum| plus(sum.difference())));
+    lines.push(line("in all", change, &|sum| more(sum.difference())));
     for (side, what) in ["a connection, before", "a connection, after"].into_iter().enumerate() {
         let trips = trips.map(|trips| format!("{:.2}", trips[side]));
         lines.push(line(what, trips, &|sum| span(sum.sides[side].max(0.0))));
     }
     lines
+}
+
+/// A time more or less.
+fn more(seconds: f64) -> String {
+    if seconds.abs() < 0.5e-6 { "0 µs".to_owned() } else { plus(seconds) }
 }
 
 /// A number of round trips more or less.
