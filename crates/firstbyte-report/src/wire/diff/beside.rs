@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use firstbyte_core::stats::Interval;
 use firstbyte_passive::diff::{Beside, Pair, Subject, Table, Throughput, Value};
 
+use super::page::sides;
 use super::{fit, push, words};
 use crate::Style;
 use crate::style::{Ink, wrap};
@@ -129,14 +130,6 @@ fn bits(bytes_per_second: f64) -> String {
     }
 }
 
-/// What both sides are called.
-fn sides(pair: &Pair) -> [&str; 2] {
-    match &pair.against {
-        Some(against) => [against, &pair.name],
-        None => ["before", "after"],
-    }
-}
-
 /// What must not be used any more, by name, and on how many connections.
 fn weak(beside: &Beside) -> Option<String> {
     let values = beside.tables.iter().flat_map(|table| {
@@ -158,7 +151,8 @@ pub fn text(beside: &[Beside], pairs: &[Pair], style: &Style) -> String {
         let head = style.safe(&format!("{}, side by side", pair.name));
         let head = fit(&head, style.columns());
         let _ = writeln!(text, "\n{}", style.paint(Ink::Strong, &head));
-        let [before, after] = sides(pair).map(|side| fit(&style.safe(side), 13));
+        let (names, _) = sides(pair);
+        let [before, after] = names.map(|side| fit(&style.safe(&side), 13));
         let columns = format!("{:<34} {before:>13} {after:>13} {:>16}", "", "95 % of change");
         let _ = writeln!(text, "{}", style.paint(Ink::Faint, &columns));
         for line in lines(one) {
@@ -200,16 +194,13 @@ pub(super) fn section(html: &mut String, beside: &[Beside], pairs: &[Pair]) {
     let note = format!(
         "Connections as they were, whoever came: nothing is weighed here. Shares are of all connections (failures), of \
          handshakes seen to be full or short, and of those that show such a value; intervals in per cent and percentage points. \
-         Strengths are classes of NIST SP 800-57, weak is what SP 800-131A no longer allows. Responses: bytes a second, from a \
+         Strengths are classes of NIST SP 800-57, weak is what SP 800-131A no longer allows. Responses: their bits a second, from a \
          request's first byte to its response's last.{left_out}"
     );
     table(html, ["beside", "Side by side", &note], &columns, 2);
     for one in beside {
         let pair = &pairs[one.pair];
-        let whose = match &pair.against {
-            Some(against) => format!("{}, against {against}", pair.name),
-            None => pair.name.clone(),
-        };
+        let (_, whose) = sides(pair);
         let mut intervals = one.tables.iter().flat_map(|table| &table.values);
         for (place, line) in lines(one).into_iter().enumerate() {
             // The first row is all connections; then come the tables' values, then rates.
@@ -222,6 +213,10 @@ pub(super) fn section(html: &mut String, beside: &[Beside], pairs: &[Pair]) {
                 escape(&line.name)
             );
             for (side, text) in line.sides.into_iter().enumerate() {
+                let text = match value.and(text.split_once(' ')) {
+                    Some((count, share)) => format!("{count} ({})", share.trim_start()),
+                    None => text,
+                };
                 cell(html, Some(text));
                 let interval = value.and_then(|value| value.intervals[side]);
                 cell(html, interval.map(share));
@@ -318,7 +313,7 @@ mod tests {
         let (beside, pairs) = made();
         let mut html = String::new();
         section(&mut html, &beside, &pairs);
-        let row = "failed: tls.cert.date_invalid</td><td>12  1.9 %</td><td>5.0 to 12.3</td>";
+        let row = "failed: tls.cert.date_invalid</td><td>12 (1.9 %)</td><td>5.0 to 12.3</td>";
         assert!(html.contains(row), "{html}");
         assert!(html.contains("3DES_EDE_CBC_SHA (weak)"), "{html}");
     }

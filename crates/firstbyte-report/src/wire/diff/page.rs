@@ -199,7 +199,7 @@ fn contents(html: &mut String, page: &Page<'_>, figure: Option<&Figure>) {
 }
 
 /// What both sides of a comparison are called where there is little room, and the whole.
-fn sides(pair: &Pair) -> ([String; 2], String) {
+pub(super) fn sides(pair: &Pair) -> ([String; 2], String) {
     let words = |[one, other]: [&str; 2]| [one.to_owned(), other.to_owned()];
     match pair.against.as_deref() {
         Some(against @ "the others") => {
