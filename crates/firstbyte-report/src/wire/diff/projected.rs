@@ -27,6 +27,9 @@ struct Line {
     times: Vec<Option<String>>,
 }
 
+/// A part of a sum.
+type Part = fn(&Sum) -> f64;
+
 /// Rows of the changes of one pair, those that cost most first, then of everything else, then of the sums.
 fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> String) -> Vec<Line> {
     let of_pair = changes.changes.iter().enumerate().filter(|(_, it)| it.pair == total.pair);
@@ -49,7 +52,6 @@ fn lines(total: &Total, changes: &Changes, name: impl Fn(&super::Change) -> Stri
         let times = sums().map(|sum| sum.map(of)).collect();
         Line { number: None, what: what.to_owned(), round_trips, times }
     };
-    type Part = fn(&Sum) -> f64;
     let others: [(&str, Part); 3] = [
         ("other clients", |sum| sum.clients),
         ("number of exchanges", |sum| sum.exchanges),
