@@ -32,6 +32,7 @@ mod passed;
 pub mod quic;
 pub mod sampled;
 mod shard;
+pub mod strength;
 mod table;
 mod tcp;
 mod timing;

@@ -24,4 +24,4 @@ pub use navigation::{
     navigation_line,
 };
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
-pub use times::{nanoseconds, nanoseconds_if_any};
+pub use times::{nanoseconds, nanoseconds_if_any, nanoseconds_of_each};

@@ -30,6 +30,30 @@ pub mod nanoseconds {
     }
 }
 
+/// Durations, one after the other.
+pub mod nanoseconds_of_each {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes them.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(durations: &[Duration], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(durations.iter().copied().map(super::stored))
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Duration>, D::Error> {
+        let each = Vec::<u64>::deserialize(from)?;
+        Ok(each.into_iter().map(Duration::from_nanos).collect())
+    }
+}
+
 /// A duration that may be absent.
 pub mod nanoseconds_if_any {
     use std::time::Duration;

@@ -40,4 +40,4 @@ pub use holm::holm;
 pub use outliers::{OUTLIER_MADS, Spread};
 pub use quantile::{median, percentile, quantile};
 pub use rounds::{FORESEEABLE_ROUNDS, Outlook, outlook, rounds_needed};
-pub use stratified::{Stratified, Stratum, stratified_medians, stratified_shares};
+pub use stratified::{Stratified, Stratum, share_estimate, stratified_medians, stratified_shares};

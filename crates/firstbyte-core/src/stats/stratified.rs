@@ -42,6 +42,14 @@ pub fn stratified_shares(strata: &[Stratum<bool>]) -> Option<Stratified> {
     combine(strata, figure, share)
 }
 
+/// A share of `true` of one series, with Wilson's interval for as many independent values as these are worth. Absent
+/// without values; without an interval when there are fewer than [`FEWEST_ROUNDS`].
+pub fn share_estimate(values: &[bool]) -> Option<Estimate> {
+    let Share { value, interval } = Share::estimate_share(values, blocks(values.len().max(1)))?;
+    let interval = Some(interval).filter(|_| values.len() >= FEWEST_ROUNDS);
+    Some(Estimate { value, interval, p_value: None })
+}
+
 /// The difference between medians, as for [`stratified_shares`]. Values must be finite.
 pub fn stratified_medians(strata: &[Stratum<f64>]) -> Option<Stratified> {
     let figure = |values: &[f64], _| {
@@ -261,6 +269,16 @@ mod tests {
     fn alone<T: Copy>(before: &[T], after: &[T]) -> [Stratum<T>; 1] {
         let side = |values: &[T]| values.iter().copied().enumerate().collect();
         [Stratum { weight: 1.0, sides: [side(before), side(after)] }]
+    }
+
+    #[test]
+    fn a_share_has_wilsons_interval_from_twenty_values_on() {
+        assert_eq!(share_estimate(&[]), None);
+        let few = share_estimate(&[true; 19]).unwrap();
+        assert_eq!((few.value, few.interval), (1.0, None));
+        let none = share_estimate(&[false; 400]).unwrap().interval.unwrap();
+        // The rule of three: up to 3 / n, and a little more for t.
+        assert!(none.low == 0.0 && (0.007..0.013).contains(&none.high), "{none:?}");
     }
 
     fn share_difference(before: &[bool], after: &[bool]) -> Option<Estimate> {

@@ -1,6 +1,6 @@
 //! What a change costs: time a connection, and time in each second (`docs/wire.md`, "What changed").
 
-use super::decomposition::{Decomposition, Source};
+use super::decomposition::{Changed, Decomposition, Source, Ways};
 use super::differences::Tests;
 use super::seen::{Seen, Side};
 use super::strata::Within;
@@ -18,14 +18,28 @@ pub struct Cost {
     pub per_second: Option<f64>,
 }
 
-/// How long a connection takes on both sides of a pair, and what the difference is made of. The parts add up.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// How long a connection takes on both sides of a pair, and what the difference is made of.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
     /// The pair it is of.
     pub pair: usize,
     /// Connections that came about, before and after.
     pub connections: [usize; 2],
-    /// What one of them takes, seconds, before and after.
+    /// As they were captured.
+    pub captured: Sum,
+    /// Between client and server, seconds, before and after; absent where it is not known on both sides of the tap.
+    pub round_trip: Option<[f64; 2]>,
+    /// Round trips of a connection that distance multiplies, before and after; absent likewise.
+    pub round_trips: Option<[f64; 2]>,
+    /// At each round trip that was asked for, in that order; absent where the way is not known, or became shorter by
+    /// more than that.
+    pub projected: Vec<Option<Sum>>,
+}
+
+/// What a connection takes, and what the difference between both sides is made of. The parts add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// What one takes, seconds, before and after.
     pub sides: [f64; 2],
     /// Of the difference, what the changes that are named cost together, seconds.
     pub named: f64,
@@ -37,7 +51,7 @@ pub struct Total {
     pub rest: f64,
 }
 
-impl Total {
+impl Sum {
     /// After less before, seconds.
     pub fn difference(&self) -> f64 {
         self.sides[1] - self.sides[0]
@@ -89,12 +103,13 @@ impl FullAndShort {
     }
 }
 
-/// Adds to the changes of a pair what they cost; and gives back how that adds up.
+/// Adds to the changes of a pair what they cost, also at the round trips `projected_to`; and gives back how that adds up.
 pub(super) fn add(
     changes: &mut [&mut Change],
     tests: &Tests,
     parts: Option<&Decomposition>,
     sides: [&Side; 2],
+    projected_to: &[f64],
 ) -> Option<Total> {
     for change in changes.iter_mut().filter(|change| change.what == What::Resumption) {
         change.handshakes = FullAndShort::from_sides(sides);
@@ -103,39 +118,74 @@ pub(super) fn add(
     let after = sides[1];
     let share = parts.connections[1] as f64 / after.connections().max(1) as f64;
     let rate = after.connections_per_second().map(|rate| rate * share);
-    let mut named = 0.0;
+    let ways = parts.ways();
+    let at: Vec<Option<Changed>> =
+        projected_to.iter().map(|round_trip| ways?.at(*round_trip)).collect();
+    let explained = tests.explained;
     for change in changes.iter_mut() {
         let Some(source) = source(change.what) else { continue };
-        let mut per_connection = parts.parts.caused_by(source);
-        if change.what == What::Resumption {
-            per_connection +=
-                come_to_light(tests.explained).map(|it| parts.parts.caused_by(it)).sum::<f64>();
+        let cost = |changed: &Changed| {
+            let per_connection = caused_by(change.what, source, changed, explained);
+            Cost::from_change(change, per_connection, rate)
+        };
+        let projected = at.iter().map(|changed| changed.as_ref().map(cost)).collect();
+        change.cost = Some(cost(&parts.all));
+        change.projected = projected;
+        change.round_trips =
+            ways.map(|ways| caused_by(change.what, source, &ways.round_trips, explained));
+        change.server_time = server_time(change.what, source, parts);
+    }
+    let whats: Vec<What> = changes.iter().map(|change| change.what).collect();
+    let sum = |changed: &Changed| Sum::from_changed(changed, &whats, explained);
+    Some(Total {
+        pair: 0,
+        connections: parts.connections,
+        captured: sum(&parts.all),
+        round_trip: ways.map(|ways: &Ways| ways.path.sides),
+        round_trips: ways.map(|ways| ways.round_trips.sides),
+        projected: at.iter().map(|changed| changed.as_ref().map(sum)).collect(),
+    })
+}
+
+impl Sum {
+    /// What `changed` is made of, where these changes are named.
+    fn from_changed(changed: &Changed, named: &[What], explained: Within) -> Self {
+        let difference = changed.sides[1] - changed.sides[0];
+        let named = named.iter().filter_map(|what| Some((*what, source(*what)?)));
+        let named: f64 =
+            named.map(|(what, source)| caused_by(what, source, changed, explained)).sum();
+        let clients = changed.parts.caused_by(Source::Clients);
+        let exchanges = changed.parts.caused_by(Source::Exchanges);
+        let rest = difference - named - clients - exchanges;
+        Self { sides: changed.sides, named, clients, exchanges, rest }
+    }
+}
+
+/// Of what `changed`, the part of a change; with what comes to light by it.
+fn caused_by(what: What, source: Source, changed: &Changed, explained: Within) -> f64 {
+    let own = changed.parts.caused_by(source);
+    match what {
+        What::Resumption => {
+            own + come_to_light(explained).map(|it| changed.parts.caused_by(it)).sum::<f64>()
         }
-        named += per_connection;
+        _ => own,
+    }
+}
+
+impl Cost {
+    /// That of a change which costs `per_connection`, at `rate` connections in a second.
+    fn from_change(change: &Change, per_connection: f64, rate: Option<f64>) -> Self {
         let each = per_connection / change.difference.value;
         let scaled = |interval: Interval| {
             let ends = [interval.low * each, interval.high * each];
             Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) }
         };
-        change.cost = Some(super::Cost {
+        Self {
             per_connection,
             interval: change.difference.interval.filter(|_| each.is_finite()).map(scaled),
             per_second: rate.map(|rate| per_connection * rate),
-        });
-        change.server_time = server_time(change.what, source, parts);
+        }
     }
-    let difference = parts.sides[1] - parts.sides[0];
-    let (clients, exchanges) =
-        (parts.parts.caused_by(Source::Clients), parts.parts.caused_by(Source::Exchanges));
-    Some(Total {
-        pair: 0,
-        connections: parts.connections,
-        sides: parts.sides,
-        named,
-        clients,
-        exchanges,
-        rest: difference - named - clients - exchanges,
-    })
 }
 
 const fn source(what: What) -> Option<Source> {

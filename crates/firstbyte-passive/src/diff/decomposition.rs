@@ -3,7 +3,7 @@
 //! In: the connections of both sides. Out: how long a connection takes on either side, and what each source of
 //! change has to do with the difference. A connection takes
 //!
-//! `(1 + round trips of the handshake + exchanges) × round trip + server and rest of the handshake
+//! `(the opening's round trip + those of the handshake + exchanges) × round trip + server and rest of the handshake
 //! + exchanges × server's time in one`,
 //!
 //! each as it typically is: means within strata, without what is far out, weighed by how many connections each
@@ -69,8 +69,9 @@ impl Parts {
 #[derive(Clone, Debug)]
 pub(super) struct Decomposition {
     /// Seconds of a connection.
-    pub(super) sides: [f64; 2],
-    pub(super) parts: Parts,
+    pub(super) all: Changed,
+    /// What distance multiplies; absent where the way is not known on both sides of the tap.
+    ways: Option<Ways>,
     /// Of these, what the server takes in handshakes.
     pub(super) server: Parts,
     /// Connections on either side, and how many of them had full handshakes.
@@ -78,11 +79,38 @@ pub(super) struct Decomposition {
     pub(super) full: [usize; 2],
 }
 
+/// What of a connection's time is round trips, and what is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ways {
+    /// Round trips of a connection, those for flights beyond the initial window included.
+    pub(super) round_trips: Changed,
+    /// What one takes, seconds.
+    pub(super) path: Changed,
+    /// Everything else.
+    work: Changed,
+}
+
+impl Ways {
+    /// What a connection takes where the round trip was `round_trip` before: as much longer for all, everything else as
+    /// it is. Absent where the round trips became shorter by more than that.
+    pub(super) fn at(&self, round_trip: f64) -> Option<Changed> {
+        let farther = Changed { sides: [round_trip - self.path.sides[0]; 2], ..Changed::default() };
+        let path = self.path.plus(&farther);
+        (path.sides[1] > 0.0).then(|| self.round_trips.times(&path).plus(&self.work))
+    }
+}
+
+impl Decomposition {
+    pub(super) const fn ways(&self) -> Option<&Ways> {
+        self.ways.as_ref()
+    }
+}
+
 /// A figure on either side, and why it changed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Changed {
-    sides: [f64; 2],
-    parts: Parts,
+pub(super) struct Changed {
+    pub(super) sides: [f64; 2],
+    pub(super) parts: Parts,
 }
 
 impl Changed {
@@ -139,34 +167,34 @@ pub(super) fn decompose(sides: &Sides<'_>, families: Within) -> Option<Decomposi
     let server = of_handshake(|row| Some(row.seen.handshake?.1), false, server_within);
     let client = of_handshake(|row| row.seen.rest_of_handshake(), false, rest);
     let trips = of_handshake(|row| row.seen.round_trips.map(f64::from), true, rest);
-    let exchanges = Measure {
-        of: |row| Some(f64::from(row.seen.answered)),
-        mean: true,
-        levels: Vec::new(),
-        own: true,
-        within: [Source::Exchanges; 2],
+    let of_all = |of: fn(&Row<'_>) -> Option<f64>, source| {
+        let within = [source; 2];
+        let measure = Measure { of, mean: true, levels: Vec::new(), own: true, within };
+        measure.changed(&rows).unwrap_or_default()
     };
-    let exchanges = exchanges.changed(&rows).unwrap_or_default();
+    let exchanges = of_all(|row| Some(f64::from(row.seen.answered)), Source::Exchanges);
+    let opening = of_all(|row| Some(if row.seen.has_opening { 1.0 } else { 0.0 }), Source::Rest);
     let near = of_path(|row| row.seen.client_rtt, Source::ClientRoundTrip);
     let far = of_path(|row| row.seen.server_rtt, Source::ServerRoundTrip);
     let exchange = of_path(|row| row.seen.exchange_server, Source::ServerTimeExchange);
     if [&server, &near, &far, &exchange].into_iter().all(Option::is_none) {
         return None;
     }
+    let path = near.as_ref().zip(far.as_ref()).map(|(near, far)| near.plus(far));
     let [server, client, trips, near, far, exchange] =
         [server, client, trips, near, far, exchange].map(Option::unwrap_or_default);
-    let opening = Changed { sides: [1.0; 2], ..Changed::default() };
-    let ways = opening.plus(&trips).plus(&exchanges).times(&near.plus(&far));
+    let round_trips = opening.plus(&trips).plus(&exchanges);
+    let ways = round_trips.times(&near.plus(&far));
     let together =
         Changed { sides: rows.each_ref().map(|side| together(side)), ..Changed::default() };
     let together = together.because_of(Source::Resumption);
-    let all = ways.plus(&together).plus(&server).plus(&client).plus(&exchanges.times(&exchange));
+    let work = together.plus(&server).plus(&client).plus(&exchanges.times(&exchange));
     let full = rows
         .each_ref()
         .map(|side| side.iter().filter(|row| row.seen.resumed == Some(false)).count());
     Some(Decomposition {
-        sides: all.sides,
-        parts: all.parts,
+        all: ways.plus(&work),
+        ways: path.map(|path| Ways { round_trips, path, work }),
         server: server.parts,
         connections,
         full,

@@ -241,6 +241,8 @@ impl Run<'_, '_> {
             cost: None,
             server_time: None,
             handshakes: None,
+            round_trips: None,
+            projected: Vec::new(),
         }
     }
 

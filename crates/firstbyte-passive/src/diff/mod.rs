@@ -6,9 +6,11 @@
 //! after adjusting for all that was tested, and it is large enough to matter. Costs are parts of what changed in
 //! all (`decomposition`).
 
+mod beside;
 mod cost;
 mod decomposition;
 mod differences;
+mod rounds;
 mod seen;
 mod servers;
 #[cfg(test)]
@@ -17,10 +19,13 @@ mod simulated;
 mod steady;
 mod strata;
 
-pub use cost::{Cost, FullAndShort, Total};
+pub use beside::{Beside, MOST_BESIDE, Subject, Table, Throughput, Value, beside};
+pub use cost::{Cost, FullAndShort, Sum, Total};
 pub use seen::Side;
 pub use servers::{MOST_CONNECTIONS, MOST_SERVERS, Pair, Servers, is_server};
 pub use strata::Within;
+
+use std::time::Duration;
 
 use super::Failed;
 use super::observed::CertificateKey;
@@ -189,6 +194,10 @@ pub struct Change {
     pub server_time: Option<f64>,
     /// Full and short handshakes of both sides, for a change of resumption.
     pub handshakes: Option<FullAndShort>,
+    /// Of its cost, what is round trips: how many more of a connection; absent where the cost is.
+    pub round_trips: Option<f64>,
+    /// What it would cost at each round trip that was asked for, in that order; absent where that is not known.
+    pub projected: Vec<Option<Cost>>,
 }
 
 /// What a difference is taken from, on both sides.
@@ -216,6 +225,8 @@ pub struct Changes {
     pub changes: Vec<Change>,
     /// Of each pair with a change, how long a connection takes, and what the difference is made of.
     pub totals: Vec<Total>,
+    /// Round trips that costs were projected to, seconds.
+    pub projected_to: Vec<f64>,
     /// How many differences were tested.
     pub tested: usize,
     /// Of those, how many were too uncertain to tell, having fewer connections than an interval needs.
@@ -224,6 +235,12 @@ pub struct Changes {
 
 /// Compares the sides of all pairs.
 pub fn changes(pairs: &[Pair]) -> Changes {
+    changes_projected(pairs, &[])
+}
+
+/// The same, and what the changes would cost where `round_trips` is the round trip between client and server before.
+pub fn changes_projected(pairs: &[Pair], round_trips: &[Duration]) -> Changes {
+    let projected_to: Vec<f64> = round_trips.iter().map(Duration::as_secs_f64).collect();
     let sides = pairs.iter().map(|pair| Sides::from_both(&pair.before, &pair.after));
     let mut tests: Vec<Tests> = sides
         .enumerate()
@@ -246,13 +263,18 @@ pub fn changes(pairs: &[Pair]) -> Changes {
         .map(|(test, p_adjusted)| Change { p_adjusted, ..test.change })
         .collect();
     let mut named = one_a_kind(significant);
-    let totals = costs(&mut named, &tests, pairs);
+    let totals = costs(&mut named, &tests, pairs, &projected_to);
     named.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
-    Changes { changes: named, totals, tested, too_few: few.len() }
+    Changes { changes: named, totals, projected_to, tested, too_few: few.len() }
 }
 
 /// Adds what changes cost; of each pair with one, how that adds up.
-fn costs(named: &mut [Change], tests: &[Tests], pairs: &[Pair]) -> Vec<Total> {
+fn costs(
+    named: &mut [Change],
+    tests: &[Tests],
+    pairs: &[Pair],
+    projected_to: &[f64],
+) -> Vec<Total> {
     let mut totals = Vec::new();
     for (index, (tests, pair)) in tests.iter().zip(pairs).enumerate() {
         let mut own: Vec<&mut Change> =
@@ -262,7 +284,8 @@ fn costs(named: &mut [Change], tests: &[Tests], pairs: &[Pair]) -> Vec<Total> {
         }
         let sides = Sides::from_both(&pair.before, &pair.after);
         let parts = decomposition::decompose(&sides, tests.families);
-        let total = cost::add(&mut own, tests, parts.as_ref(), [&pair.before, &pair.after]);
+        let sides = [&pair.before, &pair.after];
+        let total = cost::add(&mut own, tests, parts.as_ref(), sides, projected_to);
         totals.extend(total.map(|total| Total { pair: index, ..total }));
     }
     totals

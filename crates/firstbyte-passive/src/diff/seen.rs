@@ -8,13 +8,15 @@ use std::time::Duration;
 use super::super::layers::Endpoint;
 use super::super::observed::{Carrier, CertificateKey, Observed};
 use super::super::{Failed, Roles, Time};
+use super::beside::Facts;
+use super::rounds;
 use firstbyte_core::timeline::Handshake;
 
 /// One connection, as far as it is compared.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) started: Time,
-    last: Time,
+    pub(super) last: Time,
     /// Whose connection it is, and to which server.
     pub(super) between: (IpAddr, Endpoint),
     /// Whether the handshake was short; absent when it was not seen.
@@ -33,10 +35,17 @@ pub(super) struct Seen {
     pub(super) client_rtt: Option<f64>,
     /// The handshake's time, and the server's part of it, seconds; absent where in doubt.
     pub(super) handshake: Option<(f64, f64)>,
+    /// Round trips of the handshake that the first request waited for, those of flights beyond the initial window included;
+    /// also where its time is in doubt, as it is in a flight that has to wait.
     pub(super) round_trips: Option<u32>,
+    /// Those for which it did not wait: it left before the server's answer (early data, a false start).
+    overlapped: u32,
+    /// Whether the connection is opened before the handshake (TCP).
+    pub(super) has_opening: bool,
     /// Mean time of the server over the exchanges that are kept, seconds.
     pub(super) exchange_server: Option<f64>,
     pub(super) answered: u32,
+    pub(super) beside: Facts,
 }
 
 impl Seen {
@@ -54,6 +63,7 @@ impl Seen {
         let rtt = |syn: Option<Duration>, least: Option<Duration>| {
             syn.or(least.filter(|_| over_quic)).map(|rtt| rtt.as_secs_f64())
         };
+        let overlapped = rounds::overlapped(observed);
         Some(Self {
             started: observed.started,
             last: observed.last,
@@ -74,9 +84,13 @@ impl Seen {
             client_rtt: rtt(trips.client_syn, trips.client_min),
             handshake: handshake
                 .map(|time| (time.total().as_secs_f64(), time.server.as_secs_f64())),
-            round_trips: handshake.map(|time| time.round_trips),
+            round_trips: rounds::of_handshake(observed)
+                .map(|round_trips| round_trips.saturating_sub(overlapped)),
+            overlapped,
+            has_opening: !over_quic,
             exchange_server: exchange_server(observed),
             answered: observed.exchanges.answered,
+            beside: Facts::from_observed(observed),
         })
     }
 
@@ -90,7 +104,7 @@ impl Seen {
     pub(super) fn rest_of_handshake(&self) -> Option<f64> {
         let (whole, server) = self.handshake?;
         let path = self.server_rtt? + self.client_rtt?;
-        Some(whole - server - f64::from(self.round_trips?) * path)
+        Some(whole - server - f64::from(self.round_trips? + self.overlapped) * path)
     }
 }
 

@@ -8,11 +8,13 @@ use super::super::observed::{
     Observed, Resumption, Roles, RoundTrips, TlsSeen, Traffic,
 };
 use super::super::{Doubts, Time};
-use super::{Change, Changes, Pair, Servers, Side, Spread, What, changes};
+use super::{Change, Changes, Pair, Servers, Side, Spread, What, changes, changes_projected};
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::Handshake;
 
+mod beside;
 mod mixes;
+mod projected;
 
 const TLS12: u16 = 0x0303;
 const TLS13: u16 = 0x0304;

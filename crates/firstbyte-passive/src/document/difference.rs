@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::diff::{Change, Changes, Figure, FullAndShort, Pair, Total, What};
+use super::beside::BesideRecord;
+use crate::diff::{Beside, Change, Changes, Cost, Figure, FullAndShort, Pair, Sum, Total, What};
 use crate::names;
 use firstbyte_core::stats::Interval;
 
@@ -26,6 +27,8 @@ pub struct DifferenceRecord<'a> {
     pub too_few: usize,
     pub changes: Vec<ChangeRecord<'a>>,
     pub totals: Vec<TotalRecord<'a>>,
+    pub projected_to_seconds: Vec<f64>,
+    pub beside: Vec<BesideRecord<'a>>,
 }
 
 /// One change.
@@ -55,6 +58,18 @@ pub struct ChangeRecord<'a> {
     pub replaced: Option<ReplacedRecord>,
     pub also: Vec<ShareRecord>,
     pub server_time_seconds: Option<f64>,
+    pub round_trips: Option<f64>,
+    pub projected: Vec<Option<CostRecord>>,
+}
+
+/// What a change would cost at a round trip that was asked for.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct CostRecord {
+    pub round_trip_seconds: f64,
+    pub cost_per_connection_seconds: f64,
+    pub cost_per_connection_interval_seconds: Option<[f64; 2]>,
+    pub cost_seconds_per_second: Option<f64>,
 }
 
 /// What a value replaced, or was replaced by.
@@ -76,13 +91,24 @@ pub struct ShareRecord {
 }
 
 /// What changed in all.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "docs/formats.md describes every field")]
 pub struct TotalRecord<'a> {
     pub server: &'a str,
     pub against: Option<&'a str>,
     pub before_connections: usize,
     pub after_connections: usize,
+    #[serde(flatten)]
+    pub captured: SumRecord,
+    pub round_trip_seconds: Option<[f64; 2]>,
+    pub round_trips: Option<[f64; 2]>,
+    pub projected: Vec<Option<ProjectedRecord>>,
+}
+
+/// What a connection takes, and what the difference is made of.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct SumRecord {
     pub before_seconds: f64,
     pub after_seconds: f64,
     pub difference_seconds: f64,
@@ -90,6 +116,15 @@ pub struct TotalRecord<'a> {
     pub clients_seconds: f64,
     pub exchanges_seconds: f64,
     pub rest_seconds: f64,
+}
+
+/// The same at a round trip that was asked for.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/formats.md describes every field")]
+pub struct ProjectedRecord {
+    pub round_trip_seconds: f64,
+    #[serde(flatten)]
+    pub sum: SumRecord,
 }
 
 /// A share or a median.
@@ -103,9 +138,15 @@ pub struct FigureRecord {
 
 impl<'a> DifferenceRecord<'a> {
     /// The record of what came of comparing `pairs`.
-    pub fn from_changes(changes: &Changes, pairs: &'a [Pair], only: [&'a [String]; 2]) -> Self {
+    pub fn from_changes(
+        changes: &Changes,
+        beside: &[Beside],
+        pairs: &'a [Pair],
+        only: [&'a [String]; 2],
+    ) -> Self {
         let [only_before, only_after] = only;
-        let record = |change| ChangeRecord::from_change(change, pairs);
+        let to = &changes.projected_to;
+        let record = |change| ChangeRecord::from_change(change, pairs, to);
         Self {
             format: WIRE_DIFF_FORMAT,
             version: WIRE_DIFF_VERSION,
@@ -120,14 +161,16 @@ impl<'a> DifferenceRecord<'a> {
             totals: changes
                 .totals
                 .iter()
-                .map(|total| TotalRecord::from_total(total, pairs))
+                .map(|total| TotalRecord::from_total(total, pairs, to))
                 .collect(),
+            projected_to_seconds: to.clone(),
+            beside: beside.iter().map(|one| BesideRecord::from_beside(one, pairs)).collect(),
         }
     }
 }
 
 impl<'a> ChangeRecord<'a> {
-    fn from_change(change: &Change, pairs: &'a [Pair]) -> Self {
+    fn from_change(change: &Change, pairs: &'a [Pair], to: &[f64]) -> Self {
         let pair = &pairs[change.pair];
         let ends = |interval: Interval| [interval.low, interval.high];
         let cost = change.cost.as_ref();
@@ -168,27 +211,60 @@ impl<'a> ChangeRecord<'a> {
                 })
                 .collect(),
             server_time_seconds: change.server_time,
+            round_trips: change.round_trips,
+            projected: to
+                .iter()
+                .zip(&change.projected)
+                .map(|(round_trip, cost)| Some(CostRecord::from_cost(*round_trip, &(*cost)?)))
+                .collect(),
+        }
+    }
+}
+
+impl CostRecord {
+    fn from_cost(round_trip: f64, cost: &Cost) -> Self {
+        Self {
+            round_trip_seconds: round_trip,
+            cost_per_connection_seconds: cost.per_connection,
+            cost_per_connection_interval_seconds: cost
+                .interval
+                .map(|interval| [interval.low, interval.high]),
+            cost_seconds_per_second: cost.per_second,
         }
     }
 }
 
 impl<'a> TotalRecord<'a> {
-    fn from_total(total: &Total, pairs: &'a [Pair]) -> Self {
+    fn from_total(total: &Total, pairs: &'a [Pair], to: &[f64]) -> Self {
         let pair = &pairs[total.pair];
-        let ([before_connections, after_connections], [before_seconds, after_seconds]) =
-            (total.connections, total.sides);
+        let [before_connections, after_connections] = total.connections;
+        let projected = |(round_trip, sum): (&f64, &Option<Sum>)| {
+            Some(ProjectedRecord { round_trip_seconds: *round_trip, sum: (*sum)?.into() })
+        };
         Self {
             server: &pair.name,
             against: pair.against.as_deref(),
             before_connections,
             after_connections,
+            captured: total.captured.into(),
+            round_trip_seconds: total.round_trip,
+            round_trips: total.round_trips,
+            projected: to.iter().zip(&total.projected).map(projected).collect(),
+        }
+    }
+}
+
+impl From<Sum> for SumRecord {
+    fn from(sum: Sum) -> Self {
+        let [before_seconds, after_seconds] = sum.sides;
+        Self {
             before_seconds,
             after_seconds,
-            difference_seconds: total.difference(),
-            named_seconds: total.named,
-            clients_seconds: total.clients,
-            exchanges_seconds: total.exchanges,
-            rest_seconds: total.rest,
+            difference_seconds: sum.difference(),
+            named_seconds: sum.named,
+            clients_seconds: sum.clients,
+            exchanges_seconds: sum.exchanges,
+            rest_seconds: sum.rest,
         }
     }
 }

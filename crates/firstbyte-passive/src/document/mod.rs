@@ -1,13 +1,15 @@
 //! Stored forms of what captures show, as the core's `document` has those of samples.
 
+mod beside;
 mod capture;
 mod difference;
 mod observed;
 
+pub use beside::{BesideRecord, TableRecord, ThroughputRecord, ValueRecord};
 pub use capture::{CaptureRecord, WIRE_CAPTURE_FORMAT, WIRE_CAPTURE_VERSION};
 pub use difference::{
-    ChangeRecord, DifferenceRecord, FigureRecord, ReplacedRecord, ShareRecord, TotalRecord,
-    WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
+    ChangeRecord, CostRecord, DifferenceRecord, FigureRecord, ProjectedRecord, ReplacedRecord,
+    ShareRecord, SumRecord, TotalRecord, WIRE_DIFF_FORMAT, WIRE_DIFF_VERSION, value_name,
 };
 pub use observed::{
     ExchangeRecord, ExchangesRecord, FlightSeenRecord, HandshakeTimeRecord, ObservedRecord,

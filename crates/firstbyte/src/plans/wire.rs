@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firstbyte_core::document::nanoseconds_if_any;
+use firstbyte_core::document::{nanoseconds_if_any, nanoseconds_of_each};
 use serde::{Deserialize, Serialize};
 
 use super::outputs::{ColorChoice, Outputs};
@@ -118,6 +118,9 @@ pub struct WireDiffPlan {
     pub compared: ComparedCaptures,
     /// The interface, where one of the captures is live.
     pub live: Option<LiveCapture>,
+    /// Round trips between client and server at which costs are wanted as well.
+    #[serde(rename = "project_rtt_ns", with = "nanoseconds_of_each", default)]
+    pub project_rtt: Vec<Duration>,
     /// Which packets count.
     pub filter: PacketFilter,
     /// What is written.

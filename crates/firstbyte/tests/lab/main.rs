@@ -9,6 +9,7 @@
 mod access;
 mod commands;
 mod demo;
+mod distances;
 mod explain;
 mod faults;
 mod flights;

@@ -218,6 +218,26 @@ fn differences_are_written_as_they_were_asked_for() {
     assert!(outcome.stderr.contains("two outputs to standard output"), "{}", outcome.stderr);
     let json = diff(&["--json"]).stdout;
     assert!(json.starts_with("{\"format\":\"firstbyte/wire-diff\""), "{json}");
+    // Both sides beside each other, and round trips that costs are projected to.
+    let record: serde_json::Value =
+        serde_json::from_str(&diff(&["--json", "--project-rtt", "20ms,80ms"]).stdout).unwrap();
+    assert_eq!(record["projected_to_seconds"], serde_json::json!([0.02, 0.08]));
+    let beside = &record["beside"][0];
+    let sum: u64 = beside["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|table| table["of"] == "sessions")
+        .flat_map(|table| table["values"].as_array().unwrap())
+        .map(|value| value["before_count"].as_u64().unwrap())
+        .sum();
+    assert!(sum > 0 && sum <= beside["before_connections"].as_u64().unwrap(), "{beside}");
+    let header = diff(&["--csv", "--project-rtt", "0.5ms,80ms"]).stdout;
+    assert!(header.ends_with(",round_trips,cost_at_0.5ms_us,cost_at_80ms_us\n"), "{header}");
+    assert!(diff(&[]).stdout.contains("side by side"));
+    let outcome = diff(&["--project-rtt", "1ms,2ms,3ms,4ms,5ms"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("takes up to four round trips"), "{}", outcome.stderr);
     let outcome = diff(&["--json=changed.json"]);
     assert_eq!((outcome.code, directory.read("changed.json")), (0, json.into_bytes()));
     assert_eq!(outcome.stdout, diff(&[]).stdout);

@@ -1,9 +1,13 @@
 //! Mixes of clients that change: one finding for one cause, and costs that add up.
 
+use super::super::changes_projected;
 use super::*;
 
 const MLKEM: u16 = 0x11ec;
 const AES_128: u16 = 0x1301;
+
+/// Round trips to which everything is projected as well.
+const FAR: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
 /// Kinds of clients, and what share of the connections each has.
 type Mix<'a> = &'a [(f64, Truth)];
@@ -34,7 +38,8 @@ fn mixed(traffic: &mut Simulation, n: usize, mix: Mix<'_>, new: f64) -> Side {
 fn found(seed: u64, n: usize, mixes: [(Mix<'_>, f64); 2]) -> Changes {
     let mut traffic = Simulation::new(seed);
     let [before, after] = mixes.map(|(mix, new)| mixed(&mut traffic, n, mix, new));
-    changes(&[Pair { name: "10.0.0.5:443".into(), against: None, before, after }])
+    let pairs = [Pair { name: "10.0.0.5:443".into(), against: None, before, after }];
+    changes_projected(&pairs, &FAR)
 }
 
 /// What is named, with its figures, for a test that fails.
@@ -70,9 +75,18 @@ fn adds_up(found: &Changes) {
     let [total] = found.totals.as_slice() else { panic!("{}", told(found)) };
     let costs = found.changes.iter().filter_map(|change| change.cost);
     let named: f64 = costs.map(|cost| cost.per_connection).sum();
-    assert!((named - total.named).abs() < 1e-12, "{}", told(found));
-    let parts = total.named + total.clients + total.exchanges + total.rest;
-    assert!((parts - total.difference()).abs() < 1e-12, "{total:?}");
+    assert!((named - total.captured.named).abs() < 1e-12, "{}", told(found));
+    let sums = total.projected.iter().map(|sum| sum.unwrap()).chain([total.captured]);
+    for sum in sums {
+        let parts = sum.named + sum.clients + sum.exchanges + sum.rest;
+        assert!((parts - sum.difference()).abs() < 1e-12, "{total:?}");
+    }
+    // What is projected adds up as what was captured does.
+    for (place, sum) in total.projected.iter().enumerate() {
+        let costs = found.changes.iter().filter_map(|change| *change.projected.get(place)?);
+        let named: f64 = costs.map(|cost| cost.per_connection).sum();
+        assert!((named - sum.unwrap().named).abs() < 1e-12, "{}", told(found));
+    }
 }
 
 #[test]
@@ -163,7 +177,7 @@ fn causes_that_come_together_are_named_each_and_add_up() {
     ];
     assert_eq!(names, expected, "{}", told(&found));
     adds_up(&found);
-    let total = found.totals[0];
+    let total = &found.totals[0];
     // Of full handshakes two round trips and 0.1 ms of the client's, of short ones one; ten exchanges.
     let full = |truth: &Truth| 3.0 * truth.rtt_ms + truth.full_ms;
     let short = |truth: &Truth| 2.0 * truth.rtt_ms + 0.3;
@@ -172,8 +186,11 @@ fn causes_that_come_together_are_named_each_and_add_up() {
         (handshake + 0.1 + 10.0 * (truth.rtt_ms + truth.exchange_ms)) / 1e3
     };
     let expected = takes(&after) - takes(&before);
-    assert!((total.difference() / expected - 1.02).abs() < 0.03, "{total:?}, not {expected}");
-    assert!(total.rest.abs() < 0.02 * expected, "{total:?}");
+    assert!(
+        (total.captured.difference() / expected - 1.02).abs() < 0.03,
+        "{total:?}, not {expected}"
+    );
+    assert!(total.captured.rest.abs() < 0.02 * expected, "{total:?}");
 }
 
 #[test]

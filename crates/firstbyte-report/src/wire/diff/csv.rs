@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::projected::short;
 use firstbyte_passive::diff::Of;
 use firstbyte_passive::document::{ChangeRecord, DifferenceRecord, ShareRecord};
 
@@ -46,17 +47,29 @@ const COLUMNS: &[(&str, Get)] = &[
     ("all_before", |c| also(c, Of::Handshakes).map(|share| figure(c, share.before.value))),
     ("all_after", |c| also(c, Of::Handshakes).map(|share| figure(c, share.after.value))),
     ("server_time_us", |c| c.server_time_seconds.map(micros)),
+    ("round_trips", |c| c.round_trips.map(|trips| trimmed(format!("{trips:.6}")))),
 ];
 
-/// Writes the changes, those that cost most first; a header where there are none.
+/// Writes the changes, those that cost most first; a header where there are none. Each round trip that was asked for has a
+/// column more.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(record: &DifferenceRecord<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
-    writer.write_record(COLUMNS.iter().map(|(name, _)| *name))?;
+    let names = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
+    let at = record.projected_to_seconds.iter().map(|seconds| {
+        let at = short(*seconds).replace(' ', "");
+        format!("cost_at_{at}_us")
+    });
+    writer.write_record(names.chain(at))?;
     for change in &record.changes {
-        writer.write_record(COLUMNS.iter().map(|(_, get)| get(change).unwrap_or_default()))?;
+        let columns = COLUMNS.iter().map(|(_, get)| get(change).unwrap_or_default());
+        let projected = (0..record.projected_to_seconds.len()).map(|place| {
+            let cost = change.projected.get(place).and_then(Option::as_ref);
+            cost.map(|cost| micros(cost.cost_per_connection_seconds)).unwrap_or_default()
+        });
+        writer.write_record(columns.chain(projected))?;
     }
     writer.flush()
 }
@@ -85,7 +98,7 @@ fn trimmed(number: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
+    use super::super::tests::{at_80_ms, found};
     use super::*;
 
     #[test]
@@ -98,15 +111,28 @@ mod tests {
     }
 
     #[test]
+    fn each_round_trip_that_was_asked_for_has_a_column() {
+        let (changes, pairs) = at_80_ms();
+        let mut out = Vec::new();
+        write(&DifferenceRecord::from_changes(&changes, &[], &pairs, [&[], &[]]), &mut out)
+            .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with(",round_trips,cost_at_80ms_us,cost_at_300ms_us"), "{text}");
+        assert!(lines[1].ends_with(",0.81,93800,"), "{text}");
+    }
+
+    #[test]
     fn a_change_is_a_row() {
         let (changes, pairs) = found();
         let mut out = Vec::new();
-        write(&DifferenceRecord::from_changes(&changes, &pairs, [&[], &[]]), &mut out).unwrap();
+        write(&DifferenceRecord::from_changes(&changes, &[], &pairs, [&[], &[]]), &mut out)
+            .unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         let first = "10.0.0.5:443,,resumption,,share,0.81,518,640,0,0,655,-0.81,-0.85,-0.77,1.000e-9,\
-                     29200,,,1910000,41200,777,5100,518,returning-handshakes,version,,,,0.996154,0,,,";
+                     29200,,,1910000,41200,777,5100,518,returning-handshakes,version,,,,0.996154,0,,,,0.81";
         assert_eq!(lines[1], first);
         assert!(lines[2].starts_with("b,a,server-time-exchange,,us,3000,,640,2100,,655,-900,"));
     }

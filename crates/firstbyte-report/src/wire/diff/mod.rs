@@ -1,8 +1,11 @@
 //! What changed between captures: a table, and a sentence for each change; rows of CSV; a page.
 
+mod beside;
 mod csv;
 mod page;
+mod projected;
 
+pub use beside::text as beside;
 pub use csv::write as csv;
 pub use page::{Page, Read, page};
 
@@ -50,6 +53,7 @@ pub fn diff(changes: &Changes, pairs: &[Pair], only: [&[String]; 2], style: &Sty
         text.push('\n');
         push(&mut text, &wrap("", &words(&sentence), style.columns()));
     }
+    text.push_str(&projected::text(changes, pairs, style));
     text
 }
 
@@ -166,16 +170,17 @@ const LEAST_SHOWN: f64 = 10e-6;
 /// "in all a connection takes 12.4 ms instead of 9.10 ms: +3.30 ms, of which +3.20 ms named above, …"
 fn in_all(total: &Total, pair: Option<&Pair>) -> String {
     let name = pair.map(|pair| format!("{}: ", pair.name)).unwrap_or_default();
-    let [was, is] = total.sides.map(span);
+    let sum = &total.captured;
+    let [was, is] = sum.sides.map(span);
     let mut text = format!(
         "{name}in all a connection takes {is} instead of {was}: {}, of which {} are named above",
-        plus(total.difference()),
-        plus(total.named)
+        plus(sum.difference()),
+        plus(sum.named)
     );
     let others = [
-        (total.clients, "come from other clients"),
-        (total.exchanges, "from the number of exchanges"),
-        (total.rest, "are not told apart"),
+        (sum.clients, "come from other clients"),
+        (sum.exchanges, "from the number of exchanges"),
+        (sum.rest, "are not told apart"),
     ];
     for (seconds, what) in others.into_iter().filter(|(seconds, _)| seconds.abs() >= LEAST_SHOWN) {
         let _ = write!(text, ", {} {what}", plus(seconds));
@@ -296,7 +301,7 @@ fn push(text: &mut String, lines: &[String]) {
 pub(super) mod tests {
     use firstbyte_core::stats::{Estimate, Interval};
     use firstbyte_passive::CertificateKey;
-    use firstbyte_passive::diff::{FullAndShort, Side, Within};
+    use firstbyte_passive::diff::{FullAndShort, Side, Sum, Within};
 
     use super::*;
 
@@ -325,6 +330,8 @@ pub(super) mod tests {
                 short: 0.0051,
                 short_count: 518,
             }),
+            round_trips: Some(0.81),
+            projected: Vec::new(),
         };
         let server_time = Change {
             pair: 1,
@@ -348,14 +355,35 @@ pub(super) mod tests {
         let total = Total {
             pair: 0,
             connections: [640, 655],
-            sides: [0.0511, 0.0804],
-            named: 0.0292,
-            clients: -0.0001,
-            exchanges: 0.0,
-            rest: 0.0002,
+            captured: Sum {
+                sides: [0.0511, 0.0804],
+                named: 0.0292,
+                clients: -0.0001,
+                exchanges: 0.0,
+                rest: 0.0002,
+            },
+            round_trip: Some([0.00041, 0.00043]),
+            round_trips: Some([3.2, 4.01]),
+            projected: Vec::new(),
         };
         let changes = vec![resumption, server_time];
-        (Changes { changes, totals: vec![total], tested: 28, too_few: 0 }, pairs)
+        let totals = vec![total];
+        (Changes { changes, totals, tested: 28, ..Changes::default() }, pairs)
+    }
+
+    /// The same, and what it costs at 80 ms; at 300 ms it is not known.
+    pub(super) fn at_80_ms() -> (Changes, Vec<Pair>) {
+        let (mut changes, pairs) = found();
+        changes.projected_to = vec![0.08, 0.3];
+        for change in &mut changes.changes {
+            let cost = change.cost.unwrap();
+            let far = Cost { per_connection: cost.per_connection + 0.0646, ..cost };
+            change.projected = vec![Some(far), None];
+        }
+        let total = &mut changes.totals[0];
+        let far = Sum { sides: [0.3059, 0.3998], named: 0.0938, ..total.captured };
+        total.projected = vec![Some(far), None];
+        (changes, pairs)
     }
 
     fn share(count: usize, of: usize) -> Figure {

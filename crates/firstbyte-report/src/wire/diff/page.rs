@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use firstbyte_passive::Hygiene;
-use firstbyte_passive::diff::{Change, Changes, Figure as Seen, Pair};
+use firstbyte_passive::diff::{Beside, Change, Changes, Figure as Seen, Pair};
 
-use super::{figure as shown, in_all, nothing, phrase, plus, sentence, signed};
+use super::beside;
+use super::{figure as shown, in_all, nothing, phrase, plus, projected, sentence, signed};
 use crate::chart::{Figure, changed};
 use crate::svg::escape;
 use crate::units::grouped;
@@ -39,6 +40,8 @@ pub struct Page<'a> {
     pub read: &'a [Read],
     /// What came of the comparison.
     pub changes: &'a Changes,
+    /// Both sides of what was compared, beside each other.
+    pub beside: &'a [Beside],
     /// What was compared.
     pub pairs: &'a [Pair],
     /// Servers on one side only.
@@ -58,13 +61,15 @@ pub fn page(page: &Page<'_>) -> String {
     header(&mut html, page, &title);
     findings(&mut html, page);
     let figure = figure(page);
-    contents(&mut html, figure.as_ref());
+    contents(&mut html, page, figure.as_ref());
     if let Some(figure) = &figure {
         html::draw(&mut html, figure);
     }
     if !page.changes.changes.is_empty() {
         changes(&mut html, page);
     }
+    projected::section(&mut html, page.changes, page.pairs);
+    beside::section(&mut html, page.beside, page.pairs);
     compared(&mut html, page.pairs);
     html +=
         "<section id=\"read\" aria-labelledby=\"read-h\">\n<h2 id=\"read-h\">What was read</h2>\n";
@@ -174,7 +179,7 @@ fn findings(html: &mut String, page: &Page<'_>) {
     *html += "</section>\n";
 }
 
-fn contents(html: &mut String, figure: Option<&Figure>) {
+fn contents(html: &mut String, page: &Page<'_>, figure: Option<&Figure>) {
     *html += "<nav aria-label=\"On this page\"><ul>\n";
     if let Some(figure) = figure {
         let (id, title) = (figure.name, escape(&figure.title));
@@ -183,12 +188,18 @@ fn contents(html: &mut String, figure: Option<&Figure>) {
             "<li><a href=\"#{id}\">{title}</a></li>\n<li><a href=\"#changes\">Changes</a></li>\n"
         );
     }
+    if !page.changes.projected_to.is_empty() && !page.changes.totals.is_empty() {
+        *html += "<li><a href=\"#projected\">At other round trips</a></li>\n";
+    }
+    if !page.beside.is_empty() {
+        *html += "<li><a href=\"#beside\">Side by side</a></li>\n";
+    }
     *html += "<li><a href=\"#compared\">What was compared</a></li>\n\
               <li><a href=\"#read\">What was read</a></li>\n</ul></nav>\n";
 }
 
 /// What both sides of a comparison are called where there is little room, and the whole.
-fn sides(pair: &Pair) -> ([String; 2], String) {
+pub(super) fn sides(pair: &Pair) -> ([String; 2], String) {
     let words = |[one, other]: [&str; 2]| [one.to_owned(), other.to_owned()];
     match pair.against.as_deref() {
         Some(against @ "the others") => {
@@ -328,7 +339,7 @@ mod tests {
         let read =
             |name: &str| Read { name: name.into(), hygiene: Hygiene::default(), left_out: 0 };
         let read = [read("<monday>.pcapng"), read("tuesday.pcapng")];
-        page(&Page { read: &read, changes, pairs, only })
+        page(&Page { read: &read, changes, beside: &[], pairs, only })
     }
 
     #[test]

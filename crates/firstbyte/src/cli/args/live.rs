@@ -47,6 +47,13 @@ pub(in crate::cli) fn window(text: &str) -> Result<Duration, String> {
         .map_err(|error| told(&error))
 }
 
+/// A round trip that costs are projected to: `80ms`.
+pub(in crate::cli) fn round_trip(text: &str) -> Result<Duration, String> {
+    const MOST: Duration = Duration::from_secs(60);
+    parse_time_within(text, BareTime::Refused, Duration::from_micros(1)..=MOST)
+        .map_err(|error| told(&error))
+}
+
 /// Bytes of a packet.
 fn snaplen(text: &str) -> Result<u32, String> {
     let bytes = parse_size_within(text, BareSize::Bytes, 64..=262_144);
@@ -84,6 +91,8 @@ mod tests {
         for bad in ["", "60", "0s", "s", "-1s", "31d", "1 week", "1.2.3s"] {
             assert!(window(bad).is_err(), "{bad}");
         }
+        assert_eq!(round_trip("0.5ms"), Ok(Duration::from_micros(500)));
+        assert!(round_trip("80").is_err() && round_trip("61s").is_err());
         assert_eq!((buffer("32"), spool("1GiB")), (Ok(32 << 20), Ok(1 << 30)));
         assert!(snaplen("63").is_err() && snaplen("0.25KiB").is_ok() && buffer("3GiB").is_err());
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::RowArgs;
-use super::live::{FilterArgs, LiveArgs, metrics_address, spool, window};
+use super::live::{FilterArgs, LiveArgs, metrics_address, round_trip, spool, window};
 use crate::plans::{ColorChoice, Destination, WireSession};
 
 /// Read TLS handshakes, resumption and where time went out of captured traffic
@@ -143,6 +143,11 @@ pub(in crate::cli) struct WireDiffArgs {
     #[arg(long, value_name = "NAME=SERVER,…", conflicts_with = "after")]
     pub group: Vec<String>,
 
+    /// Say also what each change would cost where the round trip between client and server is so long:
+    /// 80ms, or up to four: 20ms,80ms. Round trips take the new time, hosts what they took
+    #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = round_trip)]
+    pub project_rtt: Vec<Duration>,
+
     #[command(flatten)]
     pub live: LiveArgs,
     /// Capture for so long: 60s, 5min, 2h. Given twice, without BEFORE: two live captures, one after
@@ -177,6 +182,7 @@ Examples:
   firstbyte wire diff --by server office.pcapng
   firstbyte wire diff monday.pcapng -i eth0 --for 60s     now against then
   firstbyte wire diff -i eth0 --for 60s --for 60s         two minutes
+  firstbyte wire diff monday.pcapng tuesday.pcapng --project-rtt 20ms,80ms   for users who are farther away
   firstbyte wire diff office.pcap --group 'a=node1*' --group 'b=10.0.0.7'
   firstbyte wire diff monday.pcapng tuesday.pcapng --html changed.html --csv
 

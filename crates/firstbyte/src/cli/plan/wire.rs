@@ -61,8 +61,15 @@ fn live_capture(args: &LiveArgs) -> Option<LiveCapture> {
     })
 }
 
+/// Round trips that costs are projected to: as many have room beside each other.
+const MOST_PROJECTED: usize = 4;
+
 pub(super) fn wire_diff(args: &WireDiffArgs) -> Result<WireDiffPlan, Problem> {
     let live = live_capture(&args.live);
+    if args.project_rtt.len() > MOST_PROJECTED {
+        return Err(usage("--project-rtt takes up to four round trips")
+            .hint("for example: --project-rtt 20ms,80ms,200ms"));
+    }
     let compared = match groups(&args.group)? {
         Some(groups) => ComparedCaptures::Groups { capture: only(args)?, groups },
         None if args.by.is_some() => ComparedCaptures::EachServer(only(args)?),
@@ -74,6 +81,7 @@ pub(super) fn wire_diff(args: &WireDiffArgs) -> Result<WireDiffPlan, Problem> {
     Ok(WireDiffPlan {
         compared,
         live,
+        project_rtt: args.project_rtt.clone(),
         filter: filter(&args.filter),
         outputs: Outputs {
             json: args.rows.json.clone(),

@@ -267,6 +267,8 @@ mod tests {
                 short: 0.001,
                 short_count: 100,
             }),
+            round_trips: None,
+            projected: Vec::new(),
         };
         Changes { changes: vec![change], tested: 1, ..Changes::default() }
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, changes};
+use firstbyte_passive::diff::{MOST_CONNECTIONS, Pair, Servers, beside, changes_projected};
 use firstbyte_passive::document::DifferenceRecord;
 use firstbyte_passive::{Analyzer, Observed};
 
@@ -35,10 +35,12 @@ pub(in crate::cli) fn run(plan: &WireDiffPlan) -> Result<u8, Problem> {
     let mut code = Ok(exit::OK);
     let mut read = Vec::new();
     let compared = compared(plan, &mut code, &mut read)?;
-    let found = changes(&compared.pairs);
+    let found = changes_projected(&compared.pairs, &plan.project_rtt);
     let [only_before, only_after] = &compared.only;
     let only: [&[String]; 2] = [only_before, only_after];
-    let page = report::Page { read: &read, changes: &found, pairs: &compared.pairs, only };
+    let pairs = &compared.pairs;
+    let sides = beside(pairs);
+    let page = report::Page { read: &read, changes: &found, beside: &sides, pairs, only };
     write(plan, &page)?;
     opened.keep();
     code
@@ -80,7 +82,7 @@ fn compared(
 fn write(plan: &WireDiffPlan, page: &report::Page<'_>) -> Result<(), Problem> {
     let (found, pairs, only) = (page.changes, page.pairs, page.only);
     let outputs = &plan.outputs;
-    let record = || DifferenceRecord::from_changes(found, pairs, only);
+    let record = || DifferenceRecord::from_changes(found, page.beside, pairs, only);
     if let Some(to) = &outputs.csv {
         let written = sink(to).and_then(|out| report::csv(&record(), out));
         written.map_err(|error| cannot_write(to.path(), &error))?;
@@ -96,7 +98,9 @@ fn write(plan: &WireDiffPlan, page: &report::Page<'_>) -> Result<(), Problem> {
     if outputs.use_stdout() {
         return Ok(());
     }
-    print(&report::diff(found, pairs, only, &terminal::style(plan.colors)))
+    let style = terminal::style(plan.colors);
+    let text = report::diff(found, pairs, only, &style);
+    print(&(text + &report::beside(page.beside, pairs, &style)))
 }
 
 /// The captures of a comparison, one after the other.

@@ -1,0 +1,131 @@
+//! What `wire diff --project-rtt` says of a server next door, against the same change of the same server far away.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
+
+const CONNECTIONS: &str = "40";
+/// Round trip to the far server, seconds: its links' delays.
+const FAR: f64 = 0.080;
+/// By how much a projection may be off: this, or that share of the cost.
+const OFF_SECONDS: f64 = 0.002;
+const OFF_SHARE: f64 = 0.05;
+
+/// The same server next door (0.2 ms of delay) and at 80 ms.
+fn scene(server: &str) -> Scene {
+    let host = |name: &str, number: u8, delay: &str| {
+        format!(
+            r#"
+[[host]]
+name = "{name}"
+role = "server"
+ipv4 = "198.51.100.{number}"
+names = ["{name}.test"]
+server = {{ page_bytes = 2000, {server} }}
+up = {{ delay = "{delay}" }}
+down = {{ delay = "{delay}" }}
+"#
+        )
+    };
+    Scene::with_servers(&[host("near", 1, "0.1ms"), host("far", 2, "40ms")].concat())
+}
+
+/// A capture of so many connections to each server, all connected to in this way.
+fn capture(scene: &Scene, name: &str, way: &str) -> PathBuf {
+    let compare = |host: &str| {
+        format!(
+            "{PROGRAM} compare https://{host}.test/ --interval 0 --warmup 0 -n {CONNECTIONS} \
+             --way 'one: http=1.1 {way}'"
+        )
+    };
+    let both = format!("{} && {}", compare("near"), compare("far"));
+    let directory = scene.path(name);
+    let mut command = firstbyte(&["lab", "run"]);
+    command.arg(scene.file()).arg("--capture").arg(&directory).args(["--", "sh", "-c", &both]);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}{}", text(&output.stderr), text(&output.stdout));
+    directory.join("client.pcapng")
+}
+
+fn differences(before: &Path, after: &Path) -> Value {
+    let mut command = firstbyte(&["wire", "diff", "--json", "--project-rtt", "80ms"]);
+    let output = run(command.arg(before).arg(after));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The entry of a list that is about the server at `host`.
+fn of_server<'a>(found: &'a Value, list: &str, host: &str, what: Option<&str>) -> &'a Value {
+    let entries = found[list].as_array().unwrap();
+    let is = |entry: &&Value| {
+        entry["server"].as_str().unwrap().starts_with(host)
+            && what.is_none_or(|what| entry["what"] == what)
+    };
+    entries.iter().find(is).unwrap_or_else(|| panic!("{host}: no {what:?} in {found:#}"))
+}
+
+/// What hosts took in a handshake, seconds: the server's and the client's time in all to `host`, the mean without what is far out,
+/// as costs are. On a machine that has other work a host that slept for 80 ms is late.
+fn hosts(capture: &Path, host: &str) -> f64 {
+    let output = run(firstbyte(&["wire", "--json", "--server"]).arg(host).arg(capture));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = text(&output.stdout);
+    let took = rows.lines().map(|line| {
+        let connection: Value = serde_json::from_str(line).unwrap();
+        let time = &connection["handshake_time"];
+        ["server_ns", "client_ns"].map(|part| time[part].as_u64().unwrap()).iter().sum::<u64>()
+    });
+    let mut took: Vec<u64> = took.collect();
+    took.sort_unstable();
+    let [low, high] = [5, 95].map(|percent| took[(took.len() - 1) * percent / 100]);
+    let sum: u64 = took.iter().map(|ns| ns.clamp(&low, &high)).sum();
+    sum as f64 / took.len() as f64 / 1e9
+}
+
+fn assert_projected(server: &str, round_trips: f64) {
+    let scene = scene(server);
+    let before = capture(&scene, "before", "tls=1.2 session=ticket");
+    let after = capture(&scene, "after", "tls=1.2 session=full");
+    let found = differences(&before, &after);
+    let near = of_server(&found, "changes", "near", Some("resumption"));
+    let far = of_server(&found, "changes", "far", Some("resumption"));
+    let trips = near["round_trips"].as_f64().unwrap();
+    assert!((trips - round_trips).abs() < 0.1, "{trips} round trips");
+    let captured = near["cost_per_connection_seconds"].as_f64().unwrap();
+    assert!(captured.abs() < 0.010, "{captured} s next door");
+
+    // Hosts are taken to need as long far away as next door. How true that is of this machine now is not what is tested.
+    let change = |host| hosts(&after, host) - hosts(&before, host);
+    let later = change("far.test") - change("near.test");
+    let projected = near["projected"][0]["cost_per_connection_seconds"].as_f64().unwrap();
+    let real = far["cost_per_connection_seconds"].as_f64().unwrap();
+    println!(
+        "  projected {:.2} ms, is {:.2} ms, of which hosts are later by {:.2} ms",
+        1e3 * projected,
+        1e3 * real,
+        1e3 * later
+    );
+    let off = (projected + later - real).abs();
+    assert!(off <= OFF_SECONDS.max(OFF_SHARE * real), "{projected} s, is {real} s, {later} s");
+
+    let rtt = |host: &str| {
+        of_server(&found, "totals", host, None)["round_trip_seconds"][0].as_f64().unwrap()
+    };
+    let (near, far) = (rtt("near"), rtt("far"));
+    assert!((0.000_2..0.002).contains(&near), "{near} s next door");
+    assert!((FAR..FAR + 0.002).contains(&far), "{far} s far away");
+}
+
+#[test]
+fn a_lost_resumption_is_projected() {
+    let _alone = alone();
+    assert_projected(r#"kind = "nginx""#, 1.0);
+}
+
+#[test]
+fn a_lost_resumption_with_a_chain_beyond_the_window_is_projected() {
+    let _alone = alone();
+    assert_projected(r#"kind = "nginx", chain_bytes = 20000"#, 2.0);
+}
