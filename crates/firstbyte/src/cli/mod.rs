@@ -18,6 +18,7 @@ mod render;
 mod signals;
 mod terminal;
 mod typed;
+mod unpacked;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -10,7 +10,6 @@ pub(super) mod page;
 pub(super) mod predict;
 pub(super) mod probe;
 pub(super) mod report;
-mod report_field;
 pub(super) mod rum;
 pub(super) mod serve;
 pub(super) mod wire;
