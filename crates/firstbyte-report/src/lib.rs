@@ -34,6 +34,7 @@ pub mod page_load;
 pub mod parquet;
 pub mod prediction;
 pub mod sequence;
+pub mod server_log;
 pub mod shell;
 pub mod study;
 pub mod study_table;

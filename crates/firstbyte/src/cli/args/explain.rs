@@ -23,6 +23,8 @@ Examples:
                              does the server's log agree with what is seen here?
   firstbyte explain https://example.com/ --html why.html --run why.run
   firstbyte explain --from why.run
+  firstbyte explain --from why.run --server-log access.log
+                             the same, request by request; see firstbyte log-format
   firstbyte lab run curl-length -- \\
       firstbyte explain https://far.curl-length.test/";
 
@@ -49,6 +51,10 @@ pub(in crate::cli) struct ExplainArgs {
     #[arg(long, value_name = "MS", help_heading = "Other witnesses", value_parser = milliseconds,
           allow_negative_numbers = true)]
     pub server_log_ms: Option<Duration>,
+
+    /// The server's access log (nginx, Apache, Caddy), as `firstbyte log-format` has it written
+    #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
+    pub server_log: Option<PathBuf>,
 
     /// A capture (pcap, pcapng) of these connections, taken at either end while they were made
     #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]

@@ -5,6 +5,7 @@ mod averages;
 mod field;
 mod input;
 mod netlog;
+pub(super) mod server_log;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
         ReportInputs::Archives => har::report(plan),
         ReportInputs::NetworkLog => netlog::run(plan),
         ReportInputs::FieldData => field::run(plan),
+        ReportInputs::ServerLogs => server_log::run(plan),
     }
 }
 

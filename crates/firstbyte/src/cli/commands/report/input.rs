@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use firstbyte_core::field_data::begins_field_data;
 use firstbyte_core::har::begins_archive;
 use firstbyte_core::netlog::net_export;
+use firstbyte_core::server_log::begins_server_log;
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::unpacked::unpacked;
@@ -26,6 +27,8 @@ enum ReportInput {
     NetworkLog,
     /// What people's own browsers said.
     FieldData,
+    /// What a web server wrote down of the requests that it answered.
+    ServerLog,
     /// What cannot be read once more (a pipe), or at all: who reads it tells.
     Unseen,
 }
@@ -41,6 +44,8 @@ pub(super) enum ReportInputs {
     NetworkLog,
     /// Field data, summed up.
     FieldData,
+    /// Servers' logs, summed up.
+    ServerLogs,
 }
 
 impl ReportInputs {
@@ -62,6 +67,7 @@ impl ReportInputs {
             Some((_, ReportInput::Archive)) => Self::Archives,
             Some((_, ReportInput::NetworkLog)) => Self::NetworkLog,
             Some((_, ReportInput::FieldData)) => Self::FieldData,
+            Some((_, ReportInput::ServerLog)) => Self::ServerLogs,
             Some((_, ReportInput::Samples(_) | ReportInput::Unseen)) | None => {
                 let form = |input| match input {
                     ReportInput::Samples(form) => form,
@@ -94,6 +100,7 @@ impl ReportInput {
             () if memchr::memmem::find(begin, b"\"firstbyte/").is_some() => {
                 Self::Samples(SampleFile::from_begin(begin))
             }
+            () if begins_server_log(begin) => Self::ServerLog,
             () if is_called_archive(path) => Self::Archive,
             () => Self::Samples(SampleFile::from_begin(begin)),
         }
@@ -118,6 +125,7 @@ impl fmt::Display for ReportInput {
             Self::Archive => "an HTTP Archive",
             Self::NetworkLog => "a network log",
             Self::FieldData => "field data",
+            Self::ServerLog => "a server's log",
             Self::Unseen => "not looked at",
         })
     }
@@ -159,6 +167,12 @@ mod tests {
             ("", "a", table),
             ("{\"log\": {\"version\": \"1.2\"", "a", ReportInput::Archive),
             ("oops", "a.HAR", ReportInput::Archive),
+            ("{\"firstbyte\":\"nginx 1\"}\n", "a", ReportInput::ServerLog),
+            (
+                "::1 - - [01/Jan/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n",
+                "a",
+                ReportInput::ServerLog,
+            ),
             ("\u{feff} {\"constants\": {", "a.har", ReportInput::NetworkLog),
         ] {
             assert_eq!(known(begin, name), expected, "{begin} {name}");
