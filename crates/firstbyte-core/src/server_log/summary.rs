@@ -11,6 +11,8 @@ use crate::stats::ExponentialHistogram;
 const MOST_GROUPS: usize = 256;
 /// What stands for all values of the groups that are not told apart.
 const OTHERS: &str = "(others)";
+/// So many hosts are counted.
+const MOST_HOSTS: usize = 4096;
 /// So many paths are kept at a time.
 const MOST_PATHS: usize = 4096;
 /// The scale of paths' histograms: quantiles are right within 2.2 %.
@@ -207,7 +209,7 @@ impl ServerLogSummary {
             self.span = Some((first.min(at), last.max(at)));
         }
         if let Some(host) = &request.host
-            && self.hosts.len() < MOST_GROUPS
+            && self.hosts.len() < MOST_HOSTS
             && !self.hosts.contains(host)
         {
             self.hosts.insert(host.clone());
@@ -256,7 +258,8 @@ impl ServerLogSummary {
         &self.all
     }
 
-    /// The groups by their values: those with the same first value together, the one with the most requests first.
+    /// The groups by their values: those with the same first value together, the one with the most requests first; those that
+    /// are not told apart come last.
     pub fn groups(&self) -> Vec<(&[String], &LogGroup)> {
         let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
         let first = |key: &'_ Vec<String>| key.first().map_or("", String::as_str).to_owned();
@@ -266,7 +269,8 @@ impl ServerLogSummary {
         let mut groups: Vec<(&Vec<String>, &LogGroup)> = self.groups.iter().collect();
         groups.sort_by_key(|(key, group)| {
             let of_first = firsts.get(&*first(key)).copied().unwrap_or_default();
-            (std::cmp::Reverse(of_first), first(key), std::cmp::Reverse(group.requests))
+            let is_rest = key.iter().all(|value| value == OTHERS);
+            (is_rest, std::cmp::Reverse(of_first), first(key), std::cmp::Reverse(group.requests))
         });
         groups.into_iter().map(|(key, group)| (key.as_slice(), group)).collect()
     }
@@ -302,9 +306,9 @@ impl ServerLogSummary {
         self.coarsest
     }
 
-    /// How many hosts were asked for, as far as they are told apart.
-    pub fn hosts(&self) -> usize {
-        self.hosts.len()
+    /// How many hosts were asked for, and whether there may be more, which are not counted.
+    pub fn hosts(&self) -> (usize, bool) {
+        (self.hosts.len(), self.hosts.len() == MOST_HOSTS)
     }
 
     /// The first and the last time logged, since 1970.

@@ -76,8 +76,10 @@ fn head(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         vec![style.paint(Ink::Strong, &name), right]
     };
     let mut said = count(summary.all().requests, "request");
-    if summary.hosts() > 0 {
-        said += &format!(" to {}", count(summary.hosts() as u64, "host"));
+    let (hosts, or_more) = summary.hosts();
+    if hosts > 0 {
+        let or_more = if or_more { " or more" } else { "" };
+        said += &format!(" to {}{or_more}", count(hosts as u64, "host"));
     }
     let LogShare { of, yes } = summary.first_requests();
     if of == summary.all().requests && of > 0 {
@@ -159,10 +161,13 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         {
             host = Some(first);
             let shown = if first.is_empty() { "(host not known)" } else { first };
-            lines.push(style.paint(Ink::Strong, &style.safe(shown)));
+            let shown = shortened(&style.safe(shown), style.columns(), style);
+            lines.push(style.paint(Ink::Strong, &shown));
         }
-        let rest: Vec<String> =
+        let mut rest: Vec<String> =
             rest.iter().filter(|it| !it.is_empty()).map(|it| style.safe(it)).collect();
+        // What is not told apart has one name for all.
+        rest.dedup();
         let label = if rest.is_empty() { "(not known)".to_owned() } else { rest.join(" ") };
         let label = format!("{}{label}", if is_nested { "  " } else { "" });
         let cells = columns.iter().map(|(_, get, step)| figure(get(group), *step));

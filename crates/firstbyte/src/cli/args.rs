@@ -343,6 +343,11 @@ pub(super) struct CompareArgs {
 /// Files are told apart by what is in them; several runs are compared with each other.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
+#[command(mut_arg("by", |a| {
+    a.help("The axis that leads: verdicts are about it first [default: tls, session, http, kex, \
+            connection; those of the path, such as family and edge, come last]. Of access logs: \
+            what requests are told apart by (host, protocol, tls, session, status, method, path)")
+}))]
 pub(super) struct ReportArgs {
     /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, field data, or
     /// access logs of nginx, Apache and Caddy
@@ -384,8 +389,8 @@ Examples:
                                             times are off
   firstbyte report netlog.json              what Chromium's chrome://net-export
                                             or --log-net-log=FILE wrote
-  firstbyte report access.log               what a server logged, best in the format
-                                            of `firstbyte log-format nginx`
+  firstbyte report access.log               what a server logged, best as
+                                            `firstbyte log-format` has it
   firstbyte report access.log access.log.1.gz --by path,status
 
 What is read and written is described in docs/formats.md.";
@@ -394,8 +399,7 @@ What is read and written is described in docs/formats.md.";
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct RenderArgs {
     /// The axis that leads: verdicts are about it first [default: tls, session, http, kex,
-    /// connection; those of the path, such as family and edge, come last]. Of access logs: what
-    /// requests are told apart by (host, protocol, tls, session, status, method, path)
+    /// connection; those of the path, such as family and edge, come last]
     #[arg(long, value_name = "AXIS", help_heading = "Output")]
     pub by: Option<String>,
     /// One page with all pictures and tables, which needs no network

@@ -24,7 +24,7 @@ Examples:
   firstbyte explain https://example.com/ --html why.html --run why.run
   firstbyte explain --from why.run
   firstbyte explain --from why.run --server-log access.log
-                             the same, request by request; see firstbyte log-format
+                             the log itself, request by request
   firstbyte lab run curl-length -- \\
       firstbyte explain https://far.curl-length.test/";
 

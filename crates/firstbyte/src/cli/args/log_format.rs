@@ -9,10 +9,10 @@ Examples:
   firstbyte report /var/log/nginx/firstbyte.log
   firstbyte explain https://example.com/ --server-log firstbyte.log
 
-What is printed says in comments where it goes. The log has request and upstream times, the version of
-TLS, whether the session was resumed, whether the request came as early data, and the kernel's round-trip
-time, as far as the server knows them; of the client only its port, and no queries. See
-docs/server-logs.md.";
+What is printed says in comments where it goes. The log has request and upstream
+times, the version of TLS, whether the session was resumed, whether the request
+came as early data, and the kernel's round-trip time, as far as the server knows
+them; of the client only its port, and no queries. See docs/server-logs.md.";
 
 /// Print the configuration that makes a web server log what `report` and `explain` can use
 #[derive(Args, Debug)]
