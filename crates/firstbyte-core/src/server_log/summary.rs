@@ -249,7 +249,7 @@ impl ServerLogSummary {
     }
 
     /// What requests are told apart by.
-    pub fn by(&self) -> &[LogDimension] {
+    pub fn dimensions(&self) -> &[LogDimension] {
         &self.by
     }
 

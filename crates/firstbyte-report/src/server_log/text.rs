@@ -150,7 +150,7 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         lines.push(style.paint(Ink::Faint, &above(&columns, room)));
     }
     lines.push(style.paint(Ink::Faint, &row("", "requests", &headings)));
-    let by = summary.by();
+    let by = summary.dimensions();
     let is_nested = by.first() == Some(&LogDimension::Host) && by.len() > 1;
     let all = summary.groups();
     let mut host = None;
