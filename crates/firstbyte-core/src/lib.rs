@@ -19,6 +19,7 @@ pub mod page_load;
 pub mod pcap;
 pub mod run;
 pub mod sequence;
+pub mod server_log;
 pub mod shown_url;
 pub mod simulation;
 pub mod split;

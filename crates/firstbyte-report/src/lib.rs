@@ -36,6 +36,7 @@ pub mod percentiles;
 pub mod prediction;
 pub mod qlog;
 pub mod sequence;
+pub mod server_log;
 pub mod shell;
 pub mod study;
 pub mod study_table;

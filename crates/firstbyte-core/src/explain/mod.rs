@@ -13,12 +13,14 @@ mod findings;
 mod fit;
 pub mod reconcile;
 mod replay;
+mod server_log;
 
 pub use beside::{Beside, BesideTime, Unlike};
 pub use equation::{Equation, Extra, Span, Term, TermKind};
 pub use evidence::{Evidence, Way, WayKind};
 pub use finding::{Change, Finding, FindingKind, Saving};
 pub use findings::findings;
+pub use server_log::{Agreement, ServerLogSearch, ServerLogWitness};
 
 #[cfg(test)]
 mod fixtures;

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use super::server_log::ServerLogWitness;
 use crate::stats::Interval;
 use crate::timeline::{Connection, HttpFacts};
 
 /// Who says how long the server took.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Witness {
     /// The server's log, as told by the user.
     Log,
+    /// The server's access log, in which the connections were found.
+    ServerLog(Box<ServerLogWitness>),
     /// The response's Server-Timing field, with the metrics that were added up.
     ServerTiming(Vec<String>),
     /// Packets captured.

@@ -312,3 +312,58 @@ fn the_steps_of_a_clock_are_in_the_equation_and_no_finding() {
     assert_eq!(slow(6_000), [""; 0]);
     assert_eq!(slow(120_000), ["slow-server"]);
 }
+
+/// A log of nginx that has these: client's port, milliseconds since 1970, milliseconds taken, resumed.
+fn logged(lines: &[(u16, u64, u64, bool)]) -> Vec<crate::server_log::LoggedRequest> {
+    let mut requests = Vec::new();
+    for (port, at, took, resumed) in lines {
+        let (second, third) = (at / 1_000, at % 1_000);
+        let resumed = if *resumed { "r" } else { "." };
+        let line = format!(
+            "{{\"firstbyte\":\"nginx 1\",\"time\":\"{second}.{third:03}\",\"client_port\":\"{port}\",\
+             \"tls\":\"TLSv1.3\",\"resumed\":\"{resumed}\",\"early_data\":\"0\",\
+             \"request_time\":\"{}.{:03}\"}}\n",
+            took / 1_000,
+            took % 1_000
+        );
+        let mut reader = crate::server_log::ServerLogReader::default();
+        reader.feed(line.as_bytes(), |_, request| requests.push(request.unwrap()));
+    }
+    requests
+}
+
+#[test]
+fn connections_are_found_in_a_log_by_port_and_time() {
+    const BEGAN_MS: u64 = 1_700_000_000_000;
+    let mut evidence = Evidence::default();
+    let mut way = Path { think: 42_000, ..Path::default() }.way(3);
+    for (round, connection) in &mut way.proven {
+        connection.started_unix_ns = Some((BEGAN_MS + u64::from(*round) * 1_000) * 1_000_000);
+        connection.facts.local = Some(([192, 0, 2, 1], 50_000 + *round as u16).into());
+    }
+    evidence.ways.push((WayKind::Subject, way));
+    let lines = logged(&[
+        // Another connection, with another port.
+        (40_000, BEGAN_MS, 999, true),
+        // The first two are in it; so is one with the same port an hour before.
+        (50_000, BEGAN_MS - 3_600_000, 999, true),
+        (50_000, BEGAN_MS + 100, 20, false),
+        // Nearer in time than the one behind it.
+        (50_001, BEGAN_MS + 1_100, 20, true),
+        (50_001, BEGAN_MS + 5_000, 999, false),
+    ]);
+    let mut search = ServerLogSearch::for_evidence(&evidence);
+    lines.into_iter().for_each(|line| search.add(line));
+    assert_eq!(search.lines(), 5);
+    let found = search.finish(ms(42.0), None, None).unwrap();
+    assert_eq!((found.said, found.agrees()), (ms(20.0), false));
+    let Witness::ServerLog(log) = &found.witness else { panic!("{found:?}") };
+    assert_eq!((log.found, log.of, log.step), (2, 3, ms(1.0)));
+    let difference = log.difference.unwrap().value / 1e6;
+    assert!((difference - 22.0).abs() < 1.0, "{difference}");
+    // One of the two is logged as resumed, and neither was.
+    let said = Agreement { compared: 2, agree: 1, logged_yes: 1 };
+    assert_eq!((log.resumed, log.early_data.agree), (said, 2));
+    let none = ServerLogSearch::for_evidence(&evidence);
+    assert_eq!(none.finish(ms(42.0), None, None), None);
+}

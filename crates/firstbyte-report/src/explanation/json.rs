@@ -1,6 +1,7 @@
 //! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness};
+use firstbyte_core::explain::{Agreement, ServerLogWitness};
 use firstbyte_core::explain::{Equation, Finding, Term};
 use firstbyte_core::stats::{Estimate, Interval};
 use serde_json::{Value, json};
@@ -115,15 +116,42 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
+fn server_log(log: &ServerLogWitness) -> Value {
+    let agreement = |it: &Agreement| json!({ "compared": it.compared, "agree": it.agree, "logged_yes": it.logged_yes });
+    let [connect, header, response] = log.upstream.map(|time| time.map(ns));
+    json!({
+        "form": log.form.name(),
+        "found": log.found,
+        "of": log.of,
+        "to": if log.to_first_byte { "first-byte" } else { "last-byte" },
+        "step_ns": ns(log.step),
+        "difference": log.difference.map(|it| {
+            json!({ "ns": it.value.round(), "interval_ns": interval(it.interval) })
+        }),
+        "upstream_connect_ns": connect,
+        "upstream_header_ns": header,
+        "upstream_response_ns": response,
+        "resumed": agreement(&log.resumed),
+        "early_data": agreement(&log.early_data),
+        "clock_ahead_ns": log.clock_ahead_ns,
+    })
+}
+
 fn reconciled(reconciled: &Reconciled) -> Value {
     let (witness, metrics) = match &reconciled.witness {
         Witness::Log => ("log", None),
+        Witness::ServerLog(_) => ("server-log", None),
         Witness::ServerTiming(names) => ("server-timing", Some(names)),
         Witness::Capture => ("capture", None),
+    };
+    let log = match &reconciled.witness {
+        Witness::ServerLog(log) => Some(server_log(log)),
+        _ => None,
     };
     json!({
         "witness": witness,
         "metrics": metrics,
+        "log": log,
         "said_ns": ns(reconciled.said),
         "estimated_ns": ns(reconciled.estimated),
         "tolerance_ns": ns(reconciled.tolerance),

@@ -2,8 +2,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Witness, reconcile};
-use firstbyte_core::explain::{BesideTime, Equation, Evidence, Unlike, Way, WayKind, findings};
+use firstbyte_core::explain::{
+    Agreement, BesideTime, Equation, Evidence, ServerLogWitness, Unlike, Way, WayKind, findings,
+};
 use firstbyte_core::run::Metric;
+use firstbyte_core::server_log::LogForm;
 use firstbyte_core::stats::{Estimate, Interval};
 use firstbyte_core::timeline::{ClientFacts, Connection, Sample};
 use serde_json::Value;
@@ -172,4 +175,46 @@ fn the_whiteboard_is_drawn_to_scale() {
     let mut without_tls = explanation;
     without_tls.ways[0].middle = fixtures::plain_http().connection;
     assert_eq!(super::whiteboard::whiteboard(&without_tls, &Style::default()), [""; 0]);
+}
+
+#[test]
+fn an_access_log_says_what_lies_outside_of_what_it_counts() {
+    let ms = Duration::from_millis;
+    let log = ServerLogWitness {
+        form: LogForm::Nginx,
+        found: 19,
+        of: 20,
+        to_first_byte: false,
+        difference: None,
+        step: ms(1),
+        upstream: [None, Some(ms(18)), None],
+        body_bytes: None,
+        resumed: Agreement { compared: 40, agree: 40, logged_yes: 20 },
+        early_data: Agreement::default(),
+        clock_ahead_ns: None,
+    };
+    let mut explanation = explanation();
+    let said = |said, explanation: &mut Explanation| {
+        let witness = Witness::ServerLog(Box::new(log.clone()));
+        explanation.reconciled = vec![reconcile(witness, ms(said), ms(42), None, Some(ms(1)))];
+        text(explanation, &Style::default()).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let less = said(20, &mut explanation);
+    for words in [
+        "the access log (nginx, 19 of 20 requests found) says 20.0 ms",
+        "22.0 ms lie outside what nginx counts",
+        "of that its upstream: header after 18.0 ms",
+        "logged as resumed: 40 of 40 as proven here, 20 yes",
+    ] {
+        assert!(less.contains(words), "{words}: {less}");
+    }
+    assert!(!less.contains("early data: 0"), "{less}");
+    let more = said(60, &mut explanation);
+    assert!(
+        more.contains("nginx counts until the last byte is with its kernel: 18.0 ms"),
+        "{more}"
+    );
+    assert!(said(42, &mut explanation).contains("they agree"));
+    let value: Value = serde_json::from_str(&json(&explanation)).unwrap();
+    assert_eq!(value["server"][0]["log"]["upstream_header_ns"], 18_000_000);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firstbyte_core::explain::reconcile::{Reconciled, Witness};
-use firstbyte_core::explain::{Equation, Finding, Span, Term, TermKind, WayKind};
+use firstbyte_core::explain::{Equation, Finding, ServerLogWitness, Span, Term, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
@@ -363,6 +363,10 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
     let sign = style.glyph("±", "+-");
     let who = match witness {
         Witness::Log => "the server's log says".to_owned(),
+        Witness::ServerLog(log) => {
+            let requests = count(log.of as u64, "request");
+            format!("the access log ({}, {} of {requests} found) says", log.form, log.found)
+        }
         Witness::ServerTiming(names) => {
             format!("Server-Timing ({}) says", style.safe(&names.join(" + ")))
         }
@@ -370,6 +374,8 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
     };
     let outcome = if reconciled.agrees() {
         "they agree".to_owned()
+    } else if let Witness::ServerLog(log) = witness {
+        apart(log, *said, *estimated, &time)
     } else if estimated > said {
         format!(
             "{} more: spent between the network and what it counts (queues, proxies, TLS)",
@@ -386,7 +392,79 @@ pub(super) fn witness(reconciled: &Reconciled, scale: Scale, style: &Style) -> V
         format!("from here it is {} {sign} {}:", time(*estimated), time(*tolerance)),
         outcome,
     ];
-    wrap("server's time  ", &words, style.columns())
+    let mut lines = wrap("server's time  ", &words, style.columns());
+    if let Witness::ServerLog(log) = witness {
+        for said in beside(log, scale, style) {
+            let words: Vec<String> = said.split(' ').map(str::to_owned).collect();
+            lines.extend(wrap("               ", &words, style.columns()));
+        }
+    }
+    lines
+}
+
+/// What lies between an access log's time and ours.
+fn apart(
+    log: &ServerLogWitness,
+    said: Duration,
+    estimated: Duration,
+    time: &dyn Fn(Duration) -> String,
+) -> String {
+    if estimated > said {
+        return format!(
+            "{} lie outside what {} counts: before it reads the request (queues, a proxy in front), or \
+             after it has handed the response to its kernel",
+            time(estimated - said),
+            log.form
+        );
+    }
+    let rest = time(said - estimated);
+    match log.to_first_byte {
+        true => format!("{rest} of what it counts were not waited for from here"),
+        false => format!(
+            "{} counts until the last byte is with its kernel: {rest} of that come after the first \
+             byte, or were not waited for from here",
+            log.form
+        ),
+    }
+}
+
+/// What else an access log says of the same connections.
+fn beside(log: &ServerLogWitness, scale: Scale, style: &Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(difference) = log.difference {
+        let signed = |ns: f64| {
+            let time = scale.time(Duration::from_nanos(ns.abs() as u64), style);
+            format!("{}{time}", if ns < 0.0 { style.glyph("−", "-") } else { "" })
+        };
+        let interval = difference.interval.map(|i| {
+            let to = style.glyph(" … ", " .. ");
+            format!(" ({}{to}{})", signed(i.low), signed(i.high))
+        });
+        let ours = signed(difference.value);
+        let step = scale.time(log.step, style);
+        lines.push(format!(
+            "request by request ours less its: {ours}{}; its clock steps by {step}",
+            interval.unwrap_or_default()
+        ));
+    }
+    let names = ["connected after", "header after", "response after"];
+    let upstream = names
+        .iter()
+        .zip(log.upstream)
+        .filter_map(|(name, time)| Some(format!("{name} {}", scale.time(time?, style))));
+    let upstream: Vec<String> = upstream.collect();
+    if !upstream.is_empty() {
+        lines.push(format!("of that its upstream: {}", upstream.join(", ")));
+    }
+    let agreements = [("resumed", log.resumed), ("early data", log.early_data)];
+    let agreements = agreements.iter().filter(|(_, it)| it.compared > 0).map(|(name, it)| {
+        format!("{name}: {} of {} as proven here, {} yes", it.agree, it.compared, it.logged_yes)
+    });
+    let agreements: Vec<String> = agreements.collect();
+    if !agreements.is_empty() {
+        lines.push(format!("all ways, logged as {}", agreements.join("; ")));
+    }
+    lines
 }
 
 fn findings(explanation: &Explanation, style: &Style) -> Vec<String> {

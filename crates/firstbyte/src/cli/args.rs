@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod har;
 mod live;
+mod log_format;
 mod outputs;
 mod page;
 mod predict;
@@ -22,6 +23,7 @@ pub(super) use explain::ExplainArgs;
 use firstbyte_core::access::ACCESS_PROFILES;
 pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
+pub(super) use log_format::LogFormatArgs;
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
 pub(super) use predict::PredictArgs;
@@ -78,6 +80,7 @@ pub(super) enum Command {
     /// Show runs, curl's timers, or HAR files: as text, page, charts, data
     Report(ReportArgs),
     Har(HarArgs),
+    LogFormat(LogFormatArgs),
     /// Compare ways to connect to three continents, on this machine alone
     Demo(DemoArgs),
     /// Real servers behind emulated links, in network namespaces
@@ -345,8 +348,14 @@ pub(super) struct CompareArgs {
 /// Files are told apart by what is in them; several runs are compared with each other.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = REPORT_HELP)]
+#[command(mut_arg("by", |a| {
+    a.help("The axis that leads: verdicts are about it first [default: tls, session, http, kex, \
+            connection; those of the path, such as family and edge, come last]. Of access logs: \
+            what requests are told apart by (host, protocol, tls, session, status, method, path)")
+}))]
 pub(super) struct ReportArgs {
-    /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, or field data
+    /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, field data, or
+    /// access logs of nginx, Apache and Caddy
     #[arg(required_unless_present = "averages", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Daily averages as an analytics product exports them: when they changed, and by how much
@@ -357,12 +366,16 @@ pub(super) struct ReportArgs {
     /// held against it
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub packets: Option<PathBuf>,
-    /// Hosts of a network log to show, those whose requests waited longest for connections
+    /// Hosts of a network log to show, those whose requests waited longest for connections; rows of
+    /// access logs
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
     pub hosts: usize,
     /// Requests of a network log to show, those that waited longest for a connection
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
     pub requests: usize,
+    /// Paths of access logs to show, the slowest by p95
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
+    pub paths: usize,
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -383,6 +396,9 @@ Examples:
                                             times are off
   firstbyte report netlog.json              what Chromium's chrome://net-export
                                             or --log-net-log=FILE wrote
+  firstbyte report access.log               what a server logged, best as
+                                            `firstbyte log-format` has it
+  firstbyte report access.log access.log.1.gz --by path,status
 
 What is read and written is described in docs/formats.md.";
 

@@ -19,6 +19,7 @@ mod render;
 mod signals;
 mod terminal;
 mod typed;
+mod unpacked;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

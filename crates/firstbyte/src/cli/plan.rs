@@ -64,6 +64,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
                 output: args.output.clone(),
             }),
         },
+        Some(Command::LogFormat(args)) => CommandPlan::LogFormat(args.server.into()),
         Some(Command::Demo(args)) => CommandPlan::Demo(lab::demo(args)),
         Some(Command::Lab(args)) => CommandPlan::Lab(lab::lab(args)),
         Some(Command::Serve(args)) => CommandPlan::Serve(Box::new(lab::serve(args)?)),

@@ -120,6 +120,9 @@ pub struct ExplainPlan {
     pub server_log: Option<Duration>,
     /// A capture of these connections.
     pub capture: Option<PathBuf>,
+    /// The server's access log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<PathBuf>,
     /// What is written.
     pub outputs: Outputs,
     /// Colours on the terminal.
@@ -195,7 +198,8 @@ pub struct DemoPlan {
 /// What was measured before, shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers, which are compared with each other; archives, a network log, or field data.
+    /// Run files, or tables of curl's timers, which are compared with each other; archives, a network log, field data, or
+    /// servers' logs.
     /// None where there are averages.
     pub files: Vec<PathBuf>,
     /// An analytics export of daily averages, in place of files.
@@ -205,6 +209,8 @@ pub struct ReportPlan {
     pub hosts: usize,
     /// Requests of a network log to show, those that waited longest.
     pub requests: usize,
+    /// Paths of servers' logs to show, the slowest.
+    pub paths: usize,
     /// How it is shown.
     pub render: RenderPlan,
 }

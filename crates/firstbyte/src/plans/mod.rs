@@ -13,6 +13,7 @@ mod rum;
 mod serve;
 mod wire;
 
+use firstbyte_core::server_log::ServerKind;
 use serde::{Deserialize, Serialize};
 
 pub use har::HarCleanPlan;
@@ -50,6 +51,8 @@ pub enum CommandPlan {
     Report(Box<ReportPlan>),
     /// `har clean`.
     HarClean(HarCleanPlan),
+    /// `log-format`.
+    LogFormat(ServerKind),
     /// `demo`.
     Demo(DemoPlan),
     /// `lab`.

@@ -11,7 +11,7 @@ mod snippet;
 mod writer;
 
 pub use limits::ReceiverLimits;
-pub use read::{UnreadFieldData, check_field_data, is_field_data, read_field_data};
+pub use read::{UnreadFieldData, check_field_data, read_field_data};
 pub(crate) use receiver::typed_origin;
 pub use receiver::{Received, Receiver};
 pub use snippet::{SNIPPET_BYTES, snippet};

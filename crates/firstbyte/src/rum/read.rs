@@ -4,27 +4,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use firstbyte_core::field_data::{FieldHeader, FieldLine, FieldLineError, begins_field_data};
+use firstbyte_core::field_data::{FieldHeader, FieldLine, FieldLineError};
 
 /// A line that is longer is none.
 const LONGEST_LINE: u64 = 4 << 20;
-
-/// Whether the file at `path` is one of field data.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn is_field_data(path: &Path) -> io::Result<bool> {
-    let mut begin = [0; 64];
-    let mut length = 0;
-    let mut file = File::open(path)?;
-    while length < begin.len() {
-        match file.read(&mut begin[length..])? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    Ok(begins_field_data(&begin[..length]))
-}
 
 /// A line that cannot be read, or the first one.
 #[derive(Debug)]

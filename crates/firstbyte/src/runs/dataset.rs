@@ -2,8 +2,6 @@
 
 use firstbyte_report::warning::Warning;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +38,22 @@ struct Part {
     first_cell: u16,
 }
 
+/// In which form a file has samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleFile {
+    /// As a run.
+    Run,
+    /// As a table of curl's timers.
+    Table,
+}
+
+impl SampleFile {
+    /// By the first bytes of a file: a run begins with a brace, a table with anything else.
+    pub fn from_begin(begin: &[u8]) -> Self {
+        if begin.trim_ascii_start().starts_with(b"{") { Self::Run } else { Self::Table }
+    }
+}
+
 /// Where samples are read from.
 #[derive(Debug)]
 enum Source {
@@ -48,15 +62,10 @@ enum Source {
 }
 
 impl Source {
-    fn read(path: &Path) -> Result<Self, RunError> {
-        // A run begins with a brace; a table begins with anything else.
-        let mut begin = [0; 64];
-        let mut file = File::open(path).map_err(RunError::io(path, "read"))?;
-        let n = file.read(&mut begin).map_err(RunError::io(path, "read"))?;
-        if begin[..n].trim_ascii_start().starts_with(b"{") {
-            Run::read(path).map(|run| Self::Run(Box::new(run)))
-        } else {
-            CurlTable::read(path).map(Self::Table)
+    fn read(path: &Path, form: SampleFile) -> Result<Self, RunError> {
+        match form {
+            SampleFile::Run => Run::read(path).map(|run| Self::Run(Box::new(run))),
+            SampleFile::Table => CurlTable::read(path).map(Self::Table),
         }
     }
 
@@ -87,12 +96,13 @@ impl Source {
 }
 
 impl Dataset {
-    /// Reads run files and tables of curl's timers, told apart by what is in them.
+    /// Reads run files and tables of curl's timers.
     ///
     /// # Errors
     /// Those of the first file that cannot be read.
-    pub fn read(paths: &[PathBuf]) -> Result<Self, RunError> {
-        let sources: Result<_, _> = paths.iter().map(|path| Source::read(path)).collect();
+    pub fn read(files: &[(PathBuf, SampleFile)]) -> Result<Self, RunError> {
+        let sources = files.iter().map(|(path, form)| Source::read(path, *form));
+        let sources: Result<_, _> = sources.collect();
         Ok(Self::from_sources(sources?))
     }
 

@@ -12,7 +12,7 @@ mod read;
 mod write;
 
 pub use curl_csv::CurlTable;
-pub use dataset::Dataset;
+pub use dataset::{Dataset, SampleFile};
 pub use error::RunError;
 pub use header::run_header;
 pub use read::{BadLine, Run};

@@ -25,6 +25,7 @@ mod processes;
 mod quic;
 mod round_trips;
 mod secrets;
+mod server_logs;
 mod server_time;
 mod sessions;
 mod signals;

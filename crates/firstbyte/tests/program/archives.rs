@@ -164,7 +164,11 @@ fn bad_files_are_said_and_nothing_whole_is_lost() {
         (&["text.har"], 0, "not used: entry 2, timings.wait: a text, and no number"),
         (&["zone.har"], 0, "not used: entry 2, startedDateTime: without an offset from UTC"),
         (&["number.har"], 0, "not used: entry 2, entries[]: it is no object"),
-        (&["chromium.har", "a.run"], 2, "chromium.har is an HTTP Archive, and a.run is none"),
+        (
+            &["chromium.har", "a.run"],
+            2,
+            "chromium.har is an HTTP Archive, a.run is a run: they cannot be shown together",
+        ),
         (&["chromium.har", "--html", "x"], 2, "--html is of runs"),
         (&["chromium.har", "--har", "x"], 2, "firstbyte har clean FILE"),
         (&["chromium.har", "--by", "tls"], 2, "--by is of runs"),

@@ -16,6 +16,7 @@ fn help_is_as_reviewed() {
         ("check", &["check", "--help"]),
         ("lab-study", &["lab", "study", "--help"]),
         ("demo", &["demo", "--help"]),
+        ("log-format", &["log-format", "--help"]),
         ("predict", &["predict", "--help"]),
         ("report", &["report", "--help"]),
         ("har", &["har", "clean", "--help"]),

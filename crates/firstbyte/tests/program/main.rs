@@ -21,6 +21,7 @@ mod rum_browsers;
 mod runs;
 mod secrets;
 mod serve;
+mod server_logs;
 mod signals;
 mod support;
 mod wire;

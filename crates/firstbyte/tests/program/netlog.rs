@@ -143,7 +143,19 @@ fn what_cannot_be_done_says_what_to_do() {
         (
             &["log.json", "a.csv"] as &[&str],
             2,
-            "error: log.json is a network log, which is shown by itself\nhint: give one such file at a time\n",
+            "error: log.json is a network log, a.csv is a table of curl's timers: they cannot be shown together\n\
+             hint: only runs and tables of curl's timers are compared with each other; report others by themselves\n",
+        ),
+        (
+            &["log.json", "log.json"],
+            2,
+            "error: log.json and log.json are each a network log, which is shown by itself\n\
+             hint: report them one after the other\n",
+        ),
+        (
+            &["log.json", "missing"],
+            2,
+            "error: a network log is shown by itself\nhint: give one such file at a time\n",
         ),
         (
             &["log.json", "--html", "a.html"],

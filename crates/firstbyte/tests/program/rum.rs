@@ -500,7 +500,10 @@ fn what_was_kept_is_reported() {
     for (more, message) in [
         (&["--html", "x.html"] as &[&str], "--html: not of field data"),
         (&["--by", "tls"], "--by: not of field data"),
-        (&["timers.csv"], "field data and other files cannot be shown together"),
+        (
+            &["timers.csv"],
+            "field.ndjson is field data, timers.csv is a table of curl's timers: they cannot be shown together",
+        ),
         (&["--csv=field.ndjson"], "is read and cannot be written as well"),
     ] {
         let outcome = report(more);

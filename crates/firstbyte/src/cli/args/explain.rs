@@ -25,6 +25,8 @@ Examples:
   firstbyte explain --from why.run
   firstbyte explain https://example.com/ --client chromium
                              and what does a browser take besides?
+  firstbyte explain --from why.run --server-log access.log
+                             the log itself, request by request
   firstbyte lab run curl-length -- \\
       firstbyte explain https://far.curl-length.test/";
 
@@ -51,6 +53,10 @@ pub(in crate::cli) struct ExplainArgs {
     #[arg(long, value_name = "MS", help_heading = "Other witnesses", value_parser = milliseconds,
           allow_negative_numbers = true)]
     pub server_log_ms: Option<Duration>,
+
+    /// The server's access log (nginx, Apache, Caddy), as `firstbyte log-format` has it written
+    #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]
+    pub server_log: Option<PathBuf>,
 
     /// A capture (pcap, pcapng) of these connections, taken at either end while they were made
     #[arg(long, value_name = "FILE", help_heading = "Other witnesses")]

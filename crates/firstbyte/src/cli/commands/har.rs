@@ -1,72 +1,22 @@
 //! HTTP Archives that other programs wrote: shown by `report`, and `har clean`.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 
 use firstbyte_core::har::{
-    CleanError, Cleaned, HarArchive, HarEnd, HarError, HarSummary, begins_archive, clean, page,
-    read_archive,
+    CleanError, Cleaned, HarArchive, HarEnd, HarError, HarSummary, clean, page, read_archive,
 };
 use firstbyte_core::page_load::PageLoad;
 use firstbyte_core::timeline::Navigation;
 use firstbyte_report::archive::{ArchiveCsvWriter, ArchiveShown, archive, archive_lines};
 use firstbyte_report::{chart, units};
-use flate2::read::MultiGzDecoder;
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{print, sink};
 use crate::cli::files::{Files, cannot_write};
+use crate::cli::unpacked::unpacked;
 use crate::cli::{render, terminal};
 use crate::plans::{Destination, HarCleanPlan, ReportPlan};
-
-/// How much of a file is looked at to know what it is.
-const BEGINNING: u64 = 16 << 10;
-
-/// The bytes of a file, unpacked where it was packed by gzip.
-pub(super) fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file: Box<dyn Read> = match path.as_os_str() == Destination::STREAM {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path)?),
-    };
-    let mut magic = Vec::with_capacity(2);
-    file.by_ref().take(2).read_to_end(&mut magic)?;
-    let is_packed = magic == [0x1f, 0x8b];
-    let whole = io::Cursor::new(magic).chain(file);
-    Ok(if is_packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) })
-}
-
-/// Whether the file is an archive, by what is in it.
-fn is_archive(path: &Path) -> bool {
-    // What cannot be read once more is not looked at; what cannot be read is told by who reads it.
-    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return false;
-    }
-    let mut begin = Vec::new();
-    // What was packed may be cut; what cannot be read is told later.
-    let _ = opened(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut begin));
-    let is_ours = || memchr::memmem::find(&begin, b"\"firstbyte/").is_some();
-    begins_archive(&begin) || is_called_archive(path) && !is_ours()
-}
-
-fn is_called_archive(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    name.ends_with(".har") || name.ends_with(".har.gz")
-}
-
-/// Whether `report` has archives to show, and nothing else.
-pub(in crate::cli) fn are_archives(files: &[PathBuf]) -> Result<bool, Problem> {
-    let Some(first) = files.iter().find(|path| is_archive(path)) else { return Ok(false) };
-    match files.iter().find(|path| !is_archive(path)) {
-        None => Ok(true),
-        Some(other) => {
-            let [first, other] = [first, other].map(|path| path.display());
-            let message = format!("{first} is an HTTP Archive, and {other} is none");
-            let problem = Problem::new(exit::USAGE, message);
-            Err(problem.hint("archives are shown by themselves, runs are compared"))
-        }
-    }
-}
 
 /// `report` of archives: each by itself, one after the other.
 pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
@@ -176,7 +126,7 @@ struct ReadArchive {
 impl ReadArchive {
     fn read(path: &Path) -> Result<Self, Problem> {
         let io = |error: io::Error| cannot_read(path, &firstbyte_probe::probe::describe_io(&error));
-        let archive = read_archive(opened(path).map_err(io)?).map_err(|e| not_read(path, &e))?;
+        let archive = read_archive(unpacked(path).map_err(io)?).map_err(|e| not_read(path, &e))?;
         let summary = archive.summary();
         let (page, undrawn) = match page(&archive, &summary) {
             Ok(page) => (page, None),
@@ -210,7 +160,7 @@ pub(in crate::cli) fn clean_archive(plan: &HarCleanPlan) -> Result<u8, Problem> 
     files.check()?;
     let io =
         |error: io::Error| cannot_read(&plan.file, &firstbyte_probe::probe::describe_io(&error));
-    let input = opened(&plan.file).map_err(io)?;
+    let input = unpacked(&plan.file).map_err(io)?;
     let kept = files.open()?;
     let out = sink(&plan.output).map_err(failed(&plan.output))?;
     let cleaned = clean(input, out).map_err(|error| match error {

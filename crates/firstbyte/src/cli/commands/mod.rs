@@ -6,11 +6,11 @@ pub(super) mod demo;
 pub(super) mod explain;
 pub(super) mod har;
 pub(super) mod lab;
+mod log_format;
 pub(super) mod page;
 pub(super) mod predict;
 pub(super) mod probe;
 pub(super) mod report;
-mod report_field;
 pub(super) mod rum;
 pub(super) mod serve;
 pub(super) mod wire;
@@ -29,6 +29,7 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),
         CommandPlan::HarClean(plan) => har::clean_archive(plan),
+        CommandPlan::LogFormat(server) => log_format::run(*server),
         CommandPlan::Demo(plan) => demo::run(plan),
         CommandPlan::Lab(plan) => lab::run(plan),
         CommandPlan::Serve(plan) => serve::run(plan),

@@ -169,6 +169,7 @@ pub(super) fn explanation(args: &ExplainArgs, typed: &Typed) -> Result<ExplainPl
         what,
         server_log: args.server_log_ms,
         capture: args.capture.clone(),
+        access_log: args.server_log.clone(),
         outputs: Outputs {
             json: args.json.clone(),
             html: args.html.clone(),
@@ -202,8 +203,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
 pub(super) fn report(args: &ReportArgs) -> ReportPlan {
     let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
     let averages = args.averages.clone();
-    let (hosts, requests) = (args.hosts, args.requests);
-    ReportPlan { files: args.files.clone(), averages, hosts, requests, render }
+    let (hosts, requests, paths) = (args.hosts, args.requests, args.paths);
+    ReportPlan { files: args.files.clone(), averages, hosts, requests, paths, render }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::exit::{self, Problem};
 use super::exports::{print, whole};
 use super::{run_problem, terminal};
 use crate::plans::{Destination, Outputs, RenderPlan};
-use crate::runs::{Dataset, Run};
+use crate::runs::{Dataset, Run, SampleFile};
 use firstbyte_report::chart::Figure;
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, percentiles, study_table};
@@ -17,7 +17,7 @@ use study::Material;
 
 /// Shows a run.
 pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
-    show(&Dataset::read(&[run.path().to_owned()]).map_err(run_problem)?, plan)
+    show(&Dataset::read(&[(run.path().to_owned(), SampleFile::Run)]).map_err(run_problem)?, plan)
 }
 
 /// Shows what was read.

@@ -1,6 +1,7 @@
 //! `firstbyte explain URL`: connects in several ways, and says where the time goes.
 
 mod captured;
+mod logged;
 mod measure;
 mod savings;
 mod stored;
@@ -32,7 +33,7 @@ pub(in crate::cli) fn run(plan: &ExplainPlan) -> Result<u8, Problem> {
     };
     let outputs = &plan.outputs;
     let opened = Files::default()
-        .reads(reads.iter().chain(&plan.capture))
+        .reads(reads.iter().chain(&plan.capture).chain(&plan.access_log))
         .keeps(run)
         .exports_of_responses(outputs)
         .open()?;
@@ -103,7 +104,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
         .collect();
     let mut found = findings(&measured.evidence);
     savings::fill_in(&mut found, &measured.evidence);
-    let reconciled = witnesses(plan, subject, &equation)?;
+    let reconciled = witnesses(plan, &measured.evidence, subject, &equation)?;
     let few = equation.interval.is_none();
     let too_few = Warning::NoIntervals { rounds: equation.of, needed: FEWEST_ROUNDS };
     let interrupted = measured.interrupted.then_some(Warning::Interrupted);
@@ -129,6 +130,7 @@ fn explain(plan: &ExplainPlan, measured: &Measured) -> Result<Option<Explanation
 /// The server's time by other witnesses.
 fn witnesses(
     plan: &ExplainPlan,
+    evidence: &Evidence,
     subject: &Way,
     equation: &Equation,
 ) -> Result<Vec<Reconciled>, Problem> {
@@ -140,6 +142,12 @@ fn witnesses(
     let mut reconciled = Vec::new();
     if let Some(said) = plan.server_log {
         reconciled.push(reconcile(Witness::Log, said, estimated, interval, uncertainty));
+    }
+    if let Some(path) = &plan.access_log {
+        let search = logged::search(path, evidence)?;
+        let lines = search.lines();
+        let found = search.finish(estimated, interval, uncertainty);
+        reconciled.push(found.ok_or_else(|| logged::not_found(path, lines, subject))?);
     }
     if let Some(path) = &plan.capture {
         let (said, _) = captured::server_time(path, subject)?;

@@ -11,17 +11,23 @@ use firstbyte_report::netlog::{NetLogCsv, NetLogReport, line, text};
 use firstbyte_report::warning::Warning;
 
 use super::unreadable;
-use crate::cli::commands::har;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exporter, Exports, Lines, Sink, print};
 use crate::cli::files::Files;
 use crate::cli::terminal;
+use crate::cli::unpacked::unpacked;
 use crate::plans::ReportPlan;
 
 /// So much is read at once.
 const PIECE_BYTES: usize = 1 << 18;
 
-pub(super) fn run(path: &Path, plan: &ReportPlan, files: &Files) -> Result<u8, Problem> {
+pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
+    let [path] = &*plan.files else {
+        let problem = Problem::new(exit::USAGE, "a network log is shown by itself");
+        return Err(problem.hint("give one such file at a time"));
+    };
+    let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
+    files.check()?;
     forms(path, plan)?;
     // What cannot be read takes no output's place.
     let mut reader = NetExportReader::only(NetLogReduction::wants);
@@ -110,7 +116,7 @@ struct BegunLog {
 
 impl BegunLog {
     fn read(path: &Path, reader: &mut NetExportReader) -> Result<Self, Problem> {
-        let file = har::opened(path).map_err(|error| unreadable(path, error))?;
+        let file = unpacked(path).map_err(|error| unreadable(path, error))?;
         let (piece, events) = (vec![0; PIECE_BYTES], Vec::new());
         let mut begun = Self { file, piece, events, at_end: false, broken_off: None };
         while !reader.has_constants() {

@@ -12,21 +12,7 @@ use crate::cli::exports::{Exports, Lines, print, whole};
 use crate::cli::files::Files;
 use crate::cli::terminal;
 use crate::plans::{Outputs, ReportPlan};
-use crate::rum::{UnreadFieldData, check_field_data, is_field_data, read_field_data};
-
-/// Whether the files are field data: all of them, or none.
-pub(super) fn is_asked(plan: &ReportPlan) -> Result<bool, Problem> {
-    // What cannot be read once more (a pipe) is not looked at; what cannot be opened is told by who reads it.
-    let is_file = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.is_file());
-    let are = |path: &Path| is_file(path) && is_field_data(path).unwrap_or(false);
-    let found = plan.files.iter().filter(|path| are(path)).count();
-    if found > 0 && found < plan.files.len() {
-        let problem =
-            Problem::new(exit::USAGE, "field data and other files cannot be shown together");
-        return Err(problem.hint("report them one after the other"));
-    }
-    Ok(found > 0)
-}
+use crate::rum::{UnreadFieldData, check_field_data, read_field_data};
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;

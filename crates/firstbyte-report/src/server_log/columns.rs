@@ -1,0 +1,129 @@
+//! Requests as rows: CSV, times in microseconds, and JSON, times in nanoseconds. What is not known is an empty field, or left
+//! out.
+
+use std::io::{self, Write};
+
+use firstbyte_core::server_log::{LoggedRequest, LoggedTime};
+use serde_json::{Map, Value, json};
+
+use crate::columns::delimited;
+use crate::columns::{
+    Column, ColumnType, ColumnValue, boolean, integer, nanoseconds, text, time, timestamp,
+};
+use crate::dates::rfc3339_micros;
+
+/// A column of requests.
+type ServerLogColumn = Column<for<'a> fn(&'a LoggedRequest) -> Option<ColumnValue<'a>>>;
+
+macro_rules! columns {
+    ($($name:literal, $holds:ident, $get:expr, $doc:literal;)*) => {
+        /// All columns, in order. Within a version of the format columns are only added, at the end.
+        const COLUMNS: &[ServerLogColumn] =
+            &[$(Column { name: $name, holds: ColumnType::$holds, get: $get, doc: $doc }),*];
+    };
+}
+
+columns! {
+    "form", Text, |r| text(r.form.name()), "`nginx`, `apache`, `caddy`, `combined`";
+    "logged", Timestamp, |r| r.logged.and_then(|at| timestamp(at.as_nanos())),
+        "by the server's clock, when it had done with the request; `combined` of Apache: when it came";
+    "host", Text, |r| r.host.as_deref().and_then(text), "as asked for, without a port";
+    "port", Integer, |r| r.port.and_then(integer), "the server's";
+    "protocol", Text, |r| r.protocol.and_then(text), "`HTTP/1.0`, `HTTP/1.1`, `HTTP/2`, `HTTP/3`";
+    "method", Text, |r| r.method.as_deref().and_then(text), "";
+    "path", Text, |r| r.path.as_deref().and_then(text), "without a query";
+    "status", Integer, |r| r.status.and_then(integer), "of the response";
+    "bytes", Integer, |r| r.bytes.and_then(integer),
+        "sent; the head counts with nginx and Apache's own format, not with `caddy` and not always with `combined`";
+    "client_port", Integer, |r| r.client_port.and_then(integer), "the client's, or that of what stands before the server";
+    "connection", Integer, |r| r.connection.and_then(integer), "nginx' number of the connection";
+    "number", Integer, |r| r.number.and_then(integer), "of the request on its connection, from 1";
+    "tls_version", Text, |r| r.tls.as_deref().and_then(text), "empty without TLS, and where the server does not know";
+    "resumed", Boolean, |r| r.resumed.and_then(boolean), "whether the connection's session was resumed";
+    "early_data", Boolean, |r| r.early_data.and_then(boolean), "whether the request came before the handshake was over";
+    "request_time", Time, |r| logged(r.request_time), "what the request took, by the server";
+    "first_byte", Time, |r| logged(r.first_byte), "until the response's first byte (Apache)";
+    "upstream_connect", Time, |r| logged(r.upstream_connect), "until the upstream was connected (nginx)";
+    "upstream_header", Time, |r| logged(r.upstream_header), "until its header was read, connecting included";
+    "upstream_response", Time, |r| logged(r.upstream_response), "until its response was read, connecting included";
+    "rtt", Time, |r| r.rtt.and_then(time), "the kernel's smoothed round-trip time of the connection (nginx)";
+    "time_step", Time, |r| r.request_time.and_then(|it| time(it.step)),
+        "the step of the clock that `request_time` was read from: it is less than one step off";
+}
+
+fn logged<'a>(logged: Option<LoggedTime>) -> Option<ColumnValue<'a>> {
+    time(logged?.value)
+}
+
+/// Writes `request` as an object, and the end of its line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn line(request: &LoggedRequest, out: &mut dyn Write) -> io::Result<()> {
+    let members = COLUMNS.iter().filter_map(|column| {
+        let value = match (column.get)(request)? {
+            ColumnValue::Integer(integer) => json!(integer),
+            ColumnValue::Number(number) => json!(number),
+            ColumnValue::Text(text) => json!(text),
+            ColumnValue::Boolean(yes) => json!(yes),
+            ColumnValue::Time(ns) => json!(nanoseconds(ns)),
+            ColumnValue::Timestamp(ns) => json!(rfc3339_micros(u64::try_from(ns).ok()?)?),
+        };
+        Some((column.holds.parquet_heading(column.name), value))
+    });
+    let object: Map<String, Value> = members.collect();
+    serde_json::to_writer(&mut *out, &Value::Object(object))?;
+    out.write_all(b"\n")
+}
+
+/// Writes requests as CSV.
+pub struct ServerLogCsv<W: Write> {
+    out: W,
+    row: Vec<u8>,
+}
+
+impl<W: Write> ServerLogCsv<W> {
+    /// Begins with the header.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        let mut row = Vec::new();
+        delimited::header(&mut row, COLUMNS.iter().map(|it| it.holds.csv_heading(it.name)));
+        out.write_all(&row)?;
+        Ok(Self { out, row })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn row(&mut self, request: &LoggedRequest) -> io::Result<()> {
+        self.row.clear();
+        delimited::row(&mut self.row, COLUMNS.iter().map(|column| (column.get)(request)));
+        self.out.write_all(&self.row)
+    }
+
+    /// Writes what is buffered.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::described::{assert_documented, row};
+
+    #[test]
+    fn the_table_in_the_documents_is_this_one() {
+        let rows: Vec<String> = COLUMNS
+            .iter()
+            .map(|column| row(&[format!("`{}`", column.name)], column.holds, column.doc))
+            .collect();
+        assert_documented("## Requests of server logs", &rows);
+    }
+}

@@ -1,0 +1,11 @@
+//! `firstbyte log-format`: what a web server's configuration needs.
+
+use firstbyte_core::server_log::{ServerKind, configuration};
+
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::print;
+
+pub(super) fn run(server: ServerKind) -> Result<u8, Problem> {
+    print(configuration(server))?;
+    Ok(exit::OK)
+}
