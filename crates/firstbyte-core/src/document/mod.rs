@@ -7,6 +7,7 @@
 mod connection;
 mod interned;
 mod navigation;
+mod requests;
 pub mod run;
 mod sample;
 pub mod stored;
@@ -22,6 +23,9 @@ pub use navigation::{
     NAVIGATION_FORMAT, NAVIGATION_VERSION, NavigationError, StoredBeginning, StoredInitiator,
     StoredNavigation, StoredPageConnection, StoredRace, StoredResource, navigation,
     navigation_line,
+};
+pub use requests::{
+    ExchangeRecord, RequestsRecord, StoredExchange, StoredRequests, StoredTime,
 };
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
 pub use times::{nanoseconds, nanoseconds_if_any};

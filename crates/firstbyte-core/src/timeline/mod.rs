@@ -9,6 +9,7 @@ mod failure_type;
 mod flight;
 mod mark;
 mod navigation;
+mod requests;
 mod sample;
 mod time;
 
@@ -25,5 +26,6 @@ pub use navigation::{
     Beginning, ConnectionUse, DeliveredFrom, Initiator, Navigation, NavigationFlaw, PageConnection,
     Race, Resource, ResourceSizes,
 };
+pub use requests::{Exchange, Parallel, Requests};
 pub use sample::Sample;
 pub use time::{Clock, Offset, Stamp};

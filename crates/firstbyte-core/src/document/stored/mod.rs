@@ -17,7 +17,7 @@ pub use facts::{
 };
 pub use stamps::{StoredClock, StoredMarks};
 
-use super::FailureRecord;
+use super::{FailureRecord, StoredRequests};
 use super::interned::{Fact, FactTable, Interner, Shared};
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, Connection, Direction, Facts, Flight, Lookup, Offset, OpenEnd,
@@ -34,6 +34,8 @@ pub struct StoredSample {
     pub connection: StoredConnection,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redirects: Vec<StoredConnection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<StoredRequests>,
 }
 
 /// One connection.
@@ -168,6 +170,10 @@ impl StoredSample {
                 .iter()
                 .map(|hop| StoredConnection::from_connection(hop, requested, interner))
                 .collect(),
+            requests: sample
+                .requests
+                .as_ref()
+                .map(|requests| StoredRequests::from_requests(requests, requested, interner)),
         }
     }
 
@@ -185,18 +191,20 @@ impl StoredSample {
         let requested_url = self.requested_url.unwrap_or_else(|| url.to_owned());
         let redirects: Result<_, _> =
             self.redirects.into_iter().map(|hop| hop.connection(&requested_url, facts)).collect();
+        let requests = self.requests.map(|r| r.requests(&requested_url, facts)).transpose()?;
         Ok(Sample {
             sequence: round,
             warmup,
             redirects: redirects?,
             connection: self.connection.connection(&requested_url, facts)?,
+            requests: requests.map(Box::new),
             requested_url,
         })
     }
 }
 
 impl StoredConnection {
-    fn from_connection(
+    pub(super) fn from_connection(
         connection: &Connection,
         requested_url: &str,
         interner: &mut Interner,
@@ -242,7 +250,11 @@ impl StoredConnection {
         }
     }
 
-    fn connection(self, requested_url: &str, facts: &FactTable) -> Result<Connection, MissingFact> {
+    pub(super) fn connection(
+        self,
+        requested_url: &str,
+        facts: &FactTable,
+    ) -> Result<Connection, MissingFact> {
         let tls = self.tls.map(|tls| tls_of(tls, facts)).transpose()?;
         let client = match self.client {
             None => None,
