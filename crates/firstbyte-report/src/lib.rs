@@ -33,6 +33,7 @@ pub mod netlog;
 pub mod page_load;
 pub mod parquet;
 pub mod prediction;
+mod requests;
 pub mod sequence;
 pub mod shell;
 pub mod study;

@@ -24,8 +24,6 @@ pub use navigation::{
     StoredNavigation, StoredPageConnection, StoredRace, StoredResource, navigation,
     navigation_line,
 };
-pub use requests::{
-    ExchangeRecord, RequestsRecord, StoredExchange, StoredRequests, StoredTime,
-};
+pub use requests::{ExchangeRecord, RequestsRecord, StoredExchange, StoredRequests, StoredTime};
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
 pub use times::{nanoseconds, nanoseconds_if_any};

@@ -212,8 +212,7 @@ mod tests {
     fn what_follows_is_not_beside() {
         let one_after_the_other = requests(vec![exchange(0, 0, 10), exchange(0, 10, 20)]);
         assert_eq!(one_after_the_other.most_at_once(), 1);
-        let two =
-            requests(vec![exchange(0, 0, 10), exchange(1, 5, 15), exchange(0, 12, 40)]);
+        let two = requests(vec![exchange(0, 0, 10), exchange(1, 5, 15), exchange(0, 12, 40)]);
         assert_eq!((two.most_at_once(), two.connections(), two.answered()), (2, 2, 3));
         assert_eq!(two.end(), Some(Offset::from_nanos(40_000_000)));
     }

@@ -17,8 +17,8 @@ pub use facts::{
 };
 pub use stamps::{StoredClock, StoredMarks};
 
-use super::{FailureRecord, StoredRequests};
 use super::interned::{Fact, FactTable, Interner, Shared};
+use super::{FailureRecord, StoredRequests};
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, Connection, Direction, Facts, Flight, Lookup, Offset, OpenEnd,
     PhaseName, RecordType, Sample, Stamp, TlsFacts,
