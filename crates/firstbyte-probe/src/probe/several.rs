@@ -52,6 +52,8 @@ struct Burst {
     names: SharedAddresses,
     begun: RefCell<Vec<Begun>>,
     times: SharedTimes,
+    /// The same once they are known, of one connection with several streams.
+    settled: RefCell<Vec<Exchange>>,
 }
 
 /// An exchange that was begun.
@@ -83,6 +85,7 @@ impl Burst {
             names: SharedAddresses::default(),
             begun: RefCell::default(),
             times: Rc::default(),
+            settled: RefCell::default(),
         }
     }
 
@@ -135,6 +138,16 @@ impl Burst {
         unused && begun.len() == number
     }
 
+    /// Takes note of when streams were asked and answered: once their socket is gone, and before their exchange is over.
+    fn settle_streams(&self) {
+        let mut settled = self.settled.borrow_mut();
+        let begun = self.begun.borrow();
+        if let (true, Some(first)) = (settled.is_empty(), begun.first()) {
+            settled.resize(self.times.borrow().len(), Exchange::default());
+            first.seen.borrow_mut().settle_streams(&self.times.borrow(), &mut settled);
+        }
+    }
+
     /// The sample; what is not over was `cut` off.
     fn into_sample(self, parallel: Parallel, cut: Option<Cause>) -> Sample {
         let cut = cut.unwrap_or(Cause::Interrupted);
@@ -151,6 +164,9 @@ impl Burst {
             }
         }
         let asked = self.asked;
+        if !self.settled.borrow().is_empty() {
+            tell_streams_apart(&mut sample.connection, &mut exchanges, self.settled.take());
+        }
         sample.requests = Some(Box::new(Requests { parallel, asked, further, exchanges }));
         sample
     }
@@ -233,18 +249,9 @@ impl NetProber {
                 cut = within_limit => cut,
             }
         };
-        let mut sample = {
-            let times = Rc::clone(&burst.times);
-            let first = burst.begun.borrow().first().map(|begun| Shared::clone(&begun.seen));
-            let mut of_streams = vec![Exchange::default(); times.borrow().len()];
-            if let Some(first) = first {
-                first.borrow_mut().settle_streams(&times.borrow(), &mut of_streams);
-            }
-            let mut sample = burst.into_sample(parallel, cut);
-            settle_streams(&mut sample, of_streams);
-            sample
-        };
-        if parallel.connections() == 1 && !matches!(parallel, Parallel::Connections(_)) {
+        burst.settle_streams();
+        let mut sample = burst.into_sample(parallel, cut);
+        if matches!(parallel, Parallel::Http2 | Parallel::Http3) {
             up_to_response_end(&mut sample.connection);
         }
         sample
@@ -378,6 +385,7 @@ impl NetProber {
             burst.times.borrow_mut().resize_with(seen.len(), Default::default);
             let result = open.exchanges_at_once(target, http, &seen, &burst.times).await;
             open.close();
+            burst.settle_streams();
             result
         };
         // What failed one of them has failed all that are not answered: known when their times are.
@@ -396,24 +404,29 @@ impl NetProber {
     }
 }
 
-/// The times of streams, into the exchanges of `sample`. One whose response was whole did not fail.
-fn settle_streams(sample: &mut Sample, of_streams: Vec<Exchange>) {
-    let Some(requests) = &mut sample.requests else { return };
-    for (place, (exchange, times)) in requests.exchanges.iter_mut().zip(of_streams).enumerate() {
-        let of_fail =
+/// The times of streams, into the exchanges, and into the first one's connection. One whose response was whole did not
+/// fail.
+fn tell_streams_apart(
+    connection: &mut Connection,
+    exchanges: &mut [Exchange],
+    of_streams: Vec<Exchange>,
+) {
+    for (exchange, times) in exchanges.iter_mut().zip(of_streams) {
+        let by_status =
             matches!(&exchange.failure, Some(Failure { cause: Cause::HttpStatus { .. }, .. }));
-        let failure = exchange.failure.take().filter(|_| of_fail || times.response_end.is_none());
-        *exchange = Exchange {
-            request_start: times.request_start,
-            request_end: times.request_end,
-            response_start: times.response_start,
-            response_end: times.response_end,
-            failure,
-            ..exchange.clone()
-        };
-        let marks = &mut sample.connection.marks;
-        if let (0, Some(end)) = (place, times.response_end) {
-            marks.set(Mark::ResponseEnd, end);
+        let failure = exchange.failure.take().filter(|_| by_status || times.response_end.is_none());
+        let Exchange { connection, status, body_bytes, .. } = *exchange;
+        *exchange = Exchange { connection, status, body_bytes, failure, ..times };
+    }
+    let Some(first) = exchanges.first() else { return };
+    for (mark, stamp) in [
+        (Mark::RequestStart, first.request_start),
+        (Mark::RequestEnd, first.request_end),
+        (Mark::ResponseStart, first.response_start),
+        (Mark::ResponseEnd, first.response_end),
+    ] {
+        if let Some(stamp) = stamp {
+            connection.marks.set(mark, stamp);
         }
     }
 }

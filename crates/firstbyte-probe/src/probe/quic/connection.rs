@@ -361,8 +361,10 @@ impl Connection {
 
     /// Bytes have arrived on a stream: on the request's, they are the response.
     fn note_readable(&mut self, stream: StreamId) {
-        let last = self.last_arrival();
-        self.with_times(stream, |times| times.response_start = times.response_start.or(last));
+        if self.several.is_some() {
+            let last = self.last_arrival();
+            self.with_times(stream, |times| times.response_start = times.response_start.or(last));
+        }
         let Some(request) = self.request.as_mut().filter(|r| r.stream == stream) else { return };
         if !std::mem::replace(&mut request.answered, true) {
             self.mark_arrival(Mark::ResponseStart);
