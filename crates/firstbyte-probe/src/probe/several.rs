@@ -64,6 +64,8 @@ struct Begun {
     seen: Shared,
     /// What became of it, once that is known.
     over: Option<Connection>,
+    /// It found its connection closed, and was made again on another.
+    forgotten: bool,
 }
 
 /// A connection that was opened for a request, and stays for others.
@@ -111,31 +113,41 @@ impl Burst {
         seen.borrow_mut().connection.facts.http =
             Some(HttpFacts { method: self.method.clone(), ..HttpFacts::default() });
         let mut begun = self.begun.borrow_mut();
-        begun.push(Begun { connection, opens, seen: Shared::clone(&seen), over: None });
+        begun.push(Begun {
+            connection,
+            opens,
+            seen: Shared::clone(&seen),
+            over: None,
+            forgotten: false,
+        });
         (begun.len() - 1, seen)
     }
 
-    /// An exchange is over: its socket is gone, or has said what it knows. Says how it was.
-    fn over(&self, number: usize, seen: &Shared, outcome: Result<(), Cause>) -> bool {
+    /// An exchange is over: its socket is gone, or has said what it knows.
+    fn over(&self, number: usize, seen: &Shared, outcome: Result<(), Cause>) {
         let connection = seen.borrow_mut().finish(outcome);
-        let succeeded = connection.failure.is_none();
         self.begun.borrow_mut()[number].over = Some(connection);
-        if !succeeded {
-            self.failed.set(true);
-        }
-        succeeded
+        self.note_failures();
+    }
+
+    fn note_failures(&self) {
+        let begun = self.begun.borrow();
+        let failed = |begun: &Begun| {
+            !begun.forgotten && begun.over.as_ref().is_some_and(|over| over.failure.is_some())
+        };
+        self.failed.set(begun.iter().any(failed));
     }
 
     /// Whether this exchange found its connection closed, and the server has seen nothing of it: it is forgotten, and
     /// is to be made again.
     fn take_back(&self, number: usize) -> bool {
-        let mut begun = self.begun.borrow_mut();
-        let unused = begun[number].over.as_ref().is_some_and(was_closed_unused);
-        if unused && number + 1 == begun.len() {
-            begun.pop();
-            self.failed.set(false);
-        }
-        unused && begun.len() == number
+        let unused = {
+            let begun = &mut self.begun.borrow_mut()[number];
+            begun.forgotten = begun.over.as_ref().is_some_and(was_closed_unused);
+            begun.forgotten
+        };
+        self.note_failures();
+        unused
     }
 
     /// Takes note of when streams were asked and answered: once their socket is gone, and before their exchange is over.
@@ -153,7 +165,8 @@ impl Burst {
         let cut = cut.unwrap_or(Cause::Interrupted);
         let mut sample = Sample { requested_url: self.url.clone(), ..Sample::default() };
         let (mut further, mut exchanges) = (Vec::new(), Vec::new());
-        for (place, begun) in self.begun.into_inner().into_iter().enumerate() {
+        let begun = self.begun.into_inner().into_iter().filter(|begun| !begun.forgotten);
+        for (place, begun) in begun.enumerate() {
             let over = begun.over;
             let whole = over.unwrap_or_else(|| begun.seen.borrow_mut().finish(Err(cut.clone())));
             exchanges.push(exchange(begun.connection, &whole));
