@@ -30,7 +30,7 @@ pub enum Metric {
     Receive,
     /// From the origin to the first byte of the response.
     Ttfb,
-    /// From the origin to the last byte of the response.
+    /// From the origin to the last byte of the response; of several requests, of the last response.
     Total,
 }
 
@@ -150,6 +150,23 @@ impl Metrics {
         metrics
     }
 
+    /// The metrics of `sample`: those of its connection, and the total of all its requests.
+    pub fn from_sample(sample: &Sample) -> Self {
+        Self::from_connection(&sample.connection).of_requests(sample)
+    }
+
+    /// These, of the sample's connection, where several requests were made: the total is until the last of their
+    /// responses.
+    #[must_use]
+    pub fn of_requests(mut self, sample: &Sample) -> Self {
+        let Some(requests) = &sample.requests else { return self };
+        match requests.end().filter(|_| sample.failure().is_none()) {
+            Some(end) => self.set(Metric::Total, end.since(Offset::ZERO)),
+            None => self.values[Metric::Total as usize] = ABSENT,
+        }
+        self
+    }
+
     /// The value of `metric`, nanoseconds.
     pub fn get(&self, metric: Metric) -> Option<u64> {
         Some(self.values[metric as usize]).filter(|ns| *ns != ABSENT)
@@ -171,9 +188,11 @@ pub fn redirect_time(sample: &Sample) -> Duration {
     sample.redirects.iter().map(|connection| Split::attribute(connection).total()).sum()
 }
 
-/// What the visit took: its redirects, and the connection that answered or failed.
+/// What the visit took: its redirects, and the connection that answered or failed; of several requests, until the last
+/// of their responses.
 pub fn visit_time(sample: &Sample) -> Duration {
-    redirect_time(sample) + Split::attribute(&sample.connection).total()
+    let connection = Split::attribute(&sample.connection).total();
+    redirect_time(sample) + connection + sample.time_after_first_response()
 }
 
 /// What a sample lacks of what its cell asked for.
@@ -209,13 +228,17 @@ pub enum Shortfall {
     NotReused,
     /// Another client.
     OtherClient,
+    /// Requests on more or fewer connections.
+    OtherConnections,
+    /// Not so many requests at once as there could have been.
+    NotAtOnce,
     /// The client does not say.
     NotSaid,
 }
 
 impl Shortfall {
     /// Every shortfall.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::NoSession,
         Self::NotResumed,
         Self::OtherMechanism,
@@ -231,6 +254,8 @@ impl Shortfall {
         Self::OtherAddress,
         Self::NotReused,
         Self::OtherClient,
+        Self::OtherConnections,
+        Self::NotAtOnce,
         Self::NotSaid,
     ];
 
@@ -252,6 +277,8 @@ impl Shortfall {
             Self::OtherAddress => "other-address",
             Self::NotReused => "not-reused",
             Self::OtherClient => "other-client",
+            Self::OtherConnections => "other-connections",
+            Self::NotAtOnce => "not-at-once",
             Self::NotSaid => "not-said",
         }
     }
@@ -274,6 +301,8 @@ impl Shortfall {
             Self::OtherAddress => "other address",
             Self::NotReused => "connection not reused",
             Self::OtherClient => "other client",
+            Self::OtherConnections => "other number of connections",
+            Self::NotAtOnce => "not at once",
             Self::NotSaid => "not said by the client",
         }
     }
@@ -381,7 +410,7 @@ impl Taken {
             standing: self.standing,
             started_unix_ns: connection.started_unix_ns.unwrap_or(0),
             lateness_ns: u64::try_from(self.lateness.as_nanos()).unwrap_or(u64::MAX),
-            metrics: Metrics::from_connection(connection),
+            metrics: Metrics::from_sample(&self.sample),
         }
     }
 }

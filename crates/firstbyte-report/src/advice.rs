@@ -123,11 +123,7 @@ pub fn on_connection(connection: &Connection) -> Cow<'_, Connection> {
 pub fn on_sample(sample: &Sample) -> Cow<'_, Sample> {
     match on_connection(&sample.connection) {
         Cow::Borrowed(_) => Cow::Borrowed(sample),
-        Cow::Owned(connection) => {
-            let redirects = sample.redirects.clone();
-            let requested_url = sample.requested_url.clone();
-            Cow::Owned(Sample { connection, redirects, requested_url, ..*sample })
-        }
+        Cow::Owned(connection) => Cow::Owned(Sample { connection, ..sample.clone() }),
     }
 }
 

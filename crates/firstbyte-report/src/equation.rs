@@ -93,15 +93,21 @@ impl Ledger {
         }
     }
 
-    /// The same of a connection that redirects have led to, where all of it took as long as `visit`: the total
-    /// is then the visit's.
-    pub(crate) fn of_visit(mut self, visit: Duration) -> Self {
+    /// The same of a connection that redirects have led to, or beside which other requests were made that took so much
+    /// longer, where all of it took as long as `visit`: the total is then the visit's.
+    pub(crate) fn of_visit(mut self, visit: Duration, others: Duration) -> Self {
         let steps = self.scale.steps(visit);
-        let spent = steps.saturating_sub(self.total.steps);
-        if spent > 0 {
-            let name = std::mem::replace(&mut self.total.name, "connection");
+        let beside = steps.saturating_sub(self.total.steps);
+        if beside > 0 {
+            let of_others = self.scale.steps(others).min(beside);
+            let own = if of_others > 0 { "first request" } else { "connection" };
+            let name = std::mem::replace(&mut self.total.name, own);
             let part = |name, steps| Term::Part { name, steps, uncertainty: None };
-            let terms = vec![part("redirects", spent), part(self.total.name, self.total.steps)];
+            let redirects = beside - of_others;
+            let mut terms = Vec::new();
+            terms.extend((redirects > 0).then(|| part("redirects", redirects)));
+            terms.push(part(own, self.total.steps));
+            terms.extend((of_others > 0).then(|| part("other requests", of_others)));
             self.visit = Some(Equation { name, steps, terms });
         }
         self

@@ -94,6 +94,7 @@ pub fn sample(connection: Connection) -> Sample {
         requested_url: connection.url.clone(),
         redirects: Vec::new(),
         connection,
+        requests: None,
     }
 }
 

@@ -35,6 +35,7 @@ pub mod parquet;
 pub mod percentiles;
 pub mod prediction;
 pub mod qlog;
+mod requests;
 pub mod sequence;
 pub mod server_log;
 pub mod shell;

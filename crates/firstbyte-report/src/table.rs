@@ -171,7 +171,7 @@ impl Group {
             self.rtt.take(rtt);
         }
         self.round_trips.take_number(u64::from(split.round_trips));
-        let total = redirects + split.total();
+        let total = redirects + split.total() + sample.time_after_first_response();
         self.total.take(total);
         self.middle.take(total, sample.sequence, || split);
     }

@@ -10,7 +10,8 @@ use firstbyte_core::timeline::{Connection, Mark, Offset, PhaseName, Sample};
 use super::axis::{Axis, Cell, Grid, PARTS};
 use super::equation::Ledger;
 use super::style::{Ink, Style, wrap};
-use super::{error, facts};
+use super::units::count;
+use super::{error, facts, requests};
 use firstbyte_core::shown_url::shown_url;
 
 /// The waterfall of `sample`, of its last connection; the redirects before it are a line of the equations, and
@@ -18,13 +19,19 @@ use firstbyte_core::shown_url::shown_url;
 pub fn waterfall(sample: &Sample, style: &Style) -> String {
     let connection = &sample.connection;
     let split = Split::attribute(connection);
-    let ledger = Ledger::from_split(&split).of_visit(visit_time(sample));
-    let mut out = header(sample, &split, &ledger, style);
+    let others = sample.time_after_first_response();
+    let ledger = Ledger::from_split(&split).of_visit(visit_time(sample), others);
+    let mut out = header(sample, &ledger, style);
     out.push(String::new());
     if !split.phases.is_empty() {
         out.extend(chart(connection, &split, &ledger, style));
         out.push(String::new());
         out.extend(ledger.lines(style));
+        out.push(String::new());
+    }
+    let requests = requests::lines(sample, style);
+    if !requests.is_empty() {
+        out.extend(requests);
         out.push(String::new());
     }
     out.extend(facts::lines(sample, &split, style));
@@ -43,12 +50,7 @@ pub fn waterfall(sample: &Sample, style: &Style) -> String {
 }
 
 /// What was asked for on the left, how it ended on the right; two lines where one is too short.
-pub(super) fn header(
-    sample: &Sample,
-    split: &Split,
-    ledger: &Ledger,
-    style: &Style,
-) -> Vec<String> {
+pub(super) fn header(sample: &Sample, ledger: &Ledger, style: &Style) -> Vec<String> {
     let dot = style.glyph(" · ", ", ");
     let connection = &sample.connection;
     let redirects = redirect_time(sample);
@@ -71,7 +73,10 @@ pub(super) fn header(
         let time = ledger.scale.time(redirects + first_byte.since(Offset::ZERO), style);
         right.push(format!("first byte {time}"));
     }
-    right.push(format!("total {}", ledger.scale.time(redirects + split.total(), style)));
+    if let Some(requests) = &sample.requests {
+        right.push(count(u64::from(requests.asked), "request"));
+    }
+    right.push(format!("total {}", ledger.scale.time(visit_time(sample), style)));
     let right = right.join(dot);
     let left = style.safe(&shown_url(&connection.url));
     let used = left.chars().count() + right.chars().count();

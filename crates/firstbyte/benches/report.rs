@@ -312,6 +312,7 @@ fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> T
             requested_url: cell.url.clone(),
             redirects: Vec::new(),
             connection: c,
+            requests: None,
         },
     }
 }

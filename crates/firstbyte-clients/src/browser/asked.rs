@@ -116,6 +116,8 @@ impl Asked {
             reuse,
             // A browser follows them, and each is a leg of the sample.
             max_redirects: _,
+            // Refused before anybody is asked.
+            requests: _,
         } = options;
         let system = self.abilities.asks_the_system && *resolver == ResolverChoice::System;
         if *resolver != ResolverChoice::Dns && !system {

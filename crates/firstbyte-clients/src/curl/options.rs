@@ -50,6 +50,8 @@ impl CurlOptions {
             max_time: _,
             reuse: _,
             max_redirects: _,
+            // Refused before anybody is asked.
+            requests: _,
         } = options;
         if let ResolverChoice::Server(server) = resolver {
             if !(curl.asks_name_servers && curl.has_option("dns-servers")) {

@@ -31,7 +31,7 @@ pub fn axes_of(cells: &[Cell]) -> Vec<Axis> {
 
 /// Axes in the order in which a decision turns on them: which of the files it was, then how one connects;
 /// then what is known of the path; last where it leads, which is a name and no way to connect.
-const BY_MEANING: [&str; 14] = [
+const BY_MEANING: [&str; 15] = [
     "run",
     "file",
     "way",
@@ -40,6 +40,7 @@ const BY_MEANING: [&str; 14] = [
     "http",
     "kex",
     "connection",
+    "parallel",
     "scheme",
     // Any other stands here.
     "",

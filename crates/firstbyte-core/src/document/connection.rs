@@ -9,7 +9,8 @@ use super::stored::{StoredClient, StoredPanelTime};
 use crate::split::{Parts, PhaseSplit, Split};
 use crate::timeline::{
     Attempt, Cause, Connection, Direction, Facts, Failure, FailureType, Fault, Flight, HttpFacts,
-    Lookup, Marks, Offset, PhaseName, ProcessorTime, QuicDatagram, QuicFacts, TcpFacts, TlsFacts,
+    Lookup, Marks, Offset, PhaseName, ProcessorTime, QuicDatagram, QuicFacts, Stamp, TcpFacts,
+    TlsFacts,
 };
 
 /// One connection, as stored.
@@ -303,15 +304,18 @@ fn ns(duration: Duration) -> u64 {
 fn marks(marks: &Marks) -> BTreeMap<String, MarkRecord> {
     marks
         .iter()
-        .map(|(mark, stamp)| {
-            let record = MarkRecord {
-                at_ns: stamp.at.as_nanos(),
-                clock: stamp.clock.name().into(),
-                resolution_ns: stamp.clock.resolution().map(ns),
-            };
-            (mark.name().to_owned(), record)
-        })
+        .map(|(mark, stamp)| (mark.name().to_owned(), MarkRecord::from_stamp(stamp)))
         .collect()
+}
+
+impl MarkRecord {
+    pub(super) fn from_stamp(stamp: Stamp) -> Self {
+        Self {
+            at_ns: stamp.at.as_nanos(),
+            clock: stamp.clock.name().into(),
+            resolution_ns: stamp.clock.resolution().map(ns),
+        }
+    }
 }
 
 impl SplitRecord {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::ConnectionRecord;
+use super::{ConnectionRecord, RequestsRecord};
 use crate::run::{Cell, Standing, Taken, visit_time};
 use crate::timeline::Sample;
 
@@ -29,6 +29,8 @@ pub struct SampleRecord {
     #[serde(flatten)]
     pub connection: ConnectionRecord,
     pub redirects: Vec<ConnectionRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestsRecord>,
 }
 
 /// What a sample is within a run.
@@ -83,6 +85,7 @@ impl SampleRecord {
             visit_ns: u64::try_from(visit_time(sample).as_nanos()).ok(),
             connection: ConnectionRecord::from_connection(&sample.connection),
             redirects: sample.redirects.iter().map(ConnectionRecord::from_connection).collect(),
+            requests: RequestsRecord::from_sample(sample),
         }
     }
 }

@@ -10,6 +10,7 @@ mod flight;
 mod mark;
 mod navigation;
 mod quic_log;
+mod requests;
 mod sample;
 mod time;
 
@@ -29,5 +30,6 @@ pub use navigation::{
 pub use quic_log::{
     OpenedPacket, QuicFrame, QuicLog, QuicPacket, QuicRecovery, TransportParameter,
 };
+pub use requests::{Exchange, Parallel, Requests};
 pub use sample::Sample;
 pub use time::{Clock, Offset, Stamp};

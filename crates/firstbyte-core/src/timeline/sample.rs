@@ -1,6 +1,8 @@
 //! A sample: one visit to a URL, with the redirects followed on the way.
 
-use super::{Connection, Failure};
+use std::time::Duration;
+
+use super::{Connection, Failure, Mark, Requests};
 
 /// One visit to a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +17,28 @@ pub struct Sample {
     pub redirects: Vec<Connection>,
     /// The last connection: the one that answered, or failed.
     pub connection: Connection,
+    /// Where several requests were made: all of them, and the connections beside. `connection` is then the first of
+    /// these, with the first exchange.
+    pub requests: Option<Box<Requests>>,
 }
 
 impl Sample {
     /// Why it did not come to its end, if it did not.
     pub fn failure(&self) -> Option<&Failure> {
-        self.connection.failure.as_ref()
+        let of_requests = || self.requests.as_ref().and_then(|requests| requests.failure());
+        self.connection.failure.as_ref().or_else(of_requests)
+    }
+
+    /// Every connection that the visit's answer came over: one, unless several requests were made.
+    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+        let further = self.requests.iter().flat_map(|requests| &requests.further);
+        std::iter::once(&self.connection).chain(further)
+    }
+
+    /// How long the last of several responses came after the first; nothing where there was one request.
+    pub fn time_after_first_response(&self) -> Duration {
+        let first = self.connection.marks.at(Mark::ResponseEnd);
+        let requests = self.requests.as_ref().zip(first);
+        requests.map_or(Duration::ZERO, |(requests, first)| requests.time_after(first))
     }
 }

@@ -1,7 +1,7 @@
 //! The cells of an experiment: every combination of the axes' values that can be had.
 
 use firstbyte_core::run::{Cell, Factor, Standing};
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::timeline::Sample;
 
 use super::axis::{self, Axis, Visit, WayPart};
 use super::schedule::Visitor;
@@ -18,9 +18,9 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// What `connection` counts for.
-    pub fn standing(&self, connection: &Connection) -> Standing {
-        axis::standing(&self.parts, connection)
+    /// What `sample` counts for.
+    pub fn standing(&self, sample: &Sample) -> Standing {
+        axis::standing(&self.parts, sample)
     }
 
     /// Who takes its samples. Sessions and open connections are the cell's own.

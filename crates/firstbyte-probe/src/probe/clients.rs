@@ -45,6 +45,12 @@ impl Clients {
         if options.client == Client::Firstbyte {
             return Ok(());
         }
+        if options.requests.is_some() {
+            let name = options.client.name();
+            return Err(format!(
+                "{name} is asked for one request at a time: several are firstbyte's"
+            ));
+        }
         let pinned = !(options.resolve.is_empty() && options.connect_to.is_empty());
         if pinned && target.url.host_str().is_some_and(|host| host.ends_with('.')) {
             // It would ask DNS, and measure another edge, without a word.

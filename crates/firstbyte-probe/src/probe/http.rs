@@ -23,7 +23,8 @@ use super::again::HeadAgain;
 use super::body::Body;
 use super::observation::{Shared, When};
 use super::options::{HeaderChange, HttpOptions};
-use super::stream::Stream;
+use super::several::all_of;
+use super::stream::{SharedTimes, Stream};
 use super::target::Target;
 use super::watch::HttpWatch;
 
@@ -173,6 +174,47 @@ impl Open {
             Problem::Told(cause) => cause,
             Problem::Hyper(error) => {
                 stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), body))
+            }
+        })
+    }
+
+    /// Sends the request as often as there are observations, at once on streams of their own, and receives all
+    /// responses to their end. The first observation is the connection's; `times` is when each was asked and answered.
+    pub(super) async fn exchanges_at_once(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        seen: &[Shared],
+        times: &SharedTimes,
+    ) -> Result<(), Cause> {
+        let Some(first) = seen.first() else { return Ok(()) };
+        first.borrow_mut().phase = PhaseName::Send;
+        {
+            let mut stream = self.stream.borrow_mut();
+            stream.speak_http(true, 0);
+            stream.tell_streams_apart(times);
+        }
+        self.head.borrow_mut().restart();
+        let (stream, beside) = (Rc::clone(&self.stream), self.beside.0.clone());
+        let facts = FactsAtEnd { stream: &stream, options, seen: first };
+        let conversation = async {
+            let Sender::Http2(sender) = self.greet().await? else {
+                return Err(Problem::Told(Cause::Http2 { detail: "it is not spoken".into() }));
+            };
+            let streams = seen.iter().map(|seen| {
+                let request = request(target, options, true);
+                one_of_several(sender.clone(), request, options, seen, &stream)
+            });
+            all_of(streams).await
+        };
+        let result = drive(conversation, &beside, &stream).await;
+        drop(facts);
+        let mut stream = stream.borrow_mut();
+        result.map_err(|error| match error {
+            Problem::Told(cause) => cause,
+            Problem::Hyper(error) => {
+                let body = Body::new(options, false, first);
+                stream.fault.take().unwrap_or_else(|| cause(&error, stream.watch(), &body))
             }
         })
     }
@@ -374,6 +416,25 @@ async fn receive(
     body.finish().map_err(Problem::Told)
 }
 
+/// One of several requests on a connection, to the end of its response.
+async fn one_of_several(
+    mut sender: http2::SendRequest<Full<Bytes>>,
+    request: http::Request<Full<Bytes>>,
+    options: &HttpOptions,
+    seen: &Shared,
+    stream: &Rc<RefCell<Stream>>,
+) -> Result<(), Problem> {
+    let (head, incoming) = sender.send_request(request).await?.into_parts();
+    note_head(&head, seen);
+    let mut body = Body::new(options, false, seen);
+    body.begin(head.status, &head.headers).map_err(Problem::Told)?;
+    receive(incoming, &mut body, stream, seen).await?;
+    match head.status.as_u16() {
+        status @ 400.. if options.fail => Err(Problem::Told(Cause::HttpStatus { status })),
+        _ => Ok(()),
+    }
+}
+
 /// Polls the exchange and hyper's tasks; releases the stream once the request has been written.
 async fn drive(
     conversation: impl Future<Output = Result<(), Problem>>,
@@ -392,7 +453,7 @@ async fn drive(
                     return Poll::Ready(result);
                 }
                 beside.poll(cx);
-                let now = stream.borrow().watch().request_bytes;
+                let now = stream.borrow().watch().written;
                 if now > 0 && written == Some(now) {
                     break;
                 }

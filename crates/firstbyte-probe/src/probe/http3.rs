@@ -3,6 +3,7 @@
 //! h3 speaks the protocol; this module polls it, its connection and QUIC in turn, a datagram at a time.
 
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::task::Poll;
 
 use bytes::{Buf, Bytes};
@@ -16,6 +17,8 @@ use super::observation::{Shared, When};
 use super::options::HttpOptions;
 use super::quic::{SharedConnection, Streams};
 use super::secret::Secret;
+use super::several::all_of;
+use super::stream::SharedTimes;
 use super::target::Target;
 
 /// A connection that HTTP/3 is spoken over.
@@ -59,6 +62,95 @@ impl From<StreamError> for Problem {
     fn from(error: StreamError) -> Self {
         Self::H3(error)
     }
+}
+
+/// Polls the exchange and its connection in turn, a datagram at a time.
+async fn drive(
+    connection: &SharedConnection,
+    early: bool,
+    mut conversation: Pin<&mut impl Future<Output = Result<(), Problem>>>,
+) -> Result<(), Problem> {
+    poll_fn(|cx| {
+        loop {
+            // Asked first: the streams of the conversation are gone by then.
+            if early && connection.borrow().early_rejected() {
+                return Poll::Ready(Err(Problem::Rejected));
+            }
+            if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            if !connection.borrow_mut().step(cx) {
+                // What is lost has to reach the conversation, which then ends.
+                if connection.borrow().is_alive() {
+                    return Poll::Pending;
+                }
+                return match conversation.as_mut().poll(cx) {
+                    Poll::Ready(result) => Poll::Ready(result),
+                    Poll::Pending => Poll::Ready(Err(Problem::Told(Cause::ClosedBeforeResponse))),
+                };
+            }
+        }
+    })
+    .await
+}
+
+/// One of several requests on a connection, to the end of its response.
+async fn one_of_several(
+    connection: &SharedConnection,
+    mut sender: SendRequest<Streams, Bytes>,
+    target: &Target,
+    options: &HttpOptions,
+    seen: &Shared,
+) -> Result<(), Problem> {
+    let mut body = Body::new(options, false, seen);
+    let note_end = |stream| connection.borrow().note_answered(stream);
+    exchange(&mut sender, target, options, &mut body, seen, note_end).await?;
+    let status = seen.borrow().connection.facts.http.as_ref().and_then(|http| http.status);
+    match status {
+        Some(status @ 400..) if options.fail => Err(Problem::Told(Cause::HttpStatus { status })),
+        _ => Ok(()),
+    }
+}
+
+/// One request on a stream of its own; `note_end` is called with the stream's number when its response is whole.
+async fn exchange(
+    sender: &mut SendRequest<Streams, Bytes>,
+    target: &Target,
+    options: &HttpOptions,
+    body: &mut Body,
+    seen: &Shared,
+    note_end: impl FnOnce(u64),
+) -> Result<(), Problem> {
+    let mut stream = sender.send_request(http::request_head(target, options)).await?;
+    if let Some(upload) =
+        options.body.as_ref().map(Secret::reveal).filter(|b| !b.is_empty()).cloned()
+    {
+        stream.send_data(upload).await?;
+    }
+    stream.finish().await?;
+    let head = loop {
+        let (head, ()) = stream.recv_response().await?.into_parts();
+        // Another follows an interim response (RFC 9114 §4.1).
+        if !head.status.is_informational() {
+            break head;
+        }
+    };
+    http::note_head(&head, seen);
+    body.begin(head.status, &head.headers).map_err(Problem::Told)?;
+    while let Some(mut data) = stream.recv_data().await? {
+        while data.has_remaining() {
+            let piece = data.copy_to_bytes(data.chunk().len());
+            body.take(&piece).map_err(Problem::Told)?;
+        }
+    }
+    note_end(stream.id().into_inner());
+    let announced = head.headers.get(::http::header::CONTENT_LENGTH);
+    let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let bodiless = options.method == ::http::Method::HEAD || head.status == 304;
+    if announced.is_some_and(|bytes| bytes != body.received()) && !bodiless {
+        return Err(Problem::Told(Cause::BodyCutShort { received: body.received() }));
+    }
+    body.finish().map_err(Problem::Told)
 }
 
 impl Open {
@@ -121,32 +213,8 @@ impl Open {
         early: bool,
     ) -> Result<(), Problem> {
         let connection = SharedConnection::clone(&self.connection);
-        let conversation = self.converse(target, options, body, seen);
-        let mut conversation = std::pin::pin!(conversation);
-        poll_fn(|cx| {
-            loop {
-                // Asked first: the streams of the conversation are gone by then.
-                if early && connection.borrow().early_rejected() {
-                    return Poll::Ready(Err(Problem::Rejected));
-                }
-                if let Poll::Ready(result) = conversation.as_mut().poll(cx) {
-                    return Poll::Ready(result);
-                }
-                if !connection.borrow_mut().step(cx) {
-                    // What is lost has to reach the conversation, which then ends.
-                    if connection.borrow().is_alive() {
-                        return Poll::Pending;
-                    }
-                    return match conversation.as_mut().poll(cx) {
-                        Poll::Ready(result) => Poll::Ready(result),
-                        Poll::Pending => {
-                            Poll::Ready(Err(Problem::Told(Cause::ClosedBeforeResponse)))
-                        }
-                    };
-                }
-            }
-        })
-        .await
+        let conversation = std::pin::pin!(self.converse(target, options, body, seen));
+        drive(&connection, early, conversation).await
     }
 
     async fn converse(
@@ -168,40 +236,12 @@ impl Open {
             }
         };
         let connection = &self.connection;
-        let exchange = async {
-            let mut stream = sender.send_request(http::request_head(target, options)).await?;
-            if let Some(upload) =
-                options.body.as_ref().map(Secret::reveal).filter(|b| !b.is_empty()).cloned()
-            {
-                stream.send_data(upload).await?;
-            }
-            stream.finish().await?;
-            let head = loop {
-                let (head, ()) = stream.recv_response().await?.into_parts();
-                // Another follows an interim response (RFC 9114 §4.1).
-                if !head.status.is_informational() {
-                    break head;
-                }
-            };
-            http::note_head(&head, seen);
-            body.begin(head.status, &head.headers).map_err(Problem::Told)?;
-            while let Some(mut data) = stream.recv_data().await? {
-                while data.has_remaining() {
-                    let piece = data.copy_to_bytes(data.chunk().len());
-                    body.take(&piece).map_err(Problem::Told)?;
-                }
-            }
+        let note_end = |_| {
             if let Some(arrival) = connection.borrow().last_arrival() {
                 seen.borrow_mut().mark(Mark::ResponseEnd, When::Arrival(arrival));
             }
-            let announced = head.headers.get(::http::header::CONTENT_LENGTH);
-            let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-            let bodiless = options.method == ::http::Method::HEAD || head.status == 304;
-            if announced.is_some_and(|bytes| bytes != body.received()) && !bodiless {
-                return Err(Problem::Told(Cause::BodyCutShort { received: body.received() }));
-            }
-            body.finish().map_err(Problem::Told)
         };
+        let exchange = exchange(sender, target, options, body, seen, note_end);
         let mut exchange = std::pin::pin!(exchange);
         poll_fn(|cx| {
             // Its errors come out of the exchange as well.
@@ -209,6 +249,66 @@ impl Open {
             exchange.as_mut().poll(cx)
         })
         .await
+    }
+
+    /// Sends the request as often as there are observations, at once on streams of their own, and receives all
+    /// responses to their end. The first observation is the connection's; `times` is when each was asked and answered.
+    pub(super) async fn exchanges_at_once(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        seen: &[Shared],
+        times: &SharedTimes,
+    ) -> Result<(), Cause> {
+        let Some(first) = seen.first() else { return Ok(()) };
+        first.borrow_mut().phase = PhaseName::Send;
+        let connection = SharedConnection::clone(&self.connection);
+        connection.borrow_mut().tell_streams_apart(times);
+        let result = {
+            let conversation = std::pin::pin!(self.converse_at_once(target, options, seen));
+            drive(&connection, false, conversation).await
+        };
+        let mut connection = connection.borrow_mut();
+        connection.note_facts();
+        if let Some(http) = &mut first.borrow_mut().connection.facts.http {
+            http.request_bytes = connection.request_bytes();
+        }
+        result.map_err(|problem| match (problem, connection.lost()) {
+            (Problem::Told(cause), _) => cause,
+            (_, Some(lost)) => connection.cause(&lost),
+            (Problem::H3(error), None) => Cause::Http3 { detail: error.to_string() },
+            (Problem::Setup(error), None) => Cause::Http3 { detail: error.to_string() },
+            (Problem::Rejected, None) => Cause::Http3 { detail: "early data was rejected".into() },
+        })
+    }
+
+    async fn converse_at_once(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        seen: &[Shared],
+    ) -> Result<(), Problem> {
+        let mut builder = h3::client::builder();
+        // Nothing but the exchanges is to be on the wire.
+        builder.send_grease(false);
+        let streams = Streams(SharedConnection::clone(&self.connection));
+        let (mut driver, sender) = builder.build(streams).await.map_err(Problem::Setup)?;
+        let connection = &self.connection;
+        let result = {
+            let exchanges = all_of(
+                seen.iter()
+                    .map(|seen| one_of_several(connection, sender.clone(), target, options, seen)),
+            );
+            let mut exchanges = std::pin::pin!(exchanges);
+            poll_fn(|cx| {
+                // Its errors come out of the exchanges as well.
+                let _ = driver.poll_close(cx);
+                exchanges.as_mut().poll(cx)
+            })
+            .await
+        };
+        self.h3 = Some((driver, sender));
+        result
     }
 
     /// Lets it be until the next exchange.

@@ -19,6 +19,7 @@ mod processor;
 mod quic;
 mod resolve;
 mod secret;
+mod several;
 mod stream;
 mod target;
 #[cfg(test)]
@@ -54,6 +55,7 @@ use self::open::Open;
 use self::options::{HttpOptions, HttpVersion, Options, SessionUse};
 use self::processor::Counted;
 use self::resolve::Resolver;
+use self::several::SharedAddresses;
 use self::stream::Stream;
 use self::timers::Timers;
 use self::tls::{Session, Spoken, Tls};
@@ -247,20 +249,7 @@ impl NetProber {
         seen: &Shared,
         after: After,
     ) -> Result<(), Cause> {
-        let early = self.goes_early(&http.method);
-        let limit = self.options.connect_timeout;
-        let opened = {
-            let opening = std::pin::pin!(async {
-                if self.speaks_quic() {
-                    Box::pin(self.open_quic(target, early, seen)).await
-                } else {
-                    let (stream, http2) = self.handshakes(target, session, early, seen).await?;
-                    Ok(Open::Tcp(http::Open::new(stream, http2)))
-                }
-            });
-            self.timers.within(limit, opening).await
-        };
-        let mut open = opened.unwrap_or_else(|| Err(connect_timed_out(seen, limit)))?;
+        let mut open = self.open(target, session, http, seen, None).await?;
         let result = self.exchange(&mut open, target, http, seen).await;
         match after {
             _ if result.is_err() => open.close(),
@@ -277,6 +266,32 @@ impl NetProber {
             }
         }
         result
+    }
+
+    /// Opens a connection. Where `names` are given, their addresses are used, or found for them.
+    async fn open(
+        &self,
+        target: &Target,
+        session: Option<Box<Session>>,
+        http: &HttpOptions,
+        seen: &Shared,
+        names: Option<&SharedAddresses>,
+    ) -> Result<Open, Cause> {
+        let early = self.goes_early(&http.method);
+        let limit = self.options.connect_timeout;
+        let opened = {
+            let opening = std::pin::pin!(async {
+                if self.speaks_quic() {
+                    Box::pin(self.open_quic(target, early, seen)).await
+                } else {
+                    let (stream, http2) =
+                        self.handshakes(target, session, early, seen, names).await?;
+                    Ok(Open::Tcp(http::Open::new(stream, http2)))
+                }
+            });
+            self.timers.within(limit, opening).await
+        };
+        opened.unwrap_or_else(|| Err(connect_timed_out(seen, limit)))
     }
 
     /// An exchange on a connection that is open.
@@ -348,10 +363,17 @@ impl NetProber {
         session: Option<Box<Session>>,
         early: bool,
         seen: &Shared,
+        names: Option<&SharedAddresses>,
     ) -> Result<(Stream, bool), Cause> {
         let only_http2 = self.options.http.version == HttpVersion::Http2;
         let (host, port) = self.connect_to(target);
-        let resolved = self.resolver.resolve(seen, &self.options, &host, port).await?;
+        let resolved = match names.and_then(SharedAddresses::known) {
+            Some(addresses) => addresses.into(),
+            None => self.resolver.resolve(seen, &self.options, &host, port).await?,
+        };
+        if let Some(names) = names {
+            names.found(&resolved.addresses);
+        }
         let connected =
             connect::connect(seen, &self.options, self.syns.as_ref(), resolved, port).await?;
         let tcp_connected: Stamp = connected.connected;
@@ -403,6 +425,9 @@ impl NetProber {
     }
 
     async fn take_sample(&self, target: &Target) -> Sample {
+        if let Some(requests) = self.options.requests {
+            return Box::pin(self.take_requests(target, requests)).await;
+        }
         let requested_url = target.url.as_str().to_owned();
         let mut deadline = Deadline::new(self.options.max_time);
         let http = &self.options.http;

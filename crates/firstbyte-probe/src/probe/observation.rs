@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_core::timeline::{
-    AttemptOutcome, Cause, Chunk, Clock, Connection, Direction, Failure, Flight, LastSeen, Mark,
-    Offset, PhaseName, Stamp, TcpFacts,
+    AttemptOutcome, Cause, Chunk, Clock, Connection, Direction, Exchange, Failure, Flight,
+    LastSeen, Mark, Offset, PhaseName, Stamp, TcpFacts,
 };
 
 use crate::net::{Arrival, Recorder, SendId};
@@ -24,6 +24,15 @@ pub(super) enum When {
     Arrival(Arrival),
     /// When this send left.
     Departure(SendId),
+}
+
+/// When one of several streams of a connection was asked and answered, as far as it is known yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StreamTimes {
+    pub request_start: Option<SendId>,
+    pub request_end: Option<SendId>,
+    pub response_start: Option<Arrival>,
+    pub response_end: Option<Arrival>,
 }
 
 /// A connection under observation, shared by the steps of a probe.
@@ -43,7 +52,11 @@ pub(super) struct Observation {
 
 impl Observation {
     pub(super) fn start(url: &str) -> Shared {
-        let timebase = Timebase::start();
+        Self::start_on(url, Timebase::start())
+    }
+
+    /// The same, with times that count from another's origin.
+    pub(super) fn start_on(url: &str, timebase: Timebase) -> Shared {
         let connection = Connection {
             url: url.to_owned(),
             started_unix_ns: Some(timebase.started().unix_nanos()),
@@ -82,6 +95,26 @@ impl Observation {
 
     pub(super) fn record_with(&mut self, recorder: Rc<RefCell<Recorder>>) {
         self.recorder = Some(recorder);
+    }
+
+    /// When streams were asked and answered, as far as it is known now. Asked once the socket is gone.
+    pub(super) fn settle_streams(&mut self, streams: &[StreamTimes], exchanges: &mut [Exchange]) {
+        let Some(recorder) = &self.recorder else { return };
+        let mut recorder = recorder.borrow_mut();
+        let stepped = self.timebase.stepped() > STEP;
+        if stepped {
+            recorder.discard_kernel_stamps();
+        }
+        let departure = |id: Option<SendId>| id.and_then(|id| recorder.departure(id));
+        let arrival = |arrival: Option<Arrival>| {
+            arrival.map(|arrival| if stepped { arrival.read } else { arrival.stamp })
+        };
+        for (times, exchange) in streams.iter().zip(exchanges) {
+            exchange.request_start = departure(times.request_start);
+            exchange.request_end = departure(times.request_end);
+            exchange.response_start = arrival(times.response_start);
+            exchange.response_end = arrival(times.response_end);
+        }
     }
 
     /// Settles what is still open and gives the connection. Everything that holds the socket has

@@ -5,6 +5,7 @@ use firstbyte_core::timeline::{Cause, Connection};
 use super::body::Body;
 use super::observation::Shared;
 use super::options::HttpOptions;
+use super::stream::SharedTimes;
 use super::target::Target;
 use super::{http, http3};
 
@@ -28,6 +29,21 @@ impl Open {
         match self {
             Self::Tcp(open) => open.exchange(target, options, body, seen).await,
             Self::Quic(open) => open.exchange(target, options, body, seen).await,
+        }
+    }
+
+    /// Sends the request as often as there are observations, at once, and receives all responses to their end. The
+    /// first observation is the connection's; `times` is when each was asked and answered.
+    pub(super) async fn exchanges_at_once(
+        &mut self,
+        target: &Target,
+        options: &HttpOptions,
+        seen: &[Shared],
+        times: &SharedTimes,
+    ) -> Result<(), Cause> {
+        match self {
+            Self::Tcp(open) => open.exchanges_at_once(target, options, seen, times).await,
+            Self::Quic(open) => open.exchanges_at_once(target, options, seen, times).await,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_core::document::{nanoseconds, nanoseconds_if_any};
-use firstbyte_core::timeline::{HttpFacts, SessionMechanism};
+use firstbyte_core::timeline::{HttpFacts, Parallel, SessionMechanism};
 use http::header;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -83,6 +83,76 @@ pub struct Options {
     pub reuse: bool,
     /// Redirects to follow; none when absent.
     pub max_redirects: Option<u32>,
+    /// A sample is of several requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestsOptions>,
+}
+
+/// How several requests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestsOptions {
+    /// How many: two at least.
+    pub count: u32,
+    /// On which connections.
+    pub parallel: Parallel,
+}
+
+impl RequestsOptions {
+    /// The most requests of one sample: each of them is kept.
+    pub const MOST: u32 = 1_000;
+}
+
+impl Options {
+    /// Settles what several requests ask of a visit, where there are several: the version of HTTP, above all.
+    ///
+    /// # Errors
+    /// Why they cannot be had together with the rest.
+    pub fn settle_requests(&mut self, over_tls: bool) -> Result<(), String> {
+        let Some(RequestsOptions { count, parallel }) = self.requests else { return Ok(()) };
+        let version = match parallel {
+            Parallel::Connections(_) => HttpVersion::Http1,
+            Parallel::Http2 => HttpVersion::Http2,
+            Parallel::Http3 => HttpVersion::Http3,
+        };
+        let version_name = parallel.http_version();
+        if ![HttpVersion::Negotiate, version].contains(&self.http.version) {
+            return Err(format!(
+                "parallel {parallel} is HTTP/{version_name}, and another is asked for"
+            ));
+        }
+        if version != HttpVersion::Http1 && !over_tls {
+            return Err("it is spoken over https only".into());
+        }
+        if version == HttpVersion::Http3 {
+            if self.tls.max < TlsVersion::V1_3 {
+                return Err("QUIC has TLS 1.3 only".into());
+            }
+            self.tls.min = TlsVersion::V1_3;
+        }
+        if u32::from(parallel.connections()) > count {
+            return Err(format!(
+                "{parallel} connections for {count} requests: some would have none"
+            ));
+        }
+        if self.reuse {
+            return Err(
+                "several requests open their connections: an open one is for one request".into()
+            );
+        }
+        if matches!(self.tls.session, SessionUse::EarlyData { .. }) {
+            return Err(
+                "early data is for one request: several are sent after the handshake".into()
+            );
+        }
+        if self.max_redirects.is_some() {
+            return Err("of several requests, redirects are not followed".into());
+        }
+        if self.http.output.is_some() {
+            return Err("of several responses, bodies are not written".into());
+        }
+        self.http.version = version;
+        Ok(())
+    }
 }
 
 /// Time allowed until the handshakes are done, where nobody says: curl's.
@@ -104,6 +174,7 @@ impl Default for Options {
             max_time: None,
             reuse: false,
             max_redirects: None,
+            requests: None,
         }
     }
 }

@@ -20,7 +20,34 @@ pub(super) struct HttpWatch {
     /// The first line that came back, whatever it was.
     pub answer: Option<String>,
     pub answer_is_tls: bool,
+    /// Bytes of this exchange written so far, whatever they are of.
+    pub written: u64,
     received_bytes: u64,
+    /// Where each stream stands, if several are to be told apart.
+    streams: Option<Box<StreamWatch>>,
+}
+
+/// What has come by of several HTTP/2 streams since it was asked last.
+#[derive(Debug, Default)]
+pub(super) struct StreamWatch {
+    /// Streams whose requests are written to their end.
+    pub asked: Vec<u32>,
+    /// Streams whose responses have begun, and where in the received plaintext.
+    pub begun: Vec<(u32, u64)>,
+    /// Streams whose responses end, and behind which byte of the received plaintext.
+    pub ending: Vec<(u32, u64)>,
+}
+
+impl StreamWatch {
+    fn note_received(&mut self, frame: FrameHeader) {
+        if frame.frame_type == FrameType::Headers {
+            self.begun.push((frame.stream, frame.offset));
+        }
+        if ends_stream(frame) {
+            let end = frame.offset + 9 + u64::from(frame.payload_bytes);
+            self.ending.push((frame.stream, end));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -125,8 +152,25 @@ impl HttpWatch {
             response_offset: 0,
             answer: None,
             answer_is_tls: false,
+            written: 0,
             received_bytes: 0,
+            streams: None,
         }
+    }
+
+    /// From here on several HTTP/2 streams are told apart.
+    pub(super) fn tell_streams_apart(&mut self) {
+        self.streams = Some(Box::default());
+    }
+
+    /// Where the streams stand, if they are told apart.
+    pub(super) fn streams(&mut self) -> Option<&mut StreamWatch> {
+        self.streams.as_deref_mut()
+    }
+
+    /// How many bytes of plaintext have come.
+    pub(super) const fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     /// For the next exchange on the same connection, with a body of `body_bytes`.
@@ -134,7 +178,7 @@ impl HttpWatch {
         if let Protocol::Http1 { request, body_left, response } = &mut self.protocol {
             (*request, *response, *body_left) = (Head::default(), Head::default(), body_bytes);
         }
-        (self.request_bytes, self.header_bytes) = (0, 0);
+        (self.request_bytes, self.header_bytes, self.written) = (0, 0, 0);
         (self.request_complete, self.response_started) = (false, false);
         self.answer = None;
         self.answer_is_tls = false;
@@ -151,6 +195,7 @@ impl HttpWatch {
     /// Takes note of plaintext about to be sent, and names what is in it.
     pub(super) fn sent(&mut self, bytes: &[u8]) -> Vec<String> {
         let first = self.request_bytes == 0;
+        self.written += bytes.len() as u64;
         if !self.response_started && !self.request_complete {
             self.request_bytes += bytes.len() as u64;
         }
@@ -173,6 +218,9 @@ impl HttpWatch {
                 let mut complete = false;
                 sent.feed(&bytes[preface..], |frame| {
                     complete |= ends_stream(frame);
+                    if let Some(streams) = self.streams.as_mut().filter(|_| ends_stream(frame)) {
+                        streams.asked.push(frame.stream);
+                    }
                     names.push(frame_name(frame));
                 });
                 self.request_complete |= complete;
@@ -212,6 +260,9 @@ impl HttpWatch {
                         self.response_started = true;
                         self.header_bytes += u64::from(frame.payload_bytes) + 9;
                     }
+                    if let Some(streams) = self.streams.as_mut() {
+                        streams.note_received(frame);
+                    }
                     names.push(frame_name(frame));
                 });
                 names
@@ -220,7 +271,7 @@ impl HttpWatch {
     }
 }
 
-/// END_STREAM on a frame of a request (RFC 9113 §8.1).
+/// END_STREAM on a frame of a request or a response (RFC 9113 §8.1).
 fn ends_stream(frame: FrameHeader) -> bool {
     matches!(frame.frame_type, FrameType::Headers | FrameType::Data) && frame.flags & 1 != 0
 }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken, redirect_time};
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{
-    Clock, Connection, EarlyData, Failure, HttpFacts, Mark, Offset, PhaseName, QuicFacts, Sample,
-    TcpFacts, TlsFacts,
+    Clock, Connection, EarlyData, Failure, HttpFacts, Mark, Offset, PhaseName, QuicFacts, Requests,
+    Sample, TcpFacts, TlsFacts,
 };
 
 use crate::advice::for_failure;
@@ -27,7 +27,7 @@ impl<'a> SampleRow<'a> {
     /// Of a sample by itself.
     pub(crate) fn new(sample: &'a Sample) -> Self {
         let split = Split::attribute(&sample.connection);
-        let metrics = Metrics::from_split(&sample.connection, &split);
+        let metrics = Metrics::from_split(&sample.connection, &split).of_requests(sample);
         Self { sample, of_run: None, split, metrics }
     }
 
@@ -61,6 +61,10 @@ impl<'a> SampleRow<'a> {
             Some(tls) => tls.early_data,
             None => None,
         }
+    }
+
+    fn requests(&self) -> Option<&Requests> {
+        self.sample.requests.as_deref()
     }
 
     fn failure(&self) -> Option<&Failure> {
@@ -278,8 +282,8 @@ columns! {
     "first_byte", Time, csv(20, "ttfb"),
         |s| time(s.connection().marks.at(Mark::ResponseStart)?.since(Offset::ZERO)),
         "from the start to the first byte of the response";
-    "sum", Time, csv(21, "total"), |s| time(s.split.total()),
-        "from the start to the end, or the failure; with the redirects' time added, the whole visit's";
+    "sum", Time, csv(21, "total"), |s| time(s.split.total() + s.sample.time_after_first_response()),
+        "from the start to the end, or the failure; of several requests, to the end of the last; with the redirects' time added, the whole visit's";
 
     "resolve", Time, PARQUET, |s| s.metric(Metric::Resolve),
         "the metric `resolve`: of a phase that came to its end";
@@ -402,10 +406,18 @@ columns! {
     "redirect", Time, both(40, "redirect"),
         |s| if s.sample.redirects.is_empty() { None } else { time(redirect_time(s.sample)) },
         "what they took together; none without";
+    "requests", Integer, both(60, "requests"), |s| integer(s.requests()?.asked),
+        "JSON's `requests.asked`; none where the sample is of one";
+    "requests_answered", Integer, both(61, "requests_answered"),
+        |s| integer(s.requests()?.answered()), "JSON's `requests.answered`";
+    "requests_connections", Integer, both(62, "requests_connections"),
+        |s| integer(s.requests()?.connections()), "JSON's `requests.connections`";
+    "requests_most_at_once", Integer, both(63, "requests_most_at_once"),
+        |s| integer(s.requests()?.most_at_once()), "JSON's `requests.most_at_once`";
 
-    "processor_user", Time, both(60, "processor_user"), |s| time(s.connection().facts.processor?.user),
+    "processor_user", Time, both(64, "processor_user"), |s| time(s.connection().facts.processor?.user),
         "JSON's `processor.user_ns`";
-    "processor_system", Time, both(61, "processor_system"), |s| time(s.connection().facts.processor?.system),
+    "processor_system", Time, both(65, "processor_system"), |s| time(s.connection().facts.processor?.system),
         "JSON's `processor.system_ns`";
 
     "failure_phase", Text, both(41, "error_phase"), |s| text(s.failure()?.phase.name()),

@@ -19,7 +19,7 @@ use crate::{error, waterfall};
 pub fn sequence(sample: &Sample, style: &Style) -> String {
     let split = Split::attribute(&sample.connection);
     let ledger = Ledger::from_split(&split);
-    let mut lines = waterfall::header(sample, &split, &ledger, style);
+    let mut lines = waterfall::header(sample, &ledger, style);
     let mut text = String::new();
     lines.push(String::new());
     for line in lines {

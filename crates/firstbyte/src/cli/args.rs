@@ -145,6 +145,29 @@ pub(super) struct ProbeArgs {
 
     #[command(flatten)]
     pub visit: VisitArgs,
+    #[command(flatten)]
+    pub several: RequestsArgs,
+}
+
+/// How many requests a sample is of.
+#[derive(Args, Clone, Debug)]
+pub(super) struct RequestsArgs {
+    /// Requests of each sample, all of the same URL: its total is until the last response's last byte, as a
+    /// user waits for them [default: 1]
+    #[arg(long, value_name = "N", help_heading = "HTTP", allow_negative_numbers = true,
+          value_parser = at_least_one)]
+    pub requests: Option<u32>,
+    /// How the requests of a sample are made: 1 (one after the other on a kept HTTP/1.1 connection), 6 or
+    /// another number of HTTP/1.1 connections side by side, h2 or h3 (all at once on one connection)
+    /// [default: 1]
+    #[arg(
+        long,
+        value_name = "WAY",
+        help_heading = "HTTP",
+        allow_negative_numbers = true,
+        requires = "requests"
+    )]
+    pub parallel: Option<String>,
 }
 
 /// How a visit is made.
@@ -343,6 +366,8 @@ pub(super) struct CompareArgs {
 
     #[command(flatten)]
     pub visit: VisitArgs,
+    #[command(flatten)]
+    pub several: RequestsArgs,
 }
 
 /// Files are told apart by what is in them; several runs are compared with each other.
@@ -453,12 +478,14 @@ Axes, and their values:
   edge        NAME:ADDRESS, several addresses joined by +, or NAME:HOST
   kex         x25519, p256, p384, x25519mlkem768
   site        NAME:URL, to visit different URLs
+  parallel    1, 6 or another number of HTTP/1.1 connections, h2, h3; with --requests
   resolver    dns, system, or a server's address
 
 Examples:
   firstbyte compare https://example.com/ --vary tls=1.2,1.3 --vary family=4,6
   firstbyte compare URL --vary session=full,resumed,0rtt --html report.html
   firstbyte compare URL --vary http=2,3 --until median±1% --max-samples 200
+  firstbyte compare URL --requests 12 --vary parallel=1,6,h2,h3
   firstbyte compare URL --way 'HTTP/2: http=2 tls=1.3' \\
                         --way 'HTTP/3, 0-RTT: http=3 session=0rtt'
   firstbyte compare --plan study.toml --dry-run

@@ -23,7 +23,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::args::{
-    Cli, Command, HarCommand, PageArgs, ProbeArgs, RenderArgs, VisitArgs, WireCommand,
+    Cli, Command, HarCommand, PageArgs, ProbeArgs, RenderArgs, RequestsArgs, VisitArgs, WireCommand,
 };
 use super::exit::{self, Problem};
 use super::typed::Typed;
@@ -32,10 +32,11 @@ use crate::plans::{
     CommandPlan, Destination, HarCleanPlan, Outputs, PagePlan, ProbePlan, ProbeView, RenderPlan,
 };
 use firstbyte_core::shown_url::shown_url;
+use firstbyte_core::timeline::Parallel;
 use firstbyte_probe::net::Bind;
 use firstbyte_probe::probe::options::{
-    CONNECT_TIMEOUT, Family, HeaderChange, HttpOptions, HttpVersion, Options, Output, SessionUse,
-    TlsOptions, TlsVersion,
+    CONNECT_TIMEOUT, Family, HeaderChange, HttpOptions, HttpVersion, Options, Output,
+    RequestsOptions, SessionUse, TlsOptions, TlsVersion,
 };
 use firstbyte_probe::probe::{BadTarget, Secret, Target};
 use firstbyte_report::warning::Warning;
@@ -83,7 +84,10 @@ pub(super) fn probe(args: &ProbeArgs) -> Result<ProbePlan, Problem> {
     for url in &args.urls {
         target(&url.0)?;
     }
-    let options = options(&args.visit, output(args)?, None)?;
+    let mut options = options(&args.visit, output(args)?, None)?;
+    options.requests = requests(&args.several)?;
+    // Whether it can be spoken without TLS is each URL's to say.
+    options.settle_requests(true).map_err(|why| usage(format!("--requests: {why}")))?;
     let format = args.write_out.iter().filter_map(|text| text.strip_prefix('@'));
     let format = format.map(PathBuf::from);
     Ok(ProbePlan {
@@ -239,7 +243,30 @@ pub(super) fn options(
         },
         reuse: false,
         max_redirects: args.location.then(|| u32::try_from(args.max_redirs).unwrap_or(u32::MAX)),
+        requests: None,
     })
+}
+
+/// The several requests of a sample; none where it is of one.
+fn requests(args: &RequestsArgs) -> Result<Option<RequestsOptions>, Problem> {
+    let parallel = match args.parallel.as_deref() {
+        None => Parallel::Connections(1),
+        Some(text) => Parallel::named(text).ok_or_else(|| {
+            let most = Parallel::MOST_CONNECTIONS;
+            usage(format!("--parallel {text:?}: no way to make requests"))
+                .hint(format!("a number of HTTP/1.1 connections from 1 to {most}, h2, or h3"))
+        })?,
+    };
+    let count = args.requests.unwrap_or(1);
+    if count > RequestsOptions::MOST {
+        let most = RequestsOptions::MOST;
+        return Err(usage(format!("--requests {count}: at most {most}, each of which is kept")));
+    }
+    if count == 1 && args.parallel.is_some() {
+        return Err(usage("--parallel is for several requests, and there is one")
+            .hint("--requests 12, for example"));
+    }
+    Ok((count > 1).then_some(RequestsOptions { count, parallel }))
 }
 
 fn bind(interface: Option<&str>) -> Result<Bind, Problem> {

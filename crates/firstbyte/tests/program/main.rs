@@ -14,6 +14,7 @@ mod help;
 mod http;
 mod http3;
 mod netlog;
+mod parallel;
 mod predict;
 mod report;
 mod rum;

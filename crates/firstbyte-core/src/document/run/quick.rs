@@ -70,6 +70,8 @@ pub(super) fn sample(
         requested_url,
         redirects: redirects.unwrap_or_default(),
         connection,
+        // Where there are several, all is read the slow way.
+        requests: None,
     })
 }
 

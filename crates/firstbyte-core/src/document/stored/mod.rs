@@ -20,7 +20,7 @@ pub use quic_log::{StoredQuicFrame, StoredQuicLog, StoredQuicPacket};
 pub use stamps::{StoredClock, StoredMarks};
 
 use super::interned::{Fact, FactTable, Interner, Shared};
-use super::{FailureRecord, ProcessorRecord};
+use super::{FailureRecord, ProcessorRecord, StoredRequests};
 use crate::timeline::{
     Attempt, AttemptOutcome, Chunk, Connection, Direction, Facts, Flight, Lookup, Offset, OpenEnd,
     PhaseName, RecordType, Sample, Stamp, TlsFacts,
@@ -36,6 +36,8 @@ pub struct StoredSample {
     pub connection: StoredConnection,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redirects: Vec<StoredConnection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<StoredRequests>,
 }
 
 /// One connection.
@@ -172,6 +174,10 @@ impl StoredSample {
                 .iter()
                 .map(|hop| StoredConnection::from_connection(hop, requested, interner))
                 .collect(),
+            requests: sample
+                .requests
+                .as_ref()
+                .map(|requests| StoredRequests::from_requests(requests, requested, interner)),
         }
     }
 
@@ -189,18 +195,20 @@ impl StoredSample {
         let requested_url = self.requested_url.unwrap_or_else(|| url.to_owned());
         let redirects: Result<_, _> =
             self.redirects.into_iter().map(|hop| hop.connection(&requested_url, facts)).collect();
+        let requests = self.requests.map(|r| r.requests(&requested_url, facts)).transpose()?;
         Ok(Sample {
             sequence: round,
             warmup,
             redirects: redirects?,
             connection: self.connection.connection(&requested_url, facts)?,
+            requests: requests.map(Box::new),
             requested_url,
         })
     }
 }
 
 impl StoredConnection {
-    fn from_connection(
+    pub(super) fn from_connection(
         connection: &Connection,
         requested_url: &str,
         interner: &mut Interner,
@@ -247,7 +255,11 @@ impl StoredConnection {
         }
     }
 
-    fn connection(self, requested_url: &str, facts: &FactTable) -> Result<Connection, MissingFact> {
+    pub(super) fn connection(
+        self,
+        requested_url: &str,
+        facts: &FactTable,
+    ) -> Result<Connection, MissingFact> {
         let tls = self.tls.map(|tls| tls_of(tls, facts)).transpose()?;
         let client = match self.client {
             None => None,

@@ -324,21 +324,60 @@ fn any_connection() -> impl Strategy<Value = Connection> {
         )
 }
 
+fn any_requests() -> impl Strategy<Value = Requests> {
+    let parallel = prop_oneof![
+        (1..=Parallel::MOST_CONNECTIONS).prop_map(Parallel::Connections),
+        Just(Parallel::Http2),
+        Just(Parallel::Http3),
+    ];
+    let times = || of(any_stamp());
+    let exchange = (
+        any::<u16>(),
+        (times(), times(), times(), times()),
+        of(any::<u16>()),
+        of(any::<u64>()),
+        of(any_failure()),
+    )
+        .prop_map(|(connection, times, status, body_bytes, failure)| {
+            let (request_start, request_end, response_start, response_end) = times;
+            Exchange {
+                connection,
+                request_start,
+                request_end,
+                response_start,
+                response_end,
+                status,
+                body_bytes,
+                failure,
+            }
+        });
+    (parallel, any::<u32>(), vec(any_connection(), 0..2), vec(exchange, 0..3)).prop_map(
+        |(parallel, asked, further, exchanges)| Requests { parallel, asked, further, exchanges },
+    )
+}
+
 pub(crate) fn any_taken() -> impl Strategy<Value = Taken> {
     let standing = prop_oneof![
         Just(Standing::Proven),
         Just(Standing::Failed),
         prop::sample::select(Shortfall::ALL.to_vec()).prop_map(Standing::Unproven),
     ];
-    let sample =
-        (any::<u32>(), any::<bool>(), any_text(), vec(any_connection(), 0..2), any_connection())
-            .prop_map(|(sequence, warmup, requested_url, redirects, connection)| Sample {
-                sequence,
-                warmup,
-                requested_url,
-                redirects,
-                connection,
-            });
+    let sample = (
+        any::<u32>(),
+        any::<bool>(),
+        any_text(),
+        vec(any_connection(), 0..2),
+        any_connection(),
+        of(any_requests().prop_map(Box::new)),
+    )
+        .prop_map(|(sequence, warmup, requested_url, redirects, connection, requests)| Sample {
+            sequence,
+            warmup,
+            requested_url,
+            redirects,
+            connection,
+            requests,
+        });
     (0u16..2, standing, any_duration(), sample)
         .prop_map(|(cell, standing, lateness, sample)| Taken { cell, standing, lateness, sample })
 }

@@ -9,6 +9,7 @@ mod edge;
 mod family;
 mod http;
 mod kex;
+mod parallel;
 mod resolver;
 mod scheme;
 mod session;
@@ -19,7 +20,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use firstbyte_core::run::{Shortfall, Standing};
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::timeline::{Connection, Sample};
 
 use crate::probe::Target;
 use crate::probe::options::Options;
@@ -49,6 +50,14 @@ pub trait Setting: fmt::Debug {
     /// # Errors
     /// What is lacking.
     fn prove(&self, connection: &Connection) -> Result<(), Shortfall>;
+
+    /// Looks for it in a whole sample: every connection of several has to show it.
+    ///
+    /// # Errors
+    /// What is lacking.
+    fn prove_sample(&self, sample: &Sample) -> Result<(), Shortfall> {
+        sample.connections().try_for_each(|connection| self.prove(connection))
+    }
 }
 
 /// A way to read one value of an axis.
@@ -56,7 +65,7 @@ type ReadValue = fn(&str) -> Result<Rc<dyn Setting>, String>;
 
 /// Every axis: its name, what its values look like, and how one is read. In the order in which
 /// settings are applied: a later one may depend on what an earlier one chose.
-const AXES: [(&str, &str, ReadValue); 11] = [
+const AXES: [(&str, &str, ReadValue); 12] = [
     ("client", "firstbyte, curl, chromium, firefox", client::read),
     ("site", "NAME:URL", site::read),
     ("scheme", "http, https, each with :PORT where it is not 80 or 443", scheme::read),
@@ -67,6 +76,7 @@ const AXES: [(&str, &str, ReadValue); 11] = [
     ("kex", "x25519, p256, p384, x25519mlkem768", kex::read),
     ("session", "full, resumed, 0rtt (or session-id, ticket, psk by name)", session::read),
     ("connection", "new, reused", connection::read),
+    ("parallel", "1, 6 or another number of HTTP/1.1 connections, h2, h3", parallel::read),
     ("resolver", "dns, system, or a server's address", resolver::read),
 ];
 
@@ -188,15 +198,15 @@ pub fn apply(parts: &mut [WayPart], visit: &mut Visit) -> Result<(), String> {
             return Err("there is no TLS with http".into());
         }
     }
-    Ok(())
+    visit.options.settle_requests(visit.target.tls)
 }
 
-/// What `connection` counts for in a cell of these parts.
-pub fn standing(parts: &[WayPart], connection: &Connection) -> Standing {
-    if connection.failure.is_some() {
+/// What `sample` counts for in a cell of these parts.
+pub fn standing(parts: &[WayPart], sample: &Sample) -> Standing {
+    if sample.failure().is_some() {
         return Standing::Failed;
     }
-    let shortfall = parts.iter().find_map(|part| part.setting.prove(connection).err());
+    let shortfall = parts.iter().find_map(|part| part.setting.prove_sample(sample).err());
     shortfall.map_or(Standing::Proven, Standing::Unproven)
 }
 

@@ -22,8 +22,9 @@ use super::ledger::Ledger;
 use super::packets::PacketLog;
 use super::refused;
 use crate::net::{Arrival, Recorder, SendId, UdpSocket};
-use crate::probe::observation::{Shared, When};
-use crate::probe::tls::QuicTls;
+use crate::probe::observation::{Shared, StreamTimes, When};
+use crate::probe::stream::SharedTimes;
+use crate::probe::tls::{Opened, QuicTls};
 
 /// A connection as its streams and the exchange share it.
 pub(in crate::probe) type SharedConnection = Rc<RefCell<Connection>>;
@@ -67,6 +68,8 @@ pub(in crate::probe) struct Connection {
     completion_marked: bool,
     confirmed: bool,
     pub(super) request: Option<Request>,
+    /// The times of streams, where several are told apart, and which streams they are.
+    several: Option<(SharedTimes, Vec<StreamId>)>,
     /// Streams that were opened as early data and went with it, when the server did not take it.
     pub(super) early: Option<EarlyState>,
     /// Whether the session offered allows early data; absent where none was to be sent.
@@ -140,6 +143,7 @@ impl Connection {
             completion_marked: false,
             confirmed: false,
             request: None,
+            several: None,
             early: None,
             early_allowed: None,
             wire: Wire::default(),
@@ -254,6 +258,7 @@ impl Connection {
         let of_request =
             place.is_some_and(|p| self.ledger.note(Direction::Sent, p, &passed, exchange));
         drop(recorder);
+        self.note_asked(id, &passed);
         self.wire.sent += 1;
         let mut seen = self.seen.borrow_mut();
         if self.connected && !std::mem::replace(&mut self.completion_marked, self.connected) {
@@ -370,6 +375,10 @@ impl Connection {
 
     /// Bytes have arrived on a stream: on the request's, they are the response.
     fn note_readable(&mut self, stream: StreamId) {
+        if self.several.is_some() {
+            let last = self.last_arrival();
+            self.with_times(stream, |times| times.response_start = times.response_start.or(last));
+        }
         let Some(request) = self.request.as_mut().filter(|r| r.stream == stream) else { return };
         if !std::mem::replace(&mut request.answered, true) {
             self.mark_arrival(Mark::ResponseStart);
@@ -388,8 +397,51 @@ impl Connection {
         self.socket.recorder().borrow().last_arrival()
     }
 
+    /// From here on the times of streams are noted in `times`, which has a place for each.
+    pub(in crate::probe) fn tell_streams_apart(&mut self, times: &SharedTimes) {
+        self.several = Some((Rc::clone(times), Vec::new()));
+    }
+
+    fn with_times(&self, stream: StreamId, note: impl FnOnce(&mut StreamTimes)) {
+        let Some((times, streams)) = &self.several else { return };
+        let Some(place) = streams.iter().position(|known| *known == stream) else { return };
+        if let Some(times) = times.borrow_mut().get_mut(place) {
+            note(times);
+        }
+    }
+
+    /// A datagram with these packets has left: which requests are in it.
+    fn note_asked(&self, id: SendId, packets: &[Opened]) {
+        if self.several.is_none() {
+            return;
+        }
+        for stream in packets.iter().flat_map(|packet| &packet.pieces).filter_map(|p| p.stream) {
+            let Ok(stream) = VarInt::from_u64(stream).map(StreamId::from) else { continue };
+            self.with_times(stream, |times| {
+                // What leaves again behind an answer asks nothing.
+                if times.response_start.is_none() {
+                    times.request_start.get_or_insert(id);
+                    times.request_end = Some(id);
+                }
+            });
+        }
+    }
+
+    /// The response on the stream with this number is whole.
+    pub(in crate::probe) fn note_answered(&self, stream: u64) {
+        let (Ok(stream), last) = (VarInt::from_u64(stream), self.last_arrival()) else { return };
+        self.with_times(stream.into(), |times| times.response_end = last);
+    }
+
     /// The request will be on `stream`.
     pub(super) fn begin_request(&mut self, stream: StreamId) {
+        if let Some((_, streams)) = &mut self.several {
+            streams.push(stream);
+            if streams.len() > 1 {
+                // The observation is of the first.
+                return;
+            }
+        }
         self.request =
             Some(Request { stream, written: 0, started: false, ended: None, answered: false });
     }

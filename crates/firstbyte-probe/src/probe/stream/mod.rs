@@ -8,6 +8,7 @@
 
 mod reading;
 mod records;
+mod several;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ use firstbyte_core::wire::tls::{ContentType, Event};
 
 use self::reading::BULK;
 use self::records::{Early, TlsLayer, offered};
+use self::several::Several;
+pub(super) use self::several::SharedTimes;
 use super::connect::describe;
 use super::observation::{Shared, When};
 use super::tls::Session;
@@ -76,6 +79,8 @@ pub(super) struct Stream {
     request_sent: Option<SendId>,
     /// What the handshake settled stands in the observation, or is about to.
     facts_noted: Cell<bool>,
+    /// Streams of HTTP/2, where several are told apart.
+    several: Option<Box<Several>>,
     /// What went wrong on this stream, if anything did.
     pub fault: Option<Cause>,
 }
@@ -107,6 +112,7 @@ impl Stream {
             request_at: None,
             request_sent: None,
             facts_noted: Cell::new(false),
+            several: None,
             fault: None,
         }
     }
@@ -236,6 +242,7 @@ impl Stream {
         if self.request_at.is_none() {
             self.request_at = Some(self.outgoing.len());
         }
+        let before = self.outgoing.len();
         let taken = match &mut self.tls {
             Some(tls) => tls.write(bytes)?,
             None => {
@@ -252,6 +259,7 @@ impl Stream {
         }
         self.outgoing_names.extend(names);
         self.encrypt()?;
+        self.note_asked(before);
         Poll::Ready(Ok(taken))
     }
 
@@ -326,6 +334,9 @@ impl Stream {
         }
         for name in self.outgoing_names.drain(..) {
             recorder.name_message(Direction::Sent, name);
+        }
+        if let Some(several) = &mut self.several {
+            several.sent(bytes, id);
         }
         let begun = match &mut self.request_at {
             Some(at) if *at >= bytes => {

@@ -206,6 +206,8 @@ impl Stream {
                 self.seen.borrow_mut().mark(Mark::ResponseStart, When::Arrival(arrival));
             }
         }
+        drop(recorder);
+        self.note_answered();
         if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
             tls.records.clear();
         }

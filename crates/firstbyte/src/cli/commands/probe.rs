@@ -69,6 +69,14 @@ impl<'a> Visits<'a> {
             let message = format!("{url}: there is no HTTP/3 without TLS");
             return Err(Problem::new(exit::USAGE, message).hint("use https://"));
         }
+        if let (Some(requests), Some(target)) = (plan.options.requests, plain) {
+            let over_http = plan.options.clone().settle_requests(false);
+            over_http.map_err(|why| {
+                let url = shown_url(target.url.as_str());
+                let message = format!("{url}: --parallel {}: {why}", requests.parallel);
+                Problem::new(exit::USAGE, message).hint("use https://")
+            })?;
+        }
         let view = match &plan.view {
             ProbeView::WriteOut { format } => ReadyView::WriteOut(Format::parse(format)),
             ProbeView::Terminal { sequence, verbose } => {

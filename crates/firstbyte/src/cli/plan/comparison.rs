@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::plan_file::PlanFile;
-use super::{SAMPLE_TIMEOUT, interval, needed_by_visits, options, render, usage};
+use super::{SAMPLE_TIMEOUT, interval, needed_by_visits, options, render, requests, usage};
 use crate::cli::args::{CheckArgs, Command, CompareArgs, ExplainArgs, RenderArgs, ReportArgs};
 use crate::cli::exit::Problem;
 use crate::cli::typed::{AxisText, Typed};
@@ -109,7 +109,8 @@ fn experiment(args: &CompareArgs) -> Result<ExperimentPlan, Problem> {
         return Err(usage("-L: a comparison measures single connections")
             .hint("compare the URL that the redirects lead to"));
     }
-    let options = options(&args.visit, None, Some(SAMPLE_TIMEOUT))?;
+    let mut options = options(&args.visit, None, Some(SAMPLE_TIMEOUT))?;
+    options.requests = requests(&args.several)?;
     let rounds = match (&args.until, args.max_samples) {
         (Some(_), most) => most.unwrap_or(MAX_ROUNDS),
         (None, None) => args.samples,
