@@ -43,6 +43,8 @@ fn capture(scene: &Scene, name: &str, way: &str) -> PathBuf {
     let both = format!("{} && {}", compare("near"), compare("far"));
     let directory = scene.path(name);
     let mut command = firstbyte(&["lab", "run"]);
+    // Runs are written where it is called.
+    command.current_dir(scene.path("."));
     command.arg(scene.file()).arg("--capture").arg(&directory).args(["--", "sh", "-c", &both]);
     let output = run(&mut command);
     assert!(output.status.success(), "{}{}", text(&output.stderr), text(&output.stdout));
