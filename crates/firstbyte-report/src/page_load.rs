@@ -160,6 +160,7 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
 fn connection_name(connection: &PageConnection, fate: Fate) -> String {
     let mut words = vec![connection.authority.trim_end_matches(":443").to_owned()];
     words.extend(connection.protocol.clone());
+    words.extend(family(connection, fate).map(str::to_owned));
     let handshake = connection.tls.as_ref().and_then(|tls| tls.handshake);
     let gone = matches!(fate, Fate::Lost { .. } | Fate::Failed { .. });
     words.push(match (connection.beginning, handshake) {
@@ -183,6 +184,13 @@ fn connection_name(connection: &PageConnection, fate: Fate) -> String {
 fn took_early_data(connection: &PageConnection) -> bool {
     let early = connection.tls.as_ref().and_then(|tls| tls.early_data.as_ref());
     early.is_some_and(|early| early.accepted == Some(true))
+}
+
+/// The family of one that was tried in vain over IPv6: another address may have been used.
+fn family(connection: &PageConnection, fate: Fate) -> Option<&'static str> {
+    let gone = matches!(fate, Fate::Lost { .. } | Fate::Failed { .. });
+    let ipv6 = connection.remote.is_some_and(|remote| remote.is_ipv6());
+    (gone && ipv6).then_some("IPv6")
 }
 
 /// What a connection spoke, or would have.
@@ -436,12 +444,20 @@ impl View<'_> {
         for (place, set_up) in self.load.in_vain() {
             let connection = &self.page.connections[place];
             let host = connection.authority.trim_end_matches(":443");
-            let name = self.style.safe(&format!("{host} {}", carrier(connection)));
-            let cost = set_up.cost.map(|cost| self.scale.time(cost, self.style));
+            let words = [Some(host), Some(carrier(connection)), family(connection, set_up.fate)];
+            let name = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let name = self.style.safe(&name);
+            let cost = set_up.cost.map(|cost| match cost.is_zero() {
+                true => "none".to_owned(),
+                false => self.scale.time(cost, self.style),
+            });
             let cost = cost.unwrap_or_else(|| self.style.glyph("–", "-").to_owned());
-            let other = in_place_of(self.page, connection, set_up.fate);
-            let other = other.map(|other| format!("{other} was used: ")).unwrap_or_default();
-            let why = format!("{other}{}", why_in_vain(connection, set_up.fate));
+            let lost = connection.failure.is_none();
+            let other = in_place_of(self.page, connection, set_up.fate).filter(|_| lost);
+            let why = match other {
+                Some(other) => format!("lost to {other}"),
+                None => why_in_vain(connection, set_up.fate),
+            };
             lines.push(row(&name, &cost, &self.style.safe(&why)));
         }
         lines.push(String::new());

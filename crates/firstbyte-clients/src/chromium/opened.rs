@@ -133,7 +133,7 @@ fn over_tcp(log: &NetLogRecord, socket: u64, job: &Job, origin: Origin) -> Vec<O
         if place == last {
             number = log.number_of(socket);
             page.client_id = number.map(|number| number.to_string());
-            came_about(log, socket, origin, &mut page);
+            came_about(log, socket, one, origin, &mut page);
         }
         page.marks.set(Mark::ConnectStart, origin.stamp(one.begun_us));
         page.failure = tcp_failure(log, socket, one, &page, &job.origin.host, origin);
@@ -143,7 +143,13 @@ fn over_tcp(log: &NetLogRecord, socket: u64, job: &Job, origin: Origin) -> Vec<O
 }
 
 /// What is known of a connection over TCP that its socket went on with.
-fn came_about(log: &NetLogRecord, socket: u64, origin: Origin, page: &mut PageConnection) {
+fn came_about(
+    log: &NetLogRecord,
+    socket: u64,
+    tried: &Tried<'_>,
+    origin: Origin,
+    page: &mut PageConnection,
+) {
     let mut built = Connection::default();
     tcp::put_down(log, socket, &everything(log), true, origin, &mut built);
     page.local = built.facts.local;
@@ -153,10 +159,12 @@ fn came_about(log: &NetLogRecord, socket: u64, origin: Origin, page: &mut PageCo
     page.tls = built.facts.tls;
     let encrypted = log.of_source(socket).any(|event| event.begins("SSL_CONNECT"));
     let ready = if encrypted { Mark::HandshakeComplete } else { Mark::TcpConnected };
-    let mut ended = log.of_source(socket).filter(|event| event.ends("SOCKET_ALIVE"));
-    if page.marks.at(ready).is_none() {
-        page.given_up = ended.next().map(|event| origin.stamp(event.at_us));
-    }
+    let closed = || log.of_source(socket).find(|event| event.ends("SOCKET_ALIVE"));
+    let given_up = match page.local {
+        None => tried.ended.or_else(closed),
+        Some(_) => closed().filter(|_| page.marks.at(ready).is_none()),
+    };
+    page.given_up = given_up.map(|event| origin.stamp(event.at_us));
 }
 
 fn set_up_marks(built: &Connection, into: &mut Marks) {

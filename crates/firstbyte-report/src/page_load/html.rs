@@ -38,7 +38,9 @@ pub fn page_html(document: &PageDocument<'_>) -> String {
     html::begin(&mut html, &format!("How {url} loads"), None);
     view.header(&mut html, &url, document.date);
     view.headline(&mut html);
-    html::draw(&mut html, &chart::page_load_laid_out(page, &load));
+    let mut waterfall = chart::page_load_laid_out(page, &load);
+    waterfall.title = "Connections and requests".to_owned();
+    html::draw(&mut html, &waterfall);
     // What would save time stands here: after what is, before the tables.
     html += "<section id=\"tables\" aria-labelledby=\"tables-h\">\n\
              <h2 id=\"tables-h\">Connection by connection</h2>\n";
@@ -120,19 +122,19 @@ impl View<'_> {
         let uses = |wanted| {
             self.load.requests.iter().filter(|r| r.connection_use == Some(wanted)).count() as u64
         };
-        line(
-            "Requests",
-            format!(
-                "{} opened a connection and waited for it, {} found one for their host, {} one of another host's",
-                uses(ConnectionUse::Opened),
-                uses(ConnectionUse::Reused),
-                uses(ConnectionUse::Coalesced),
-            ),
-        );
+        let uses = [
+            (uses(ConnectionUse::Opened), "waited for a connection to be opened"),
+            (uses(ConnectionUse::Reused), "found one that was open"),
+            (uses(ConnectionUse::Coalesced), "went over one of another host's"),
+        ];
+        let uses = uses.into_iter().filter(|(number, _)| *number > 0);
+        let uses: Vec<String> = uses.map(|(number, what)| format!("{number} {what}")).collect();
+        line("Requests", uses.join(", "));
         if self.load.in_vain().next().is_some() {
-            let cost = self.load.in_vain().filter_map(|(_, set_up)| set_up.cost).sum();
+            let cost: Duration = self.load.in_vain().filter_map(|(_, set_up)| set_up.cost).sum();
             let tried = count(self.load.in_vain().count() as u64, "connection");
-            line("Tried in vain", format!("{tried}, which cost {}", self.time(cost)));
+            let cost = if cost.is_zero() { "no time".to_owned() } else { self.time(cost) };
+            line("Tried in vain", format!("{tried}, which cost {cost}"));
         }
         let far = self.load.origins.iter().filter(|origin| origin.round_trip.is_some());
         if let Some(far) = far.max_by_key(|origin| origin.round_trip) {
@@ -198,8 +200,7 @@ impl View<'_> {
                 ("TCP", false),
                 ("TLS, QUIC", false),
                 ("Ready", false),
-                ("Requests", false),
-                ("What became of it", true),
+                ("Use", true),
             ],
         );
         for (place, (connection, set_up)) in
@@ -228,17 +229,7 @@ impl View<'_> {
         let ready = connection.marks.at(Mark::HandshakeComplete);
         let plain = || connection.marks.at(Mark::TcpConnected).filter(|_| connection.tls.is_none());
         self.at(html, ready.or_else(plain));
-        let _ = write!(html, "<td>{}</td>", set_up.requests);
-        let became = match set_up.fate {
-            Fate::Used if set_up.coalesced > 0 => {
-                format!("used, {} for other hosts", set_up.coalesced)
-            }
-            Fate::Used => "used".to_owned(),
-            Fate::Unused => "not used".to_owned(),
-            Fate::Lost { .. } => "lost".to_owned(),
-            Fate::Failed { .. } => "failed".to_owned(),
-        };
-        words(html, &became);
+        words(html, &used(set_up));
         *html += "</tr>\n";
     }
 
@@ -269,7 +260,8 @@ impl View<'_> {
             let number = set_up.fate.winner().map(|to| format!("{}. ", to + 1));
             let other = in_place_of(self.page, connection, set_up.fate).unwrap_or_default();
             words(html, &(number.unwrap_or_default() + &other));
-            words(html, &why_in_vain(connection, set_up.fate));
+            let why = escape(&why_in_vain(connection, set_up.fate));
+            let _ = write!(html, "<td class=\"t\">{why}</td>");
             *html += "</tr>\n";
         }
         *html += "</tbody></table></div>\n";
@@ -331,10 +323,24 @@ fn row(html: &mut String, head: &str) {
 
 fn words(html: &mut String, text: &str) {
     match text {
-        "" => *html += "<td class=\"t no\">–</td>",
+        "" => *html += "<td class=\"tl no\">–</td>",
         text => {
-            let _ = write!(html, "<td class=\"t\">{}</td>", escape(text));
+            let _ = write!(html, "<td class=\"tl\">{}</td>", escape(text));
         }
+    }
+}
+
+/// What went over a connection, or why nothing did.
+fn used(set_up: &SetUp) -> String {
+    let requests = count(set_up.requests as u64, "request");
+    match set_up.fate {
+        Fate::Used if set_up.coalesced > 0 => {
+            format!("{requests}, {} of another host's", set_up.coalesced)
+        }
+        Fate::Used => requests,
+        Fate::Unused => "not used".to_owned(),
+        Fate::Lost { .. } => "lost".to_owned(),
+        Fate::Failed { .. } => "failed".to_owned(),
     }
 }
 
@@ -395,8 +401,8 @@ mod tests {
             "script-src 'none'",
             "Failed attempts and lost races",
             "firstbyte page https://shop.test/",
-            "<td class=\"t\">failed</td>",
-            "<td class=\"t\">lost</td>",
+            "<td class=\"tl\">failed</td>",
+            "<td class=\"tl\">lost</td>",
         ] {
             assert!(html.contains(wanted), "{wanted}: {html}");
         }

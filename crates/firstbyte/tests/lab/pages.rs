@@ -16,6 +16,8 @@ use firstbyte_passive::{Analyzer, Carrier, Limits, Observed};
 use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
 
 const PAGE: &str = "https://www.page.test/";
+/// Of each way.
+const VISITS: usize = 3;
 
 /// What a browser said of a page, and what was captured meanwhile.
 struct Visit {
@@ -48,7 +50,7 @@ impl Visit {
     }
 
     /// The connections of a host.
-    fn to(&self, host: &str) -> impl Iterator<Item = (usize, &PageConnection)> {
+    fn connections_to(&self, host: &str) -> impl Iterator<Item = (usize, &PageConnection)> {
         let authority = format!("{host}:443");
         let all = self.page.connections.iter().enumerate();
         all.filter(move |(_, connection)| connection.authority == authority)
@@ -57,13 +59,23 @@ impl Visit {
     /// Those of them that something went over.
     fn used(&self, host: &str) -> Vec<&PageConnection> {
         let used = |place: usize| self.load.set_ups[place].fate == Fate::Used;
-        self.to(host).filter(|(place, _)| used(*place)).map(|(_, connection)| connection).collect()
+        self.connections_to(host)
+            .filter(|(place, _)| used(*place))
+            .map(|(_, connection)| connection)
+            .collect()
     }
 
-    fn round_trip_ms(&self, host: &str) -> f64 {
+    fn round_trip_ms(&self, host: &str) -> Option<f64> {
         let authority = format!("{host}:443");
         let origin = self.load.origins.iter().find(|origin| origin.authority == authority);
-        origin.unwrap().round_trip.unwrap().as_secs_f64() * 1e3
+        origin.unwrap().round_trip.map(|trip| trip.as_secs_f64() * 1e3)
+    }
+
+    /// When the load was over, nanoseconds since the Unix epoch.
+    fn over_unix_ns(&self) -> i64 {
+        let main = &self.page.main;
+        let first = main.redirects.first().unwrap_or(&main.connection);
+        i64::try_from(first.started_unix_ns.unwrap()).unwrap() + self.load.end.as_nanos()
     }
 
     /// From when the request left until its first byte.
@@ -106,7 +118,9 @@ fn hold(visit: &Visit) -> Vec<Error> {
         let found = left.iter().position(|observed| {
             let server = observed.server.socket_addr();
             let own = connection.local.map(|local| local.port());
+            let name = observed.tls.as_ref().and_then(|tls| tls.sni.as_deref());
             (observed.carrier == Carrier::Quic) == quic
+                && name.is_none_or(|name| connection.authority == format!("{name}:443"))
                 && own.is_none_or(|port| port == observed.client.socket_addr().port())
                 && connection.remote.is_none_or(|remote| remote == server)
         });
@@ -118,8 +132,9 @@ fn hold(visit: &Visit) -> Vec<Error> {
             tcp: error(connection, &wire, Mark::TcpConnected),
         });
     }
-    let unnamed: Vec<_> =
-        left.iter().map(|observed| (&observed.server, observed.carrier)).collect();
+    // A second try may be begun when the page is there already: that is not of its load.
+    left.retain(|observed| observed.started.unix_ns() <= visit.over_unix_ns());
+    let unnamed: Vec<_> = left.iter().map(|o| (o.server.socket_addr(), o.carrier)).collect();
     assert!(unnamed.is_empty(), "not named: {unnamed:?} of {:#?}", visit.page.connections);
     errors
 }
@@ -150,7 +165,7 @@ fn tell(name: &str, errors: &[Error]) -> Vec<f64> {
 
 /// What holds of the page, whichever browser loads it.
 #[track_caller]
-fn known_answers(visit: &Visit, document: &str) {
+fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
     let Visit { page, load, .. } = visit;
     // Six requests besides the document, and one that leads on.
     let mut urls: Vec<&str> = load.requests.iter().map(|request| &*request.url).collect();
@@ -179,17 +194,10 @@ fn known_answers(visit: &Visit, document: &str) {
         visit.used(host).iter().filter_map(|connection| connection.protocol.clone()).collect()
     };
     assert_eq!(protocols("www.page.test"), [document]);
-    // Fonts are asked for without credentials, on a connection of their own.
-    assert_eq!(protocols("static.page.test"), ["h2", "h2"]);
+    // Fonts are asked for without credentials: Chromium does that on a connection of their own.
+    let of_static = if fonts_apart { 2 } else { 1 };
+    assert_eq!(protocols("static.page.test"), vec!["h2"; of_static]);
     assert_eq!(protocols("api.page.test"), ["h2"]);
-    for (host, ms) in [("www.page.test", 20.0), ("static.page.test", 40.0), ("api.page.test", 60.0)]
-    {
-        let trip = visit.round_trip_ms(host);
-        // What is read late only adds.
-        assert!((ms..ms + 15.0).contains(&trip), "{host}: {trip} ms");
-    }
-    let waited = visit.waited_ms("https://api.page.test/chart.svg");
-    assert!((210.0..270.0).contains(&waited), "{waited} ms");
     assert!(page.loaded.is_some());
     let share = load.set_up_share().unwrap();
     assert!((0.1..0.8).contains(&share), "{share}");
@@ -197,24 +205,51 @@ fn known_answers(visit: &Visit, document: &str) {
     assert!(load.end.since(firstbyte_core::timeline::Offset::ZERO) > Duration::from_millis(450));
 }
 
+/// Times of the page: whatever else the machine does only adds, and the least of some visits shows what is configured.
+#[track_caller]
+fn known_times(visits: &[Visit]) {
+    let least = |of: &dyn Fn(&Visit) -> f64| visits.iter().map(of).fold(f64::INFINITY, f64::min);
+    for (host, ms) in [("www.page.test", 20.0), ("static.page.test", 40.0), ("api.page.test", 60.0)]
+    {
+        let quic = visits[0].used(host)[0].protocol.as_deref() == Some("h3");
+        let client = visits[0].page.main.connection.facts.client.as_ref().unwrap();
+        if quic && client.name == "Firefox" {
+            // It does not say when the first answer came.
+            assert!(visits.iter().all(|visit| visit.round_trip_ms(host).is_none()));
+            continue;
+        }
+        let trip = least(&|visit| visit.round_trip_ms(host).unwrap());
+        // Over QUIC the server's part of the handshake is in it, in a debug build.
+        let more = if quic { 40.0 } else { 5.0 };
+        // A browser may note late that its first packet has left, too.
+        assert!((ms - 2.0..ms + more).contains(&trip), "{host}: {trip} ms");
+        println!("{host}: {trip:.3} ms");
+    }
+    let waited = least(&|visit| visit.waited_ms("https://api.page.test/chart.svg"));
+    assert!((209.0..400.0).contains(&waited), "{waited} ms");
+}
+
 #[test]
 fn chromium_names_every_connection_of_a_page_over_http2() {
     let _alone = alone();
     let scene = Scene::new("");
-    let mut errors = Vec::new();
-    for _ in 0..3 {
+    let (mut errors, mut visits) = (Vec::new(), Vec::new());
+    for _ in 0..VISITS {
         let visit = Visit::of_page(&scene, &[]);
-        known_answers(&visit, "h2");
+        known_answers(&visit, "h2", true);
         // It tries HTTP/3, which is announced, and does not take the lab's root for it.
-        let refused =
-            visit.to("www.page.test").filter(|(_, c)| c.protocol.as_deref() == Some("h3"));
+        let refused = visit
+            .connections_to("www.page.test")
+            .filter(|(_, c)| c.protocol.as_deref() == Some("h3"));
         for (place, connection) in refused {
             let set_up = &visit.load.set_ups[place];
             assert!(matches!(set_up.fate, Fate::Failed { replaced_by: Some(_) }), "{connection:?}");
             assert_eq!(set_up.cost, Some(Duration::ZERO), "{connection:?}");
         }
         errors.extend(hold(&visit));
+        visits.push(visit);
     }
+    known_times(&visits);
     let off = tell("Chromium, HTTP/2", &errors);
     assert!(off[off.len() / 2] <= 1.0, "{off:?}");
 }
@@ -223,12 +258,14 @@ fn chromium_names_every_connection_of_a_page_over_http2() {
 fn chromium_names_every_connection_of_a_page_over_http3() {
     let _alone = alone();
     let scene = Scene::new("");
-    let mut errors = Vec::new();
-    for _ in 0..3 {
+    let (mut errors, mut visits) = (Vec::new(), Vec::new());
+    for _ in 0..VISITS {
         let visit = Visit::of_page(&scene, &["--http3-only"]);
-        known_answers(&visit, "h3");
+        known_answers(&visit, "h3", true);
         errors.extend(hold(&visit));
+        visits.push(visit);
     }
+    known_times(&visits);
     let off = tell("Chromium, HTTP/3", &errors);
     assert!(off[off.len() / 2] <= 1.0, "{off:?}");
 }
@@ -238,13 +275,15 @@ fn firefox_names_every_connection_of_a_page() {
     let _alone = alone();
     let scene = Scene::new("");
     for (flags, document) in [(&["--http2"][..], "h2"), (&["--http3-only"], "h3")] {
-        let mut errors = Vec::new();
-        for _ in 0..2 {
+        let (mut errors, mut visits) = (Vec::new(), Vec::new());
+        for _ in 0..VISITS {
             let flags = [&["--client", "firefox"], flags].concat();
             let visit = Visit::of_page(&scene, &flags);
-            known_answers(&visit, document);
+            known_answers(&visit, document, false);
             errors.extend(hold(&visit));
+            visits.push(visit);
         }
+        known_times(&visits);
         let off = tell(&format!("Firefox, {document}"), &errors);
         assert!(off[off.len() / 2] <= 1.0, "{off:?}");
     }
