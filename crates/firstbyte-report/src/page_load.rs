@@ -136,7 +136,7 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
             end: None,
             is_connection: true,
             failed: connection.failure.is_some(),
-            bar: connection_bar(connection),
+            bar: connection_bar(connection, load.set_ups[place].fate, load.end),
         });
         let over = load.requests.iter().filter(|r| r.connection == Some(place));
         rows.extend(over.map(request_row));
@@ -239,7 +239,8 @@ fn stretches(of: [(Option<Offset>, Option<Offset>, Piece); 3]) -> Vec<Stretch> {
     of.into_iter().filter_map(known).collect()
 }
 
-fn connection_bar(connection: &PageConnection) -> Vec<Stretch> {
+/// What was still tried in vain when the page was loaded is drawn until then: `end`.
+fn connection_bar(connection: &PageConnection, fate: Fate, end: Offset) -> Vec<Stretch> {
     let at = |mark| connection.marks.at(mark);
     let (begun, connected) = (at(Mark::ConnectStart), at(Mark::TcpConnected));
     // QUIC's handshake is both.
@@ -250,7 +251,10 @@ fn connection_bar(connection: &PageConnection) -> Vec<Stretch> {
         (secure, at(Mark::HandshakeComplete), Piece::Handshake),
     ]);
     let failed = connection.failure.as_ref().and_then(|failure| failure.at);
+    let there = at(Mark::HandshakeComplete).is_some();
+    let still = matches!(fate, Fate::Lost { .. }) && !there;
     let given_up = failed.or(connection.given_up.map(|stamp| stamp.at));
+    let given_up = given_up.or(still.then_some(end));
     let last = at(Mark::HandshakeComplete).or(connected).or(begun);
     bar.extend(
         last.zip(given_up)
