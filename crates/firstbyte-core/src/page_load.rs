@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::shown_url::shown_url;
 use crate::timeline::{
-    Beginning, Connection, ConnectionUse, DeliveredFrom, Mark, Marks, Navigation, Offset,
-    PageConnection, Resource,
+    Beginning, Connection, ConnectionUse, DeliveredFrom, Mark, Navigation, Offset, PageConnection,
+    Race, Resource,
 };
 
 /// A page load, laid out.
@@ -33,10 +33,53 @@ pub struct SetUp {
     /// From the first question to the name service, or from the first packet, to the end of the handshake; absent where it
     /// was open before, or never came about.
     pub span: Option<(Offset, Offset)>,
-    /// From its first packet to the first one back: the round trip that its TCP handshake showed.
+    /// Its name was looked up.
+    pub name: Option<Duration>,
+    /// The TCP handshake.
+    pub tcp: Option<Duration>,
+    /// The TLS handshake; QUIC's, which is both.
+    pub handshake: Option<Duration>,
+    /// From its first packet to the first one back: the round trip that its handshake showed.
     pub round_trip: Option<Duration>,
     /// Requests that went over it.
     pub requests: usize,
+    /// Those of them that were for another host.
+    pub coalesced: usize,
+    /// What became of it.
+    pub fate: Fate,
+    /// Time that it took from the connection that was used in its place, where it failed or lost.
+    pub cost: Option<Duration>,
+}
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// Requests went over it.
+    Used,
+    /// It was there, and nothing went over it.
+    #[default]
+    Unused,
+    /// Another one was used in its place.
+    Lost {
+        /// The place of that one among the page's connections.
+        to: usize,
+    },
+    /// It could not be used; where another one stood in for it, its place.
+    Failed {
+        /// The place of that one.
+        replaced_by: Option<usize>,
+    },
+}
+
+impl Fate {
+    /// The connection that was used in its place.
+    pub const fn winner(self) -> Option<usize> {
+        match self {
+            Self::Lost { to } => Some(to),
+            Self::Failed { replaced_by } => replaced_by,
+            Self::Used | Self::Unused => None,
+        }
+    }
 }
 
 /// One request of a page.
@@ -69,7 +112,7 @@ pub struct PageRequest {
 pub struct OriginPath {
     /// Host and port.
     pub authority: String,
-    /// The shortest round trip that the handshakes of its connections showed.
+    /// The shortest round trip that the handshakes of its connections showed: over TCP where there is one.
     pub round_trip: Option<Duration>,
     /// Its connections that were opened during the load.
     pub opened: usize,
@@ -99,17 +142,23 @@ impl PageLoad {
             .connections
             .iter()
             .enumerate()
-            .map(|(place, connection)| {
-                let over = requests.iter().filter(|request| request.connection == Some(place));
-                set_up(connection, over.count())
-            })
+            .map(|(place, _)| set_up(&page.connections, place, &requests))
             .collect();
         let last = requests.iter().filter_map(|request| request.end).max();
         let end = page.loaded.map(|stamp| stamp.at).or(last).unwrap_or_default();
         let origins = origins(page, &set_ups, &requests);
-        let waits = requests.iter().filter_map(|request| waited_for_set_up(request, &set_ups, end));
+        let begins = begins(page, &set_ups);
+        let waits = requests
+            .iter()
+            .filter_map(|request| waited_for_set_up(request, &set_ups, &begins, end));
         let set_up_waited = covered(waits.collect());
         Self { requests, set_ups, origins, end, set_up_waited }
+    }
+
+    /// Connections that failed or lost a race, with their places, in the order in which they were wanted.
+    pub fn in_vain(&self) -> impl Iterator<Item = (usize, &SetUp)> {
+        let failed_or_lost = |fate| matches!(fate, Fate::Failed { .. } | Fate::Lost { .. });
+        self.set_ups.iter().enumerate().filter(move |(_, set_up)| failed_or_lost(set_up.fate))
     }
 
     /// What share of the load was waiting for set-up: 0 to 1; absent where nothing is known to have ended.
@@ -133,21 +182,76 @@ pub fn shown_page(page: &Navigation) -> Navigation {
     shown
 }
 
-fn set_up(connection: &PageConnection, requests: usize) -> SetUp {
+fn set_up(connections: &[PageConnection], place: usize, requests: &[PageRequest]) -> SetUp {
+    let connection = &connections[place];
+    let over = || requests.iter().filter(|request| request.connection == Some(place));
+    let coalesced =
+        over().filter(|request| request.connection_use == Some(ConnectionUse::Coalesced));
     let at = |mark| connection.marks.at(mark);
+    let between = |from: Mark, to: Mark| Some(at(to)?.since(at(from)?));
     let begun = [at(Mark::DomainLookupStart), at(Mark::ConnectStart)].into_iter().flatten().min();
     let ready = at(Mark::HandshakeComplete).or_else(|| at(Mark::TcpConnected));
     SetUp {
         span: begun.zip(ready).filter(|(begun, ready)| begun <= ready),
-        round_trip: round_trip(&connection.marks),
-        requests,
+        name: between(Mark::DomainLookupStart, Mark::DomainLookupEnd),
+        tcp: between(Mark::ConnectStart, Mark::TcpConnected),
+        handshake: between(Mark::SecureConnectionStart, Mark::HandshakeComplete),
+        round_trip: round_trip(connection),
+        requests: over().count(),
+        coalesced: coalesced.count(),
+        fate: fate(connection, over().next().is_some()),
+        cost: cost(connections, place),
     }
 }
 
-/// From the SYN to its answer.
-fn round_trip(marks: &Marks) -> Option<Duration> {
-    let (begun, connected) = (marks.at(Mark::ConnectStart)?, marks.at(Mark::TcpConnected)?);
-    Some(connected.since(begun))
+fn fate(connection: &PageConnection, used: bool) -> Fate {
+    let lost_to = connection.race.filter(|race| !race.won).map(|race| race.against);
+    match (&connection.failure, lost_to) {
+        (Some(_), replaced_by) => Fate::Failed { replaced_by },
+        (None, _) if used => Fate::Used,
+        (None, Some(to)) => Fate::Lost { to },
+        (None, None) => Fate::Unused,
+    }
+}
+
+/// From the first packet of the connection at `place` until the next one in its place was begun: what was tried after it,
+/// or was used. Nothing where that was under way already; where nothing took its place, until it failed.
+fn cost(connections: &[PageConnection], place: usize) -> Option<Duration> {
+    let begun = |place: usize| connections[place].marks.at(Mark::ConnectStart);
+    let own = begun(place)?;
+    let connection = &connections[place];
+    let Some(race) = connection.race.filter(|race| !race.won) else {
+        let failed_at = connection.failure.as_ref()?.at.or(connection.given_up.map(|s| s.at))?;
+        return Some(failed_at.since(own));
+    };
+    let used = begun(race.against)?;
+    let also_lost = connections.iter().enumerate().filter(|(other, connection)| {
+        *other != place && connection.race == Some(Race { against: race.against, won: false })
+    });
+    let tried = also_lost.filter_map(|(other, _)| begun(other).filter(|at| *at > own));
+    let next = tried.chain([used]).min()?;
+    Some(next.max(own).since(own))
+}
+
+/// From the first packet to the first one back.
+fn round_trip(connection: &PageConnection) -> Option<Duration> {
+    let begun = connection.marks.at(Mark::ConnectStart)?;
+    let quic = connection.first_answer.map(|stamp| stamp.at);
+    let answered = connection.marks.at(Mark::TcpConnected).or(quic)?;
+    Some(answered.since(begun))
+}
+
+/// For each connection, when the first one was begun that was tried for what it was used for.
+fn begins(page: &Navigation, set_ups: &[SetUp]) -> Vec<Option<Offset>> {
+    let own = |place: usize| set_ups[place].span.map(|(begun, _)| begun);
+    let lost_to = |winner: usize| {
+        let lost = set_ups.iter().zip(&page.connections);
+        let lost = lost.filter(move |(set_up, _)| set_up.fate.winner() == Some(winner));
+        lost.filter_map(|(set_up, connection)| {
+            set_up.span.map(|(begun, _)| begun).or(connection.marks.at(Mark::ConnectStart))
+        })
+    };
+    (0..set_ups.len()).map(|place| own(place).into_iter().chain(lost_to(place)).min()).collect()
 }
 
 /// A leg of the document's way; its own clock begins at `origin`.
@@ -230,9 +334,13 @@ fn authority(url: &str) -> Option<String> {
 fn waited_for_set_up(
     request: &PageRequest,
     set_ups: &[SetUp],
+    begins: &[Option<Offset>],
     end: Offset,
 ) -> Option<(Offset, Offset)> {
-    let (begun, ready) = set_ups.get(request.connection?)?.span?;
+    let place = request.connection?;
+    let (begun, ready) = set_ups.get(place)?.span?;
+    // What was tried in vain before it was waited for too.
+    let begun = begins[place].map_or(begun, |first| first.min(begun));
     // With early data the request leaves before the set-up's end.
     let until = request.sent.map_or(ready, |sent| sent.min(ready)).min(end);
     let from = request.asked.map_or(begun, |asked| asked.max(begun)).max(Offset::ZERO);
@@ -254,7 +362,7 @@ fn covered(mut spans: Vec<(Offset, Offset)>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::{Initiator, Stamp};
+    use crate::timeline::{Initiator, Marks, Stamp};
 
     fn ms(ms: i64) -> Offset {
         Offset::from_nanos(ms * 1_000_000)
@@ -353,6 +461,63 @@ mod tests {
         let load = PageLoad::from_navigation(&page);
         assert_eq!(load.set_up_waited, Duration::from_millis(25 + 50));
         assert_eq!(load.set_ups[1].span, None);
+    }
+
+    #[test]
+    fn what_failed_or_lost_costs_the_time_until_the_next_attempt() {
+        let lost = |begun, against| PageConnection {
+            authority: "a.test:443".into(),
+            race: Some(Race { against, won: false }),
+            marks: marks(&[(Mark::ConnectStart, begun)]),
+            ..PageConnection::default()
+        };
+        let mut page = page();
+        // The document's connection was the third attempt; a fourth was begun beside it.
+        page.connections[0] = connection("a.test:443", 400, 420, 460);
+        page.connections[0].race = Some(Race { against: 4, won: true });
+        page.connections.extend([lost(0, 0), lost(250, 0), lost(410, 0)]);
+        page.main.connection.marks = marks(&[(Mark::RequestStart, 460)]);
+        page.loaded = Some(Stamp::user(ms(800)));
+        assert_eq!(page.check(), Ok(()));
+        let load = PageLoad::from_navigation(&page);
+        let vain: Vec<_> = load.in_vain().map(|(place, set_up)| (place, set_up.cost)).collect();
+        let cost = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(vain, [(4, cost(250)), (5, cost(150)), (6, cost(0))]);
+        assert_eq!(load.set_ups[4].fate, Fate::Lost { to: 0 });
+        assert_eq!((load.set_ups[0].fate, load.set_ups[3].fate), (Fate::Used, Fate::Unused));
+        // All of it was waited for.
+        assert_eq!(load.set_up_waited, Duration::from_millis(460));
+        let set_up = &load.set_ups[0];
+        assert_eq!((set_up.tcp, set_up.handshake, set_up.name), (cost(20), cost(40), None));
+    }
+
+    #[test]
+    fn an_attempt_that_nothing_replaced_costs_until_it_failed() {
+        let mut page = page();
+        page.connections[3].failure = Some(crate::timeline::Failure {
+            phase: crate::timeline::PhaseName::Connect,
+            cause: crate::timeline::Cause::Refused { remote: "192.0.2.1:443".parse().unwrap() },
+            at: Some(ms(170)),
+        });
+        let load = PageLoad::from_navigation(&page);
+        assert_eq!(load.set_ups[3].fate, Fate::Failed { replaced_by: None });
+        assert_eq!(load.set_ups[3].cost, Some(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn over_quic_the_first_answer_is_the_round_trip() {
+        let mut page = page();
+        let quic = &mut page.connections[1];
+        quic.marks = marks(&[
+            (Mark::ConnectStart, 100),
+            (Mark::SecureConnectionStart, 100),
+            (Mark::HandshakeComplete, 170),
+        ]);
+        quic.first_answer = Some(Stamp::user(ms(131)));
+        let load = PageLoad::from_navigation(&page);
+        assert_eq!(load.origins[1].round_trip, Some(Duration::from_millis(31)));
+        assert_eq!(load.set_ups[1].handshake, Some(Duration::from_millis(70)));
+        assert_eq!(load.set_ups[1].tcp, None);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Input: a [`Navigation`]. Output: text. Below each connection stand the requests that went over it; a request whose
 //! connection is not known stands by itself.
 
+mod html;
+
 use std::time::Duration;
 
-use firstbyte_core::page_load::{PageLoad, PageRequest};
+use firstbyte_core::page_load::{Fate, PageLoad, PageRequest};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, Handshake, Mark, Navigation, Offset, PageConnection,
@@ -14,6 +16,8 @@ use firstbyte_core::timeline::{
 use super::error;
 use super::style::{Ink, Style};
 use super::units::{Scale, count};
+
+pub use html::{PageDocument, page_html};
 
 /// The page as text.
 pub fn page_load(page: &Navigation, style: &Style) -> String {
@@ -37,6 +41,7 @@ pub(crate) fn page_load_laid_out(
     if with_origins && !load.origins.is_empty() {
         lines.extend(view.origins());
     }
+    lines.extend(view.in_vain());
     lines.extend(view.set_up());
     if let Some(failure) = page.main.failure() {
         lines.push(error::failure(failure, style));
@@ -62,6 +67,8 @@ pub(crate) enum Piece {
     Tcp,
     /// The TLS handshake, or QUIC's.
     Handshake,
+    /// It failed, or was given up: until then nothing more was seen of it.
+    InVain,
     /// Of a request: it was asked for, and not sent yet.
     Unsent,
     /// It was sent, and the first byte had not come.
@@ -71,14 +78,22 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Name, Self::Tcp, Self::Handshake, Self::Unsent, Self::Waiting, Self::Receiving];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Name,
+        Self::Tcp,
+        Self::Handshake,
+        Self::InVain,
+        Self::Unsent,
+        Self::Waiting,
+        Self::Receiving,
+    ];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Tcp => "TCP",
             Self::Handshake => "TLS, QUIC",
+            Self::InVain => "in vain",
             Self::Unsent => "not sent yet",
             Self::Waiting => "waiting",
             Self::Receiving => "receiving",
@@ -90,6 +105,7 @@ impl Piece {
             Self::Name => (style.glyph('▒', ':'), Ink::Resolver),
             Self::Tcp => (style.glyph('━', '='), Ink::Network),
             Self::Handshake => (style.glyph('▓', '%'), Ink::Client),
+            Self::InVain => (style.glyph('×', 'x'), Ink::Loss),
             Self::Unsent => (style.glyph('·', '.'), Ink::Faint),
             Self::Waiting => (style.glyph('░', '-'), Ink::Server),
             Self::Receiving => (style.glyph('█', '#'), Ink::Transfer),
@@ -116,11 +132,11 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
     let mut rows = Vec::new();
     for (place, connection) in page.connections.iter().enumerate() {
         rows.push(PageRow {
-            name: connection_name(connection, load.set_ups[place].requests),
+            name: connection_name(connection, load.set_ups[place].fate),
             end: None,
             is_connection: true,
             failed: connection.failure.is_some(),
-            bar: connection_bar(connection),
+            bar: connection_bar(connection, load.set_ups[place].fate, load.end),
         });
         let over = load.requests.iter().filter(|r| r.connection == Some(place));
         rows.extend(over.map(request_row));
@@ -141,21 +157,79 @@ pub(crate) fn rows(page: &Navigation, load: &PageLoad) -> Vec<PageRow> {
     rows
 }
 
-fn connection_name(connection: &PageConnection, requests: usize) -> String {
+fn connection_name(connection: &PageConnection, fate: Fate) -> String {
     let mut words = vec![connection.authority.trim_end_matches(":443").to_owned()];
     words.extend(connection.protocol.clone());
+    words.extend(family(connection, fate).map(str::to_owned));
     let handshake = connection.tls.as_ref().and_then(|tls| tls.handshake);
+    let gone = matches!(fate, Fate::Lost { .. } | Fate::Failed { .. });
     words.push(match (connection.beginning, handshake) {
         (Some(Beginning::OpenBefore { .. }), _) => "open before".to_owned(),
+        _ if took_early_data(connection) => "0-RTT".to_owned(),
         (_, Some(Handshake::Resumed)) => "resumed".to_owned(),
-        (Some(Beginning::Opened), _) => "new".to_owned(),
+        (Some(Beginning::Opened), _) if !gone => "new".to_owned(),
         _ => String::new(),
     });
-    if requests == 0 {
-        words.push("unused".to_owned());
-    }
+    words.push(match fate {
+        Fate::Used => String::new(),
+        Fate::Unused => "unused".to_owned(),
+        Fate::Lost { .. } => "lost".to_owned(),
+        Fate::Failed { .. } => "failed".to_owned(),
+    });
     words.retain(|word| !word.is_empty());
     words.join(" ")
+}
+
+/// Whether requests went in early data, and were taken.
+fn took_early_data(connection: &PageConnection) -> bool {
+    let early = connection.tls.as_ref().and_then(|tls| tls.early_data.as_ref());
+    early.is_some_and(|early| early.accepted == Some(true))
+}
+
+/// The family of one that was tried in vain over IPv6: another address may have been used.
+fn family(connection: &PageConnection, fate: Fate) -> Option<&'static str> {
+    let gone = matches!(fate, Fate::Lost { .. } | Fate::Failed { .. });
+    let ipv6 = connection.remote.is_some_and(|remote| remote.is_ipv6());
+    (gone && ipv6).then_some("IPv6")
+}
+
+/// What a connection spoke, or would have.
+fn carrier(connection: &PageConnection) -> &str {
+    connection.protocol.as_deref().unwrap_or("TCP")
+}
+
+/// What was used in the place of one that failed or lost: by what is other.
+fn in_place_of(page: &Navigation, lost: &PageConnection, fate: Fate) -> Option<String> {
+    let winner = &page.connections[fate.winner()?];
+    let address = winner.remote.filter(|remote| Some(*remote) != lost.remote);
+    let address = address.map(|remote| format!(" {}", remote.ip()));
+    Some(format!("{}{}", carrier(winner), address.unwrap_or_default()))
+}
+
+/// Why a connection was not used: its failure, or that it was too late.
+fn why_in_vain(connection: &PageConnection, fate: Fate) -> String {
+    let there = connection.marks.at(Mark::HandshakeComplete).is_some();
+    match (&connection.failure, fate.winner()) {
+        (Some(failure), _) => failure.cause.to_string(),
+        (None, Some(_)) if there => "the other one was there first".to_owned(),
+        (None, Some(_)) => "not there yet when the other one was".to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+/// What became of the connections that were begun, in words.
+fn setup_sentence(load: &PageLoad) -> String {
+    let number = |wanted: &dyn Fn(Fate) -> bool| {
+        load.set_ups.iter().filter(|set_up| wanted(set_up.fate)).count()
+    };
+    let said = [
+        (number(&|fate| fate == Fate::Used), "used"),
+        (number(&|fate| fate == Fate::Unused), "not used"),
+        (number(&|fate| matches!(fate, Fate::Lost { .. })), "lost"),
+        (number(&|fate| matches!(fate, Fate::Failed { .. })), "failed"),
+    ];
+    let said = said.into_iter().filter(|(number, _)| *number > 0);
+    said.map(|(number, word)| format!("{number} {word}")).collect::<Vec<_>>().join(", ")
 }
 
 fn stretches(of: [(Option<Offset>, Option<Offset>, Piece); 3]) -> Vec<Stretch> {
@@ -165,16 +239,29 @@ fn stretches(of: [(Option<Offset>, Option<Offset>, Piece); 3]) -> Vec<Stretch> {
     of.into_iter().filter_map(known).collect()
 }
 
-fn connection_bar(connection: &PageConnection) -> Vec<Stretch> {
+/// What was still tried in vain when the page was loaded is drawn until then: `end`.
+fn connection_bar(connection: &PageConnection, fate: Fate, end: Offset) -> Vec<Stretch> {
     let at = |mark| connection.marks.at(mark);
     let (begun, connected) = (at(Mark::ConnectStart), at(Mark::TcpConnected));
     // QUIC's handshake is both.
     let secure = connected.or(begun).max(at(Mark::SecureConnectionStart));
-    stretches([
+    let mut bar = stretches([
         (at(Mark::DomainLookupStart), at(Mark::DomainLookupEnd), Piece::Name),
         (begun, connected, Piece::Tcp),
         (secure, at(Mark::HandshakeComplete), Piece::Handshake),
-    ])
+    ]);
+    let failed = connection.failure.as_ref().and_then(|failure| failure.at);
+    let there = at(Mark::HandshakeComplete).is_some();
+    let still = matches!(fate, Fate::Lost { .. }) && !there;
+    let given_up = failed.or(connection.given_up.map(|stamp| stamp.at));
+    let given_up = given_up.or(still.then_some(end));
+    let last = at(Mark::HandshakeComplete).or(connected).or(begun);
+    bar.extend(
+        last.zip(given_up)
+            .filter(|(from, to)| from <= to)
+            .map(|(from, to)| (from, to, Piece::InVain)),
+    );
+    bar
 }
 
 fn request_row(request: &PageRequest) -> PageRow {
@@ -189,10 +276,13 @@ fn request_row(request: &PageRequest) -> PageRow {
         }
         _ => path.to_owned(),
     };
+    let coalesced = request.connection_use == Some(ConnectionUse::Coalesced);
     let status = request.status.filter(|status| *status >= 300).map(|s| s.to_string());
     PageRow {
         name,
-        end: status.or_else(|| request.failed.then(|| "failed".to_owned())),
+        end: status
+            .or_else(|| request.failed.then(|| "failed".to_owned()))
+            .or_else(|| coalesced.then(|| "coalesced".to_owned())),
         is_connection: false,
         failed: request.failed,
         bar: stretches([
@@ -341,11 +431,53 @@ impl View<'_> {
         lines
     }
 
+    /// Attempts that failed, and races that were lost, with what they cost.
+    fn in_vain(&self) -> Vec<String> {
+        if self.load.in_vain().next().is_none() {
+            return Vec::new();
+        }
+        let width = self.name_width();
+        let room = self.style.columns() - width - 2 - 10 - 2;
+        let row = |name: &str, cost: &str, why: &str| {
+            let name = cut_end(name, width, self.style);
+            let why = cut_end(why, room, self.style);
+            format!("{name:<width$}  {cost:>10}  {why}")
+        };
+        let head = row("failed or lost", "cost", "why");
+        let mut lines = vec![self.style.paint(Ink::Faint, &head)];
+        for (place, set_up) in self.load.in_vain() {
+            let connection = &self.page.connections[place];
+            let host = connection.authority.trim_end_matches(":443");
+            let words = [Some(host), Some(carrier(connection)), family(connection, set_up.fate)];
+            let name = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let name = self.style.safe(&name);
+            let cost = set_up.cost.map(|cost| match cost.is_zero() {
+                true => "none".to_owned(),
+                false => self.scale.time(cost, self.style),
+            });
+            let cost = cost.unwrap_or_else(|| self.style.glyph("–", "-").to_owned());
+            let lost = connection.failure.is_none();
+            let other = in_place_of(self.page, connection, set_up.fate).filter(|_| lost);
+            let why = match other {
+                Some(other) => format!("lost to {other}"),
+                None => why_in_vain(connection, set_up.fate),
+            };
+            lines.push(row(&name, &cost, &self.style.safe(&why)));
+        }
+        lines.push(String::new());
+        lines
+    }
+
     fn set_up(&self) -> Option<String> {
         let share = self.load.set_up_share()?;
+        let connections = setup_sentence(self.load);
         let time = self.scale.time(self.load.set_up_waited, self.style);
         let share = share * 100.0;
-        Some(format!("waiting for set-up: {time}, {share:.0} % of the load"))
+        let connections = match connections.as_str() {
+            "" => String::new(),
+            said => format!("\nconnections: {said}"),
+        };
+        Some(format!("waiting for set-up: {time}, {share:.0} % of the load{connections}"))
     }
 }
 
@@ -385,7 +517,7 @@ mod tests {
 
     use super::*;
 
-    fn fixture() -> Navigation {
+    pub(super) fn fixture() -> Navigation {
         let line = include_str!("../../firstbyte-core/fixtures/navigation/chromium.ndjson");
         navigation(line.trim_end().as_bytes()).unwrap()
     }

@@ -7,10 +7,68 @@ use firstbyte_core::timeline::{Cause, Failure, FailureType, PhaseName, TimeLimit
 use firstbyte_probe::probe::options::Client;
 
 use crate::browser::failure::{Circumstances, Meaning};
+use crate::netlog::NetLogEvent;
+
+/// Something was not wanted any more.
+pub(super) const ABORTED: i64 = -3;
+/// No reason is given.
+pub(super) const CONNECTION_FAILED: i64 = -104;
+
+/// Errors of connecting by their numbers (Chromium's `net_error_list.h`).
+const NAMES: [(i64, &str); 23] = [
+    (ABORTED, "ERR_ABORTED"),
+    (-7, "ERR_TIMED_OUT"),
+    (-21, "ERR_NETWORK_CHANGED"),
+    (-100, "ERR_CONNECTION_CLOSED"),
+    (-101, "ERR_CONNECTION_RESET"),
+    (-102, "ERR_CONNECTION_REFUSED"),
+    (-103, "ERR_CONNECTION_ABORTED"),
+    (CONNECTION_FAILED, "ERR_CONNECTION_FAILED"),
+    (-105, "ERR_NAME_NOT_RESOLVED"),
+    (-106, "ERR_INTERNET_DISCONNECTED"),
+    (-107, "ERR_SSL_PROTOCOL_ERROR"),
+    (-109, "ERR_ADDRESS_UNREACHABLE"),
+    (-110, "ERR_SSL_CLIENT_AUTH_CERT_NEEDED"),
+    (-113, "ERR_SSL_VERSION_OR_CIPHER_MISMATCH"),
+    (-118, "ERR_CONNECTION_TIMED_OUT"),
+    (-200, "ERR_CERT_COMMON_NAME_INVALID"),
+    (-201, "ERR_CERT_DATE_INVALID"),
+    (-202, "ERR_CERT_AUTHORITY_INVALID"),
+    (-206, "ERR_CERT_REVOKED"),
+    (-207, "ERR_CERT_INVALID"),
+    (-356, "ERR_QUIC_PROTOCOL_ERROR"),
+    (-358, "ERR_QUIC_HANDSHAKE_FAILED"),
+    (-380, "ERR_QUIC_CERT_ROOT_NOT_KNOWN"),
+];
 
 /// The failure that DevTools calls `error`.
 pub(super) fn named(error: &str, known: &Circumstances<'_>) -> Failure {
     known.failure(Client::Chromium, error.trim_start_matches("net::"), meaning)
+}
+
+/// The failure whose number is in the log.
+pub(super) fn numbered(number: i64, known: &Circumstances<'_>) -> Failure {
+    let name = NAMES.iter().find(|(known, _)| *known == number);
+    match name {
+        Some((_, name)) => named(name, known),
+        None => named(&format!("Chromium's network error {number}"), known),
+    }
+}
+
+/// Why a session over QUIC was closed before it was there.
+pub(super) fn of_quic(closed: &NetLogEvent, known: &Circumstances<'_>) -> Failure {
+    let details = closed.text("details").unwrap_or_default();
+    if details.contains("CERTIFICATE_VERIFY_FAILED") {
+        // Over QUIC, a root that the browser was not built with is none.
+        return named("ERR_QUIC_CERT_ROOT_NOT_KNOWN", known);
+    }
+    let mut failure = named("ERR_QUIC_HANDSHAKE_FAILED", known);
+    if let Cause::Quic { detail, .. } = &mut failure.cause
+        && !details.is_empty()
+    {
+        details.clone_into(detail);
+    }
+    failure
 }
 
 /// What an error means in the model, where it has a cause for it.

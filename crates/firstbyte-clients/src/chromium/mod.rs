@@ -4,7 +4,8 @@
 //! document from the network log (microseconds: marks, flights, facts), the page as a `Navigation`, what DevTools'
 //! panel shows beside, and the connections that the browser opened for itself. Way: `launch` (switches, profile) →
 //! `browser` (one visit over DevTools, with a trace) → `assembly` (log and responses to the model): `tcp` or `quic`,
-//! with `facts` and `failure`; `page`, `panel`.
+//! with `facts` and `failure`; `page` with `opened`
+//! (every connection), `panel`.
 //!
 //! Every visit has a browser context of its own: no sessions, connections, cookies or cache but those that it made.
 
@@ -14,6 +15,7 @@ mod facts;
 mod failure;
 mod flights;
 mod launch;
+mod opened;
 mod page;
 mod panel;
 mod quic;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::assembly::{Found, Heard, Leg, found};
 use super::failure;
 use super::flights::Origin;
-use super::{BesidePurpose, BesideRequest, launch, quic, tcp};
+use super::{BesidePurpose, BesideRequest, launch, opened, quic, tcp};
 use crate::browser::failure::Circumstances;
 use crate::browser::time_out_unanswered;
 use crate::devtools::DevToolsEvent;
@@ -104,16 +104,22 @@ pub(super) fn complete(
     main_responses: &[Value],
     origin: Origin,
 ) -> Navigation {
-    let mut numbers: Vec<u64> = Vec::new();
+    let opened = opened::connections(&heard.log, origin);
+    page.connections = opened.iter().map(|opened| opened.page.clone()).collect();
+    let mut numbers: Vec<Option<u64>> = opened.iter().map(|opened| opened.number).collect();
     let mut place_of = |page: &mut Navigation, response: &Value| {
         let number = response.get("connectionId").and_then(Value::as_u64).filter(|n| *n > 0)?;
         let url = text(response, "url").unwrap_or_default();
-        let known = numbers.iter().position(|known| *known == number);
-        Some(known.unwrap_or_else(|| {
-            numbers.push(number);
+        let known = numbers.iter().position(|known| *known == Some(number));
+        let place = known.unwrap_or_else(|| {
+            numbers.push(Some(number));
             page.connections.push(connection(heard, main, number, url, response, origin));
             numbers.len() - 1
-        }))
+        });
+        // Without TLS there is no ALPN: the response says it.
+        let protocol = &mut page.connections[place].protocol;
+        *protocol = protocol.take().or_else(|| text(response, "protocol").map(str::to_owned));
+        Some(place)
     };
     if let Some(response) = main_responses.last()
         && let Some(place) = place_of(&mut page, response)
@@ -157,6 +163,8 @@ pub(super) fn complete(
     let pending = heard.events.iter().filter_map(|event| pending(heard, event, origin));
     page.resources.extend(pending);
     name_uses(&mut page);
+    let used = uses(&page);
+    opened::name_races(&mut page.connections, &opened, &|place| used.contains(&place));
     for (event, at) in [
         ("Page.domContentEventFired", &mut page.content_loaded),
         ("Page.loadEventFired", &mut page.loaded),
@@ -194,9 +202,25 @@ fn pending(heard: &Heard<'_>, event: &DevToolsEvent, origin: Origin) -> Option<R
     })
 }
 
+/// The connections that redirects before the document went over.
+fn used_by_redirects(page: &Navigation) -> Vec<usize> {
+    let of_leg = |leg: &firstbyte_core::timeline::Connection| {
+        let ends = (leg.facts.local?, leg.facts.remote?);
+        page.connections.iter().position(|c| c.local.zip(c.remote) == Some(ends))
+    };
+    page.main.redirects.iter().filter_map(of_leg).collect()
+}
+
+/// The places of the connections that something went over.
+fn uses(page: &Navigation) -> Vec<usize> {
+    let resources = page.resources.iter().filter_map(|resource| resource.connection);
+    resources.chain(page.main_connection).chain(used_by_redirects(page)).collect()
+}
+
 /// How each resource came by its connection: the first one had it opened, unless the document had.
 fn name_uses(page: &mut Navigation) {
-    let mut opened: Vec<usize> = page.main_connection.into_iter().collect();
+    let mut opened = used_by_redirects(page);
+    opened.extend(page.main_connection);
     for resource in &mut page.resources {
         let Some(place) = resource.connection else { continue };
         let connection = &page.connections[place];

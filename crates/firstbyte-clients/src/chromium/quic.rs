@@ -62,6 +62,13 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// When the first datagram of the server's was read.
+pub(super) fn first_answer(log: &NetLogRecord, session: u64) -> Option<i64> {
+    let seen = Seen::of_session(log, session);
+    let came = seen.find(|event| &*event.name == "UDP_BYTES_RECEIVED")?;
+    Some(seen.events[came].1.at_us)
+}
+
 /// Puts down all that is known of the exchange of `leg` on `session`. `fresh` where the connection was opened for it.
 pub(super) fn put_down(
     log: &NetLogRecord,

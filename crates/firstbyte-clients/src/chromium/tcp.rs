@@ -149,7 +149,8 @@ fn set_up_marks(
             && event.number("os_error").is_none()
             && event.number("net_error").is_none()
     });
-    let Some(connected) = connected else { return };
+    // An attempt that is given up ends without an error, and without an address of one's own.
+    let Some(connected) = connected.filter(|_| connection.facts.local.is_some()) else { return };
     connection.marks.set(Mark::TcpConnected, origin.stamp(connected.at_us));
     if tls.is_none() {
         return;

@@ -14,7 +14,7 @@ use firstbyte_probe::probe::Target;
 use serde_json::Value;
 
 use super::bidi::{BidiEvent, BidiTimings};
-use super::channel::Channel;
+use super::channel::{Begun, Channel};
 use super::failure;
 use super::{FirefoxVisit, facts, page};
 use crate::browser::HostPin;
@@ -34,6 +34,8 @@ pub(super) struct Heard<'a> {
     pub(super) refused: Option<String>,
     /// The visit's requests.
     pub(super) channels: Vec<Channel>,
+    /// The connections that were begun for it.
+    pub(super) begun: Vec<Begun>,
     /// Those of the visit before it.
     pub(super) before: Vec<Channel>,
     /// Addresses that were given.

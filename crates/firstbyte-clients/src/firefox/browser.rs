@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::assembly::{Heard, assemble};
 use super::bidi::{Bidi, BidiEvent};
-use super::channel::Channel;
+use super::channel::{Begun, Channel};
 use super::{FirefoxVisit, launch};
 use crate::browser::{
     BrowserAbilities, BrowserHttp, BrowserOptions, BrowserSession, Navigated, RunningBrowser,
@@ -157,7 +157,7 @@ impl RunningFirefox {
         let user_context = json!({ "userContext": user_context.get("userContext") });
         let tab = json!({ "type": "tab", "userContext": user_context["userContext"] });
         let tab = context_of(&self.call("browsingContext.create", &tab)?);
-        self.take_channels()?;
+        self.take_seen()?;
         self.bidi.take_events();
         let limit = Deadline::after(options.time_limit);
         let mut before = Vec::new();
@@ -166,7 +166,7 @@ impl RunningFirefox {
             // What comes of it shows in the visit itself.
             self.navigate(&tab, url)?;
             self.deadline = Deadline::after(ANSWER_LIMIT);
-            before = self.take_channels()?;
+            before = self.take_seen()?.0;
             if options.session != BrowserSession::Kept {
                 self.evaluate("firstbyteWatch.closeConnections()")?;
             }
@@ -179,7 +179,7 @@ impl RunningFirefox {
             false => Navigated::not_begun(),
         };
         self.deadline = Deadline::after(ANSWER_LIMIT);
-        let channels = self.take_channels()?;
+        let (channels, begun) = self.take_seen()?;
         let events = self.bidi.take_events().into_iter();
         let events = events.filter(|event| is_of_tab(event, &tab)).collect();
         self.call("browsingContext.close", &json!({ "context": tab }))?;
@@ -190,6 +190,7 @@ impl RunningFirefox {
             navigation: navigated.identifier,
             refused: navigated.refused,
             channels,
+            begun,
             before,
             pins: &options.pins,
             version: self.version.clone(),
@@ -215,14 +216,17 @@ impl RunningFirefox {
         Ok(done.get("result").and_then(|result| result.get("value")).cloned().unwrap_or_default())
     }
 
-    fn take_channels(&mut self) -> Result<Vec<Channel>, ClientError> {
+    /// The requests, and the connections that were begun, since the last time.
+    fn take_seen(&mut self) -> Result<(Vec<Channel>, Vec<Begun>), ClientError> {
         let said = self.evaluate("firstbyteWatch.take()")?;
         let said = serde_json::from_str(said.as_str().unwrap_or_default());
         let said: Value = said.map_err(|error| ClientError::Refused {
             command: "the record of requests".to_owned(),
             detail: error.to_string(),
         })?;
-        Ok(said.as_array().into_iter().flatten().filter_map(Channel::read).collect())
+        let list = |name: &str| said.get(name).and_then(Value::as_array).into_iter().flatten();
+        let channels = list("channels").filter_map(Channel::read).collect();
+        Ok((channels, list("begun").filter_map(Begun::read).collect()))
     }
 
     /// Loads `url`, and waits until it is loaded, or the time is over. Says why where it was not.

@@ -29,6 +29,36 @@ const DOCUMENT: u64 = 6;
 /// The result of one that redirected.
 const REDIRECTED: &str = "NS_BINDING_REDIRECTED";
 
+/// A connection that was begun, used in the end or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Begun {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) quic: bool,
+    /// When it was wanted, microseconds since the Unix epoch: before its name was looked up.
+    pub(super) at_us: i64,
+}
+
+impl Begun {
+    /// Reads one.
+    pub(super) fn read(said: &Value) -> Option<Self> {
+        Some(Self {
+            host: said.get("host")?.as_str()?.to_owned(),
+            port: u16::try_from(said.get("port")?.as_i64()?).ok()?,
+            quic: said.get("http3")?.as_bool()?,
+            at_us: time(said, "time")?,
+        })
+    }
+
+    /// Host and port, as in a URL.
+    pub(super) fn authority(&self) -> String {
+        match self.host.contains(':') && !self.host.starts_with('[') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
 /// A request, as far as it came.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Channel {

@@ -1,7 +1,7 @@
 //! The page around the document: its connections, other resources, and what the browser wanted for itself.
 //!
-//! Input: what was heard. Output: a `Navigation` completed. A connection is known by its two addresses; what was opened
-//! and not used, Firefox does not say.
+//! Input: what was heard. Output: a `Navigation` completed. A connection is known by its two addresses; of what was begun
+//! and not used, Firefox says the host.
 
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, DeliveredFrom, Mark, Navigation, PageConnection, Resource,
@@ -31,9 +31,19 @@ pub(super) fn complete(
             Some(page.connections.len() - 1)
         })
     };
+    let redirected = |channel: &&Channel| {
+        channel.document && channel.redirected() && channel.page == document.page
+    };
+    for channel in heard.channels.iter().filter(redirected) {
+        let found = known.iter().position(|known| same_connection(known, channel));
+        if found.is_none() && place_of(&mut page, channel, None).is_some() {
+            known.push(channel);
+        }
+    }
     if document.status.is_some() {
-        page.main_connection = place_of(&mut page, document, None);
-        known.extend(page.main_connection.map(|_| document));
+        let found = known.iter().position(|known| same_connection(known, document));
+        page.main_connection = place_of(&mut page, document, found);
+        known.extend(page.main_connection.filter(|_| found.is_none()).map(|_| document));
         page.main_use = page.main_connection.map(|_| match page.main.connection.facts.reused {
             true => ConnectionUse::Reused,
             false => ConnectionUse::Opened,
@@ -61,6 +71,7 @@ pub(super) fn complete(
         });
         page.resources.push(resource);
     }
+    page.connections.extend(unused(heard, document, &page));
     for (event, at) in [
         ("browsingContext.domContentLoaded", &mut page.content_loaded),
         ("browsingContext.load", &mut page.loaded),
@@ -77,6 +88,35 @@ pub(super) fn complete(
     }
     time_out_unanswered(&mut page, heard.time_limit);
     page
+}
+
+/// Connections that were begun, and of which no request says that it was opened for it.
+fn unused(heard: &Heard<'_>, document: &Channel, page: &Navigation) -> Vec<PageConnection> {
+    let mut used: Vec<(String, bool)> = Vec::new();
+    for connection in &page.connections {
+        if connection.beginning == Some(Beginning::Opened) {
+            let quic = connection.protocol.as_deref().is_some_and(|name| name.starts_with("h3"));
+            used.push((connection.authority.clone(), quic));
+        }
+    }
+    let begun = heard.begun.iter().filter(|begun| begun.at_us >= document.opened_us);
+    let begun = begun.filter(|begun| {
+        let own = (begun.authority(), begun.quic);
+        match used.iter().position(|known| *known == own) {
+            Some(place) => {
+                used.swap_remove(place);
+                false
+            }
+            None => true,
+        }
+    });
+    let named = begun.map(|begun| PageConnection {
+        authority: begun.authority(),
+        beginning: Some(Beginning::Opened),
+        protocol: begun.quic.then(|| "h3".to_owned()),
+        ..PageConnection::default()
+    });
+    named.collect()
 }
 
 fn same_connection(one: &Channel, other: &Channel) -> bool {

@@ -4,6 +4,9 @@
 (() => {
   let channels = new Map();
   let activities = new Map();
+  let begun = [];
+  // nsIHttpActivityObserver.ACTIVITY_SUBTYPE_DNSANDSOCKET_CREATED, and the same in advance.
+  const SOCKET_CREATED = [0x5009, 0x500a];
   const errors = new Map();
   for (const name of Object.keys(Cr)) {
     if (!errors.has(Cr[name])) errors.set(Cr[name], name);
@@ -36,6 +39,10 @@
       // Of bytes that come, the first and the last are of interest.
       if (known.length < 200) known.push([subtype, time, size]);
     },
+  };
+  // A connection is begun: used in the end or not.
+  watch.observeConnectionActivity = (host, port, tls, ech, http3, type, subtype, time) => {
+    if (SOCKET_CREATED.includes(subtype)) begun.push({ host, port, http3, time });
   };
   const read = (from, names, into) => {
     for (const name of names) {
@@ -80,14 +87,18 @@
   for (const topic of ["http-on-modify-request", "http-on-stop-request"]) {
     Services.obs.addObserver(watch, topic);
   }
-  Cc["@mozilla.org/network/http-activity-distributor;1"]
-    .getService(Ci.nsIHttpActivityDistributor).addObserver(watch);
+  const distributor = Cc["@mozilla.org/network/http-activity-distributor;1"]
+    .getService(Ci.nsIHttpActivityDistributor);
+  distributor.addObserver(watch);
+  // Not there in old ones: then nothing is said of connections that nothing uses.
+  if ("observeConnection" in distributor) distributor.observeConnection = true;
   globalThis.firstbyteWatch = {
     // What was seen since the last time.
     take() {
-      const said = [...channels].map(describe);
+      const said = { channels: [...channels].map(describe), begun };
       channels = new Map();
       activities = new Map();
+      begun = [];
       return JSON.stringify(said);
     },
     // Every connection ends, and every address is forgotten; TLS sessions stay.

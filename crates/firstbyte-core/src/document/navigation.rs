@@ -84,6 +84,10 @@ pub struct StoredPageConnection {
     #[serde(skip_serializing_if = "StoredMarks::is_empty")]
     pub marks: StoredMarks,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_answer: Option<StoredStamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<StoredStamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord>,
 }
 
@@ -321,6 +325,8 @@ impl StoredPageConnection {
             protocol,
             tls,
             marks,
+            first_answer,
+            given_up,
             failure,
         } = connection;
         Self {
@@ -338,6 +344,8 @@ impl StoredPageConnection {
             protocol: protocol.clone(),
             tls: tls.as_ref().map(|tls| shared_tls(tls, interner)),
             marks: StoredMarks(*marks),
+            first_answer: first_answer.map(stored_stamp),
+            given_up: given_up.map(stored_stamp),
             failure: failure.as_ref().map(FailureRecord::from_failure),
         }
     }
@@ -358,6 +366,8 @@ impl StoredPageConnection {
             protocol: self.protocol,
             tls: self.tls.map(|tls| tls_of(tls, facts)).transpose()?,
             marks: self.marks.0,
+            first_answer: self.first_answer.map(stamp),
+            given_up: self.given_up.map(stamp),
             failure: self.failure.map(FailureRecord::failure),
         })
     }

@@ -46,7 +46,7 @@ pub struct PageConnection {
     pub local: Option<SocketAddr>,
     /// How it began; absent where the source does not say.
     pub beginning: Option<Beginning>,
-    /// The connection that it was opened beside, where only one of them was needed.
+    /// The connection that it was opened beside, or in the place of, where only one of them was needed.
     pub race: Option<Race>,
     /// The protocol spoken on it, by its ALPN name: "h2", "h3", "http/1.1".
     pub protocol: Option<String>,
@@ -54,6 +54,10 @@ pub struct PageConnection {
     pub tls: Option<TlsFacts>,
     /// Its set-up: marks up to [`Mark::HandshakeConfirmed`].
     pub marks: Marks,
+    /// When the first packet of the server's had come. Over TCP that is [`Mark::TcpConnected`], and this is absent.
+    pub first_answer: Option<Stamp>,
+    /// When it was given up: it was not there yet, or nothing had gone over it.
+    pub given_up: Option<Stamp>,
     /// Why it could not be used, if it could not.
     pub failure: Option<Failure>,
 }
@@ -70,10 +74,11 @@ pub enum Beginning {
     },
 }
 
-/// Two connections for the same purpose (HTTP/3 beside HTTP/2, a second attempt where the first one took long).
+/// Two connections for the same purpose (HTTP/3 beside HTTP/2, a second attempt where the first one took long, or
+/// failed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Race {
-    /// The place of the other one among the page's connections.
+    /// The place of the other one among the page's connections; of one that won against several, the first of them.
     pub against: usize,
     /// Whether this one was used.
     pub won: bool,
@@ -186,6 +191,8 @@ pub enum NavigationFlaw {
     ForeignMark { connection: usize, mark: Mark },
     /// A resource has marks that are not of its exchange.
     SetUpMark { resource: usize, mark: Mark },
+    /// A connection was given up, or answered, before it was begun.
+    EndBeforeBegin { connection: usize },
     /// Marks of a connection are out of order.
     ConnectionDisorder { connection: usize },
     /// Times of a resource are out of order.
@@ -224,6 +231,9 @@ impl fmt::Display for NavigationFlaw {
             }
             Self::SetUpMark { resource, mark } => {
                 write!(f, "resource {resource} has the mark {}", mark.name())
+            }
+            Self::EndBeforeBegin { connection } => {
+                write!(f, "connection {connection} ended before it was begun")
             }
             Self::ConnectionDisorder { connection } => {
                 write!(f, "marks of connection {connection} are out of order")
@@ -295,6 +305,11 @@ impl PageConnection {
         let foreign = |mark: &Mark| was_open || *mark > Mark::HandshakeConfirmed;
         if let Some(mark) = self.marks.iter().map(|(mark, _)| mark).find(foreign) {
             return Err(NavigationFlaw::ForeignMark { connection, mark });
+        }
+        let begun = self.marks.at(Mark::ConnectStart);
+        let later = [self.first_answer, self.given_up].into_iter().flatten();
+        if begun.is_some_and(|begun| later.into_iter().any(|stamp| stamp.at < begun)) {
+            return Err(NavigationFlaw::EndBeforeBegin { connection });
         }
         match self.marks.disorder() {
             Some(_) => Err(NavigationFlaw::ConnectionDisorder { connection }),

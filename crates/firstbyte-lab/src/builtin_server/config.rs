@@ -46,6 +46,8 @@ pub struct Config {
     pub nagle: bool,
     /// URLs without query, and where they are redirected to (301).
     pub redirects: BTreeMap<String, String>,
+    /// What is answered at single paths, whatever the name.
+    pub content: BTreeMap<String, Content>,
     /// Where requests are written down.
     pub access_log: Option<AccessLog>,
 }
@@ -68,9 +70,21 @@ impl Config {
             handshake_delay: Duration::ZERO,
             nagle: false,
             redirects: BTreeMap::new(),
+            content: BTreeMap::new(),
             access_log: None,
         }
     }
+}
+
+/// The answer at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Its `content-type`.
+    pub content_type: String,
+    /// All of it.
+    pub body: Vec<u8>,
+    /// Time between request and response, besides the server's own.
+    pub think_time: Duration,
 }
 
 /// Protocol versions of a server.
@@ -200,6 +214,8 @@ pub enum StartError {
     Tls(rustls::Error),
     /// What it should redirect to cannot be a header.
     Redirect(String),
+    /// A content type cannot be a header.
+    ContentType(String),
     /// A socket or thread was refused.
     Io(io::Error),
 }
@@ -209,6 +225,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Tls(error) => write!(f, "cannot set up TLS: {error}"),
             Self::Redirect(to) => write!(f, "cannot redirect to {to:?}"),
+            Self::ContentType(text) => write!(f, "{text:?} is no content type"),
             Self::Io(error) => write!(f, "cannot start: {error}"),
         }
     }

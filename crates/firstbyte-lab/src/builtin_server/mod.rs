@@ -32,11 +32,13 @@ use hyper::header::HeaderValue;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use respond::{Connection, Site, TlsFacts};
+use respond::{Connection, Served, Site, TlsFacts};
 use stream::AnswerFrom;
 use tls::Tls;
 
-pub use config::{Config, EarlyData, KexGroup, Listeners, Resumption, StartError, TlsVersions};
+pub use config::{
+    Config, Content, EarlyData, KexGroup, Listeners, Resumption, StartError, TlsVersions,
+};
 #[cfg(target_os = "linux")]
 pub(crate) use filling::page;
 
@@ -101,6 +103,7 @@ pub fn spawn(config: Config, listeners: Listeners) -> Result<Handle, StartError>
             think_time: config.think_time,
             early_data: config.early_data,
             redirects: redirects(&config.redirects)?,
+            content: served(config.content)?,
             alt_svc: quic.and_then(alt_svc),
             access_log: config.access_log,
         }),
@@ -160,6 +163,16 @@ fn redirects(
     let location =
         |to: &String| HeaderValue::try_from(to).map_err(|_| StartError::Redirect(to.clone()));
     redirects.iter().map(|(from, to)| Ok((from.clone(), location(to)?))).collect()
+}
+
+fn served(content: BTreeMap<String, Content>) -> Result<HashMap<String, Served>, StartError> {
+    let each = content.into_iter().map(|(path, content)| {
+        let of_type = HeaderValue::try_from(&content.content_type);
+        let content_type = of_type.map_err(|_| StartError::ContentType(content.content_type))?;
+        let (body, think_time) = (content.body.into(), content.think_time);
+        Ok((path, Served { content_type, body, think_time }))
+    });
+    each.collect()
 }
 
 /// RFC 7838 §3: at this host, at that port, for a day.

@@ -9,7 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{
-    ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName,
+    HeaderValue, LOCATION,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
@@ -39,9 +40,18 @@ pub(super) struct Site {
     pub(super) early_data: EarlyData,
     /// From URLs without query to where they are redirected.
     pub(super) redirects: HashMap<String, HeaderValue>,
+    /// By path: what is answered there.
+    pub(super) content: HashMap<String, Served>,
     /// `h3=":443"`, where there is HTTP/3 to be advertised.
     pub(super) alt_svc: Option<HeaderValue>,
     pub(super) access_log: Option<AccessLog>,
+}
+
+/// What is answered at one path.
+pub(super) struct Served {
+    pub(super) content_type: HeaderValue,
+    pub(super) body: Bytes,
+    pub(super) think_time: Duration,
 }
 
 /// What is the same for every request of a connection.
@@ -70,6 +80,8 @@ impl Site {
         let uri = request.uri();
         let pattern = pattern(uri);
         let thinks = pattern.as_ref().map(|pattern| pattern.think_time).unwrap_or_default();
+        let served = self.content.get(uri.path());
+        let thinks = thinks + served.map(|served| served.think_time).unwrap_or_default();
         let head_bytes = pattern.as_ref().map_or(0, |pattern| pattern.head_bytes);
         pause(self.think_time + thinks).await;
         let mut response = if early && self.early_data == EarlyData::TooEarly {
@@ -78,6 +90,8 @@ impl Site {
             redirect(StatusCode::MOVED_PERMANENTLY, location.clone())
         } else if let Some(pattern) = pattern {
             with_body(StatusCode::OK, Answer::Written(Written::new(pattern)))
+        } else if let Some(served) = served {
+            served.response()
         } else {
             self.page(uri.path())
         };
@@ -139,6 +153,17 @@ impl Site {
     }
 }
 
+impl Served {
+    /// Fonts are asked for as from another origin, which has to be allowed (Fetch §3.2).
+    fn response(&self) -> Response<Answer> {
+        let mut response = with_body(StatusCode::OK, Answer::Served(self.body.clone()));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, self.content_type.clone());
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        response
+    }
+}
+
 fn redirect(status: StatusCode, location: HeaderValue) -> Response<Answer> {
     let mut response = with_body(status, Answer::with_bytes(0));
     response.headers_mut().insert(LOCATION, location);
@@ -177,6 +202,8 @@ pub(super) enum Answer {
     Filling(Filling),
     /// In parts, with pauses.
     Written(Written),
+    /// A body of the scenario's.
+    Served(Bytes),
 }
 
 impl Answer {
@@ -189,6 +216,7 @@ impl Answer {
         match self {
             Self::Filling(filling) => filling.left(),
             Self::Written(written) => written.left(),
+            Self::Served(body) => body.len(),
         }
     }
 }
@@ -204,6 +232,8 @@ impl Body for Answer {
         match self.get_mut() {
             Self::Filling(filling) => Pin::new(filling).poll_frame(cx),
             Self::Written(written) => Pin::new(written).poll_frame(cx),
+            Self::Served(body) if body.is_empty() => Poll::Ready(None),
+            Self::Served(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
         }
     }
 

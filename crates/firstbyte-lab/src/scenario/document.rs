@@ -66,7 +66,21 @@ pub(super) struct ServerDocument {
     #[serde(default)]
     pub(super) redirects: BTreeMap<String, String>,
     #[serde(default)]
+    pub(super) content: BTreeMap<String, ContentDocument>,
+    #[serde(default)]
     pub(super) nginx: NginxDocument,
+}
+
+/// One of a server's `content`: what it answers at one path.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContentDocument {
+    #[serde(rename = "type")]
+    pub(super) content_type: String,
+    pub(super) text: Option<String>,
+    pub(super) hex: Option<String>,
+    pub(super) bytes: Option<WrittenSize>,
+    pub(super) think_time: Option<String>,
 }
 
 /// A host's `resolver = {}`.

@@ -6,6 +6,7 @@
 mod access;
 mod check;
 mod command;
+mod content;
 mod document;
 mod error;
 mod place;

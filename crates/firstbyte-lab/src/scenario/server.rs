@@ -8,11 +8,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::command::{self, CommandSettings};
+use super::content;
 use super::document::ServerDocument;
 use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
 use super::units::{self, WrittenSize};
-use crate::builtin_server::{EarlyData, KexGroup, Resumption, TlsVersions};
+use crate::builtin_server::{Content, EarlyData, KexGroup, Resumption, TlsVersions};
 use crate::ca::{LeafKey, LeafOptions};
 
 const DEFAULT_PAGE_BYTES: u64 = 2_000;
@@ -56,6 +57,8 @@ pub struct ServerSettings {
     pub nagle: bool,
     /// Where it redirects to: URL without query, and `location` of the answer (301).
     pub redirects: BTreeMap<String, String>,
+    /// What it answers at single paths, whatever the name; not Caddy.
+    pub content: BTreeMap<String, Content>,
     /// Lines for nginx's `server` block; nginx only.
     pub nginx_directives: Vec<String>,
     /// The program that serves; with [`ServerChoice::Command`], and only then.
@@ -112,7 +115,7 @@ impl ServerSettings {
                 Some(("nginx.directives", "the built-in server has no directives"))
             }
             ServerChoice::Builtin => None,
-            ServerChoice::Nginx if delays => {
+            ServerChoice::Nginx if delays || self.content_thinks() => {
                 Some(("think_time or handshake_delay", "nginx has neither"))
             }
             ServerChoice::Nginx if self.groups.contains(&KexGroup::X25519MlKem768) => {
@@ -136,6 +139,9 @@ impl ServerSettings {
             }
             ServerChoice::Caddy if !self.redirects.is_empty() => {
                 Some(("redirects", "the lab does not tell Caddy of them"))
+            }
+            ServerChoice::Caddy if !self.content.is_empty() => {
+                Some(("content", "the lab does not tell Caddy of it"))
             }
             ServerChoice::Caddy if !self.nginx_directives.is_empty() => {
                 Some(("nginx.directives", "they are nginx's"))
@@ -206,6 +212,7 @@ pub(super) fn check(
         retry: raw.retry.unwrap_or_default(),
         nagle: raw.nagle.unwrap_or_default(),
         redirects: redirects(&place.at("redirects"), raw.redirects, names)?,
+        content: content::check(&place.at("content"), raw.content)?,
         nginx_directives: raw.nginx.directives,
         command: command::check(place, raw.command, raw.package, raw.files)?,
         backend: raw.backend.unwrap_or_default(),
@@ -235,8 +242,14 @@ impl ServerSettings {
             || self.tickets != DEFAULT_TICKETS
             || self.early_data != EarlyData::default()
             || !self.groups.is_empty();
-        let lines = !self.redirects.is_empty() || !self.nginx_directives.is_empty();
+        let lines = !self.redirects.is_empty()
+            || !self.content.is_empty()
+            || !self.nginx_directives.is_empty();
         delays || tls || lines || self.retry || self.nagle
+    }
+
+    fn content_thinks(&self) -> bool {
+        self.content.values().any(|content| !content.think_time.is_zero())
     }
 
     fn can_have_early_data(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The scenarios that come with the crate: name and file.
 
-/// Published measurements, then faults, then rulers for clients and instruments.
-pub(super) const SHIPPED: [(&str, &str); 20] = [
+/// Published measurements, then faults, then rulers for clients, pages and instruments.
+pub(super) const SHIPPED: [(&str, &str); 21] = [
     ("govuk", include_str!("../../scenarios/govuk.toml")),
     ("codavel", include_str!("../../scenarios/codavel.toml")),
     ("pq", include_str!("../../scenarios/pq.toml")),
@@ -20,6 +20,7 @@ pub(super) const SHIPPED: [(&str, &str); 20] = [
     ("quic-retry", include_str!("../../scenarios/quic-retry.toml")),
     ("clean", include_str!("../../scenarios/clean.toml")),
     ("clients", include_str!("../../scenarios/clients.toml")),
+    ("page", include_str!("../../scenarios/page.toml")),
     ("accuracy", include_str!("../../scenarios/accuracy.toml")),
     ("quiet", include_str!("../../scenarios/quiet.toml")),
 ];

@@ -6,8 +6,8 @@ use crate::scenario::Family;
 use crate::{Scenario, ServerChoice};
 
 const SHIPPED: &str = "govuk, codavel, pq, curl-length, nam, nagle, syn-loss, big-chain, hrr, slow-dns, \
-    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, clients, accuracy, \
-    quiet";
+    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, clients, page, \
+    accuracy, quiet";
 
 const CLIENT: &str = r#"
 [[host]]
@@ -398,4 +398,34 @@ fn keys_and_types_are_the_toml_readers_to_refuse() {
     assert!(number.contains("invalid type: integer `3`, expected a string"), "{number}");
     let queue = message(&with_server("up = { ipv6 = { queue = \"1ms\" } }"));
     assert!(queue.contains("unknown field `queue`"), "{queue}");
+}
+
+#[test]
+fn content_is_as_long_as_it_is_said_to_be() {
+    let settings = |content: &str| {
+        let source = with_server(&format!("[host.server.content.\"/a\"]\n{content}"));
+        Scenario::parse("good", "good.toml", &source).map(|scenario| {
+            let server = scenario.hosts.into_iter().find_map(|host| host.server).unwrap();
+            server.content["/a"].clone()
+        })
+    };
+    let text = settings("type = 'text/css'\ntext = 'a{}'\nbytes = '1kB'").unwrap();
+    assert_eq!((text.body.len(), &text.body[..4]), (1_000, &b"a{}\n"[..]));
+    let font = settings("type = 'font/ttf'\nhex = '''00 01\n0a'''\nbytes = 5").unwrap();
+    assert_eq!(font.body, [0, 1, 10, 0, 0]);
+    for (content, wanted) in [
+        ("type = 'font/ttf'\nhex = '0'", "pairs of hexadecimal digits"),
+        ("type = 'a\"b'\ntext = ''", "a content type"),
+        ("type = 'text/css'\ntext = 'long'\nbytes = 3", "4 to 10000000"),
+        ("type = 'text/css'\ntext = ''\nhex = ''", "text or hex, not both"),
+    ] {
+        let said = settings(content).unwrap_err().to_string();
+        assert!(said.contains(wanted), "{said}");
+    }
+    let said = message(&with_server("[host.server.content.\"/w\"]\ntype = 'text/css'"));
+    assert!(said.contains("a path of letters"), "{said}");
+    let said = message(&with_server(
+        "server.kind = 'nginx'\n[host.server.content.\"/a\"]\ntype = 'text/css'\nthink_time = '1ms'",
+    ));
+    assert!(said.contains("nginx has neither"), "{said}");
 }

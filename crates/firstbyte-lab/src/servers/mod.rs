@@ -355,6 +355,7 @@ impl Start<'_> {
             handshake_delay: self.settings.handshake_delay,
             nagle: self.settings.nagle,
             redirects: self.settings.redirects.clone(),
+            content: self.settings.content.clone(),
             access_log: Some(AccessLog::new(log)),
             ..builtin_server::Config::new(self.certificate.clone())
         };

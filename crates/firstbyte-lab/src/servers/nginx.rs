@@ -12,6 +12,8 @@ use crate::ca::ServerCertificate;
 use crate::network::HostNetwork;
 use crate::scenario::ServerSettings;
 
+/// HTTP/3 at the same host.
+const ALT_SVC: &str = "add_header alt-svc 'h3=\":443\"; ma=86400' always;";
 /// OpenSSL sends so many without being told.
 const OPENSSL_TICKETS: usize = 2;
 
@@ -49,6 +51,7 @@ impl Installed {
         place: &HostNetwork,
     ) -> io::Result<Spawned> {
         write_pages(directory, settings.page_bytes)?;
+        write_content(directory, settings)?;
         fs::write(directory.join("chain.pem"), &certificate.chain_pem)?;
         fs::write(directory.join("key.pem"), &certificate.key_pem)?;
         let config = directory.join("nginx.conf");
@@ -71,6 +74,7 @@ fn configuration(directory: &Path, log: &Path, settings: &ServerSettings) -> Str
         .map(|line| format!("    {line}\n"))
         .collect();
     let redirects = redirects(settings);
+    let content = content(directory, settings);
     format!(
         "\
 daemon off;
@@ -104,7 +108,7 @@ http {{
     ssl_certificate {at}/chain.pem;
     ssl_certificate_key {at}/key.pem;
     root {at}/html;
-{directives}    location = /redirect {{ return 302 /; }}
+{directives}{content}    location = /redirect {{ return 302 /; }}
   }}
 }}
 "
@@ -154,9 +158,32 @@ fn tls_directives(settings: &ServerSettings) -> Vec<String> {
         ));
     }
     if settings.http3 {
-        lines.push("add_header alt-svc 'h3=\":443\"; ma=86400' always;".to_owned());
+        lines.push(ALT_SVC.to_owned());
     }
     lines
+}
+
+/// Bodies by their number: a path may be one that is no file's name.
+fn write_content(directory: &Path, settings: &ServerSettings) -> io::Result<()> {
+    fs::create_dir_all(directory.join("content"))?;
+    for (number, content) in settings.content.values().enumerate() {
+        fs::write(directory.join(format!("content/{number}")), &content.body)?;
+    }
+    Ok(())
+}
+
+/// What is answered at single paths. A location with a header field of its own has none of the server's.
+fn content(directory: &Path, settings: &ServerSettings) -> String {
+    let at = directory.display();
+    let alt_svc = if settings.http3 { ALT_SVC } else { "" };
+    let locations = settings.content.iter().enumerate().map(|(number, (path, content))| {
+        format!(
+            "    location = {path} {{ root {at}; try_files /content/{number} =404; types {{ }} \
+             default_type \"{}\"; add_header access-control-allow-origin *; {alt_svc} }}\n",
+            content.content_type
+        )
+    });
+    locations.collect()
 }
 
 /// From URLs to where they are redirected: the scenario's check has left nothing in them that means

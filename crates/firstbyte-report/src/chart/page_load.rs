@@ -52,6 +52,7 @@ const fn class(piece: Piece) -> &'static str {
         Piece::Name => "p0",
         Piece::Tcp => "p1",
         Piece::Handshake => "p2",
+        Piece::InVain => "p3",
         Piece::Unsent => "b",
         Piece::Waiting => "p5",
         Piece::Receiving => "p6",
@@ -116,6 +117,7 @@ mod tests {
         for name in ["/style.css", "/app.js", "fonts.test", "/hit failed"] {
             assert!(svg.contains(name), "{name}");
         }
+        assert!(svg.contains("in vain") && svg.contains("coalesced"));
         assert!(figure.png().unwrap().len() > 1_000);
     }
 

@@ -53,7 +53,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         Some(Command::Explain(args)) => {
             CommandPlan::Explain(Box::new(comparison::explanation(args, typed)?))
         }
-        Some(Command::Page(args)) => CommandPlan::Page(Box::new(page(args)?)),
+        Some(Command::Page(args)) => CommandPlan::Page(Box::new(page(args, typed)?)),
         Some(Command::Check(args)) => CommandPlan::Check(comparison::check(args)?),
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
@@ -115,7 +115,7 @@ fn qlog_directory(visit: &VisitArgs) -> Option<PathBuf> {
     set.map(PathBuf::from)
 }
 
-fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
+fn page(args: &PageArgs, typed: &Typed) -> Result<PagePlan, Problem> {
     target(&args.url.0)?;
     Ok(PagePlan {
         url: Secret::new(args.url.0.clone()),
@@ -123,11 +123,13 @@ fn page(args: &PageArgs) -> Result<PagePlan, Problem> {
         outputs: Outputs {
             json: args.json.clone(),
             har: args.har.clone(),
+            html: args.html.clone(),
             svg: args.svg.clone(),
             png: args.png.clone(),
             ..Outputs::default()
         },
         reads: needed_by_visits(&args.visit),
+        command: typed.shown(),
         colors: args.color,
     })
 }

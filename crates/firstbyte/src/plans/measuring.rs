@@ -63,10 +63,12 @@ pub struct PagePlan {
     pub url: Secret<String>,
     /// How it is loaded, and by which browser.
     pub options: Options,
-    /// JSON, HAR, pictures.
+    /// JSON, HAR, HTML, pictures.
     pub outputs: Outputs,
     /// Files that the visit needs.
     pub reads: Vec<PathBuf>,
+    /// The command, for people, without secrets.
+    pub command: Vec<String>,
     /// Colours on the terminal.
     pub colors: ColorChoice,
 }

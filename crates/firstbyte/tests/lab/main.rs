@@ -20,6 +20,7 @@ mod live;
 mod live_outputs;
 mod losses;
 mod openings;
+mod pages;
 mod predictions;
 mod processes;
 mod quic;

@@ -106,6 +106,8 @@ pub(super) fn chromium() -> Navigation {
                 (Mark::HandshakeComplete, 48.1),
             ],
         ),
+        first_answer: None,
+        given_up: None,
         failure: None,
     };
     let quic = PageConnection {
@@ -115,6 +117,8 @@ pub(super) fn chromium() -> Navigation {
         protocol: text("h3"),
         tls: None,
         marks: marks(STEP, &[(Mark::ConnectStart, 4.7), (Mark::SecureConnectionStart, 4.7)]),
+        first_answer: Some(at(STEP, 26.0)),
+        given_up: Some(at(STEP, 48.4)),
         ..tcp.clone()
     };
     let idle = PageConnection {

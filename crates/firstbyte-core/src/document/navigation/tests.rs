@@ -172,14 +172,26 @@ fn any_page_connection() -> impl Strategy<Value = PageConnection> {
         |(stamps, client_id, idle, open)| {
             let mut marks = Marks::default();
             let begun = [Mark::ConnectStart, Mark::TcpConnected, Mark::HandshakeComplete];
-            for (mark, stamp) in begun.into_iter().zip(stamps).filter(|_| !open) {
+            for (mark, stamp) in begun.into_iter().zip(stamps.clone()).filter(|_| !open) {
                 marks.set(mark, stamp);
             }
             let idle = idle.map(Duration::from_nanos);
             let beginning = if open { Beginning::OpenBefore { idle } } else { Beginning::Opened };
             let authority = "a.test:443".into();
             let beginning = Some(beginning);
-            PageConnection { authority, client_id, beginning, marks, ..PageConnection::default() }
+            let (first_answer, given_up) = match open {
+                true => (None, None),
+                false => (Some(stamps[2]), Some(stamps[2])),
+            };
+            PageConnection {
+                authority,
+                client_id,
+                beginning,
+                marks,
+                first_answer,
+                given_up,
+                ..PageConnection::default()
+            }
         },
     )
 }

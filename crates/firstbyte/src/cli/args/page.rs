@@ -15,6 +15,7 @@ waiting for connections to be set up.
 
 Examples:
   firstbyte page https://example.com/
+  firstbyte page https://example.com/ --html page.html
   firstbyte page https://example.com/ --svg pictures
   firstbyte page https://example.com/ --json | jq '.connections | length'";
 
@@ -65,6 +66,9 @@ pub(in crate::cli) struct PageArgs {
     /// The page as HTTP Archive (HAR 1.2)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub har: Option<Destination>,
+    /// The page load as one HTML page: figures, waterfall, every connection, origin and request
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<Destination>,
     /// The picture as SVG: DIR/page.svg
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub svg: Option<PathBuf>,

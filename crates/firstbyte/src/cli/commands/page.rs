@@ -11,8 +11,9 @@ use firstbyte_core::timeline::Navigation;
 use firstbyte_probe::probe::Prober;
 use firstbyte_probe::probe::options::{Client, Options};
 use firstbyte_report::chart;
+use firstbyte_report::dates;
 use firstbyte_report::har::page_archive;
-use firstbyte_report::page_load::page_load;
+use firstbyte_report::page_load::{PageDocument, page_html, page_load};
 
 use crate::cli::commands::probe::setup_problem;
 use crate::cli::exit::{self, Problem};
@@ -47,6 +48,12 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
         let mut line = Vec::new();
         navigation_line(&shown_page(&page), &mut line).map_err(|error| usage(error.to_string()))?;
         whole(to, &line)?;
+    }
+    if let Some(to) = &plan.outputs.html {
+        let begun = page.main.redirects.first().unwrap_or(&page.main.connection);
+        let date = begun.started_unix_ns.and_then(dates::minute).unwrap_or_default();
+        let document = PageDocument { page: &page, date: &date, command: &plan.command };
+        whole(to, page_html(&document).as_bytes())?;
     }
     if let Some(to) = &plan.outputs.har {
         whole(to, &page_archive(&page))?;
