@@ -7,6 +7,7 @@
 mod connection;
 mod interned;
 mod navigation;
+mod page_savings;
 pub mod run;
 mod sample;
 pub mod stored;
@@ -23,5 +24,6 @@ pub use navigation::{
     StoredNavigation, StoredPageConnection, StoredRace, StoredResource, navigation,
     navigation_line,
 };
+pub use page_savings::page_line;
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
 pub use times::{nanoseconds, nanoseconds_if_any};
