@@ -136,12 +136,21 @@ mod tests {
 
     fn fixture() -> PageSavings {
         let line = include_str!("../../firstbyte-core/fixtures/navigation/chromium.ndjson");
-        PageSavings::from_navigation(&navigation(line.trim_end().as_bytes()).unwrap(), EDGE).unwrap()
+        PageSavings::from_navigation(&navigation(line.trim_end().as_bytes()).unwrap(), EDGE)
+            .unwrap()
     }
 
     #[test]
     fn what_saves_most_comes_first() {
-        insta::assert_snapshot!(page_savings(&fixture(), &Style::default()));
+        let (savings, text) = (fixture(), page_savings(&fixture(), &Style::default()));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + savings.offered.len() + savings.not_offered.len(), "{text}");
+        assert!(lines[0].starts_with("what would save") && lines[0].ends_with("load"), "{text}");
+        for (line, saving) in lines[1..].iter().zip(&savings.offered) {
+            let load = Scale::for_largest(since(savings.load)).time_figure(since(saving.load));
+            assert!(line.ends_with(&load), "{load}: {line}");
+        }
+        assert!(text.contains("shop.test 10.0 ms away"), "{text}");
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub enum WhyNot {
     NotMultiplexed,
     /// TLS 1.2 has no early data.
     NeedsTls13,
+    /// Requests leave a round trip early with TLS 1.2 already.
+    FalseStart,
 }
 
 impl fmt::Display for WhyNot {
@@ -83,6 +85,7 @@ impl fmt::Display for WhyNot {
             Self::NoRoundTrip => "no round trip is known",
             Self::NotMultiplexed => "the document's connection carries one response at a time",
             Self::NeedsTls13 => "TLS 1.2 has no early data",
+            Self::FalseStart => "with False Start, TLS 1.2 takes no more round trips",
         })
     }
 }
@@ -101,6 +104,11 @@ pub(super) fn variants(graph: &PageGraph, change: &Change) -> Result<Variants, W
         }),
         Change::EarlyData => early_data(graph, &certificates),
         Change::Http3 { authority } => http3(graph, authority.as_deref()),
+        Change::Tls13
+            if graph.connections.iter().any(|link| link.tls.is_some_and(|tls| tls.false_start)) =>
+        {
+            Err(WhyNot::FalseStart)
+        }
         Change::Tls13 => over_links(graph, &[0.0], |tls, _, _| {
             let old = tls.filter(|tls| !tls.version_1_3 && !tls.resumed);
             old.map(|_| (1, 0))
@@ -147,7 +155,8 @@ fn kept(graph: &PageGraph) -> Result<Variants, WhyNot> {
         let mut changed = Alteration::none(graph);
         for (link, change) in graph.connections.iter().zip(&mut changed.links) {
             let open = link.set_up.is_some();
-            *change = LinkChange { open, window_open: open && window_open, ..LinkChange::default() };
+            *change =
+                LinkChange { open, window_open: open && window_open, ..LinkChange::default() };
         }
         changed
     };
@@ -171,11 +180,12 @@ fn coalesced(graph: &PageGraph) -> Result<Variants, WhyNot> {
     }
     let with = |window_open| {
         let mut changed = Alteration::none(graph);
-        for (place, change) in changed.links.iter_mut().enumerate().filter(|(place, _)| other(*place)) {
-            let _ = place;
-            change.replaced_by = Some(document);
-            change.multiplexed = true;
-            change.window_open = window_open;
+        for (place, change) in changed.links.iter_mut().enumerate() {
+            if other(place) {
+                change.replaced_by = Some(document);
+                change.multiplexed = true;
+                change.window_open = window_open;
+            }
         }
         changed
     };
@@ -227,7 +237,8 @@ fn http3(graph: &PageGraph, authority: Option<&str>) -> Result<Variants, WhyNot>
 
 fn nearer(graph: &PageGraph, authority: &str, round_trip: Duration) -> Result<Variants, WhyNot> {
     let to = Ns::try_from(round_trip.as_nanos()).unwrap_or(Ns::MAX);
-    let own = || graph.connections.iter().filter(|link| link.authority == authority && link.requests > 0);
+    let own =
+        || graph.connections.iter().filter(|link| link.authority == authority && link.requests > 0);
     let known = own().filter_map(|link| link.round_trip).min().ok_or(WhyNot::NoRoundTrip)?;
     let usual = own().filter_map(|link| link.usual_round_trip).max().unwrap_or(known);
     // A browser that was busy saw its handshakes end late: by how much is not known.

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use super::window::Window;
 use crate::page_load::{PageLoad, PageRequest};
 use crate::timeline::{
-    Beginning, Handshake, Mark, Navigation, Offset, PageConnection, Resource,
-    TlsFacts,
+    Beginning, Handshake, Mark, Navigation, Offset, PageConnection, Resource, TlsFacts,
 };
 
 /// Nanoseconds; differences may be negative.
@@ -104,6 +103,8 @@ pub(super) struct Tls {
     pub(super) version_1_3: bool,
     pub(super) resumed: bool,
     pub(super) early: bool,
+    /// The request left a round trip before the handshake of TLS 1.2 was over (RFC 7918).
+    pub(super) false_start: bool,
 }
 
 /// A connection's set-up: lookup and gap, round trips, and the rest.
@@ -131,7 +132,8 @@ impl Seen {
     /// What is not said is as what is said next to it; absent where nothing is.
     fn from_request(request: &PageRequest) -> Option<Self> {
         let [asked, sent, first, end] =
-            [request.asked, request.sent, request.first_byte, request.end].map(|at| at.map(Offset::as_nanos));
+            [request.asked, request.sent, request.first_byte, request.end]
+                .map(|at| at.map(Offset::as_nanos));
         let asked = asked.or(sent).or(first).or(end)?;
         let end = end.or(first).or(sent).unwrap_or(asked);
         let sent = sent.unwrap_or(asked);
@@ -201,17 +203,36 @@ impl PageGraph {
             }
         }
         for (request, seen) in page.requests.iter().zip(&page.seen) {
-            let Some(connection) = request.connection.and_then(|c| page.page.connections.get(c)) else { continue };
+            let Some(connection) = request.connection.and_then(|c| page.page.connections.get(c))
+            else {
+                continue;
+            };
             // A request that is answered before the handshake's end is early data, and waits as long.
             if seen.first_byte > seen.sent {
-                of.entry(connection.authority.clone()).or_default().1.push(seen.first_byte - seen.sent);
+                of.entry(connection.authority.clone())
+                    .or_default()
+                    .1
+                    .push(seen.first_byte - seen.sent);
             }
         }
         for link in &mut self.connections {
             let Some((handshakes, waits)) = of.get_mut(&link.authority) else { continue };
             link.round_trip = handshakes.iter().chain(waits.iter()).min().copied();
             handshakes.sort_unstable();
-            link.usual_round_trip = handshakes.get(handshakes.len() / 2).copied().or(link.round_trip);
+            link.usual_round_trip =
+                handshakes.get(handshakes.len() / 2).copied().or(link.round_trip);
+        }
+        let of_page = page.page.connections.iter();
+        // One that took less than two round trips shows what the browser does on all.
+        if self
+            .connections
+            .iter()
+            .zip(of_page)
+            .any(|(link, connection)| link.starts_early(connection))
+        {
+            for tls in self.connections.iter_mut().filter_map(|link| link.tls.as_mut()) {
+                tls.false_start = !tls.version_1_3;
+            }
         }
         for (link, connection) in self.connections.iter_mut().zip(&page.page.connections) {
             link.set_up = link.set_up_times(connection);
@@ -244,7 +265,8 @@ impl PageGraph {
     /// Which request had each connection opened: the last that was asked for before it was begun.
     fn openers(&mut self, page: &Page<'_>) {
         for (place, link) in self.connections.iter_mut().enumerate() {
-            link.requests = page.requests.iter().filter(|request| request.connection == Some(place)).count();
+            link.requests =
+                page.requests.iter().filter(|request| request.connection == Some(place)).count();
             let Some((begun, _)) = begun_and_ready(&page.page.connections[place]) else {
                 link.set_up = None;
                 continue;
@@ -257,7 +279,8 @@ impl PageGraph {
             let used = page.requests.iter().zip(&page.seen);
             let used = used.filter(|(request, _)| request.connection == Some(place));
             let by = used.map(|(_, seen)| seen.sent).chain([begun]).min().unwrap_or(begun);
-            let asked_before = (0..page.seen.len()).filter(|of| own(*of) && page.seen[*of].asked <= by);
+            let asked_before =
+                (0..page.seen.len()).filter(|of| own(*of) && page.seen[*of].asked <= by);
             link.opener = asked_before.max_by_key(|of| (page.seen[*of].asked, usize::MAX - *of));
             match (link.opener, &mut link.set_up) {
                 (Some(opener), Some(set_up)) => set_up.before = begun - page.seen[opener].asked,
@@ -364,29 +387,42 @@ impl Trigger {
         let redirected = (page.document + 1..page.seen.len()).filter(before).find(|other| {
             let status = page.requests[*other].status.unwrap_or_default();
             let led_on = page.seen[*other].first_byte;
-            (300..400).contains(&status) && status != 304 && (led_on..=led_on + AT_ONCE).contains(&asked)
+            (300..400).contains(&status)
+                && status != 304
+                && (led_on..=led_on + AT_ONCE).contains(&asked)
         });
         if let Some(redirected) = redirected.filter(|other| page.seen[*other].end <= asked) {
             return Self::new(page, None, vec![redirected], asked);
         }
-        let initiator = page.resource(place).and_then(|resource| resource.initiator.as_ref()?.url.as_deref());
+        let initiator =
+            page.resource(place).and_then(|resource| resource.initiator.as_ref()?.url.as_deref());
         let by = initiator.and_then(|url| {
-            (0..page.seen.len()).filter(before).filter(|other| page.requests[*other].url == url).last()
+            (0..page.seen.len())
+                .filter(before)
+                .filter(|other| page.requests[*other].url == url)
+                .last()
         });
         let by = by.unwrap_or(page.document);
         let begun = page.seen[by];
         if !before(&by) || begun.first_byte > asked {
             return Self::new(page, None, Vec::new(), asked);
         }
-        let within = (asked < begun.end).then_some((by, asked - begun.first_byte, begun.end - begun.first_byte));
+        let within = (asked < begun.end).then_some((
+            by,
+            asked - begun.first_byte,
+            begun.end - begun.first_byte,
+        ));
         if within.is_some() {
             return Self::new(page, within, Vec::new(), asked);
         }
         let mut after = vec![by];
-        let blocking = |other: &usize| before(other) && page.blocks(*other) && page.seen[*other].end <= asked;
+        let blocking =
+            |other: &usize| before(other) && page.blocks(*other) && page.seen[*other].end <= asked;
         if by != page.document && page.blocks(by) {
             // Scripts run in the document's order, behind the style sheets before them.
-            let earlier = |other: &usize| blocking(other) && page.seen[*other].asked <= begun.asked && *other < by;
+            let earlier = |other: &usize| {
+                blocking(other) && page.seen[*other].asked <= begun.asked && *other < by
+            };
             after.extend((page.document + 1..page.seen.len()).filter(earlier));
         }
         let latest = after.iter().map(|other| page.seen[*other].end).max().unwrap_or(asked);
@@ -423,6 +459,7 @@ impl Link {
             version_1_3: quic || tls.version.as_deref() == Some("TLSv1.3"),
             resumed: tls.handshake == Some(Handshake::Resumed),
             early: is_early(tls),
+            false_start: false,
         });
         Self {
             authority: connection.authority.clone(),
@@ -442,7 +479,12 @@ impl Link {
         let tls = at(Mark::SecureConnectionStart).zip(at(Mark::HandshakeComplete));
         let tls_trips = if self.quic { trips } else { trips - 1 };
         let work = tls.map_or(0, |(from, to)| (to - from - tls_trips * round_trip).max(0));
-        Some(SetUpTimes { before: 0, trips, rest: ready - begun - trips * round_trip, tls_work: work })
+        Some(SetUpTimes {
+            before: 0,
+            trips,
+            rest: ready - begun - trips * round_trip,
+            tls_work: work,
+        })
     }
 
     /// Round trips until it can be used, as its protocols have it.
@@ -451,11 +493,21 @@ impl Link {
             _ if self.quic => 1,
             None => 0,
             Some(Tls { early: true, .. }) => 0,
-            Some(Tls { version_1_3: false, resumed: false, .. }) => 2,
+            Some(Tls { version_1_3: false, resumed: false, false_start: false, .. }) => 2,
             Some(_) => 1,
         };
         let early_quic = self.quic && self.tls.is_some_and(|tls| tls.early);
         tls + i64::from(!self.quic) - i64::from(early_quic)
+    }
+
+    /// Whether a full handshake of TLS 1.2 took less than its two round trips.
+    fn starts_early(&self, connection: &PageConnection) -> bool {
+        let full = self.tls.is_some_and(|tls| !tls.version_1_3 && !tls.resumed);
+        let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);
+        let took = at(Mark::SecureConnectionStart).zip(at(Mark::HandshakeComplete));
+        let took = took.map(|(from, to)| (to - from) as f64);
+        let two = self.round_trip.map(|round_trip| (2.0 - SHARE_SHORT) * round_trip as f64);
+        full && !self.quic && took.zip(two).is_some_and(|(took, two)| took < two)
     }
 
     /// When it could be used, if it was opened during the load.
@@ -472,7 +524,8 @@ fn begun_and_ready(connection: &PageConnection) -> Option<(Ns, Ns)> {
         return None;
     }
     let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);
-    let begun = [at(Mark::DomainLookupStart), at(Mark::ConnectStart)].into_iter().flatten().min()?;
+    let begun =
+        [at(Mark::DomainLookupStart), at(Mark::ConnectStart)].into_iter().flatten().min()?;
     let early = connection.tls.as_ref().is_some_and(is_early);
     let ready = match early {
         // The request leaves with the handshake's first message.

@@ -82,7 +82,8 @@ impl PageModel {
     /// Why it cannot be said.
     pub fn predict(&self, change: &Change) -> Result<Saving, WhyNot> {
         let variants = change::variants(&self.graph, change)?;
-        let all: Vec<Replayed> = variants.iter().map(|changed| replay(&self.graph, changed)).collect();
+        let all: Vec<Replayed> =
+            variants.iter().map(|changed| replay(&self.graph, changed)).collect();
         let Some(likely) = all.first() else { return Err(WhyNot::NothingToChange) };
         let loads = || all.iter().map(|replayed| replayed.load);
         let between = (loads().min().unwrap_or(likely.load), loads().max().unwrap_or(likely.load));
@@ -109,7 +110,9 @@ impl PageModel {
         let mut changes = vec![Change::Kept];
         let mut authorities: Vec<&str> = Vec::new();
         for link in self.graph.connections.iter().filter(|link| link.requests > 0) {
-            let farther = link.round_trip.is_none_or(|trip| trip > Ns::try_from(edge.as_nanos()).unwrap_or(Ns::MAX));
+            let farther = link
+                .round_trip
+                .is_none_or(|trip| trip > Ns::try_from(edge.as_nanos()).unwrap_or(Ns::MAX));
             if farther && !authorities.contains(&&*link.authority) {
                 authorities.push(&link.authority);
             }
@@ -125,9 +128,10 @@ impl PageModel {
         if self.graph.connections.iter().any(|link| link.tls.is_some_and(|tls| !tls.version_1_3)) {
             changes.push(Change::Tls13);
         }
-        let nearer = authorities
-            .into_iter()
-            .map(|authority| Change::NearerEdge { authority: authority.to_owned(), round_trip: edge });
+        let nearer = authorities.into_iter().map(|authority| Change::NearerEdge {
+            authority: authority.to_owned(),
+            round_trip: edge,
+        });
         changes.extend(nearer);
         changes
     }

@@ -41,7 +41,6 @@ impl Alteration {
     pub(super) fn none(graph: &PageGraph) -> Self {
         Self { links: vec![LinkChange::default(); graph.connections.len()] }
     }
-
 }
 
 /// Times of the requests, as far as they were found.
@@ -67,7 +66,9 @@ pub(super) fn replay(graph: &PageGraph, changed: &Alteration) -> Replayed {
     };
     for node in &graph.order {
         match *node {
-            Node::Asked(request) => times.asked[request] = times.after(&graph.requests[request].trigger),
+            Node::Asked(request) => {
+                times.asked[request] = times.after(&graph.requests[request].trigger)
+            }
             Node::Ready(connection) => times.ready[connection] = times.ready_at(connection),
             Node::Done(request) => times.exchange(request),
         }

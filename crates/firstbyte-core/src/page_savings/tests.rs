@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::timeline::{
-    Beginning, ConnectionUse, Handshake, HttpFacts, Initiator, Mark, Marks, PageConnection, Resource,
-    ResourceSizes, Stamp, TlsFacts,
+    Beginning, ConnectionUse, Handshake, HttpFacts, Initiator, Mark, Marks, PageConnection,
+    Resource, ResourceSizes, Stamp, TlsFacts,
 };
 
 fn ms(ms: i64) -> Offset {
@@ -161,6 +161,19 @@ fn only_what_applies_is_offered_and_the_rest_says_why() {
 }
 
 #[test]
+fn false_start_leaves_nothing_for_tls_1_3_to_save() {
+    let mut page = page();
+    // One round trip and 5 ms.
+    page.connections[1] = connection("b.test:443", "TLSv1.2", "h2", [75, 115, 160]);
+    page.resources[0] = resource("https://b.test/i", "https://a.test/", 1, [75, 160, 205, 205]);
+    page.loaded = Some(Stamp::user(ms(209)));
+    let model = PageModel::from_navigation(&page).unwrap();
+    assert_eq!(model.predict(&Change::Tls13), Err(WhyNot::FalseStart));
+    // Three round trips: connect, TLS, and the request.
+    assert_eq!(model.predict(&edge("b.test:443", 10)).unwrap().load, ms(209 - 90));
+}
+
+#[test]
 fn what_waits_for_a_script_before_it_waits_for_it_still() {
     let mut page = page();
     page.main.redirects.clear();
@@ -170,8 +183,10 @@ fn what_waits_for_a_script_before_it_waits_for_it_still() {
     slow.priority = Some("High".into());
     let mut own = resource("https://a.test/own.js", "https://a.test/", 0, [75, 75, 95, 95]);
     own.priority = Some("High".into());
-    let mut child = resource("https://a.test/x.json", "https://a.test/own.js", 0, [241, 241, 261, 261]);
-    child.initiator = Some(Initiator { kind: "script".into(), url: Some("https://a.test/own.js".into()) });
+    let mut child =
+        resource("https://a.test/x.json", "https://a.test/own.js", 0, [241, 241, 261, 261]);
+    child.initiator =
+        Some(Initiator { kind: "script".into(), url: Some("https://a.test/own.js".into()) });
     page.resources = vec![slow, own, child];
     page.loaded = Some(Stamp::user(ms(262)));
     assert_eq!(page.check(), Ok(()));
@@ -203,7 +218,8 @@ fn a_turn_on_a_connection_is_waited_for_until_responses_come_beside_each_other()
 fn drawn(seed: u64) -> Navigation {
     let mut state = seed | 1;
     let mut draw = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         i64::try_from((state >> 33) % below.max(1)).unwrap()
     };
     let mut page = page();
@@ -238,7 +254,8 @@ fn drawn(seed: u64) -> Navigation {
         let end = first + draw(100);
         let place = draw(page.connections.len() as u64) as usize;
         let mut made = resource(&url, &by, place, [asked, sent, first, end]);
-        made.priority = [None, Some("High".to_owned()), Some("Low".to_owned())][draw(3) as usize].clone();
+        made.priority =
+            [None, Some("High".to_owned()), Some("Low".to_owned())][draw(3) as usize].clone();
         made.sizes.transferred_bytes = Some(draw(200_000) as u64);
         made.status = Some([200, 302, 404][draw(3) as usize]);
         if draw(6) == 0 {

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 const INITIAL_WINDOW: u64 = 14_600;
 /// A full segment's payload.
 const SEGMENT: u64 = 1_460;
+/// A TLS record is read as a whole, and servers fill them (RFC 8446 §5.1): 2^14 bytes.
+const RECORD: u64 = 16_384;
 /// What is so much larger takes as long as the link does, and the window is not what holds it.
 const COUNTED_BYTES: u64 = 2_000_000;
 
@@ -36,11 +38,12 @@ impl Window {
         }
     }
 
-    /// When the first and the last of `bytes` arrive, of which the first could at `from`.
+    /// When the first record and the last of `bytes` are there, of which the first could begin at `from`.
     pub(super) fn deliver(&mut self, from: i64, bytes: u64) -> (i64, i64) {
         let mut now = from.max(self.last);
         let mut first = None;
-        let mut left = bytes.clamp(1, COUNTED_BYTES);
+        let all = bytes.clamp(1, COUNTED_BYTES);
+        let mut left = all;
         while left > 0 {
             self.take_acknowledgements(now);
             let segment = left.min(SEGMENT);
@@ -51,8 +54,10 @@ impl Window {
             }
             self.in_flight += segment;
             self.acknowledged.push_back((now + self.round_trip, segment));
-            first = first.or(Some(now));
             left -= segment;
+            if all - left >= all.min(RECORD) {
+                first = first.or(Some(now));
+            }
         }
         self.last = now;
         (first.unwrap_or(now), now)
@@ -83,5 +88,11 @@ mod tests {
         // Nothing is acknowledged yet.
         assert_eq!(window.deliver(5, 1_000), (10, 10));
         assert_eq!(window.deliver(100, 29_000), (100, 100));
+    }
+
+    #[test]
+    fn a_record_that_does_not_fit_is_late_as_a_whole() {
+        assert_eq!(Window::new(10).deliver(0, 24_000), (10, 10));
+        assert_eq!(Window::new(10).deliver(0, 50_000), (10, 20));
     }
 }

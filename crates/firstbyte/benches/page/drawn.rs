@@ -77,7 +77,8 @@ impl DrawnPage {
         }
         let nearer = random.usize(0..origins.len());
         let trip = origins[nearer].round_trip;
-        let edge = (nearer, Duration::from_millis(random.u64(2..=(trip.as_millis() as u64 / 2).max(2))));
+        let edge =
+            (nearer, Duration::from_millis(random.u64(2..=(trip.as_millis() as u64 / 2).max(2))));
         Self {
             seed,
             http1: random.u32(0..3) == 0,
@@ -110,7 +111,8 @@ impl DrawnPage {
 
     /// What asks for the resources of which `parent` is the parent.
     fn tags(&self, parent: Option<usize>, tag: impl Fn(Kind, &str) -> String) -> String {
-        let own = self.resources.iter().enumerate().filter(|(_, resource)| resource.parent == parent);
+        let own =
+            self.resources.iter().enumerate().filter(|(_, resource)| resource.parent == parent);
         own.map(|(place, resource)| tag(resource.kind, &self.url_of(place))).collect()
     }
 

@@ -41,6 +41,8 @@ struct Loads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     Before,
+    /// Nothing: how far two sets of loads of the same page are apart.
+    Again,
     Kept,
     Resumed,
     Early,
@@ -51,8 +53,9 @@ enum Made {
 }
 
 impl Made {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Before,
+        Self::Again,
         Self::Kept,
         Self::Resumed,
         Self::Early,
@@ -74,14 +77,16 @@ impl Made {
     fn change(self, page: &DrawnPage) -> Option<Change> {
         let authority = |origin| format!("{}:443", DrawnPage::host(origin));
         Some(match self {
-            Self::Before => return None,
+            Self::Before | Self::Again => return None,
             Self::Kept => Change::Kept,
             Self::Resumed => Change::Resumed,
             Self::Early => Change::EarlyData,
             // A browser takes QUIC from the one host that it is told of.
             Self::Http3 => Change::Http3 { authority: Some(authority(0)) },
             Self::Tls13 => Change::Tls13,
-            Self::Edge => Change::NearerEdge { authority: authority(page.edge.0), round_trip: page.edge.1 },
+            Self::Edge => {
+                Change::NearerEdge { authority: authority(page.edge.0), round_trip: page.edge.1 }
+            }
             Self::Coalesced => Change::Coalesced,
         })
     }
@@ -93,7 +98,10 @@ impl Made {
             .map(|origin| ResolveOverride {
                 host: Some(DrawnPage::host(origin)),
                 port: None,
-                addresses: DrawnPage::address(origin, self == Self::Coalesced).parse().into_iter().collect(),
+                addresses: DrawnPage::address(origin, self == Self::Coalesced)
+                    .parse()
+                    .into_iter()
+                    .collect(),
             })
             .collect();
         options.http.version = match self {
@@ -120,6 +128,7 @@ pub(crate) fn hold(
     directory: &Path,
     visits: u64,
     only_kept: bool,
+    of: fn(Vec<i64>) -> i64,
 ) -> Result<Vec<Held>, String> {
     std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
     let file = |made: Made| directory.join(format!("{}-{made:?}.ndjson", page.seed));
@@ -140,14 +149,18 @@ pub(crate) fn hold(
     let before = read(&file(Made::Before));
     let mut held = Vec::new();
     for made in Made::ALL {
-        let Some(change) = made.change(page).filter(|_| made.applies(page)) else { continue };
+        if made == Made::Before || !made.applies(page) {
+            continue;
+        }
+        let change = made.change(page);
         let after = read(&file(made));
         if before.is_empty() || after.is_empty() {
             continue;
         }
         let predictions = before.iter().filter_map(|load| {
             let model = PageModel::from_navigation(load)?;
-            model.predict(&change).ok().map(|saving| saving.load.as_nanos())
+            let Some(change) = &change else { return Some(model.load().as_nanos()) };
+            model.predict(change).ok().map(|saving| saving.load.as_nanos())
         });
         let loads = |pages: &[Navigation]| -> Vec<i64> {
             pages.iter().filter_map(|page| Some(page.loaded?.at.as_nanos())).collect()
@@ -159,18 +172,24 @@ pub(crate) fn hold(
         held.push(Held {
             seed: page.seed,
             page: page.words(),
-            change: change.name(),
-            before_ns: middle(loads(&before)),
-            predicted_ns: middle(predictions),
-            measured_ns: middle(loads(&after)),
+            change: change.as_ref().map_or("(none)", Change::name),
+            before_ns: of(loads(&before)),
+            predicted_ns: of(predictions),
+            measured_ns: of(loads(&after)),
         });
     }
     Ok(held)
 }
 
-fn middle(mut values: Vec<i64>) -> i64 {
+/// The one in the middle.
+pub(crate) fn middle(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// The least: what else a machine does only adds.
+pub(crate) fn fastest(values: Vec<i64>) -> i64 {
+    values.into_iter().min().unwrap_or_default()
 }
 
 fn read(file: &Path) -> Vec<Navigation> {
@@ -208,18 +227,24 @@ pub(crate) fn load(job: &Path) -> Result<(), String> {
     let job: Job = serde_json::from_slice(&job).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
+    let mut browsers = Vec::new();
     for loads in &job.loads {
         let browser = BrowserProber::<RunningChromium>::asked(&loads.options);
-        let browser = browser.map_err(|error| format!("{error:?}"))?;
-        let mut lines = Vec::new();
-        // The first one has the browser start, and is warm-up.
-        for visit in 0..=job.visits {
-            let page = runtime.block_on(browser.visit(&job.url)).map_err(|error| error.to_string())?;
+        browsers.push((browser.map_err(|error| format!("{error:?}"))?, &loads.file, Vec::new()));
+    }
+    // In turn, so that what else the machine does is in all of them. The first has the browser start, and is warm-up.
+    for visit in 0..=job.visits {
+        for (browser, _, lines) in &mut browsers {
+            let page =
+                runtime.block_on(browser.visit(&job.url)).map_err(|error| error.to_string())?;
             if visit > 0 {
-                navigation_line(&RunningChromium::page(page), &mut lines).map_err(|error| error.to_string())?;
+                let page = RunningChromium::page(page);
+                navigation_line(&page, lines).map_err(|error| error.to_string())?;
             }
         }
-        std::fs::write(&loads.file, lines).map_err(|error| error.to_string())?;
+    }
+    for (_, file, lines) in browsers {
+        std::fs::write(file, lines).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

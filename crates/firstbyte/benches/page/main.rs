@@ -4,10 +4,10 @@
 //! Chromium load each in the lab, predicts every change, makes the change, and loads the page again. Definitions:
 //! `docs/measurement.md`, "Pages".
 //!
-//!     cargo bench -p firstbyte --bench page -- [--pages N] [--seed N] [--visits N] [--keep DIR [--again]] [--all]
+//!     cargo bench -p firstbyte --bench page -- [--pages N] [--seed N] [--visits N] [--keep DIR [--again]] [--fastest] [--all]
 //!
 //! Page loads are kept in DIR; those that are there are held against again, and not measured again; with `--again` only
-//! those.
+//! those. Compared are the middle loads; with `--fastest` the fastest, which other work on the machine disturbs least.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -45,14 +45,16 @@ fn run() -> Result<(), String> {
         Some(text) => text.parse().map_err(|_| format!("{name} {text}: not a number")),
         None => Ok(default),
     };
-    let (pages, seed, visits) = (number("--pages", 50)?, number("--seed", 1)?, number("--visits", 5)?);
+    let (pages, seed, visits) =
+        (number("--pages", 50)?, number("--seed", 1)?, number("--visits", 5)?);
     let kept = argument("--keep").map(PathBuf::from);
     let passing = tempfile::tempdir().map_err(|error| error.to_string())?;
     let directory = kept.unwrap_or_else(|| passing.path().to_owned());
+    let of = if has("--fastest") { lab::fastest } else { lab::middle };
     let mut held: Vec<Held> = Vec::new();
     for seed in seed..seed + pages {
         let page = DrawnPage::draw(seed);
-        let own = lab::hold(&page, &directory, visits, has("--again"))?;
+        let own = lab::hold(&page, &directory, visits, has("--again"), of)?;
         for one in &own {
             eprintln!("{}", one.line());
         }

@@ -45,7 +45,9 @@ pub(crate) fn print(held: &[Held], all: bool) {
     let mut changes: Vec<&str> = held.iter().map(|one| one.change).collect();
     changes.sort_unstable();
     changes.dedup();
-    println!("| change | pages | saved, ms | error, ms: median | 9 of 10 within | within 5 ms or 5 % |");
+    println!(
+        "| change | pages | saved, ms | error, ms: median | 9 of 10 within | within 5 ms or 5 % |"
+    );
     println!("|---|---:|---:|---:|---:|---:|");
     for change in changes.into_iter().map(Some).chain([None]) {
         let of: Vec<&Held> =

@@ -48,7 +48,8 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
     let savings = PageSavings::from_navigation(&page, EDGE);
     if let Some(to) = &plan.outputs.json {
         let mut line = Vec::new();
-        page_line(&shown_page(&page), savings.as_ref(), &mut line).map_err(|error| usage(error.to_string()))?;
+        page_line(&shown_page(&page), savings.as_ref(), &mut line)
+            .map_err(|error| usage(error.to_string()))?;
         whole(to, &line)?;
     }
     if let Some(to) = &plan.outputs.har {
