@@ -397,10 +397,7 @@ impl Trigger {
         let initiator =
             page.resource(place).and_then(|resource| resource.initiator.as_ref()?.url.as_deref());
         let by = initiator.and_then(|url| {
-            (0..page.seen.len())
-                .filter(before)
-                .filter(|other| page.requests[*other].url == url)
-                .last()
+            (0..page.seen.len()).filter(before).rfind(|other| page.requests[*other].url == url)
         });
         let by = by.unwrap_or(page.document);
         let begun = page.seen[by];

@@ -64,7 +64,9 @@ impl Window {
     }
 
     fn take_acknowledgements(&mut self, now: i64) {
-        while let Some((_, bytes)) = self.acknowledged.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, bytes)) = self.acknowledged.front().copied().filter(|(at, _)| *at <= now)
+        {
+            self.acknowledged.pop_front();
             self.in_flight -= bytes;
             self.size += bytes;
         }
