@@ -16,6 +16,7 @@ pub mod field_data;
 pub mod har;
 pub mod netlog;
 pub mod page_load;
+pub mod page_savings;
 pub mod pcap;
 pub mod run;
 pub mod sequence;

@@ -319,7 +319,7 @@ fn origins(page: &Navigation, set_ups: &[SetUp], requests: &[PageRequest]) -> Ve
 }
 
 /// Host and port that `url` names.
-fn authority(url: &str) -> Option<String> {
+pub(crate) fn authority(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);

@@ -31,6 +31,7 @@ pub mod html;
 pub mod ndjson;
 pub mod netlog;
 pub mod page_load;
+pub mod page_savings;
 pub mod parquet;
 pub mod percentiles;
 pub mod prediction;

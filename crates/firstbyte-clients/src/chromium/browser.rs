@@ -62,11 +62,8 @@ impl RunningBrowser for RunningChromium {
     type Visit = ChromiumVisit;
     const CLIENT: Client = Client::Chromium;
     const PACKAGE: &'static str = "chromium";
-    const ABILITIES: BrowserAbilities = BrowserAbilities {
-        asks_the_system: false,
-        connects_elsewhere: true,
-        finds_ipv6: true,
-    };
+    const ABILITIES: BrowserAbilities =
+        BrowserAbilities { asks_the_system: false, connects_elsewhere: true, finds_ipv6: true };
 
     fn installed_program() -> &'static str {
         launch::PROGRAM

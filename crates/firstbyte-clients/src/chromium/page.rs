@@ -304,7 +304,7 @@ fn resource(heard: &Heard<'_>, request: &str, response: &Value, origin: Origin) 
     let finished_s = finished.and_then(|finished| finished.get("timestamp")?.as_f64());
     let initiator = sent.and_then(|sent| {
         let initiator = sent.get("initiator")?;
-        let url = text(initiator, "url").map(str::to_owned);
+        let url = text(initiator, "url").or_else(|| script_of(initiator)).map(str::to_owned);
         Some(Initiator { kind: text(initiator, "type")?.to_owned(), url })
     });
     Resource {
@@ -328,6 +328,20 @@ fn resource(heard: &Heard<'_>, request: &str, response: &Value, origin: Origin) 
         },
         ..Resource::default()
     }
+}
+
+/// The URL of the script that was running: of the innermost function that has one.
+fn script_of(initiator: &Value) -> Option<&str> {
+    let mut stack = initiator.get("stack");
+    while let Some(own) = stack {
+        let frames = own.get("callFrames").and_then(Value::as_array);
+        let urls = frames.into_iter().flatten().filter_map(|frame| text(frame, "url"));
+        if let Some(url) = urls.into_iter().find(|url| !url.is_empty()) {
+            return Some(url);
+        }
+        stack = own.get("parent");
+    }
+    None
 }
 
 /// What asked for `url`: a request that was redirected has the same identifier for each of its URLs.

@@ -58,11 +58,8 @@ impl RunningBrowser for RunningFirefox {
     type Visit = FirefoxVisit;
     const CLIENT: Client = Client::Firefox;
     const PACKAGE: &'static str = "firefox-esr";
-    const ABILITIES: BrowserAbilities = BrowserAbilities {
-        asks_the_system: true,
-        connects_elsewhere: false,
-        finds_ipv6: false,
-    };
+    const ABILITIES: BrowserAbilities =
+        BrowserAbilities { asks_the_system: true, connects_elsewhere: false, finds_ipv6: false };
 
     fn installed_program() -> &'static str {
         launch::installed_program()

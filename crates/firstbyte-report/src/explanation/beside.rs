@@ -20,7 +20,8 @@ pub(super) fn text(beside: &Beside, style: &Style) -> Vec<String> {
     let table = Table::fill(beside, style);
     let heading = format!("{} beside it, {}", style.safe(&name(beside)), table.unit);
     let [ours, other, more] = table.heads.each_ref().map(|head| style.safe(head));
-    let interval = if table.rows.iter().any(|row| !row.range.is_empty()) { "95 % interval" } else { "" };
+    let interval =
+        if table.rows.iter().any(|row| !row.range.is_empty()) { "95 % interval" } else { "" };
     let heading = format!("{heading:<NAME$} {ours:>10} {other:>10} {more:>8}  {interval}");
     let mut lines = vec![style.paint(Ink::Faint, &heading)];
     for row in &table.rows {

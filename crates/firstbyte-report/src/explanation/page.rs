@@ -7,8 +7,8 @@ use firstbyte_core::explain::{Finding, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 
-use super::{Explanation, beside};
 use super::text::{self, Row};
+use super::{Explanation, beside};
 use crate::advice;
 use crate::chart::{self, Figure};
 use crate::html;

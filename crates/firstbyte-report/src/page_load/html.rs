@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use firstbyte_core::page_load::{Fate, PageLoad, PageRequest, SetUp};
+use firstbyte_core::page_savings::PageSavings;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, DeliveredFrom, Handshake, Mark, Navigation, Offset, PageConnection,
@@ -12,6 +13,7 @@ use firstbyte_core::timeline::{
 use super::{carrier, in_place_of, setup_sentence, took_early_data, why_in_vain};
 use crate::chart;
 use crate::html;
+use crate::page_savings::page_savings_section;
 use crate::shell;
 use crate::style::Style;
 use crate::svg::escape;
@@ -22,6 +24,8 @@ use crate::units::{Scale, count};
 pub struct PageDocument<'a> {
     /// The page.
     pub page: &'a Navigation,
+    /// What would save time, where that is asked for.
+    pub savings: Option<&'a PageSavings>,
     /// When it was loaded, as people write it; empty where that is not known.
     pub date: &'a str,
     /// The command that loads it again, without secrets.
@@ -41,7 +45,9 @@ pub fn page_html(document: &PageDocument<'_>) -> String {
     let mut waterfall = chart::page_load_laid_out(page, &load);
     waterfall.title = "Connections and requests".to_owned();
     html::draw(&mut html, &waterfall);
-    // What would save time stands here: after what is, before the tables.
+    if let Some(savings) = document.savings {
+        html += &page_savings_section(savings);
+    }
     html += "<section id=\"tables\" aria-labelledby=\"tables-h\">\n\
              <h2 id=\"tables-h\">Connection by connection</h2>\n";
     view.connections(&mut html);
@@ -389,8 +395,12 @@ mod tests {
     fn the_page_says_what_the_terminal_says() {
         let page = fixture();
         let command = ["firstbyte", "page", "https://shop.test/"].map(str::to_owned);
-        let document =
-            PageDocument { page: &page, date: "2026-11-23 14:00 UTC", command: &command };
+        let document = PageDocument {
+            page: &page,
+            savings: None,
+            date: "2026-11-23 14:00 UTC",
+            command: &command,
+        };
         let html = page_html(&document);
         let load = PageLoad::from_navigation(&page);
         for (connection, _) in page.connections.iter().zip(&load.set_ups) {
@@ -413,7 +423,7 @@ mod tests {
     fn a_page_that_did_not_come_says_so() {
         let mut page = Navigation::default();
         page.main.requested_url = "https://a.test/?token=s3cret".into();
-        let html = page_html(&PageDocument { page: &page, date: "", command: &[] });
+        let html = page_html(&PageDocument { page: &page, savings: None, date: "", command: &[] });
         assert!(html.contains("Nothing is known of connections") && !html.contains("s3cret"));
     }
 }

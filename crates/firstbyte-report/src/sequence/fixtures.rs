@@ -90,7 +90,8 @@ pub(crate) fn zero_rtt() -> Sample {
     c.marks.set(Mark::HandshakeComplete, kernel(72_300));
     if let Some(tls) = &mut c.facts.tls {
         tls.handshake = Some(Handshake::Resumed);
-        tls.early_data = Some(EarlyData { bytes_before_server_hello: Some(281), accepted: Some(true) });
+        tls.early_data =
+            Some(EarlyData { bytes_before_server_hello: Some(281), accepted: Some(true) });
     }
     sample(c)
 }

@@ -120,6 +120,7 @@ fn page(args: &PageArgs, typed: &Typed) -> Result<PagePlan, Problem> {
     Ok(PagePlan {
         url: Secret::new(args.url.0.clone()),
         options: options(&args.visit, None, None)?,
+        savings: args.savings,
         outputs: Outputs {
             json: args.json.clone(),
             har: args.har.clone(),

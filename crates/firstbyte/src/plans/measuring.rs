@@ -63,6 +63,8 @@ pub struct PagePlan {
     pub url: Secret<String>,
     /// How it is loaded, and by which browser.
     pub options: Options,
+    /// Whether to predict what would save time.
+    pub savings: bool,
     /// JSON, HAR, HTML, pictures.
     pub outputs: Outputs,
     /// Files that the visit needs.

@@ -64,7 +64,10 @@ fn another_client_stands_beside_an_explanation() {
     let again = firstbyte(bench.directory.path(), &words);
     let whole: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
     let other = &whole["other_client"];
-    assert_eq!((other["client"]["name"].as_str(), other["asked"].as_u64()), (Some("curl"), Some(3)));
+    assert_eq!(
+        (other["client"]["name"].as_str(), other["asked"].as_u64()),
+        (Some("curl"), Some(3))
+    );
     let total = other["times"].as_array().unwrap().iter().find(|t| t["metric"] == "total").unwrap();
     assert_eq!(total["rounds"], 3);
     // What is explained is ours: no way of the equation is another client's.

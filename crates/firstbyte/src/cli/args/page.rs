@@ -16,6 +16,7 @@ waiting for connections to be set up.
 Examples:
   firstbyte page https://example.com/
   firstbyte page https://example.com/ --html page.html
+  firstbyte page https://example.com/ --savings
   firstbyte page https://example.com/ --svg pictures
   firstbyte page https://example.com/ --json | jq '.connections | length'";
 
@@ -58,6 +59,10 @@ pub(in crate::cli) struct PageArgs {
     /// The page; https:// unless it says otherwise
     #[arg(value_name = "URL")]
     pub url: UrlText,
+
+    /// Predict what would save time: open connections, resumption, 0-RTT, HTTP/3, a nearer edge. A rough guide
+    #[arg(long)]
+    pub savings: bool,
 
     /// The page as one JSON object, on stdout or in FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,

@@ -5,8 +5,9 @@ use std::time::Duration;
 use firstbyte_clients::browser::{BrowserProber, RunningBrowser};
 use firstbyte_clients::chromium::RunningChromium;
 use firstbyte_clients::firefox::RunningFirefox;
-use firstbyte_core::document::navigation_line;
+use firstbyte_core::document::page_line;
 use firstbyte_core::page_load::shown_page;
+use firstbyte_core::page_savings::{EDGE, PageSavings};
 use firstbyte_core::timeline::Navigation;
 use firstbyte_probe::probe::Prober;
 use firstbyte_probe::probe::options::{Client, Options};
@@ -14,6 +15,7 @@ use firstbyte_report::chart;
 use firstbyte_report::dates;
 use firstbyte_report::har::page_archive;
 use firstbyte_report::page_load::{PageDocument, page_html, page_load};
+use firstbyte_report::page_savings::page_savings;
 
 use crate::cli::commands::probe::setup_problem;
 use crate::cli::exit::{self, Problem};
@@ -44,22 +46,32 @@ pub(in crate::cli) fn run(plan: &PagePlan) -> Result<u8, Problem> {
             return Err(usage(message).hint("--client chromium, or firefox"));
         }
     }?;
+    let savings = plan.savings.then(|| PageSavings::from_navigation(&page, EDGE)).flatten();
     if let Some(to) = &plan.outputs.json {
         let mut line = Vec::new();
-        navigation_line(&shown_page(&page), &mut line).map_err(|error| usage(error.to_string()))?;
+        page_line(&shown_page(&page), savings.as_ref(), &mut line)
+            .map_err(|error| usage(error.to_string()))?;
         whole(to, &line)?;
     }
     if let Some(to) = &plan.outputs.html {
         let begun = page.main.redirects.first().unwrap_or(&page.main.connection);
         let date = begun.started_unix_ns.and_then(dates::minute).unwrap_or_default();
-        let document = PageDocument { page: &page, date: &date, command: &plan.command };
+        let document = PageDocument {
+            page: &page,
+            savings: savings.as_ref(),
+            date: &date,
+            command: &plan.command,
+        };
         whole(to, page_html(&document).as_bytes())?;
     }
     if let Some(to) = &plan.outputs.har {
         whole(to, &page_archive(&page))?;
     }
     if !plan.outputs.use_stdout() {
-        print(&page_load(&page, &terminal::style(plan.colors)))?;
+        let style = terminal::style(plan.colors);
+        let saved = savings.as_ref().map(|savings| page_savings(savings, &style));
+        let saved = saved.map(|saved| format!("\n{saved}")).unwrap_or_default();
+        print(&format!("{}{saved}", page_load(&page, &style)))?;
     }
     if plan.outputs.draw() {
         render::pictures(&[chart::page_load(&page)], &plan.outputs)?;

@@ -64,8 +64,7 @@ pub(super) fn measure(
     })?;
     let mut base = Visit { target, options: Options { max_redirects: None, ..options } };
     follow(&first[1], &mut base);
-    let axis =
-        ways::ways(&base.target, &base.options, seen, other_client).map_err(usage)?;
+    let axis = ways::ways(&base.target, &base.options, seen, other_client).map_err(usage)?;
     let matrix = matrix(&axis, &base);
     let design = Design {
         warmup: WARMUP,
