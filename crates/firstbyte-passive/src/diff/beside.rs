@@ -29,7 +29,7 @@ pub(super) enum Session {
     Full,
     Declined,
     Retried,
-    SessionId,
+    BySessionId,
     Ticket,
     Psk,
     Resumed,
@@ -55,7 +55,7 @@ impl Session {
             });
         }
         Some(match tls.resumption.accepted {
-            Some(SessionMechanism::SessionId) => Self::SessionId,
+            Some(SessionMechanism::SessionId) => Self::BySessionId,
             Some(SessionMechanism::Ticket) => Self::Ticket,
             Some(SessionMechanism::Psk) => Self::Psk,
             None => Self::Resumed,
@@ -67,7 +67,7 @@ impl Session {
             Self::Full => "full",
             Self::Declined => "full, session declined",
             Self::Retried => "full, HelloRetryRequest",
-            Self::SessionId => "resumed by session ID",
+            Self::BySessionId => "resumed by session ID",
             Self::Ticket => "resumed by ticket",
             Self::Psk => "resumed by PSK",
             Self::Resumed => "resumed",

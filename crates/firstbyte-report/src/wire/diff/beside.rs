@@ -41,6 +41,17 @@ struct Line {
     weak: bool,
 }
 
+/// A rate of a side, by what it is called.
+type Rate = (&'static str, fn(&Throughput) -> Option<f64>);
+
+const RATES: [Rate; 5] = [
+    ("responses, p10", |it| Some(it.percentiles[0])),
+    ("responses, p50", |it| Some(it.percentiles[1])),
+    ("responses, p90", |it| Some(it.percentiles[2])),
+    ("responses, all together", |it| Some(it.together)),
+    ("server, over the capture", |it| it.sent),
+];
+
 fn lines(beside: &Beside) -> Vec<Line> {
     let mut lines = vec![Line {
         name: "connections".to_owned(),
@@ -56,14 +67,7 @@ fn lines(beside: &Beside) -> Vec<Line> {
             weak: value.weak,
         }));
     }
-    let rates: [(&str, fn(&Throughput) -> Option<f64>); 5] = [
-        ("responses, p10", |it| Some(it.percentiles[0])),
-        ("responses, p50", |it| Some(it.percentiles[1])),
-        ("responses, p90", |it| Some(it.percentiles[2])),
-        ("responses, all together", |it| Some(it.together)),
-        ("server, over the capture", |it| it.sent),
-    ];
-    for (place, (what, rate)) in rates.into_iter().enumerate() {
+    for (place, (what, rate)) in RATES.into_iter().enumerate() {
         let sides = beside.throughput.each_ref().map(|side| side.as_ref().and_then(rate));
         if sides.iter().all(Option::is_none) {
             continue;
