@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use firstbyte_core::timeline::{Connection, Exchange, Mark, Offset, Requests, Sample};
 
-use super::style::{Ink, Style};
+use super::style::{Ink, Style, wrap};
 use super::units::{Scale, count};
 
 /// So many requests have a row each.
 const ROWS: usize = 24;
+/// Columns of the legend.
+const LEGEND_COLUMNS: usize = 27;
 
 /// A stretch of time in a row.
 struct Stretch {
@@ -35,7 +37,9 @@ pub(crate) fn lines(sample: &Sample, style: &Style) -> Vec<String> {
     let last = requests.exchanges.iter().filter_map(|e| e.response_end).map(|end| end.at).max();
     let span = last.unwrap_or(Offset::ZERO).since(Offset::ZERO);
     let scale = Scale::for_largest(span);
-    let mut lines = vec![style.paint(Ink::Strong, &summary(requests, scale, style))];
+    let summary = wrap("", &summary(requests, scale, style), style.columns());
+    let mut lines: Vec<String> =
+        summary.into_iter().map(|line| style.paint(Ink::Strong, &line)).collect();
     if span.is_zero() {
         return lines;
     }
@@ -77,13 +81,14 @@ pub(crate) fn lines(sample: &Sample, style: &Style) -> Vec<String> {
         let bar = style.cells(&bar(row, span, columns, style));
         lines.push(format!("{}{bar}", style.paint(ink, &line(cells))));
     }
-    lines.push(format!("{}{}", " ".repeat(margin), legend(style)));
+    let indent = margin.min(style.columns().saturating_sub(LEGEND_COLUMNS));
+    lines.push(format!("{}{}", " ".repeat(indent), legend(style)));
     lines
 }
 
-/// "12 requests answered, on 6 connections, 6 at once; last byte after 215.3 ms".
-fn summary(requests: &Requests, scale: Scale, style: &Style) -> String {
-    let dot = style.glyph(" · ", ", ");
+/// "12 requests answered · 6 connections · 6 at once · last byte after 215.3 ms", in pieces between which a line may break.
+fn summary(requests: &Requests, scale: Scale, style: &Style) -> Vec<String> {
+    let dot = style.glyph(" ·", ",");
     let (answered, asked) = (requests.answered(), requests.asked);
     let mut words = vec![match answered as u64 == u64::from(asked) {
         true => format!("{} answered", count(u64::from(asked), "request")),
@@ -95,7 +100,9 @@ fn summary(requests: &Requests, scale: Scale, style: &Style) -> String {
         let took = scale.time(end.since(Offset::ZERO), style);
         words.push(format!("last byte after {took}"));
     }
-    words.join(dot)
+    let last = words.len() - 1;
+    words[..last].iter_mut().for_each(|word| word.push_str(dot));
+    words
 }
 
 /// The connection with this number.

@@ -53,6 +53,11 @@ fn shown(requests: &[LoggedRequest], style: &Style) -> String {
     )
 }
 
+/// `text` on one line, wherever it breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_log_of_nginx() {
     let style = Style { width: 80, color: false, unicode: true };
@@ -63,7 +68,7 @@ fn a_log_of_nginx() {
         "50.0 % of 10 TLS connections resumed",
         "12.5 % of 40 requests as early data",
     ] {
-        assert!(shown.contains(said), "{said}: {shown}");
+        assert!(words(&shown).contains(said), "{said}: {shown}");
     }
     insta::assert_snapshot!(shown);
 }
