@@ -347,7 +347,6 @@ mod tests {
         refuses::<RunningChromium>(&[("names", |o| o.resolver = ResolverChoice::System)]);
         refuses::<RunningFirefox>(&[
             ("IPv6", |o| o.family = Family::V6),
-            ("early data", |o| o.tls.session = SessionUse::EarlyData { any_method: false }),
         ]);
     }
 }

@@ -60,7 +60,7 @@ fn codavel_and_pq_have_the_round_trips_of_their_stories() {
         let of = |host| scenario.round_trip(scenario.client(), host, Family::V4);
         scenario.servers().map(of).map(|rtt| rtt.as_micros()).collect::<Vec<_>>()
     };
-    assert_eq!(round_trips("codavel"), [112_000, 112_000]);
+    assert_eq!(round_trips("codavel"), [112_000, 112_000, 112_000]);
     assert_eq!(round_trips("pq")[..4], [5_600, 31_200, 78_700, 195_700]);
     assert_eq!(round_trips("pq")[4..], [5_600, 31_200, 78_700, 195_700]);
 }

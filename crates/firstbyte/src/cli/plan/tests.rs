@@ -162,13 +162,14 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["-H", "Authorization: s3cret"],
         ],
     ),
-    (&["explain", "--from", "r"], &[&["--json=x"]]),
+    (&["explain", "--from", "r"], &[&["--json=x"], &["--server-log", "l"]]),
+    (&["log-format", "nginx"], &[]),
     (
         &["page", "a.test/?k=s3cret"],
         &[
             &["--json=x", "--svg", "s"],
-            &["--png", "p", "--har", "h"],
-            &["--client", "chromium", "-m", "9"],
+            &["--png", "p", "--har", "h", "--html", "x"],
+            &["--client", "chromium", "-m", "9", "--savings"],
         ],
     ),
     (
