@@ -327,7 +327,7 @@ impl View<'_> {
         let rows = rows(self.page, self.load);
         let mut lines: Vec<String> = rows.iter().map(|row| self.row(row)).collect();
         lines.extend(self.axis());
-        lines.extend(self.key());
+        lines.extend(self.key(&rows));
         lines
     }
 
@@ -393,10 +393,12 @@ impl View<'_> {
         vec![line("", rule), line(self.scale.name(self.style), numbers)]
     }
 
-    fn key(&self) -> Vec<String> {
+    fn key(&self, rows: &[PageRow]) -> Vec<String> {
         let style = self.style;
+        let in_vain = |row: &PageRow| row.bar.iter().any(|(.., piece)| *piece == Piece::InVain);
+        let in_vain = rows.iter().any(in_vain);
         let mut lines = vec![(String::new(), 0)];
-        for piece in Piece::ALL {
+        for piece in Piece::ALL.into_iter().filter(|piece| in_vain || *piece != Piece::InVain) {
             let ((glyph, ink), name) = (piece.look(style), piece.label());
             let width = name.len() + 2;
             let fits = lines.last().is_some_and(|(_, used)| used + 3 + width <= style.columns());

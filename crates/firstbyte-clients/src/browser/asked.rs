@@ -345,8 +345,6 @@ mod tests {
         refuses::<RunningChromium>(&both);
         refuses::<RunningFirefox>(&both);
         refuses::<RunningChromium>(&[("names", |o| o.resolver = ResolverChoice::System)]);
-        refuses::<RunningFirefox>(&[
-            ("IPv6", |o| o.family = Family::V6),
-        ]);
+        refuses::<RunningFirefox>(&[("IPv6", |o| o.family = Family::V6)]);
     }
 }

@@ -51,6 +51,7 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
     let captures = Captures::for_study(options, plan.capture)?;
     let code = in_lab(&scenario, &captures.options, |lab| {
         let study = Study::new(with_issuer(&plan, lab).comparison(&whence)?)?;
+        study.note_left_out();
         let (run, silent) = (RunFile::New(asked.run.clone()), asked.silent);
         let study = Study { run, silent, render: RenderPlan::default(), ..study };
         let measured = measure(&study)?;
