@@ -14,7 +14,7 @@ use firstbyte_core::timeline::{
 };
 
 use super::error;
-use super::style::{Ink, Style};
+use super::style::{Ink, Style, cut_end};
 use super::units::{Scale, count};
 
 pub use html::{PageDocument, page_html};
@@ -500,16 +500,6 @@ fn cut(text: &str, room: usize, style: &Style) -> String {
     let kept = room.saturating_sub(ellipsis.chars().count());
     let end: String = text.chars().skip(length - kept).collect();
     ellipsis.to_owned() + &end
-}
-
-/// `text`, or as much of its beginning as there is room for.
-fn cut_end(text: &str, room: usize, style: &Style) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let ellipsis = style.glyph("…", "..");
-    let kept = room.saturating_sub(ellipsis.chars().count());
-    text.chars().take(kept).collect::<String>() + ellipsis
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use firstbyte_core::page_savings::{Change, PageSavings, Saving};
 use firstbyte_core::timeline::Offset;
 
-use crate::style::{Ink, Style};
+use crate::style::{Ink, Style, cut_end};
 use crate::svg::escape;
 use crate::units::Scale;
 
@@ -28,12 +28,12 @@ pub fn page_savings(savings: &PageSavings, style: &Style) -> String {
     let mut lines = vec![style.paint(Ink::Faint, &head)];
     for saving in &savings.offered {
         let cells = cells(savings, saving, scale, style);
-        let name = cut(&style.safe(&words(&saving.change, scale, style)), width, style);
+        let name = cut_end(&style.safe(&words(&saving.change, scale, style)), width, style);
         lines.push(row(&name, [&cells.saved, &cells.share, &cells.load]));
     }
     let none = savings.not_offered.iter().map(|(change, why)| {
         let line = format!("{}: {why}", words(change, scale, style));
-        style.paint(Ink::Faint, &cut(&style.safe(&line), style.columns(), style))
+        style.paint(Ink::Faint, &cut_end(&style.safe(&line), style.columns(), style))
     });
     lines.extend(none);
     lines.join("\n") + "\n"
@@ -115,16 +115,6 @@ fn words(change: &Change, scale: Scale, style: &Style) -> String {
             format!("{} {} away", host(authority), scale.time(*round_trip, style))
         }
     }
-}
-
-/// `text`, or as much of its beginning as there is room for.
-fn cut(text: &str, room: usize, style: &Style) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let ellipsis = style.glyph("…", "..");
-    let kept = room.saturating_sub(ellipsis.chars().count());
-    text.chars().take(kept).collect::<String>() + ellipsis
 }
 
 #[cfg(test)]

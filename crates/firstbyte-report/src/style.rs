@@ -168,6 +168,29 @@ pub fn wrap(first: &str, words: &[String], width: usize) -> Vec<String> {
     lines
 }
 
+/// `text`, or as much of its beginning and end as there is room for: hosts differ there, and so do paths.
+pub(crate) fn cut_middle(text: &str, room: usize, style: &Style) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let ellipsis = style.glyph("…", "..");
+    let kept = room.saturating_sub(ellipsis.chars().count());
+    let begin: String = text.chars().take(kept / 2).collect();
+    let end: String = text.chars().skip(length - (kept - kept / 2)).collect();
+    format!("{begin}{ellipsis}{end}")
+}
+
+/// `text`, or as much of its beginning as there is room for.
+pub(crate) fn cut_end(text: &str, room: usize, style: &Style) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let ellipsis = style.glyph("…", "..");
+    let kept = room.saturating_sub(ellipsis.chars().count());
+    text.chars().take(kept).collect::<String>() + ellipsis
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

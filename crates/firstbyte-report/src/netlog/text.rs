@@ -7,7 +7,7 @@ use firstbyte_core::netlog::{
     NetLogJob, NetLogRequest, NetLogSummary, NetLogTransport, PoolLimit, SocketOrigin,
 };
 
-use crate::style::{Ink, Style, wrap};
+use crate::style::{Ink, Style, cut_middle, wrap};
 use crate::units::{count, grouped};
 
 /// Hosts of a finding that are named.
@@ -104,7 +104,7 @@ fn hosts(hosts: &[&HostSum], most: usize, style: &Style) -> Vec<String> {
     const HEADINGS: [&str; 5] = ["requests", "opened", "failed", "all, ms", "longest"];
     let room = style.columns() - HEADINGS.iter().map(|it| it.len().max(8) + 2).sum::<usize>();
     let row = |name: &str, cells: [&str; 5]| {
-        let name = shortened(name, room, style);
+        let name = cut_middle(name, room, style);
         let cells: String = cells.iter().map(|cell| format!("  {cell:>8}")).collect();
         format!("{name:<room$}{cells}")
     };
@@ -178,7 +178,7 @@ fn words(text: &str) -> Vec<String> {
 fn one_request(request: &NetLogRequest, style: &Style) -> Vec<String> {
     let waited = request.stream.map(milliseconds).unwrap_or_default();
     let room = style.columns().saturating_sub(waited.chars().count() + 2);
-    let url = shortened(&style.safe(&request.url), room, style);
+    let url = cut_middle(&style.safe(&request.url), room, style);
     let gap = " ".repeat(style.columns() - url.chars().count() - waited.chars().count());
     let ink = if request.error.is_some() { Ink::Loss } else { Ink::Plain };
     let mut lines = vec![format!("{}{gap}{waited}", style.paint(ink, &url))];
@@ -336,17 +336,4 @@ fn over(connection: &NetLogConnection, request: &NetLogRequest) -> String {
     }
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
-}
-
-/// `text`, or as much of its beginning and end as there is room for: hosts differ there, and so do paths.
-fn shortened(text: &str, room: usize, style: &Style) -> String {
-    let length = text.chars().count();
-    if length <= room {
-        return text.to_owned();
-    }
-    let ellipsis = style.glyph("…", "..");
-    let kept = room.saturating_sub(ellipsis.chars().count());
-    let begin: String = text.chars().take(kept / 2).collect();
-    let end: String = text.chars().skip(length - (kept - kept / 2)).collect();
-    format!("{begin}{ellipsis}{end}")
 }

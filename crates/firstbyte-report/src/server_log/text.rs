@@ -7,7 +7,7 @@ use firstbyte_core::server_log::{LogDimension, LogForm, LogGroup, LogShare, Serv
 use firstbyte_core::stats::ExponentialHistogram;
 
 use crate::dates;
-use crate::style::{Ink, Style, wrap};
+use crate::style::{Ink, Style, cut_middle, wrap};
 use crate::units::{count, grouped};
 
 /// What a log has to show.
@@ -142,7 +142,7 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
     let room = style.columns().saturating_sub(10 + columns.len() * 7);
     let row = |label: &str, requests: &str, cells: &[String]| {
         let cells: String = cells.iter().map(|cell| format!(" {cell:>6}")).collect();
-        format!("{:<room$} {requests:>9}{cells}", shortened(label, room, style))
+        format!("{:<room$} {requests:>9}{cells}", cut_middle(label, room, style))
     };
     let headings: Vec<String> = columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let mut lines = Vec::new();
@@ -161,7 +161,7 @@ fn groups(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
         {
             host = Some(first);
             let shown = if first.is_empty() { "(host not known)" } else { first };
-            let shown = shortened(&style.safe(shown), style.columns(), style);
+            let shown = cut_middle(&style.safe(shown), style.columns(), style);
             lines.push(style.paint(Ink::Strong, &shown));
         }
         let mut rest: Vec<String> =
@@ -231,7 +231,7 @@ fn paths(report: &ServerLogReport<'_>, style: &Style) -> Vec<String> {
     let room = style.columns() - 4 * 10;
     let row = |name: &str, cells: [&str; 4]| {
         let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
-        format!("{:<room$}{cells}", shortened(name, room, style))
+        format!("{:<room$}{cells}", cut_middle(name, room, style))
     };
     let headings = ["requests", "median", "p95", "longest"];
     let mut lines = vec![style.paint(Ink::Faint, &row("slowest paths, ms", headings))];
@@ -284,19 +284,6 @@ fn missing(report: &ServerLogReport<'_>) -> Vec<String> {
 
 fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
-}
-
-/// `text`, or as much of its beginning and end as there is room for: paths differ there.
-fn shortened(text: &str, room: usize, style: &Style) -> String {
-    let length = text.chars().count();
-    if length <= room {
-        return text.to_owned();
-    }
-    let ellipsis = style.glyph("…", "..");
-    let kept = room.saturating_sub(ellipsis.chars().count());
-    let begin: String = text.chars().take(kept / 2).collect();
-    let end: String = text.chars().skip(length - (kept - kept / 2)).collect();
-    format!("{begin}{ellipsis}{end}")
 }
 
 /// For tests of others: a log of these requests.
