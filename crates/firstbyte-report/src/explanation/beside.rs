@@ -163,7 +163,8 @@ fn notes(beside: &Beside) -> String {
         notes.push(format!("{} of {} connections count.", beside.connections, beside.asked));
     }
     if beside.unlike.is_empty() {
-        notes.push(format!("Both connect alike, by the same path: what is more is {name}'s own."));
+        notes
+            .push(format!("As far as both say, they connect alike: what is more is {name}'s own."));
     } else {
         let unlike: Vec<String> = beside
             .unlike
