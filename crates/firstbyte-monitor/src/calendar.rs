@@ -1,0 +1,258 @@
+//! When each series is measured: load spread out, limits kept, nothing caught up in bursts.
+//!
+//! In: series with the time from one sample to the next, and what time it is. Out: which of them begin now, and how late. A
+//! series is due on a grid of its own, laid out so that those of one period are spread over it; each sample is off the grid by
+//! a random jitter, which does not add up. What is due and may not begin yet (a limit, its own sample under way) waits; a place
+//! on the grid that has passed meanwhile is counted and left out. Time is what the caller says: since any origin, never back.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::time::Duration;
+
+use firstbyte_core::stats::ExponentialHistogram;
+
+use crate::configuration::Limits;
+
+/// Failures in a row after which a series is measured less often.
+const FAILURES_BEFORE_BACK_OFF: u32 = 5;
+/// By how much less often, at most.
+const MOST_BACK_OFF: u32 = 8;
+/// A series is measured at least this often because of failures alone.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(600);
+/// The golden ratio's: places that it sets one after the other are as far apart as can be, however many there will be.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+
+/// The number of a series.
+pub type SeriesNumber = u32;
+
+/// How often a series is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// From one sample to the next.
+    pub every: Duration,
+    /// By which share of `every` a sample may be early or late.
+    pub jitter: f64,
+    /// Whom it asks: what `per_host` is counted by.
+    pub host: String,
+}
+
+/// A sample that is to begin now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Of which series.
+    pub series: SeriesNumber,
+    /// After it was due.
+    pub lateness: Duration,
+}
+
+/// The calendar.
+pub struct Calendar {
+    limits: Limits,
+    series: HashMap<SeriesNumber, Entry>,
+    /// Moments to look at a series again: one for each, unless it is under way or waits.
+    due: BinaryHeap<Reverse<(Duration, SeriesNumber, u32)>>,
+    /// Due, in the order in which they came to be.
+    ready: VecDeque<(SeriesNumber, u32)>,
+    hosts: Vec<Host>,
+    host_numbers: HashMap<String, usize>,
+    in_flight: usize,
+    added: u32,
+    random: fastrand::Rng,
+    lateness: ExponentialHistogram,
+    missed: u64,
+}
+
+#[derive(Default)]
+struct Host {
+    in_flight: usize,
+    /// Due, while as many as may be are under way.
+    waiting: VecDeque<(SeriesNumber, u32)>,
+}
+
+struct Entry {
+    every: Duration,
+    jitter: f64,
+    host: usize,
+    /// The place on its grid that it is due at next, or is under way for.
+    place: Duration,
+    /// When it was due, jitter included.
+    due: Duration,
+    failures: u32,
+    /// Tells it from one of the same number before it.
+    incarnation: u32,
+    under_way: bool,
+}
+
+impl Entry {
+    /// Settles when it is due: about its place, and not before `now`.
+    fn draw_due(&mut self, random: &mut fastrand::Rng, now: Duration) {
+        let most = self.every.mul_f64(self.jitter);
+        self.due = (self.place + most.mul_f64(2.0 * random.f64())).saturating_sub(most).max(now);
+    }
+}
+
+impl Calendar {
+    /// An empty one. Jitter is drawn from `seed`.
+    pub fn new(limits: Limits, seed: u64) -> Self {
+        Self {
+            limits,
+            series: HashMap::new(),
+            due: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            hosts: Vec::new(),
+            host_numbers: HashMap::new(),
+            in_flight: 0,
+            added: 0,
+            random: fastrand::Rng::with_seed(seed),
+            lateness: ExponentialHistogram::default(),
+            missed: 0,
+        }
+    }
+
+    /// Other limits from now on. What is under way stays.
+    pub const fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Adds a series, or gives one other times. Its first sample is due within a period and its jitter from `now`.
+    pub fn add(&mut self, number: SeriesNumber, timing: &Timing, now: Duration) {
+        let host = *self.host_numbers.entry(timing.host.clone()).or_insert_with(|| {
+            self.hosts.push(Host::default());
+            self.hosts.len() - 1
+        });
+        let under_way = self.remove(number);
+        let share = (f64::from(self.added) * GOLDEN).fract();
+        self.added = self.added.wrapping_add(1);
+        // Late enough for the first sample to be early.
+        let place = now + timing.every.mul_f64(share + timing.jitter);
+        let mut entry = Entry {
+            every: timing.every,
+            jitter: timing.jitter,
+            host,
+            place,
+            due: place,
+            failures: 0,
+            incarnation: self.added,
+            under_way: false,
+        };
+        entry.draw_due(&mut self.random, now);
+        self.due.push(Reverse((entry.due, number, self.added)));
+        self.series.insert(number, entry);
+        debug_assert!(!under_way, "who is under way has ended, or been removed, before");
+    }
+
+    /// Takes a series out. Whether a sample of it was under way: its end is told to [`Self::ended`] no more.
+    pub fn remove(&mut self, number: SeriesNumber) -> bool {
+        let Some(entry) = self.series.remove(&number) else { return false };
+        if entry.under_way {
+            self.free(entry.host);
+        }
+        entry.under_way
+    }
+
+    /// The next sample to begin at `now`; nothing where none is due, or none may.
+    pub fn begin(&mut self, now: Duration) -> Option<Begun> {
+        while let Some(Reverse((at, number, incarnation))) = self.due.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.due.pop();
+            self.ready.push_back((number, incarnation));
+        }
+        while self.in_flight < self.limits.in_flight {
+            let (number, incarnation) = self.ready.pop_front()?;
+            let Some(entry) = self.series.get_mut(&number) else { continue };
+            if entry.incarnation != incarnation {
+                continue;
+            }
+            let host = &mut self.hosts[entry.host];
+            if host.in_flight >= self.limits.per_host {
+                host.waiting.push_back((number, incarnation));
+                continue;
+            }
+            host.in_flight += 1;
+            self.in_flight += 1;
+            entry.under_way = true;
+            let lateness = now.saturating_sub(entry.due);
+            self.lateness.add(lateness);
+            return Some(Begun { series: number, lateness });
+        }
+        None
+    }
+
+    /// When to ask [`Self::begin`] again, if no sample ends before; at once where it may be in the past.
+    pub fn next(&self) -> Option<Duration> {
+        let next = self.due.peek().map(|Reverse((at, ..))| *at);
+        if self.ready.is_empty() || self.in_flight >= self.limits.in_flight {
+            return next;
+        }
+        Some(Duration::ZERO)
+    }
+
+    /// A sample of this series has ended.
+    pub fn ended(&mut self, number: SeriesNumber, now: Duration, failed: bool) {
+        let Some(entry) = self.series.get_mut(&number).filter(|entry| entry.under_way) else {
+            return;
+        };
+        entry.under_way = false;
+        entry.failures = if failed { entry.failures.saturating_add(1) } else { 0 };
+        let step = entry.every * back_off(entry.failures, entry.every);
+        entry.place += step;
+        if entry.place < now {
+            // Whole periods: the grid stays where it is.
+            let behind = (now - entry.place).as_nanos() / entry.every.as_nanos().max(1) + 1;
+            entry.place += entry.every * u32::try_from(behind).unwrap_or(u32::MAX);
+            self.missed += u64::try_from(behind).unwrap_or(u64::MAX);
+        }
+        entry.draw_due(&mut self.random, now);
+        let (host, due, incarnation) = (entry.host, entry.due, entry.incarnation);
+        self.due.push(Reverse((due, number, incarnation)));
+        self.free(host);
+    }
+
+    /// How late samples began: what a machine, or a limit, is too small for.
+    pub const fn lateness(&self) -> &ExponentialHistogram {
+        &self.lateness
+    }
+
+    /// Samples left out because the time for the next one had come.
+    pub const fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Samples under way.
+    pub const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Series there are.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    fn free(&mut self, host: usize) {
+        self.in_flight -= 1;
+        let host = &mut self.hosts[host];
+        host.in_flight -= 1;
+        // Who has waited for this host is ahead of those that became due after it.
+        if let Some(first) = host.waiting.pop_front() {
+            self.ready.push_front(first);
+        }
+    }
+}
+
+/// How many periods after so many failures in a row.
+fn back_off(failures: u32, every: Duration) -> u32 {
+    let doublings = failures.saturating_sub(FAILURES_BEFORE_BACK_OFF - 1).min(31);
+    let periods = LONGEST_BACK_OFF.as_nanos() / every.as_nanos().max(1);
+    let most = u32::try_from(periods).unwrap_or(u32::MAX).clamp(1, MOST_BACK_OFF);
+    (1_u32 << doublings).min(most)
+}
+
+#[cfg(test)]
+mod tests;

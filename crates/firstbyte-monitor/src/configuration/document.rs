@@ -1,0 +1,466 @@
+//! The file as it is written: every key looked at, every mistake noted where it is.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use firstbyte_core::units::{BareShare, BareTime, parse_share, parse_time, print_time};
+use firstbyte_probe::experiment::{Axis, Matrix};
+use firstbyte_probe::probe::Target;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::budget::Budget;
+use super::expand::expand;
+use super::layer::Layer;
+use super::mistake::{Mistake, Mistakes, closest};
+use super::{Configuration, Limits, MOST_EDGES, MOST_TARGETS, TargetSettings, name_of};
+
+const TOP: &[&str] = &["place", "tags", "store", "limits", "defaults", "template", "target"];
+const SHARED: &[&str] = &["every", "jitter", "timeout", "vary", "way", "edges", "tags", "budget"];
+const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
+
+const SHORTEST_EVERY: Duration = Duration::from_secs(1);
+const LONGEST_EVERY: Duration = Duration::from_secs(7 * 86_400);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(600);
+
+type Value<'t> = Spanned<DeValue<'t>>;
+
+pub(super) struct Document<'t> {
+    root: DeTable<'t>,
+    mistakes: Mistakes<'t>,
+}
+
+/// A URL of a target, and where it is written.
+struct Written {
+    url: String,
+    at: Range<usize>,
+}
+
+impl<'t> Document<'t> {
+    pub(super) fn parse(text: &'t str) -> Self {
+        let (root, errors) = DeTable::parse_recoverable(text);
+        let mut mistakes = Mistakes::of(text);
+        for error in errors {
+            mistakes.add(error.span().unwrap_or_default(), error.message(), None);
+        }
+        Self { root: root.into_inner(), mistakes }
+    }
+
+    /// Nothing, where there was no mistake.
+    pub(super) fn finish(self) -> Result<(), Vec<Mistake>> {
+        let mistakes = self.mistakes.into_sorted();
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+
+    /// What it says, as far as it can be read.
+    pub(super) fn configuration(
+        &mut self,
+        read_file: &mut dyn FnMut(&str) -> io::Result<String>,
+    ) -> Configuration {
+        let root = std::mem::take(&mut self.root);
+        self.known(&root, TOP, "the file");
+        let place = self.text(&root, "place").map(|(text, _)| text.to_owned());
+        let store = self.text(&root, "store").map(|(text, _)| PathBuf::from(text));
+        let own_tags = self.tags(&root);
+        let limits = self.limits(&root);
+        let mut defaults = self.table(&root, "defaults").map_or_else(Layer::default, |table| {
+            self.known(table, SHARED, "[defaults]");
+            self.layer(table)
+        });
+        for (name, value) in own_tags {
+            defaults.tags.entry(name).or_insert(value);
+        }
+        let templates = self.templates(&root);
+        let mut targets = Targets::default();
+        for value in self.list(&root, "target") {
+            let Some(table) = self.table_of(value, "[[target]]") else { continue };
+            self.target(table, value.span(), &defaults, &templates, read_file, &mut targets);
+        }
+        if targets.all.is_empty() && !root.contains_key("target") {
+            let hint = "write [[target]] and url = \"https://…\"".to_owned();
+            self.mistakes.add(0..0, "no target", Some(hint));
+        }
+        Configuration { place, store, limits, targets: targets.all }
+    }
+
+    fn templates(&mut self, root: &DeTable<'t>) -> HashMap<String, Layer> {
+        let mut templates = HashMap::new();
+        let Some(all) = self.table(root, "template") else { return templates };
+        for (name, value) in all {
+            let place = format!("[template.{}]", name.get_ref());
+            if let Some(table) = self.table_of(value, &place) {
+                self.known(table, SHARED, &place);
+                templates.insert(name.get_ref().to_string(), self.layer(table));
+            }
+        }
+        templates
+    }
+
+    fn target(
+        &mut self,
+        table: &DeTable<'t>,
+        at: Range<usize>,
+        defaults: &Layer,
+        templates: &HashMap<String, Layer>,
+        read_file: &mut dyn FnMut(&str) -> io::Result<String>,
+        targets: &mut Targets,
+    ) {
+        self.known(table, &[TARGET, SHARED].concat(), "[[target]]");
+        let mut below = defaults.clone();
+        if let Some((name, at)) = self.text(table, "use") {
+            match templates.get(name) {
+                Some(template) => below = template.clone().over(defaults),
+                None => {
+                    let known = templates.keys().map(String::as_str);
+                    let hint = closest(name, known).map(did_you_mean);
+                    let hint = hint.or_else(|| Some(format!("write a [template.{name}]")));
+                    self.mistakes.add(at, format!("no template is called {name:?}"), hint);
+                }
+            }
+        }
+        let layer = self.layer(table).over(&below);
+        let name = self.text(table, "name");
+        let written = self.urls(table, at, read_file);
+        if let (Some((_, at)), true) = (&name, written.len() > 1) {
+            let what = format!("{} URLs cannot share one name", written.len());
+            let hint = "leave it out: each is called by its URL".to_owned();
+            self.mistakes.add(at.clone(), what, Some(hint));
+        }
+        let mut first = true;
+        for Written { url, at } in written {
+            if targets.all.len() >= MOST_TARGETS {
+                self.mistakes.add(at, format!("more than {MOST_TARGETS} targets"), None);
+                return;
+            }
+            let target = match Target::parse(&url) {
+                Ok(target) => target,
+                Err(error) => {
+                    self.mistakes.add(at, error.to_string(), None);
+                    continue;
+                }
+            };
+            let name =
+                name.as_ref().map_or_else(|| name_of(&target), |(name, _)| (*name).to_owned());
+            let settings = layer.clone().settle(name, target);
+            if std::mem::take(&mut first) {
+                self.check_ways(&settings, at.clone());
+            }
+            if let Err(name) = targets.add(settings) {
+                let hint = "give one of them a name of its own".to_owned();
+                self.mistakes.add(at, format!("another target is called {name:?}"), Some(hint));
+            }
+        }
+    }
+
+    /// Whether the axes of a target can be had together.
+    fn check_ways(&mut self, settings: &TargetSettings, at: Range<usize>) {
+        if settings.edges.is_some() && settings.axes.iter().any(|axis| axis.name == "edge") {
+            let hint = "leave one of them out".to_owned();
+            self.mistakes.add(at, "edges and vary = [\"edge=…\"] both name edges", Some(hint));
+            return;
+        }
+        let matrix = Matrix::new(&settings.axes, &settings.visit());
+        if let (true, Some((way, why))) = (matrix.variants.is_empty(), matrix.left_out.first()) {
+            self.mistakes.add(at, format!("none of its ways can be had: {way}: {why}"), None);
+        }
+    }
+
+    /// The URLs of a target, however they are given.
+    fn urls(
+        &mut self,
+        table: &DeTable<'t>,
+        at: Range<usize>,
+        read_file: &mut dyn FnMut(&str) -> io::Result<String>,
+    ) -> Vec<Written> {
+        let mut patterns: Vec<Written> = Vec::new();
+        if let Some((url, at)) = self.text(table, "url") {
+            patterns.push(Written { url: url.to_owned(), at });
+        }
+        for value in self.list(table, "urls") {
+            if let Some(url) = self.text_of(value, "urls") {
+                patterns.push(Written { url: url.to_owned(), at: value.span() });
+            }
+        }
+        if let Some((file, at)) = self.text(table, "urls_file") {
+            match read_file(file) {
+                Ok(text) => {
+                    let lines = text.lines().map(str::trim);
+                    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+                    patterns
+                        .extend(lines.map(|line| Written { url: line.to_owned(), at: at.clone() }));
+                }
+                Err(error) => self.mistakes.add(at, format!("cannot read {file:?}: {error}"), None),
+            }
+        }
+        let given = ["url", "urls", "urls_file"];
+        if given.iter().all(|key| !table.contains_key(*key)) {
+            let hint = "write url = \"https://…\"".to_owned();
+            self.mistakes.add(at, "a target without a URL", Some(hint));
+        }
+        let mut all = Vec::new();
+        for Written { url, at } in patterns {
+            match expand(&url, MOST_TARGETS) {
+                Ok(urls) => all.extend(urls.into_iter().map(|url| Written { url, at: at.clone() })),
+                Err(why) => self.mistakes.add(at, format!("{url:?}: {why}"), None),
+            }
+        }
+        all
+    }
+
+    fn layer(&mut self, table: &DeTable<'t>) -> Layer {
+        let every = self.time(table, "every", SHORTEST_EVERY..=LONGEST_EVERY);
+        let timeout = self.time(table, "timeout", Duration::from_millis(1)..=LONGEST_TIMEOUT);
+        let jitter = self.text(table, "jitter").and_then(|(text, at)| {
+            let share = parse_share(text, BareShare::Refused).map_err(|error| error.to_string());
+            let within = |share: &f64| (0.0..=0.5).contains(share);
+            let share = share.and_then(|share| {
+                Some(share).filter(within).ok_or_else(|| "not a share from 0% to 50%".into())
+            });
+            share.map_err(|why| self.mistakes.add(at, format!("jitter {text:?}: {why}"), None)).ok()
+        });
+        Layer {
+            every,
+            jitter,
+            timeout,
+            axes: self.axes(table),
+            edges: self.edges(table),
+            tags: self.tags(table),
+            budgets: self.budgets(table),
+        }
+    }
+
+    fn axes(&mut self, table: &DeTable<'t>) -> Option<Vec<Axis>> {
+        if !table.contains_key("vary") && !table.contains_key("way") {
+            return None;
+        }
+        let mut axes: Vec<Axis> = Vec::new();
+        let mut ways = Vec::new();
+        for value in self.list(table, "way") {
+            if let Some(way) = self.text_of(value, "way") {
+                ways.push(way.to_owned());
+            }
+        }
+        if let (false, Some(value)) = (ways.is_empty(), table.get("way")) {
+            match Axis::read_ways(&ways) {
+                Ok(axis) => axes.push(axis),
+                Err(why) => self.mistakes.add(value.span(), format!("way: {why}"), None),
+            }
+        }
+        for value in self.list(table, "vary") {
+            let Some(text) = self.text_of(value, "vary") else { continue };
+            match Axis::read(text) {
+                Ok(axis) if axes.iter().any(|other| other.name == axis.name) => {
+                    self.mistakes.add(
+                        value.span(),
+                        format!("vary: {} is there twice", axis.name),
+                        None,
+                    );
+                }
+                Ok(axis) => axes.push(axis),
+                Err(why) => self.mistakes.add(value.span(), format!("vary: {why}"), None),
+            }
+        }
+        Some(axes)
+    }
+
+    fn edges(&mut self, table: &DeTable<'t>) -> Option<Option<usize>> {
+        let value = table.get("edges")?;
+        match value.get_ref() {
+            DeValue::String(text) if text == "all" => Some(Layer::all_edges()),
+            DeValue::String(text) if text == "one" => Some(None),
+            _ => {
+                let most = MOST_EDGES;
+                let what = format!(
+                    "edges is \"one\" (any address of the name) or \"all\" (a series for each, {most} at most)"
+                );
+                self.mistakes.add(value.span(), what, None);
+                None
+            }
+        }
+    }
+
+    fn tags(&mut self, table: &DeTable<'t>) -> BTreeMap<String, String> {
+        let mut tags = BTreeMap::new();
+        let Some(all) = self.table(table, "tags") else { return tags };
+        for (name, value) in all {
+            let (written, at) = (name.get_ref(), name.span());
+            let mut letters = written.chars();
+            let is_label = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+                && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+                && !written.starts_with("__");
+            if !is_label {
+                let hint = "write letters, digits and _: tags become labels of metrics".to_owned();
+                self.mistakes.add(at, format!("{written:?} cannot be a tag's name"), Some(hint));
+                continue;
+            }
+            let Some(text) = self.text_of(value, written) else { continue };
+            if text.chars().count() > 200 || text.chars().any(char::is_control) {
+                let what =
+                    format!("tag {written}: longer than 200 characters, or not one line of text");
+                self.mistakes.add(value.span(), what, None);
+                continue;
+            }
+            tags.insert(written.to_string(), text.to_owned());
+        }
+        tags
+    }
+
+    fn budgets(&mut self, table: &DeTable<'t>) -> BTreeMap<String, Budget> {
+        let mut budgets = BTreeMap::new();
+        let Some(all) = self.table(table, "budget") else { return budgets };
+        for (name, value) in all {
+            let Some(limit) = self.text_of(value, name.get_ref()) else { continue };
+            match Budget::read(name.get_ref(), limit) {
+                Ok(budget) => {
+                    budgets.insert(budget.name.clone(), budget);
+                }
+                Err(why) => {
+                    let hint =
+                        "write like \"ttfb.p95\" = \"300ms\" or failures = \"1%\"".to_owned();
+                    self.mistakes.add(name.span(), format!("budget: {why}"), Some(hint));
+                }
+            }
+        }
+        budgets
+    }
+
+    fn limits(&mut self, root: &DeTable<'t>) -> Limits {
+        let mut limits = Limits::default();
+        let Some(table) = self.table(root, "limits") else { return limits };
+        self.known(table, &["in_flight", "per_host"], "[limits]");
+        for (key, most, limit) in
+            [("in_flight", 10_000, &mut limits.in_flight), ("per_host", 100, &mut limits.per_host)]
+        {
+            let Some(value) = table.get(key) else { continue };
+            let number = value.get_ref().as_integer();
+            let number = number.and_then(|number| {
+                usize::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
+            });
+            match number.filter(|number| (1..=most).contains(number)) {
+                Some(number) => *limit = number,
+                None => {
+                    self.mistakes.add(
+                        value.span(),
+                        format!("{key} is a number from 1 to {most}"),
+                        None,
+                    );
+                }
+            }
+        }
+        limits
+    }
+
+    fn time(
+        &mut self,
+        table: &DeTable<'t>,
+        key: &str,
+        allowed: RangeInclusive<Duration>,
+    ) -> Option<Duration> {
+        let (text, at) = self.text(table, key)?;
+        let wrong = match parse_time(text, BareTime::Refused) {
+            Ok(time) if allowed.contains(&time) => return Some(time),
+            Ok(_) => {
+                let [from, to] = [allowed.start(), allowed.end()].map(|time| print_time(*time));
+                (format!("{key} {text:?} is not from {from} to {to}"), None)
+            }
+            Err(error) => (format!("{key} {text:?} is {error}"), Some(error.advice().to_owned())),
+        };
+        self.mistakes.add(at, wrong.0, wrong.1);
+        None
+    }
+
+    /// Notes keys of `table` that are not among `known`.
+    fn known(&mut self, table: &DeTable<'t>, known: &[&str], place: &str) {
+        for key in table.keys() {
+            let written = key.get_ref();
+            if known.contains(&written.as_ref()) {
+                continue;
+            }
+            let hint = match closest(written, known.iter().copied()) {
+                Some(name) => did_you_mean(name),
+                None => format!("there are {}", known.join(", ")),
+            };
+            self.mistakes.add(
+                key.span(),
+                format!("no key of {place} is called {written:?}"),
+                Some(hint),
+            );
+        }
+    }
+
+    fn text<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> Option<(&'d str, Range<usize>)> {
+        let value = table.get(key)?;
+        Some((self.text_of(value, key)?, value.span()))
+    }
+
+    fn text_of<'d>(&mut self, value: &'d Value<'t>, key: &str) -> Option<&'d str> {
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            let hint = Some("write it in quotes".to_owned());
+            self.mistakes.add(value.span(), format!("{key} is {}, not text", kind(value)), hint);
+        }
+        text
+    }
+
+    fn table<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> Option<&'d DeTable<'t>> {
+        let value = table.get(key)?;
+        self.table_of(value, key)
+    }
+
+    fn table_of<'d>(&mut self, value: &'d Value<'t>, place: &str) -> Option<&'d DeTable<'t>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            let what = format!("{place} is {}, not a table", kind(value));
+            self.mistakes.add(value.span(), what, None);
+        }
+        table
+    }
+
+    /// What is in a list; nothing where there is none.
+    fn list<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> &'d [Value<'t>] {
+        let Some(value) = table.get(key) else { return &[] };
+        match value.get_ref().as_array() {
+            Some(list) => list,
+            None => {
+                let hint = match key {
+                    "target" => "write [[target]], with two brackets",
+                    _ => "write it in [ ]",
+                };
+                let what = format!("{key} is {}, not a list", kind(value));
+                self.mistakes.add(value.span(), what, Some(hint.to_owned()));
+                &[]
+            }
+        }
+    }
+}
+
+fn kind(value: &Value<'_>) -> String {
+    let name = value.get_ref().type_str();
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean {name:?}?")
+}
+
+/// Targets, each name once.
+#[derive(Default)]
+struct Targets {
+    all: Vec<TargetSettings>,
+    names: std::collections::HashSet<String>,
+}
+
+impl Targets {
+    /// The name, where another has it.
+    fn add(&mut self, settings: TargetSettings) -> Result<(), String> {
+        if !self.names.insert(settings.name.clone()) {
+            return Err(settings.name);
+        }
+        self.all.push(settings);
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What is watched, out of a TOML file: checked as a whole, with a message for each mistake.
+//!
+//! A [`Configuration`] that exists has been checked. Settings come in three layers, the later ones ahead: `[defaults]`, a
+//! `[template.NAME]` that a target names, and the `[[target]]`. Every key is described in `docs/monitor.md`.
+
+mod budget;
+mod document;
+mod expand;
+mod layer;
+mod mistake;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use firstbyte_probe::experiment::{Axis, Visit};
+use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::Options;
+
+pub use budget::{Budget, BudgetFigure};
+pub use mistake::Mistake;
+
+use document::Document;
+use layer::Layer;
+
+/// Most targets of one configuration.
+pub const MOST_TARGETS: usize = 100_000;
+/// Most addresses of a name that `edges = "all"` watches.
+pub const MOST_EDGES: usize = 8;
+
+/// Everything that is watched, and how.
+#[derive(Debug)]
+pub struct Configuration {
+    /// What this vantage point is called.
+    pub place: Option<String>,
+    /// Where samples are kept.
+    pub store: Option<PathBuf>,
+    /// How much is done at once.
+    pub limits: Limits,
+    /// In the order of the file.
+    pub targets: Vec<TargetSettings>,
+}
+
+/// How much is done at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Samples under way, of all targets.
+    pub in_flight: usize,
+    /// Samples under way, of one host name.
+    pub per_host: usize,
+}
+
+impl Default for Limits {
+    /// As many as leave a processor idle most of the time, and as few as a server does not notice.
+    fn default() -> Self {
+        Self { in_flight: 32, per_host: 2 }
+    }
+}
+
+/// One target, with all of its settings.
+#[derive(Debug)]
+pub struct TargetSettings {
+    /// What it is called; no other target is.
+    pub name: String,
+    /// What is visited, where no axis says otherwise.
+    pub target: Target,
+    /// From one sample of a series to the next.
+    pub every: Duration,
+    /// By which share of `every` a sample may be early or late, at random.
+    pub jitter: f64,
+    /// Most time for a sample.
+    pub timeout: Duration,
+    /// Ways to connect, a series each: axes as in `compare --vary`, and named ways as in `compare --way`.
+    pub axes: Vec<Axis>,
+    /// A series for each address of the name, up to so many; one for all of them when absent.
+    pub edges: Option<usize>,
+    /// What it is, in words of whoever watches.
+    pub tags: BTreeMap<String, String>,
+    /// What is allowed.
+    pub budgets: Vec<Budget>,
+}
+
+impl TargetSettings {
+    /// How it is visited, before any axis.
+    pub fn visit(&self) -> Visit {
+        let options = Options { max_time: Some(self.timeout), ..Options::default() };
+        Visit { target: self.target.clone(), options }
+    }
+}
+
+impl Configuration {
+    /// Reads a configuration. Files that it names are read by `read_file`.
+    ///
+    /// # Errors
+    /// All of its mistakes, in the order of the file.
+    pub fn read(
+        text: &str,
+        read_file: &mut dyn FnMut(&str) -> io::Result<String>,
+    ) -> Result<Self, Vec<Mistake>> {
+        let mut document = Document::parse(text);
+        let configuration = document.configuration(read_file);
+        document.finish().map(|()| configuration)
+    }
+
+    /// What is watched where URLs alone are given.
+    ///
+    /// # Errors
+    /// The URL that is none, and why.
+    pub fn of_urls(urls: &[String]) -> Result<Self, (String, String)> {
+        let mut targets: Vec<TargetSettings> = Vec::new();
+        for url in urls {
+            let bad = |why: String| (url.clone(), why);
+            let target = Target::parse(url).map_err(|error| bad(error.to_string()))?;
+            let settings = Layer::default().settle(name_of(&target), target);
+            if targets.iter().any(|other| other.name == settings.name) {
+                return Err(bad("it is there twice".into()));
+            }
+            targets.push(settings);
+        }
+        Ok(Self { place: None, store: None, limits: Limits::default(), targets })
+    }
+}
+
+/// What a target is called that was given no name: its URL, without what goes without saying and without its query.
+fn name_of(target: &Target) -> String {
+    let scheme = if target.tls { "" } else { "http://" };
+    let path = target.url.path();
+    format!("{scheme}{}{}", target.authority(), if path == "/" { "" } else { path })
+}
