@@ -238,12 +238,22 @@ pub fn wall_time_since(then: std::time::SystemTime) -> Duration {
 
 /// Now, as a part of a file's name: `20261121-140509`, in UTC.
 pub fn file_stamp() -> String {
+    time_stamp().replace(['-', ':', 'Z'], "").replace('T', "-")
+}
+
+/// Today, in UTC: `2026-11-21`.
+pub fn day_stamp() -> String {
+    time_stamp().split('T').next().unwrap_or_default().to_owned()
+}
+
+/// Now, as RFC 3339 has it, in UTC: `2026-11-21T14:05:09Z`.
+pub fn time_stamp() -> String {
     let seconds = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0);
     let now = time::OffsetDateTime::from_unix_timestamp(seconds)
         .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     let (date, time) = (now.date(), now.time());
     format!(
-        "{:04}{:02}{:02}-{:02}{:02}{:02}",
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
         date.year(),
         u8::from(date.month()),
         date.day(),

@@ -1,7 +1,7 @@
-//! Watching targets for months: what is measured ([`configuration`]) and when ([`calendar`]).
+//! Watching targets for months: what is measured ([`configuration`]), when ([`calendar`]), and the loop that does it ([`watch`]).
 //!
-//! Input: a TOML file, or URLs. Output: series to be measured, each with its settings, and at every moment which of them are
-//! due. Nothing here opens a socket, or reads a clock.
+//! Input: a TOML file, or URLs. Output: samples, each of a series, through a sink. Nothing here writes files or prints.
 
 pub mod calendar;
 pub mod configuration;
+pub mod watch;

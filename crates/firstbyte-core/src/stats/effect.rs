@@ -18,15 +18,6 @@ const NORMAL_CRITICAL: f64 = 1.959_964;
 /// The quantiles that are compared.
 pub const QUANTILES: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
 
-/// The quantile called "median" or "p95", of those that are shown ([`QUANTILES`]).
-pub fn named_quantile(name: &str) -> Option<f64> {
-    if name == "median" {
-        return Some(0.5);
-    }
-    let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-    QUANTILES.into_iter().find(|q| (q * 100.0 - percent).abs() < 1e-9)
-}
-
 /// Up to here quantile differences are resampled, beyond they are linearised: both agree there.
 pub const RESAMPLED_UP_TO: usize = 1_000;
 

@@ -24,8 +24,8 @@ pub use change::{
 pub use dependence::{ALPHA, block_length, lag1_autocorrelation, notable_autocorrelation};
 pub use effect::{
     ClockSteps, Effect, QUANTILES, QuantileEffect, RESAMPLED_UP_TO, in_steps, median_change,
-    median_estimate, named_quantile, paired_effect, paired_effect_in_steps,
-    paired_quantile_effects, quantile_estimate,
+    median_estimate, paired_effect, paired_effect_in_steps, paired_quantile_effects,
+    quantile_estimate,
 };
 pub(crate) use effect::{Precision, Series};
 pub use estimate::{

@@ -12,14 +12,13 @@ use firstbyte_probe::probe::Target;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::budget::Budget;
 use super::expand::expand;
 use super::layer::Layer;
 use super::mistake::{Mistake, Mistakes, closest};
-use super::{Configuration, Limits, MOST_EDGES, MOST_TARGETS, TargetSettings, name_of};
+use super::{Configuration, Limits, MOST_TARGETS, TargetSettings, name_of};
 
 const TOP: &[&str] = &["place", "tags", "store", "limits", "defaults", "template", "target"];
-const SHARED: &[&str] = &["every", "jitter", "timeout", "vary", "way", "edges", "tags", "budget"];
+const SHARED: &[&str] = &["every", "jitter", "timeout", "vary", "way", "tags"];
 const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
 
 const SHORTEST_EVERY: Duration = Duration::from_secs(1);
@@ -157,11 +156,6 @@ impl<'t> Document<'t> {
 
     /// Whether the axes of a target can be had together.
     fn check_ways(&mut self, settings: &TargetSettings, at: Range<usize>) {
-        if settings.edges.is_some() && settings.axes.iter().any(|axis| axis.name == "edge") {
-            let hint = "leave one of them out".to_owned();
-            self.mistakes.add(at, "edges and vary = [\"edge=…\"] both name edges", Some(hint));
-            return;
-        }
         let matrix = Matrix::new(&settings.axes, &settings.visit());
         if let (true, Some((way, why))) = (matrix.variants.is_empty(), matrix.left_out.first()) {
             self.mistakes.add(at, format!("none of its ways can be had: {way}: {why}"), None);
@@ -204,7 +198,7 @@ impl<'t> Document<'t> {
         for Written { url, at } in patterns {
             match expand(&url, MOST_TARGETS) {
                 Ok(urls) => all.extend(urls.into_iter().map(|url| Written { url, at: at.clone() })),
-                Err(why) => self.mistakes.add(at, format!("{url:?}: {why}"), None),
+                Err(why) => self.mistakes.add(at, why, None),
             }
         }
         all
@@ -221,15 +215,7 @@ impl<'t> Document<'t> {
             });
             share.map_err(|why| self.mistakes.add(at, format!("jitter {text:?}: {why}"), None)).ok()
         });
-        Layer {
-            every,
-            jitter,
-            timeout,
-            axes: self.axes(table),
-            edges: self.edges(table),
-            tags: self.tags(table),
-            budgets: self.budgets(table),
-        }
+        Layer { every, jitter, timeout, axes: self.axes(table), tags: self.tags(table) }
     }
 
     fn axes(&mut self, table: &DeTable<'t>) -> Option<Vec<Axis>> {
@@ -266,22 +252,6 @@ impl<'t> Document<'t> {
         Some(axes)
     }
 
-    fn edges(&mut self, table: &DeTable<'t>) -> Option<Option<usize>> {
-        let value = table.get("edges")?;
-        match value.get_ref() {
-            DeValue::String(text) if text == "all" => Some(Layer::all_edges()),
-            DeValue::String(text) if text == "one" => Some(None),
-            _ => {
-                let most = MOST_EDGES;
-                let what = format!(
-                    "edges is \"one\" (any address of the name) or \"all\" (a series for each, {most} at most)"
-                );
-                self.mistakes.add(value.span(), what, None);
-                None
-            }
-        }
-    }
-
     fn tags(&mut self, table: &DeTable<'t>) -> BTreeMap<String, String> {
         let mut tags = BTreeMap::new();
         let Some(all) = self.table(table, "tags") else { return tags };
@@ -306,25 +276,6 @@ impl<'t> Document<'t> {
             tags.insert(written.to_string(), text.to_owned());
         }
         tags
-    }
-
-    fn budgets(&mut self, table: &DeTable<'t>) -> BTreeMap<String, Budget> {
-        let mut budgets = BTreeMap::new();
-        let Some(all) = self.table(table, "budget") else { return budgets };
-        for (name, value) in all {
-            let Some(limit) = self.text_of(value, name.get_ref()) else { continue };
-            match Budget::read(name.get_ref(), limit) {
-                Ok(budget) => {
-                    budgets.insert(budget.name.clone(), budget);
-                }
-                Err(why) => {
-                    let hint =
-                        "write like \"ttfb.p95\" = \"300ms\" or failures = \"1%\"".to_owned();
-                    self.mistakes.add(name.span(), format!("budget: {why}"), Some(hint));
-                }
-            }
-        }
-        budgets
     }
 
     fn limits(&mut self, root: &DeTable<'t>) -> Limits {

@@ -6,8 +6,7 @@ use std::time::Duration;
 use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Target;
 
-use super::budget::Budget;
-use super::{MOST_EDGES, TargetSettings};
+use super::TargetSettings;
 
 /// What one place in the file says; absent is what it does not say.
 #[derive(Clone, Debug, Default)]
@@ -16,9 +15,7 @@ pub(super) struct Layer {
     pub(super) jitter: Option<f64>,
     pub(super) timeout: Option<Duration>,
     pub(super) axes: Option<Vec<Axis>>,
-    pub(super) edges: Option<Option<usize>>,
     pub(super) tags: BTreeMap<String, String>,
-    pub(super) budgets: BTreeMap<String, Budget>,
 }
 
 const EVERY: Duration = Duration::from_secs(60);
@@ -26,19 +23,16 @@ const JITTER: f64 = 0.1;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Layer {
-    /// It, and what it does not say from `below`. Tags and budgets are joined by their names.
+    /// It, and what it does not say from `below`. Tags are joined by their names.
     pub(super) fn over(self, below: &Self) -> Self {
-        let (mut tags, mut budgets) = (below.tags.clone(), below.budgets.clone());
+        let mut tags = below.tags.clone();
         tags.extend(self.tags);
-        budgets.extend(self.budgets);
         Self {
             every: self.every.or(below.every),
             jitter: self.jitter.or(below.jitter),
             timeout: self.timeout.or(below.timeout),
             axes: self.axes.or_else(|| below.axes.clone()),
-            edges: self.edges.or(below.edges),
             tags,
-            budgets,
         }
     }
 
@@ -51,13 +45,7 @@ impl Layer {
             jitter: self.jitter.unwrap_or(JITTER),
             timeout: self.timeout.unwrap_or(TIMEOUT),
             axes: self.axes.unwrap_or_default(),
-            edges: self.edges.unwrap_or_default(),
             tags: self.tags,
-            budgets: self.budgets.into_values().collect(),
         }
-    }
-
-    pub(super) const fn all_edges() -> Option<usize> {
-        Some(MOST_EDGES)
     }
 }

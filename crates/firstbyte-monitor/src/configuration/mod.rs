@@ -3,7 +3,6 @@
 //! A [`Configuration`] that exists has been checked. Settings come in three layers, the later ones ahead: `[defaults]`, a
 //! `[template.NAME]` that a target names, and the `[[target]]`. Every key is described in `docs/monitor.md`.
 
-mod budget;
 mod document;
 mod expand;
 mod layer;
@@ -20,7 +19,6 @@ use firstbyte_probe::experiment::{Axis, Visit};
 use firstbyte_probe::probe::Target;
 use firstbyte_probe::probe::options::Options;
 
-pub use budget::{Budget, BudgetFigure};
 pub use mistake::Mistake;
 
 use document::Document;
@@ -28,8 +26,6 @@ use layer::Layer;
 
 /// Most targets of one configuration.
 pub const MOST_TARGETS: usize = 100_000;
-/// Most addresses of a name that `edges = "all"` watches.
-pub const MOST_EDGES: usize = 8;
 
 /// Everything that is watched, and how.
 #[derive(Debug)]
@@ -75,12 +71,19 @@ pub struct TargetSettings {
     pub timeout: Duration,
     /// Ways to connect, a series each: axes as in `compare --vary`, and named ways as in `compare --way`.
     pub axes: Vec<Axis>,
-    /// A series for each address of the name, up to so many; one for all of them when absent.
-    pub edges: Option<usize>,
     /// What it is, in words of whoever watches.
     pub tags: BTreeMap<String, String>,
-    /// What is allowed.
-    pub budgets: Vec<Budget>,
+}
+
+/// Settings of targets that are URLs alone; absent is what goes without saying.
+#[derive(Clone, Debug, Default)]
+pub struct UrlSettings {
+    /// From one sample of a series to the next.
+    pub every: Option<Duration>,
+    /// Most time for a sample.
+    pub timeout: Option<Duration>,
+    /// Ways to connect.
+    pub axes: Vec<Axis>,
 }
 
 impl TargetSettings {
@@ -109,12 +112,14 @@ impl Configuration {
     ///
     /// # Errors
     /// The URL that is none, and why.
-    pub fn of_urls(urls: &[String]) -> Result<Self, (String, String)> {
+    pub fn of_urls(urls: &[String], settings: UrlSettings) -> Result<Self, (String, String)> {
+        let UrlSettings { every, timeout, axes } = settings;
+        let layer = Layer { every, timeout, axes: Some(axes), ..Layer::default() };
         let mut targets: Vec<TargetSettings> = Vec::new();
         for url in urls {
             let bad = |why: String| (url.clone(), why);
             let target = Target::parse(url).map_err(|error| bad(error.to_string()))?;
-            let settings = Layer::default().settle(name_of(&target), target);
+            let settings = layer.clone().settle(name_of(&target), target);
             if targets.iter().any(|other| other.name == settings.name) {
                 return Err(bad("it is there twice".into()));
             }

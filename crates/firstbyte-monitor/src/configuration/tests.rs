@@ -1,12 +1,10 @@
 //! Configurations as people write them, right and wrong.
 
 use std::io;
-use std::time::Duration;
 
-use firstbyte_core::run::Metric;
 use proptest::prelude::*;
 
-use super::{BudgetFigure, Configuration, Limits};
+use super::{Configuration, Limits, UrlSettings};
 
 fn no_files(name: &str) -> io::Result<String> {
     Err(io::Error::new(io::ErrorKind::NotFound, format!("no {name}")))
@@ -36,13 +34,10 @@ in_flight = 100
 [defaults]
 every = "1min"
 vary = ["tls=1.2,1.3", "family=4,6"]
-budget = { failures = "1%" }
 
 [template.shop]
 every = "5min"
-edges = "all"
 tags = { service = "shop", network = "cable" }
-budget = { "ttfb.p95" = "300ms" }
 
 [[target]]
 use = "shop"
@@ -60,19 +55,14 @@ vary = []
     assert_eq!(configuration.place.as_deref(), Some("fra1"));
     let [shop, plain] = &configuration.targets[..] else { panic!("{configuration:?}") };
     assert_eq!((shop.name.as_str(), plain.name.as_str()), ("www.example.com", "plain"));
-    assert_eq!((shop.every.as_secs(), shop.timeout.as_secs(), shop.edges), (300, 5, Some(8)));
-    assert_eq!((plain.every.as_secs(), plain.timeout.as_secs(), plain.edges), (60, 30, None));
+    assert_eq!((shop.every.as_secs(), shop.timeout.as_secs()), (300, 5));
+    assert_eq!((plain.every.as_secs(), plain.timeout.as_secs()), (60, 30));
     let tags = |tags: &std::collections::BTreeMap<String, String>| {
         tags.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(tags(&shop.tags), "network=cable service=shop tier=1");
     assert_eq!(tags(&plain.tags), "network=fibre");
     assert_eq!((shop.axes.len(), plain.axes.len()), (2, 0));
-    let [failures, ttfb] = &shop.budgets[..] else { panic!("{:?}", shop.budgets) };
-    assert_eq!((failures.figure, plain.budgets.len()), (BudgetFigure::Failures(0.01), 1));
-    let most = Duration::from_millis(300);
-    let figure = BudgetFigure::Time { metric: Metric::Ttfb, quantile: 0.95, most };
-    assert_eq!(ttfb.figure, figure);
 }
 
 #[test]
@@ -101,8 +91,7 @@ every = "1"
 jitter = "90%"
 vary = ["tls=1.4", "famly=4", "tls=1.2", "tls=1.3"]
 [template.shop]
-edges = 3
-budget = { "ttfb.p97" = "300ms", "tfb" = "1s", failures = "200%" }
+tags = 3
 [limits]
 in_flight = 0
 [[target]]
@@ -123,10 +112,6 @@ timeout = "1h"
 [[target]]
 urls_file = "gone.txt"
 [[target]]
-url = "https://c.test/"
-edges = "all"
-vary = ["edge=a:192.0.2.1"]
-[[target]]
 url = "http://d.test/"
 vary = ["tls=1.3"]
 "#;
@@ -140,23 +125,19 @@ vary = ["tls=1.3"]
         "7:9: vary: ",
         "7:20: vary: no axis is called \"famly\"",
         "7:42: vary: tls is there twice",
-        "9:9: edges is \"one\"",
-        r#"10:12: budget: "p97" is none of median, p50, p75, p90, p95, p99: write like "#,
-        r#"10:34: budget: no figure is called "tfb"; there are "#,
-        r#"10:48: budget: "200%" is not a share from 0% to 100%"#,
-        "12:13: in_flight is a number from 1 to 10000",
-        r#"14:7: no template is called "shp": did you mean "shop"?"#,
-        "15:7: scheme ftp:// is not supported",
-        "17:8: 2 URLs cannot share one name: leave it out",
-        r#"18:47: "https://{c.test/": { is not closed"#,
-        r#"19:10: "a-b" cannot be a tag's name: write letters"#,
-        "19:28: ok is an integer, not text",
-        r#"24:7: another target is called "double": give one"#,
-        "26:1: a target without a URL: write url",
-        r#"27:11: timeout "1h" is not from 1ms to 10min"#,
-        r#"29:13: cannot read "gone.txt": no gone.txt"#,
-        "31:7: edges and vary = [\"edge=…\"] both name edges",
-        "35:7: none of its ways can be had: ",
+        "9:8: tags is an integer, not a table",
+        "11:13: in_flight is a number from 1 to 10000",
+        r#"13:7: no template is called "shp": did you mean "shop"?"#,
+        "14:7: scheme ftp:// is not supported",
+        "16:8: 2 URLs cannot share one name: leave it out",
+        "17:47: { is not closed",
+        r#"18:10: "a-b" cannot be a tag's name: write letters"#,
+        "18:28: ok is an integer, not text",
+        r#"23:7: another target is called "double": give one"#,
+        "25:1: a target without a URL: write url",
+        r#"26:11: timeout "1h" is not from 1ms to 10min"#,
+        r#"28:13: cannot read "gone.txt": no gone.txt"#,
+        "30:7: none of its ways can be had: ",
     ];
     for expected in expected {
         assert!(
@@ -181,13 +162,17 @@ fn what_is_no_toml_is_named_with_the_rest() {
 #[test]
 fn urls_alone_are_a_configuration() {
     let urls = ["example.com".to_owned(), "http://example.org/x".to_owned()];
-    let configuration = Configuration::of_urls(&urls).unwrap();
+    let configuration = Configuration::of_urls(&urls, UrlSettings::default()).unwrap();
     let names: Vec<&str> =
         configuration.targets.iter().map(|target| target.name.as_str()).collect();
     assert_eq!(names, ["example.com", "http://example.org/x"]);
-    let twice = Configuration::of_urls(&["a.test".to_owned(), "https://a.test/".to_owned()]);
+    let of_urls = |urls: &[&str]| {
+        let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+        Configuration::of_urls(&urls, UrlSettings::default())
+    };
+    let twice = of_urls(&["a.test", "https://a.test/"]);
     assert_eq!(twice.unwrap_err(), ("https://a.test/".to_owned(), "it is there twice".to_owned()));
-    assert!(Configuration::of_urls(&["ftp://a.test".to_owned()]).is_err());
+    assert!(of_urls(&["ftp://a.test"]).is_err());
 }
 
 proptest! {

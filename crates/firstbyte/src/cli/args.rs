@@ -5,6 +5,7 @@ mod explain;
 mod har;
 mod live;
 mod log_format;
+mod monitor;
 mod outputs;
 mod page;
 mod predict;
@@ -24,6 +25,7 @@ use firstbyte_core::access::ACCESS_PROFILES;
 pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use log_format::LogFormatArgs;
+pub(super) use monitor::MonitorArgs;
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
 pub(super) use predict::PredictArgs;
@@ -75,6 +77,7 @@ pub(super) enum Command {
     Page(Box<PageArgs>),
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
+    Monitor(Box<MonitorArgs>),
     /// Predict what connections would take, of one visitor or of a whole audience
     Predict(Box<PredictArgs>),
     /// Show runs, curl's timers, or HAR files: as text, page, charts, data

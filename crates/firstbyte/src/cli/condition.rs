@@ -7,7 +7,7 @@ use std::fmt;
 
 use firstbyte_core::run::{Cell, Metric, Row};
 use firstbyte_core::stats::{
-    Estimate, Interval, fewest_for_quantile, in_steps, named_quantile, quantile_estimate,
+    Estimate, Interval, QUANTILES, fewest_for_quantile, in_steps, quantile_estimate,
     supports_quantile,
 };
 use firstbyte_core::units::{BareShare, parse_share};
@@ -100,7 +100,7 @@ impl Condition {
             let names: Vec<&str> = Metric::ALL.iter().map(|m| m.name()).collect();
             bad(&format!("no metric is called {name:?} ({})", names.join(", ")))
         })?;
-        let q = named_quantile(statistic).ok_or_else(|| {
+        let q = quantile_named(statistic).ok_or_else(|| {
             bad(&format!("{statistic:?} is none of median, p50, p75, p90, p95, p99"))
         })?;
         let (sign, value) = limit.split_at(1);
@@ -244,6 +244,15 @@ fn relative_growth(before: &Estimate, after: &Estimate) -> Estimate {
 fn negated(estimate: &Estimate) -> Estimate {
     let interval = estimate.interval.map(|i| Interval { low: -i.high, high: -i.low });
     Estimate { value: -estimate.value, interval, p_value: None }
+}
+
+/// "median", "p95".
+fn quantile_named(name: &str) -> Option<f64> {
+    if name == "median" {
+        return Some(0.5);
+    }
+    let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+    QUANTILES.into_iter().find(|q| (q * 100.0 - percent).abs() < 1e-9)
 }
 
 #[cfg(test)]

@@ -33,6 +33,11 @@ impl Measuring {
         &self.clients
     }
 
+    /// What all visits share.
+    pub(super) const fn equipment(&self) -> &Equipment {
+        &self.equipment
+    }
+
     pub(super) fn prober(&self, options: &Options) -> Result<Box<dyn Prober>, Problem> {
         let made = async { self.equipment.prober(options) };
         self.runtime.block_on(made).map_err(setup_problem)

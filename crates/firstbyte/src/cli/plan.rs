@@ -6,6 +6,7 @@
 pub(in crate::cli) mod comparison;
 mod data;
 mod lab;
+mod monitor;
 #[cfg(test)]
 mod options_tests;
 pub(in crate::cli) mod plan_file;
@@ -55,6 +56,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         }
         Some(Command::Page(args)) => CommandPlan::Page(Box::new(page(args, typed)?)),
         Some(Command::Check(args)) => CommandPlan::Check(comparison::check(args)?),
+        Some(Command::Monitor(args)) => CommandPlan::Monitor(Box::new(monitor::monitor(args)?)),
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
         }

@@ -6,6 +6,8 @@ use firstbyte_core::split::total;
 use firstbyte_core::timeline::Sample;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::terminal::note;
+
 /// A bar that is not there when nobody looks.
 pub(super) struct Progress(ProgressBar);
 
@@ -71,6 +73,11 @@ impl Watching {
     pub(super) fn show(&self, message: String) {
         self.0.set_message(message);
         self.0.tick();
+    }
+
+    /// A line that stays, above it.
+    pub(super) fn say(&self, line: &str) {
+        self.0.suspend(|| note(line));
     }
 
     /// Clears the line away.

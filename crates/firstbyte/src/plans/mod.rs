@@ -7,6 +7,7 @@
 mod har;
 mod lab;
 mod measuring;
+mod monitor;
 mod outputs;
 mod prediction;
 mod rum;
@@ -22,6 +23,7 @@ pub use measuring::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, DemoPlan, ExplainPlan,
     ExplanationSource, PagePlan, ProbePlan, ProbeView, RenderPlan, ReportPlan,
 };
+pub use monitor::{MonitorPlan, MonitorSource};
 pub use outputs::{ColorChoice, Destination, Outputs};
 pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
 pub use rum::{RumServePlan, RumSnippetPlan};
@@ -45,6 +47,8 @@ pub enum CommandPlan {
     Page(Box<PagePlan>),
     /// `check`.
     Check(CheckPlan),
+    /// `monitor`.
+    Monitor(Box<MonitorPlan>),
     /// `predict`.
     Predict(Box<PredictionPlan>),
     /// `report`.

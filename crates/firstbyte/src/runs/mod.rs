@@ -5,6 +5,7 @@
 
 mod curl_csv;
 mod dataset;
+mod days;
 pub mod environment;
 mod error;
 mod header;
@@ -13,6 +14,7 @@ mod write;
 
 pub use curl_csv::CurlTable;
 pub use dataset::{Dataset, SampleFile};
+pub use days::DayWriter;
 pub use error::RunError;
 pub use header::run_header;
 pub use read::{BadLine, Run};

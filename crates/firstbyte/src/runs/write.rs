@@ -66,6 +66,17 @@ impl Done {
         u16::try_from(cell).is_ok_and(|cell| self.0.contains(&(round, cell)))
     }
 
+    /// For each of `cells` cells the round after its last.
+    pub fn next_rounds(&self, cells: usize) -> Vec<u32> {
+        let mut next = vec![0; cells];
+        for (round, cell) in &self.0 {
+            if let Some(next) = next.get_mut(usize::from(*cell)) {
+                *next = round.saturating_add(1).max(*next);
+            }
+        }
+        next
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -13,6 +13,7 @@ mod files_apart;
 mod help;
 mod http;
 mod http3;
+mod monitor;
 mod netlog;
 mod parallel;
 mod predict;

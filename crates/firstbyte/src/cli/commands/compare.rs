@@ -96,6 +96,10 @@ impl Study {
 /// The plan that the run in `file` was begun by, and the command.
 fn begun(file: &Path) -> Result<(ExperimentPlan, Vec<String>), Problem> {
     let header = Run::read(file).map_err(run_problem)?.header;
+    if header.plan.get("command").is_some_and(|command| command == "monitor") {
+        return Err(usage(format!("{}: samples of `monitor`", file.display()))
+            .hint("firstbyte monitor goes on with the day's file by itself"));
+    }
     match serde_json::from_value(header.plan) {
         Ok(RunPlan::Compare(plan)) => Ok((*plan, header.command)),
         Ok(RunPlan::Explain(_)) => Err(usage(format!("{}: a run of `explain`", file.display()))

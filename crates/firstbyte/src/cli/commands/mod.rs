@@ -7,6 +7,7 @@ pub(super) mod explain;
 pub(super) mod har;
 pub(super) mod lab;
 mod log_format;
+mod monitor;
 pub(super) mod page;
 pub(super) mod predict;
 pub(super) mod probe;
@@ -26,6 +27,7 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Explain(plan) => explain::run(plan),
         CommandPlan::Page(plan) => page::run(plan),
         CommandPlan::Check(plan) => check::run(plan),
+        CommandPlan::Monitor(plan) => monitor::run(plan),
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),
         CommandPlan::HarClean(plan) => har::clean_archive(plan),

@@ -103,6 +103,15 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["--page-bytes", "1MB", "--think-time", "1.5ms"],
         ],
     ),
+    (
+        &["monitor", "https://a.test"],
+        &[
+            &["--every", "5min", "-m", "10s", "--for", "1h"],
+            &["--vary", "tls=1.2,1.3", "--vary", "family=4,6"],
+            &["--store", "d", "--silent", "--color", "never"],
+        ],
+    ),
+    (&["monitor", "--config", "m.toml"], &[&["--check-config"], &["--store", "d"]]),
     (&["rum", "snippet"], &[&["--endpoint", "https://a.test/rum"], &["--sample", "10%"]]),
     (
         &["rum", "serve", "--into", "f"],

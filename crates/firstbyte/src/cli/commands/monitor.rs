@@ -1,0 +1,321 @@
+//! `firstbyte monitor`: targets measured again and again, every sample kept.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use firstbyte_clock::Monotonic;
+use firstbyte_core::document::run::{
+    AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader,
+};
+use firstbyte_core::run::Taken;
+use firstbyte_core::units::print_time;
+use firstbyte_monitor::configuration::{Configuration, TargetSettings, UrlSettings};
+use firstbyte_monitor::watch::{
+    LeftOut, MOST_SERIES, Series, WatchControl, Watched, series, watch,
+};
+use firstbyte_probe::experiment::Axis;
+use firstbyte_probe::probe::describe_io;
+use firstbyte_report::units::count;
+use serde_json::{Value, json};
+
+use super::probe::setup_problem;
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::print;
+use crate::cli::measuring::Measuring;
+use crate::cli::progress::Watching;
+use crate::cli::run_problem;
+use crate::cli::signals::asked_to_end;
+use crate::cli::terminal::note;
+use crate::plans::{MonitorPlan, MonitorSource};
+use crate::runs::{DayWriter, environment};
+
+/// How often the line on the terminal changes.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+/// Of a list that is long, so many are named.
+const NAMED: usize = 10;
+
+pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
+    let configuration = configuration(&plan.source)?;
+    let measuring = Measuring::new()?;
+    let (all, left_out) = series(&configuration, measuring.clients());
+    tell_left_out(&left_out);
+    if all.len() > MOST_SERIES {
+        let (found, most) = (all.len(), MOST_SERIES);
+        return Err(Problem::new(exit::USAGE, format!("{found} series: {most} are the most"))
+            .hint("watch fewer targets, or in fewer ways, or by several monitors"));
+    }
+    if plan.check_only {
+        return print(&checked(&configuration, &all)).map(|()| exit::OK);
+    }
+    let store = store(plan.store.as_deref().or(configuration.store.as_deref()))?;
+    let visitors = measuring.wait_for(async {
+        let visitors = all.iter().map(|one| one.visitor(measuring.equipment()).map(Rc::new));
+        visitors.collect::<Result<Vec<_>, _>>()
+    });
+    let visitors = visitors.map_err(setup_problem)?;
+    let periods = all.iter().map(|one| one.timing.every).collect();
+    let writer = DayWriter::open(&store.join("raw"), header(&configuration, &all), periods);
+    let writer = writer.map_err(run_problem)?;
+    note(&format!("measuring {}", overview(&configuration, &all)));
+    note(&format!("samples go into {}; Ctrl-C ends it", writer.path().display()));
+    let mut keeper = Keeper::new(&all, writer, plan.silent);
+    let control = WatchControl::default();
+    let watched = measuring.wait_for(async {
+        let mut keep = |taken: Taken| keeper.keep(taken);
+        let watching = watch(&all, &visitors, configuration.limits, seed(), &control, &mut keep);
+        let mut watching = std::pin::pin!(watching);
+        let end = async {
+            match plan.length {
+                Some(length) => tokio::time::sleep(length).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            watched = &mut watching => return watched,
+            _ = asked_to_end() => control.stop(),
+            () = end => control.stop(),
+        }
+        watching.await
+    });
+    keeper.finish();
+    note(&ended(&watched?, keeper.writer.path()));
+    Ok(exit::OK)
+}
+
+/// What is watched, read and checked.
+fn configuration(source: &MonitorSource) -> Result<Configuration, Problem> {
+    match source {
+        MonitorSource::File(file) => configuration_file(file),
+        MonitorSource::Urls { urls, every, max_time, vary } => {
+            let urls: Vec<String> = urls.iter().map(|url| url.reveal().clone()).collect();
+            let axes: Result<Vec<Axis>, String> =
+                vary.iter().map(|axis| Axis::read(axis.reveal())).collect();
+            let axes = axes.map_err(|why| Problem::new(exit::USAGE, format!("--vary: {why}")))?;
+            let settings = UrlSettings { every: *every, timeout: *max_time, axes };
+            Configuration::of_urls(&urls, settings).map_err(|(url, why)| {
+                let url = firstbyte_core::shown_url::shown_url(&url);
+                Problem::new(exit::USAGE, format!("{url:?}: {why}"))
+            })
+        }
+    }
+}
+
+fn configuration_file(file: &Path) -> Result<Configuration, Problem> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Problem::new(exit::READ, format!("cannot read {name}: {}", describe_io(&error)))
+    })?;
+    // Files that it names are beside it.
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let mut read_file = |name: &str| -> io::Result<String> {
+        std::fs::read_to_string(directory.join(name))
+            .map_err(|error| io::Error::new(error.kind(), describe_io(&error)))
+    };
+    Configuration::read(&text, &mut read_file).map_err(|mistakes| {
+        let lines: Vec<String> =
+            mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect();
+        let all = count(mistakes.len() as u64, "mistake");
+        Problem::new(exit::USAGE, format!("{name}: {all}\n{}", lines.join("\n")))
+    })
+}
+
+fn tell_left_out(left_out: &[LeftOut]) {
+    for LeftOut { target, way, why } in left_out.iter().take(NAMED) {
+        note(&format!("left out: {target}, {way}: {why}"));
+    }
+    if left_out.len() > NAMED {
+        note(&format!("left out: {} more", left_out.len() - NAMED));
+    }
+}
+
+/// `3 targets in 2 ways, 6 series: 0.1 samples a second`.
+fn overview(configuration: &Configuration, all: &[Series]) -> String {
+    let rate: f64 = all.iter().map(|one| 1.0 / one.timing.every.as_secs_f64()).sum();
+    format!(
+        "{}, {}, {rate:.2} samples a second",
+        count(configuration.targets.len() as u64, "target"),
+        // The plural is the same.
+        format_args!("{} series", all.len()),
+    )
+}
+
+/// What `--check-config` says of a file without a mistake.
+fn checked(configuration: &Configuration, all: &[Series]) -> String {
+    let mut text = format!("{}\n", overview(configuration, all));
+    for target in configuration.targets.iter().take(NAMED) {
+        let of_target = |one: &&Series| {
+            one.cell.factors.first().is_some_and(|factor| factor.value == target.name)
+        };
+        let ways: Vec<String> = all
+            .iter()
+            .filter(of_target)
+            .filter_map(|one| one.cell.factors.get(1).map(|factor| factor.label.clone()))
+            .collect();
+        let every = print_time(target.every);
+        text.push_str(&format!("  {}: every {every}: {}\n", target.name, ways.join("; ")));
+    }
+    if configuration.targets.len() > NAMED {
+        text.push_str(&format!("  and {} more\n", configuration.targets.len() - NAMED));
+    }
+    text
+}
+
+/// Where samples are kept.
+fn store(asked: Option<&Path>) -> Result<PathBuf, Problem> {
+    if let Some(asked) = asked {
+        return Ok(asked.to_owned());
+    }
+    let set = |name: &str| std::env::var_os(name).filter(|path| Path::new(path).is_absolute());
+    let state = set("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/state")));
+    state.map(|state| state.join("firstbyte")).ok_or_else(|| {
+        Problem::new(exit::USAGE, "nowhere to keep samples: HOME is not set")
+            .hint("give --store DIR")
+    })
+}
+
+fn header(configuration: &Configuration, all: &[Series]) -> RunHeader {
+    let axis = |index: usize| {
+        let factor = |one: &Series| one.cell.factors.get(index).cloned();
+        let mut values: Vec<String> = Vec::new();
+        for factor in all.iter().filter_map(factor) {
+            if !values.contains(&factor.value) {
+                values.push(factor.value);
+            }
+        }
+        let name = all.first().and_then(|one| one.cell.factors.get(index));
+        AxisRecord { name: name.map_or_else(String::new, |factor| factor.axis.clone()), values }
+    };
+    RunHeader {
+        format: RUN_FORMAT.into(),
+        version: RUN_VERSION,
+        created_unix_ns: firstbyte_clock::Realtime::now().unix_nanos(),
+        firstbyte_version: env!("CARGO_PKG_VERSION").into(),
+        command: vec!["firstbyte".into(), "monitor".into()],
+        plan: kept(configuration),
+        design: DesignRecord {
+            warmup: 0,
+            rounds: None,
+            until: None,
+            seed: 0,
+            concurrent: u32::try_from(configuration.limits.in_flight).unwrap_or(u32::MAX),
+            interval_ns: None,
+        },
+        axes: vec![axis(0), axis(1)],
+        cells: all.iter().map(|one| CellRecord::from_cell(&one.cell)).collect(),
+        environment: environment::gather(),
+    }
+}
+
+/// What run files keep of a configuration, beside their cells.
+fn kept(configuration: &Configuration) -> Value {
+    let target = |target: &TargetSettings| {
+        json!({
+            "name": target.name,
+            "every_ns": u64::try_from(target.every.as_nanos()).unwrap_or(u64::MAX),
+            "tags": target.tags,
+        })
+    };
+    let targets: Vec<Value> = configuration.targets.iter().map(target).collect();
+    json!({ "command": "monitor", "place": configuration.place, "targets": targets })
+}
+
+/// Of jitter: monitors of one configuration at several places are not to ask at once.
+fn seed() -> u64 {
+    firstbyte_clock::Realtime::now().unix_nanos()
+}
+
+fn ended(watched: &Watched, path: &Path) -> String {
+    let Watched { samples, missed, lateness_p99 } = watched;
+    let mut text = format!("ended: {}", count(*samples, "sample"));
+    if *missed > 0 {
+        text.push_str(&format!(", {missed} left out because their time had passed"));
+    }
+    if let Some(late) = lateness_p99.filter(|late| *late > Duration::from_millis(100)) {
+        let late = late.as_millis();
+        text.push_str(&format!(", 99 of 100 begun within {late} ms of their time"));
+    }
+    text.push_str(&format!("\nsee: firstbyte report {}", path.display()));
+    text
+}
+
+/// Keeps samples, and tells of series that begin to fail, or no longer do.
+struct Keeper<'a> {
+    all: &'a [Series],
+    writer: DayWriter,
+    failing: Vec<bool>,
+    samples: u64,
+    failures: u64,
+    line: Option<Watching>,
+    shown: Monotonic,
+}
+
+impl<'a> Keeper<'a> {
+    fn new(all: &'a [Series], writer: DayWriter, silent: bool) -> Self {
+        Self {
+            all,
+            writer,
+            failing: vec![false; all.len()],
+            samples: 0,
+            failures: 0,
+            line: (!silent).then(Watching::new),
+            shown: Monotonic::now(),
+        }
+    }
+
+    fn keep(&mut self, mut taken: Taken) -> Result<(), Problem> {
+        self.writer.append(&mut taken).map_err(|error| {
+            let why = describe_io(&error);
+            Problem::new(
+                exit::WRITE,
+                format!("cannot write {}: {why}", self.writer.path().display()),
+            )
+            .hint("what was measured before is in the file")
+        })?;
+        let cell = usize::from(taken.cell);
+        let failure = taken.sample.failure();
+        self.samples += 1;
+        self.failures += u64::from(failure.is_some());
+        let was_failing = std::mem::replace(&mut self.failing[cell], failure.is_some());
+        let name = self.all[cell].cell.name();
+        match failure {
+            Some(failure) if !was_failing => {
+                let kind = failure.failure_type();
+                self.tell(&format!("{name}: fails: {} ({})", failure.cause, kind));
+            }
+            None if was_failing => self.tell(&format!("{name}: no longer fails")),
+            _ => {}
+        }
+        if let Some(line) = &self.line
+            && Monotonic::now().since(self.shown) >= SHOW_EVERY
+        {
+            self.shown = Monotonic::now();
+            let failing = self.failing.iter().filter(|failing| **failing).count();
+            line.show(format!(
+                "{}, {} failed; {failing} of {} series fail now",
+                count(self.samples, "sample"),
+                self.failures,
+                self.all.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// A line for whoever reads along, with its time.
+    fn tell(&self, what: &str) {
+        let line = format!("{} {what}", firstbyte_clock::time_stamp());
+        match &self.line {
+            Some(watching) => watching.say(&line),
+            None => note(&line),
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(line) = &self.line {
+            line.finish();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! From `monitor` as typed to what is measured.
+
+use std::time::Duration;
+
+use firstbyte_probe::experiment::Axis;
+use firstbyte_probe::probe::Secret;
+
+use super::{quantities, target, usage};
+use crate::cli::args::MonitorArgs;
+use crate::cli::exit::Problem;
+use crate::plans::{MonitorPlan, MonitorSource};
+
+const SHORTEST_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) fn monitor(args: &MonitorArgs) -> Result<MonitorPlan, Problem> {
+    let source = match &args.config {
+        Some(file) => MonitorSource::File(file.clone()),
+        None => urls(args)?,
+    };
+    Ok(MonitorPlan {
+        source,
+        check_only: args.check_config,
+        store: args.store.clone(),
+        length: quantities::limit("--for", args.length.as_deref())?,
+        silent: args.silent,
+    })
+}
+
+fn urls(args: &MonitorArgs) -> Result<MonitorSource, Problem> {
+    for url in &args.urls {
+        target(&url.0)?;
+    }
+    let every = quantities::limit("--every", args.every.as_deref())?;
+    if let (Some(text), true) = (&args.every, every.is_none_or(|every| every < SHORTEST_EVERY)) {
+        return Err(usage(format!("--every {text:?}: less than a second"))
+            .hint("samples in quick succession: firstbyte -n 100 URL, or firstbyte compare"));
+    }
+    for axis in &args.vary {
+        Axis::read(&axis.0).map_err(|why| usage(format!("--vary: {why}")))?;
+    }
+    Ok(MonitorSource::Urls {
+        urls: args.urls.iter().map(|url| Secret::new(url.0.clone())).collect(),
+        every,
+        max_time: quantities::limit("-m", args.max_time.as_deref())?,
+        vary: args.vary.iter().map(|axis| Secret::new(axis.0.clone())).collect(),
+    })
+}

@@ -1,0 +1,127 @@
+//! Samples that come for months: a run file a day.
+//!
+//! In: samples, and the header that every file begins with. Out: `2026-11-23.run` and the like in one directory, days in UTC.
+//! A file that is there is continued where it is of the same cells and options; else the day has a second one.
+//!
+//! A sample's round is the period of its day that it lies in: the tenth minute's, of a series that is measured every minute. So samples
+//! of one round are of one time, also after a pause or failures, and can be compared as pairs. Where jitter puts two into one period,
+//! the second has the next round.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use firstbyte_clock::{Realtime, day_stamp};
+use firstbyte_core::document::run::RunHeader;
+use firstbyte_core::run::Taken;
+
+use super::{Creation, RunError, RunWriter};
+
+/// Files of one day, for whom configurations change a lot.
+const MOST_FILES: u32 = 1_000;
+
+/// Writes samples into the file of their day.
+#[derive(Debug)]
+pub struct DayWriter {
+    directory: PathBuf,
+    header: RunHeader,
+    day: String,
+    writer: RunWriter,
+    /// For each cell, from one sample to the next.
+    periods: Vec<Duration>,
+    /// For each cell, the round after its last, in the file of the day.
+    rounds: Vec<u32>,
+}
+
+impl DayWriter {
+    /// Begins, or continues, today's file in `directory`, which is made where it is missing. `periods` are those of the header's
+    /// cells.
+    ///
+    /// # Errors
+    /// When it cannot be written, or another process writes it.
+    pub fn open(
+        directory: &Path,
+        header: RunHeader,
+        periods: Vec<Duration>,
+    ) -> Result<Self, RunError> {
+        std::fs::create_dir_all(directory).map_err(RunError::io(directory, "create"))?;
+        let day = day_stamp();
+        let (writer, rounds) = Self::of_day(directory, &day, &header)?;
+        Ok(Self { directory: directory.to_owned(), header, day, writer, periods, rounds })
+    }
+
+    /// The file of today.
+    pub fn path(&self) -> &Path {
+        self.writer.path()
+    }
+
+    /// Writes `taken`, as the next sample of its cell. When it returns the sample is on the disk.
+    ///
+    /// # Errors
+    /// When it, or a new day's file, cannot be written; the file then ends with the sample before it.
+    pub fn append(&mut self, taken: &mut Taken) -> io::Result<()> {
+        let today = day_stamp();
+        if today != self.day {
+            self.header.created_unix_ns = Realtime::now().unix_nanos();
+            let (writer, rounds) = Self::of_day(&self.directory, &today, &self.header)
+                .map_err(|error| io::Error::other(error.to_string()))?;
+            (self.writer, self.rounds, self.day) = (writer, rounds, today);
+        }
+        let cell = usize::from(taken.cell);
+        let (Some(next), Some(period)) = (self.rounds.get_mut(cell), self.periods.get(cell)) else {
+            return Err(io::Error::other("a sample of a cell that is not in the run"));
+        };
+        taken.sample.sequence = round_of_day(Realtime::now().unix_nanos(), *period).max(*next);
+        self.writer.append(taken)?;
+        *next = taken.sample.sequence.saturating_add(1);
+        Ok(())
+    }
+
+    fn of_day(
+        directory: &Path,
+        day: &str,
+        header: &RunHeader,
+    ) -> Result<(RunWriter, Vec<u32>), RunError> {
+        let cells = header.cells.len();
+        for number in 1..=MOST_FILES {
+            let name = match number {
+                1 => format!("{day}.run"),
+                _ => format!("{day}-{number}.run"),
+            };
+            let path = directory.join(name);
+            let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
+            if !is_there {
+                return Ok((RunWriter::create(&path, header, Creation::New)?, vec![0; cells]));
+            }
+            match RunWriter::resume(&path, Some(header)) {
+                Ok((writer, resumed)) => return Ok((writer, resumed.done.next_rounds(cells))),
+                Err(RunError::Differs { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let what = io::Error::other(format!("{MOST_FILES} files of {day} are there already"));
+        Err(RunError::io(directory, "create")(what))
+    }
+}
+
+/// How many whole `period`s of its day, in UTC, are over at a moment.
+fn round_of_day(unix_ns: u64, period: Duration) -> u32 {
+    const DAY_NS: u128 = 86_400_000_000_000;
+    let of_day = u128::from(unix_ns) % DAY_NS;
+    u32::try_from(of_day / period.as_nanos().max(1)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_periods_of_the_day() {
+        let midnight = 1_795_392_000_000_000_000;
+        let minute = Duration::from_secs(60);
+        assert_eq!(round_of_day(midnight, minute), 0);
+        assert_eq!(round_of_day(midnight + 61_000_000_000, minute), 1);
+        assert_eq!(round_of_day(midnight - 1, minute), 1_439);
+        assert_eq!(round_of_day(midnight - 1, Duration::from_secs(7 * 86_400)), 0);
+    }
+}

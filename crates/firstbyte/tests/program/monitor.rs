@@ -1,0 +1,125 @@
+//! `firstbyte monitor` on loopback: what it keeps, how it goes on, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::echo::{Echo, response};
+use crate::support::files::Directory;
+use crate::support::run::{Outcome, firstbyte};
+
+fn server() -> Echo {
+    Echo::start(|_| response("200 OK", "", b"ok"))
+}
+
+fn monitor(directory: &Path, arguments: &[&str]) -> Outcome {
+    firstbyte(directory, &[&["monitor", "--store", "store", "--silent"], arguments].concat())
+}
+
+/// The run files that there are.
+fn runs(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory.join("store/raw")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Samples of a run by their cell, with their rounds.
+fn rounds(directory: &Path, name: &str) -> Vec<(String, u64)> {
+    let path = format!("store/raw/{name}");
+    let outcome = firstbyte(directory, &["report", &path, "--json"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let rows = outcome.stdout.lines().map(|line| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        (row["url"].as_str().unwrap().to_owned(), row["sequence"].as_u64().unwrap())
+    });
+    rows.collect()
+}
+
+#[test]
+fn samples_are_kept_and_a_second_start_goes_on_with_the_days_file() {
+    let directory = Directory::new();
+    let here = directory.path();
+    let server = server();
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.peer.port());
+    let (a, b) = (url("/a"), url("/b"));
+    let arguments = [a.as_str(), b.as_str(), "--every", "1s", "--for", "4s"];
+    let outcome = monitor(here, &arguments);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("measuring 2 targets, 2 series, 2.00 samples a second\n"));
+    let before = runs(here);
+    let first = rounds(here, &before[0]);
+    assert!((6..=10).contains(&first.len()), "{first:?}");
+    assert!(
+        outcome.stderr.contains(&format!("ended: {} samples\nsee: firstbyte report ", first.len()))
+    );
+    let outcome = monitor(here, &arguments);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    // Over midnight the second start has a file of its own.
+    if runs(here) == before {
+        let both = rounds(here, &before[0]);
+        assert_eq!(both[..first.len()], first);
+        assert!((12..=20).contains(&both.len()), "{both:?}");
+        let mut once = both.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), both.len(), "each round once: {both:?}");
+    }
+    // Other targets are another run, in a second file.
+    let outcome = monitor(here, &[&a, "--every", "1s", "--for", "2s"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(runs(here).len(), before.len() + 1, "{:?}", runs(here));
+    // A run of a monitor is no experiment to go on with.
+    let path = format!("store/raw/{}", before[0]);
+    let outcome = firstbyte(here, &["compare", "--continue", &path]);
+    assert_ne!(outcome.code, 0);
+    assert!(outcome.stderr.contains("monitor"), "{}", outcome.stderr);
+}
+
+#[test]
+fn failures_are_samples_and_are_told_once() {
+    let directory = Directory::new();
+    let closed = crate::support::peer::Peer::closed();
+    let url = format!("http://127.0.0.1:{}/", closed.port());
+    let outcome = monitor(directory.path(), &[&url, "--every", "1s", "--for", "4s"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("fails: ").count(), 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("(tcp.refused)"), "{}", outcome.stderr);
+    let kept = rounds(directory.path(), &runs(directory.path())[0]);
+    assert!((3..=5).contains(&kept.len()), "{kept:?}");
+}
+
+#[test]
+fn a_configuration_is_checked_with_a_line_for_each_mistake() {
+    let directory = Directory::new();
+    let check =
+        || firstbyte(directory.path(), &["monitor", "--config", "m.toml", "--check-config"]);
+    directory.write(
+        "m.toml",
+        "[defaults]\nevery = \"30s\"\nvary = [\"tls=1.2,1.3\"]\n[[target]]\nurl = \"https://{a,b}.example.com/\"\n",
+    );
+    let outcome = check();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    assert_eq!(
+        outcome.stdout,
+        "2 targets, 4 series, 0.13 samples a second\n  a.example.com: every 30s: TLS 1.2; TLS 1.3\n  \
+         b.example.com: every 30s: TLS 1.2; TLS 1.3\n"
+    );
+    directory
+        .write("m.toml", "[defaults]\nevry = \"30s\"\n[[target]]\nurl = \"ftp://example.com/\"\n");
+    let outcome = check();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
+    for line in [
+        "m.toml: 2 mistakes\n",
+        "m.toml:2:1: no key of [defaults] is called \"evry\": did you mean \"every\"?\n",
+        "m.toml:4:7: scheme ftp:// is not supported",
+    ] {
+        assert!(outcome.stderr.contains(line), "{line}\n{}", outcome.stderr);
+    }
+    assert!(!directory.path().join("store").exists());
+    let outcome = firstbyte(directory.path(), &["monitor", "--config", "gone.toml"]);
+    assert_eq!(outcome.code, 26, "{}", outcome.stderr);
+    let outcome = firstbyte(directory.path(), &["monitor", "https://a.test", "--every", "10ms"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("--every \"10ms\": less than a second"), "{}", outcome.stderr);
+}
