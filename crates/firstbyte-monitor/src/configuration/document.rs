@@ -41,7 +41,7 @@ struct Written {
 impl<'t> Document<'t> {
     pub(super) fn parse(text: &'t str) -> Self {
         let (root, errors) = DeTable::parse_recoverable(text);
-        let mut mistakes = Mistakes::of(text);
+        let mut mistakes = Mistakes::within(text);
         for error in errors {
             mistakes.add(error.span().unwrap_or_default(), error.message(), None);
         }

@@ -30,7 +30,7 @@ pub(super) struct Mistakes<'t> {
 }
 
 impl<'t> Mistakes<'t> {
-    pub(super) const fn of(text: &'t str) -> Self {
+    pub(super) const fn within(text: &'t str) -> Self {
         Self { text, found: Vec::new() }
     }
 
