@@ -1,8 +1,12 @@
 //! `firstbyte monitor`: targets measured again and again, every sample kept.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
@@ -33,6 +37,10 @@ use crate::runs::{DayWriter, environment};
 
 /// How often the line on the terminal changes.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
+/// Of a configuration, or of a list of URLs.
+const MOST_BYTES: u64 = 16 << 20;
+/// Samples on their way to the disk, at most: a disk that is slower than that holds measuring up.
+const MOST_PENDING: usize = 10_000;
 /// Of a list that is long, so many are named.
 const NAMED: usize = 10;
 
@@ -60,7 +68,7 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
     let writer = writer.map_err(run_problem)?;
     note(&format!("measuring {}", overview(&configuration, &all)));
     note(&format!("samples go into {}; Ctrl-C ends it", writer.path().display()));
-    let mut keeper = Keeper::new(&all, writer, plan.silent);
+    let mut keeper = Keeper::new(&all, writer, plan.silent)?;
     let control = WatchControl::default();
     let watched = measuring.wait_for(async {
         let mut keep = |taken: Taken| keeper.keep(taken);
@@ -80,8 +88,8 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
         }
         watching.await
     });
-    keeper.finish();
-    note(&ended(&watched?, keeper.writer.path()));
+    let (watched, path) = (watched?, keeper.finish()?);
+    note(&ended(&watched, &path));
     Ok(exit::OK)
 }
 
@@ -105,21 +113,31 @@ fn configuration(source: &MonitorSource) -> Result<Configuration, Problem> {
 
 fn configuration_file(file: &Path) -> Result<Configuration, Problem> {
     let name = file.display();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Problem::new(exit::READ, format!("cannot read {name}: {}", describe_io(&error)))
-    })?;
+    let text = text_of(file)
+        .map_err(|error| Problem::new(exit::READ, format!("cannot read {name}: {error}")))?;
     // Files that it names are beside it.
     let directory = file.parent().unwrap_or(Path::new(""));
-    let mut read_file = |name: &str| -> io::Result<String> {
-        std::fs::read_to_string(directory.join(name))
-            .map_err(|error| io::Error::new(error.kind(), describe_io(&error)))
-    };
+    let mut read_file = |name: &str| text_of(&directory.join(name));
     Configuration::read(&text, &mut read_file).map_err(|mistakes| {
         let lines: Vec<String> =
             mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect();
         let all = count(mistakes.len() as u64, "mistake");
         Problem::new(exit::USAGE, format!("{name}: {all}\n{}", lines.join("\n")))
     })
+}
+
+/// A text file of a size that people write, or have written by a script.
+fn text_of(file: &Path) -> io::Result<String> {
+    let described = |error: io::Error| io::Error::new(error.kind(), describe_io(&error));
+    let mut text = String::new();
+    let read =
+        File::open(file).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+    match read.map_err(described)? as u64 {
+        bytes if bytes > MOST_BYTES => {
+            Err(io::Error::other(format!("more than {MOST_BYTES} bytes")))
+        }
+        _ => Ok(text),
+    }
 }
 
 fn tell_left_out(left_out: &[LeftOut]) {
@@ -242,10 +260,12 @@ fn ended(watched: &Watched, path: &Path) -> String {
     text
 }
 
-/// Keeps samples, and tells of series that begin to fail, or no longer do.
+/// Keeps samples, and tells of series that begin to fail, or no longer do. They are written by a thread of its own: a disk that
+/// takes its time is nothing that a sample should wait for.
 struct Keeper<'a> {
     all: &'a [Series],
-    writer: DayWriter,
+    pending: Option<SyncSender<Taken>>,
+    writer: Option<JoinHandle<Result<PathBuf, Problem>>>,
     failing: Vec<bool>,
     samples: u64,
     failures: u64,
@@ -253,28 +273,39 @@ struct Keeper<'a> {
     shown: Monotonic,
 }
 
+/// Writes samples as they come, and gives back the path of the last file.
+fn write_all(mut writer: DayWriter, samples: &Receiver<Taken>) -> Result<PathBuf, Problem> {
+    for mut taken in samples {
+        writer.append(&mut taken).map_err(|error| {
+            let (path, why) = (writer.path().display(), describe_io(&error));
+            Problem::new(exit::WRITE, format!("cannot write {path}: {why}"))
+                .hint("what was measured before is in the file")
+        })?;
+    }
+    Ok(writer.path().to_owned())
+}
+
 impl<'a> Keeper<'a> {
-    fn new(all: &'a [Series], writer: DayWriter, silent: bool) -> Self {
-        Self {
+    fn new(all: &'a [Series], writer: DayWriter, silent: bool) -> Result<Self, Problem> {
+        let (pending, samples) = sync_channel(MOST_PENDING);
+        let write = move || write_all(writer, &samples);
+        let thread = std::thread::Builder::new().name("writer".into()).spawn(write);
+        let writer = thread.map_err(|error| {
+            Problem::new(exit::USAGE, format!("could not start a thread: {error}"))
+        })?;
+        Ok(Self {
             all,
-            writer,
+            pending: Some(pending),
+            writer: Some(writer),
             failing: vec![false; all.len()],
             samples: 0,
             failures: 0,
             line: (!silent).then(Watching::new),
             shown: Monotonic::now(),
-        }
+        })
     }
 
-    fn keep(&mut self, mut taken: Taken) -> Result<(), Problem> {
-        self.writer.append(&mut taken).map_err(|error| {
-            let why = describe_io(&error);
-            Problem::new(
-                exit::WRITE,
-                format!("cannot write {}: {why}", self.writer.path().display()),
-            )
-            .hint("what was measured before is in the file")
-        })?;
+    fn keep(&mut self, taken: Taken) -> Result<(), Problem> {
         let cell = usize::from(taken.cell);
         let failure = taken.sample.failure();
         self.samples += 1;
@@ -301,7 +332,11 @@ impl<'a> Keeper<'a> {
                 self.all.len()
             ));
         }
-        Ok(())
+        match self.pending.as_ref().map(|pending| pending.send(taken)) {
+            Some(Ok(())) => Ok(()),
+            // The writer has ended: it says why.
+            _ => self.finish().map(drop),
+        }
     }
 
     /// A line for whoever reads along, with its time.
@@ -313,9 +348,15 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn finish(&self) {
+    /// Waits until all is on the disk; the file that was written last.
+    fn finish(&mut self) -> Result<PathBuf, Problem> {
         if let Some(line) = &self.line {
             line.finish();
         }
+        self.pending = None;
+        let ended = self.writer.take().map(JoinHandle::join);
+        ended
+            .unwrap_or_else(|| Ok(Ok(PathBuf::new())))
+            .unwrap_or_else(|panicked| resume_unwind(panicked))
     }
 }
