@@ -23,7 +23,10 @@ pub use measuring::{
     ExplanationSource, PagePlan, ProbePlan, ProbeView, RenderPlan, ReportPlan,
 };
 pub use outputs::{ColorChoice, Destination, Outputs};
-pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
+pub use prediction::{
+    AudiencePlan, ExchangePlan, PathPlan, PredictedRequestsPlan, PredictedServerPlan,
+    PredictionPlan,
+};
 pub use rum::{RumServePlan, RumSnippetPlan};
 pub use serve::{CertificatePlan, ServePlan};
 pub use wire::{

@@ -11,6 +11,7 @@ use crate::cli::terminal::note;
 use crate::plans::PredictionPlan;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
+use crate::prediction::ways::Requests;
 use crate::prediction::window::initial_window;
 use crate::runs::Run;
 use firstbyte_report::units::count;
@@ -18,9 +19,11 @@ use firstbyte_report::units::count;
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
 const DEFAULT_CHAIN: u64 = 3_000;
 
-pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
+/// What is predicted, and of how many requests.
+pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests>), Problem> {
     let PredictionPlan { path, server, exchange, .. } = plan;
     let measured = plan.from.as_deref().map(measured).transpose()?.unwrap_or_default();
+    let requests = requests(plan, &measured);
     let rtt = path.rtt.or(measured.rtt).unwrap_or(DEFAULT_RTT);
     let chain_bytes = server.chain_bytes.or(measured.chain_bytes).unwrap_or(DEFAULT_CHAIN);
     let chain = chain(usize::try_from(chain_bytes).unwrap_or(usize::MAX))
@@ -42,6 +45,9 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
         measured.exchange_excess.map(|excess| excess.saturating_sub(setup.server.wake_time));
     setup.server.think_time = server.think_time.or(beyond_a_round_trip).unwrap_or_default();
     setup.client.resolver_time = exchange.resolver_time.or(measured.resolver_time);
+    if let Some(time) = measured.next_time {
+        setup.client.next_time = time.saturating_sub(setup.client.wake_time);
+    }
     if let Some(groups) = &exchange.groups {
         setup.client.groups.clone_from(groups);
     }
@@ -65,7 +71,25 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
             setup.server.initial_window = window;
         }
     }
-    Ok(setup)
+    Ok((setup, requests))
+}
+
+/// As many requests as asked for, else as the run had; in the ways asked for, else those of the run, else all.
+fn requests(plan: &PredictionPlan, measured: &Measured) -> Option<Requests> {
+    let measured = measured.requests.clone().filter(|_| plan.audience.is_none());
+    let (count, ways) = match (&plan.requests, measured) {
+        (Some(asked), measured) => {
+            let ways = measured.map(|(_, ways)| ways).filter(|_| asked.parallel.is_none());
+            (asked.count, ways.or(asked.parallel.map(|parallel| vec![parallel])))
+        }
+        (None, Some((count, ways))) => (count, Some(ways)),
+        (None, None) => return None,
+    };
+    let mut requests = Requests::every_way(count);
+    if let Some(ways) = ways {
+        requests.parallel = ways;
+    }
+    Some(requests)
 }
 
 fn measured(file: &Path) -> Result<Measured, Problem> {
