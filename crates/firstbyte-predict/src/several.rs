@@ -237,7 +237,9 @@ fn whole(
 fn up_to_response_end(mut connection: Connection) -> Connection {
     let Some(end) = connection.marks.at(Mark::ResponseEnd) else { return connection };
     for flight in &mut connection.flights {
-        flight.chunks.retain(|chunk| chunk.stamp.at <= end);
+        // What leaves the moment that the response is whole is the next request.
+        let sent = flight.direction == Direction::Sent;
+        flight.chunks.retain(|chunk| chunk.stamp.at < end || (chunk.stamp.at == end && !sent));
     }
     connection.flights.retain(|flight| !flight.chunks.is_empty());
     connection
@@ -248,3 +250,6 @@ fn without_flights(mut connection: Connection) -> Connection {
     connection.flights = Vec::new();
     connection
 }
+
+#[cfg(test)]
+mod tests;

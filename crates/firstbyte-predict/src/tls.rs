@@ -5,6 +5,7 @@
 //! its request can leave with it.
 
 mod config;
+mod conversation;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -16,12 +17,14 @@ use rustls::server::ServerConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
 
 pub(super) use config::Machines;
+pub(super) use conversation::{Conversation, FirstExchange};
+use conversation::{at_once, in_sequence, plain};
 
 use super::http::{self, Written};
-use super::{Http, PredictError, Reuse, Session, Setup, Several, Tls, Way};
-use firstbyte_core::simulation::dialogue::{Dialogue, Lines, Places};
+use super::{Http, PredictError, Session, Setup, Tls, Way};
+use firstbyte_core::simulation::dialogue::Dialogue;
 use firstbyte_core::timeline::{
-    Certificate, EarlyData, Handshake, HttpFacts, Parallel, SessionMechanism, TlsFacts,
+    Certificate, EarlyData, Handshake, HttpFacts, SessionMechanism, TlsFacts,
 };
 use firstbyte_core::wire::client_hello::ClientHello;
 use firstbyte_core::wire::http2::{FrameScanner, FrameType};
@@ -38,36 +41,6 @@ pub(super) fn dialogue(setup: &Setup, way: &Way) -> Result<Dialogue, PredictErro
     Ok(talk(setup, way)?.dialogue)
 }
 
-/// A conversation, and its exchanges.
-pub(super) struct Conversation {
-    pub(super) dialogue: Dialogue,
-    /// Where the first of two ended, which the second followed at once.
-    pub(super) first: Option<FirstExchange>,
-    /// Of requests at once: where each response begins and ends, as places have it.
-    pub(super) responses: Vec<(u64, u64)>,
-}
-
-/// Where the first of two exchanges ended.
-#[derive(Clone, Copy)]
-pub(super) struct FirstExchange {
-    pub(super) places: Places,
-    /// Steps of the client and the server up to then.
-    pub(super) steps: [usize; 2],
-    /// Their bytes up to then.
-    pub(super) bytes: [u64; 2],
-}
-
-impl FirstExchange {
-    fn of(dialogue: &Dialogue) -> Self {
-        let (client, server) = (&dialogue.client, &dialogue.server);
-        Self {
-            places: dialogue.places,
-            steps: [client.steps.len(), server.steps.len()],
-            bytes: [client.bytes, server.bytes],
-        }
-    }
-}
-
 /// The conversation that is made this way; of several requests one after the other, with the first two.
 pub(super) fn talk(setup: &Setup, way: &Way) -> Result<Conversation, PredictError> {
     if way.tls == Tls::None {
@@ -80,61 +53,6 @@ pub(super) fn talk(setup: &Setup, way: &Way) -> Result<Conversation, PredictErro
         Talk::new(setup, &full, &machines)?.run()?;
     }
     Talk::new(setup, way, &machines)?.run()
-}
-
-/// Exchanges that are made one after the other, and how long the client rests in between. All further ones of several
-/// are like the second.
-fn in_sequence(setup: &Setup, way: &Way) -> (u32, Duration) {
-    match way.several {
-        Some(Several { count, parallel: Parallel::Connections(_) }) => {
-            (count.min(2), setup.client.next_time)
-        }
-        Some(_) => (1, Duration::ZERO),
-        None if way.reuse == Reuse::Reused => (2, REST),
-        None => (1, Duration::ZERO),
-    }
-}
-
-/// How many requests leave together.
-fn at_once(way: &Way) -> u32 {
-    match way.several {
-        Some(Several { count, parallel: Parallel::Http2 | Parallel::Http3 }) => count,
-        _ => 1,
-    }
-}
-
-/// HTTP without TLS.
-fn plain(setup: &Setup, way: &Way) -> Conversation {
-    let mut dialogue = Dialogue::default();
-    let (exchanges, rest) = in_sequence(setup, way);
-    let mut first = None;
-    let request = http::request(way.http, &setup.exchange, true);
-    let response = http::response(way.http, &setup.exchange);
-    for exchange in 0..exchanges {
-        let rest = if exchange == 0 { Duration::ZERO } else { rest };
-        if exchange == 1 && way.several.is_some() {
-            first = Some(FirstExchange::of(&dialogue));
-        }
-        dialogue.origin_step = (exchange > 0).then_some(dialogue.client.steps.len());
-        let (asked, answered) = (dialogue.client.bytes, dialogue.server.bytes);
-        say(&mut dialogue.client, answered, rest, &request);
-        dialogue.places.request_start = asked + 1;
-        dialogue.places.request_end = dialogue.client.bytes;
-        say(&mut dialogue.server, dialogue.client.bytes, setup.server.think_time, &response);
-        dialogue.places.response_start = answered + 1;
-        dialogue.places.response_end = dialogue.server.bytes;
-    }
-    dialogue.http = http_facts(setup, way, request.bytes.len());
-    Conversation { dialogue, first, responses: Vec::new() }
-}
-
-fn say(lines: &mut Lines, needs: u64, after: Duration, what: &Written) {
-    let start = lines.bytes;
-    lines.write(needs, after, what.bytes.len() as u64);
-    for (i, name) in what.names.iter().enumerate() {
-        let end = if i == 0 { start + 1 } else { lines.bytes };
-        lines.name(end, name.clone());
-    }
 }
 
 pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> HttpFacts {

@@ -1,6 +1,7 @@
 //! From a plan, and what a run has measured, to a setup.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_predict::Setup;
@@ -57,12 +58,15 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
     let upload = exchange.upload_bytes.or(measured.upload_bytes);
     setup.exchange.upload_bytes = upload.unwrap_or(0);
     if !measured.url.is_empty() {
-        setup.exchange.url = measured.url;
+        setup.exchange.url.clone_from(&measured.url);
     }
     if let Some(rtt) = measured.rtt {
-        calibrate(&mut setup, &measured.handshakes, rtt);
+        let seen = as_measured(&setup, rtt, &measured)?;
+        setup.server.hello_time = seen.server.hello_time;
+        setup.client.finish_time = seen.client.finish_time;
+        setup.client.key_share_time = seen.client.key_share_time;
         if server.initial_window.is_none()
-            && let Some(window) = initial_window(&setup, &measured.usual, rtt)
+            && let Some(window) = initial_window(&seen, &measured.usual, rtt)
         {
             note(&format!(
                 "as the run shows: an initial window of {}",
@@ -72,6 +76,26 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
         }
     }
     Ok((setup, requests))
+}
+
+/// What the run was measured of, whatever is asked for now, with the times that its hosts took.
+fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Result<Setup, Problem> {
+    let mut seen = setup.clone();
+    if let Some(bytes) = measured.chain_bytes {
+        seen.server.certified =
+            chain(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(|why| {
+                Problem::new(exit::READ, format!("--from: a chain of {bytes}: {why}"))
+            })?;
+    }
+    let usual = Setup::new(rtt, Arc::clone(&seen.server.certified));
+    seen.server.initial_window = usual.server.initial_window;
+    let excess = measured.exchange_excess.unwrap_or_default();
+    seen.server.think_time = excess.saturating_sub(seen.server.wake_time);
+    let sizes = &mut seen.exchange;
+    sizes.response_bytes = measured.response_bytes.unwrap_or(sizes.response_bytes);
+    sizes.upload_bytes = measured.upload_bytes.unwrap_or(0);
+    calibrate(&mut seen, &measured.handshakes, rtt);
+    Ok(seen)
 }
 
 /// As many requests as asked for, else as the run had; in the ways asked for, else those of the run, else all.
