@@ -71,7 +71,7 @@ pub fn table(ways: &[Predicted], style: &Style) -> String {
         out += line.trim_end();
         out.push('\n');
     }
-    out += &legend(ways, style);
+    out += &legend(ways, bar >= 8, style);
     out
 }
 
@@ -137,7 +137,8 @@ fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Ve
     bar
 }
 
-fn legend(ways: &[Predicted], style: &Style) -> String {
+/// What the bars' glyphs are, where there are `bars`, and what is to be known of the figures.
+fn legend(ways: &[Predicted], bars: bool, style: &Style) -> String {
     let has =
         |metric| ways.iter().any(|way| Metrics::from_sample(&way.sample).get(metric) > Some(0));
     let words = [
@@ -161,7 +162,10 @@ fn legend(ways: &[Predicted], style: &Style) -> String {
         let glyph = style.paint(ink, &style.glyph(unicode, ascii).to_string());
         entries.push(format!("{glyph} other requests"));
     }
-    let mut text = format!("\n{}\n", entries.join("  "));
+    let mut text = match bars {
+        true => format!("\n{}\n", entries.join("  ")),
+        false => "\n".into(),
+    };
     if let Some(requests) = asked {
         text += &format!(
             "total: of all {} requests; all else of the first, on the first connection\n",
@@ -198,7 +202,7 @@ pub struct AccessRow {
 }
 
 /// Wide enough for most names of ways, in lines.
-const COLUMN: usize = 10;
+const LEAST_COLUMN: usize = 10;
 
 /// How much for whom: a row for each access network, a column for each way, totals. With losses also what one in twenty
 /// waits longer than. Ways that do not fit beside each other stand below.
@@ -207,7 +211,8 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     let ways = rows.first().map_or(&[][..], |row| &row.predicted);
     let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let room = style.columns().saturating_sub(title + 7);
-    let beside = (room / (COLUMN + 1)).max(1);
+    let column = column(ways);
+    let beside = (room / (column + 1)).max(1);
     let median = |way: &Predicted| time(way, Metric::Total);
     let late = |way: &Predicted| {
         let sorted = &way.lossy.as_ref()?.total;
@@ -216,14 +221,14 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     let block = |out: &mut String, what: &str, value: &dyn Fn(&Predicted) -> Option<Duration>| {
         for first in (0..ways.len()).step_by(beside) {
             let shown = first..(first + beside).min(ways.len());
-            *out += &heads(what, &ways[shown.clone()], title, style);
+            *out += &heads(what, &ways[shown.clone()], title, column, style);
             for row in rows {
                 let rtt = format!("{:.0}", row.round_trip.as_secs_f64() * 1e3);
                 let mut line = format!("{:title$}{rtt:>7}", row.title);
                 for way in &row.predicted[shown.clone()] {
                     let figure = value(way)
                         .map_or("–".into(), |time| format!("{:.0}", time.as_secs_f64() * 1e3));
-                    line += &format!(" {figure:>COLUMN$}");
+                    line += &format!(" {figure:>column$}");
                 }
                 *out += &format!("{}\n", style.plain(line.trim_end()));
             }
@@ -248,8 +253,8 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
 }
 
 /// Names of ways above their columns, a word or two a line, the last line lowest.
-fn heads(what: &str, ways: &[Predicted], title: usize, style: &Style) -> String {
-    let names: Vec<Vec<String>> = ways.iter().map(|way| in_lines(&way.label)).collect();
+fn heads(what: &str, ways: &[Predicted], title: usize, column: usize, style: &Style) -> String {
+    let names: Vec<Vec<String>> = ways.iter().map(|way| in_lines(&way.label, column)).collect();
     let high = names.iter().map(Vec::len).max().unwrap_or(1);
     let mut out = String::new();
     for line in 0..high {
@@ -261,18 +266,28 @@ fn heads(what: &str, ways: &[Predicted], title: usize, style: &Style) -> String 
         for name in &names {
             let at = (line + name.len()).checked_sub(high);
             let word = at.and_then(|at| name.get(at)).map_or("", String::as_str);
-            text += &format!(" {word:>COLUMN$}");
+            text += &format!(" {word:>column$}");
         }
         out += &format!("{}\n", style.paint(Ink::Faint, text.trim_end()));
     }
     out
 }
 
-fn in_lines(label: &str) -> Vec<String> {
+fn words(label: &str) -> impl Iterator<Item = &str> {
+    label.split([' ', ',']).filter(|word| !word.is_empty())
+}
+
+/// As wide as the longest word in the names of ways.
+fn column(ways: &[Predicted]) -> usize {
+    let all = ways.iter().flat_map(|way| words(&way.label));
+    all.map(|word| word.chars().count()).fold(LEAST_COLUMN, usize::max)
+}
+
+fn in_lines(label: &str, column: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in label.split([' ', ',']).filter(|word| !word.is_empty()) {
+    for word in words(label) {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= COLUMN => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= column => {
                 line.push(' ');
                 line.push_str(word);
             }
