@@ -61,7 +61,7 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
         setup.exchange.url.clone_from(&measured.url);
     }
     if let Some(rtt) = measured.rtt {
-        let seen = as_measured(&setup, rtt, &measured)?;
+        let seen = as_measured(&setup, rtt, &measured);
         setup.server.hello_time = seen.server.hello_time;
         setup.client.finish_time = seen.client.finish_time;
         setup.client.key_share_time = seen.client.key_share_time;
@@ -79,13 +79,12 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests
 }
 
 /// What the run was measured of, whatever is asked for now, with the times that its hosts took.
-fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Result<Setup, Problem> {
+fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Setup {
     let mut seen = setup.clone();
-    if let Some(bytes) = measured.chain_bytes {
-        seen.server.certified =
-            chain(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(|why| {
-                Problem::new(exit::READ, format!("--from: a chain of {bytes}: {why}"))
-            })?;
+    // One that is too short to be made here is as long as that of the prediction.
+    let bytes = measured.chain_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    if let Some(Ok(certified)) = bytes.map(chain) {
+        seen.server.certified = certified;
     }
     let usual = Setup::new(rtt, Arc::clone(&seen.server.certified));
     seen.server.initial_window = usual.server.initial_window;
@@ -95,7 +94,7 @@ fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Result<Setu
     sizes.response_bytes = measured.response_bytes.unwrap_or(sizes.response_bytes);
     sizes.upload_bytes = measured.upload_bytes.unwrap_or(0);
     calibrate(&mut seen, &measured.handshakes, rtt);
-    Ok(seen)
+    seen
 }
 
 /// As many requests as asked for, else as the run had; in the ways asked for, else those of the run, else all.
