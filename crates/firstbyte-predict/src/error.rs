@@ -22,12 +22,17 @@ pub enum PredictError {
         /// Who is waiting for what.
         what: &'static str,
     },
+    /// What is asked for is not predicted.
+    NotPredicted {
+        /// Why.
+        why: &'static str,
+    },
 }
 
 impl fmt::Display for PredictError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSuchWay { why } => f.write_str(why),
+            Self::NoSuchWay { why } | Self::NotPredicted { why } => f.write_str(why),
             Self::Tls(error) => write!(f, "client and server find no way to speak TLS: {error}"),
             Self::Quic { detail } => {
                 write!(f, "client and server find no way to speak QUIC: {detail}")

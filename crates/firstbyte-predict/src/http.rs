@@ -67,6 +67,44 @@ pub(super) fn request(http: Http, exchange: &Exchange, first: bool) -> Written {
     written
 }
 
+/// A head like the one before it, compressed, as measured with this project's own client: HPACK's table has most of it.
+const REPEATED_HEAD: u64 = 15;
+
+/// So many requests at once on a new HTTP/2 connection.
+pub(super) fn requests_at_once(exchange: &Exchange, count: u32) -> Written {
+    let mut written = request(Http::V2, exchange, true);
+    let head = packed(exchange.request_head_bytes).min(REPEATED_HEAD);
+    for _ in 1..count {
+        written.push(&frame(HEADERS, END_HEADERS | END_STREAM, 1, head), "HEADERS");
+    }
+    written
+}
+
+/// The responses to so many, frame by frame in turn, heads first; and for each where its first byte stands, and how many
+/// bytes there are up to its last.
+pub(super) fn responses_at_once(exchange: &Exchange, count: u32) -> (Written, Vec<(u64, u64)>) {
+    let mut written = Written::default();
+    let head = Exchange { response_bytes: 0, ..exchange.clone() };
+    let mut places = Vec::new();
+    for _ in 0..count {
+        let start = written.bytes.len() as u64;
+        let response = response(Http::V2, &head);
+        written.push(&response.bytes, "HEADERS");
+        places.push((start, written.bytes.len() as u64));
+    }
+    let mut left = exchange.response_bytes;
+    while left > 0 {
+        let payload = left.min(MAX_FRAME);
+        left -= payload;
+        let flags = if left == 0 { END_STREAM } else { 0 };
+        for (_, end) in &mut places {
+            written.push(&frame(DATA, flags, 1, payload), "DATA");
+            *end = written.bytes.len() as u64;
+        }
+    }
+    (written, places)
+}
+
 /// What an HTTP/2 server says before it is asked anything, as nginx does.
 pub(super) fn server_settings() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, 18), frame(WINDOW_UPDATE, 0, 0, 4)].concat()

@@ -16,6 +16,7 @@ mod outline;
 mod population;
 mod quic;
 mod setup;
+mod several;
 mod tls;
 mod way;
 
@@ -26,11 +27,28 @@ pub use firstbyte_core::simulation::seed::derived as derived_seed;
 pub use firstbyte_core::simulation::{CongestionControl, Link, Path};
 pub use population::{Outcome, Player, Range, Workers};
 pub use setup::{Client, Exchange, HandshakeTime, KexGroup, Server, Setup, certified};
-pub use way::{Http, Reuse, Session, Tls, Way};
+pub use way::{Http, Reuse, Session, Several, Tls, Way};
 
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::timeline::{Connection, Sample};
 
-/// Predicts the connection that is made this way: one that has failed, where losses kept it from coming to
+/// Predicts the sample that is taken this way: a connection, and, of several requests, all of them.
+///
+/// # Errors
+/// There is no such way, or the state machines refuse what they are given.
+pub fn predict_sample(setup: &Setup, way: &Way, base: Instant) -> Result<Sample, PredictError> {
+    way.check()?;
+    let (connection, requests) = match &way.several {
+        Some(several) => {
+            let (connection, requests) = several::predict(setup, way, several, base)?;
+            (connection, Some(Box::new(requests)))
+        }
+        None => (predict(setup, way, base)?, None),
+    };
+    let requested_url = connection.url.clone();
+    Ok(Sample { requested_url, connection, requests, ..Sample::default() })
+}
+
+/// Predicts the connection that is made this way, of several requests the first one with its first exchange: one that has failed, where losses kept it from coming to
 /// its end. `base` stands for the origin where a protocol's state
 /// machine wants an instant: any will do, and none is compared with a clock.
 ///
@@ -38,6 +56,9 @@ use firstbyte_core::timeline::Connection;
 /// There is no such way, or the state machines refuse what they are given.
 pub fn predict(setup: &Setup, way: &Way, base: Instant) -> Result<Connection, PredictError> {
     way.check()?;
+    if let Some(several) = &way.several {
+        return several::predict(setup, way, several, base).map(|(connection, _)| connection);
+    }
     if way.http == Http::V3 {
         return quic::connection(setup, way, base);
     }

@@ -16,7 +16,7 @@ use firstbyte_core::timeline::{
 pub(super) fn connection(setup: &Setup, way: &Way, dialogue: &Dialogue) -> Connection {
     let mut record = Record { origin_step: dialogue.origin_step, ..Record::default() };
     let gave_up = tcp::play(dialogue, &setup.habits(), &setup.path, &mut record).err();
-    record.finish(setup, way, dialogue, gave_up)
+    record.finish(setup, way, dialogue, true, gave_up)
 }
 
 /// A point in virtual time, counted from the origin.
@@ -49,8 +49,11 @@ struct Run {
     acknowledged: Option<Nanos>,
 }
 
+/// What is seen at the client of a connection.
 #[derive(Default)]
-struct Record {
+pub(super) struct Record {
+    /// When its first packet left.
+    began_at: Nanos,
     syn_at: Nanos,
     connected_at: Option<Nanos>,
     retransmits: u32,
@@ -95,11 +98,18 @@ impl Observer for Record {
 }
 
 impl Record {
-    fn finish(
-        mut self,
+    /// Of a connection whose first packet leaves then.
+    pub(super) fn begun_at(began_at: Nanos) -> Self {
+        Self { began_at, ..Self::default() }
+    }
+
+    /// The connection that it is; `asks` for the name, where it is not known.
+    pub(super) fn finish(
+        &self,
         setup: &Setup,
         way: &Way,
         dialogue: &Dialogue,
+        asks: bool,
         gave_up: Option<GaveUp>,
     ) -> Connection {
         let mut connection =
@@ -107,13 +117,14 @@ impl Record {
         let reused = self.origin_step.is_some();
         let before = match reused {
             true => setup.client.start_time,
-            false => before_first_packet(setup, &mut connection),
+            false if asks => before_first_packet(setup, &mut connection),
+            false => before_first_packet(setup, &mut Connection::default()),
         };
         let origin = self.origin.unwrap_or(0);
         let shift =
             |at: Nanos| stamp((at + tcp::nanos(before)).cast_signed() - origin.cast_signed());
         if !reused {
-            connection.marks.set(Mark::ConnectStart, shift(0));
+            connection.marks.set(Mark::ConnectStart, shift(self.began_at));
             if let Some(connected) = self.connected_at.map(&shift) {
                 connection.marks.set(Mark::TcpConnected, connected);
                 if way.tls != Tls::None {
@@ -148,7 +159,7 @@ impl Record {
     }
 
     fn set_marks(
-        &mut self,
+        &self,
         connection: &mut Connection,
         dialogue: &Dialogue,
         reused: bool,
@@ -172,7 +183,7 @@ impl Record {
     }
 
     /// When so many bytes had left, or arrived.
-    fn at(&self, direction: Direction, place: u64) -> Option<Nanos> {
+    pub(super) fn at(&self, direction: Direction, place: u64) -> Option<Nanos> {
         let run = |run: &&Run| run.direction == direction && run.start < place && place <= run.end;
         self.runs.iter().find(run).map(|run| run.at)
     }

@@ -136,6 +136,11 @@ pub struct Client {
     pub wake_time: Duration,
     /// Between the arrival of the server's flight and the departure of the request.
     pub finish_time: HandshakeTime,
+    /// Of several requests: from the end of a response until the next request leaves on its connection, beside
+    /// `wake_time`.
+    pub next_time: Duration,
+    /// Of several connections: between the first packets of one and of the next.
+    pub connect_spacing: Duration,
 }
 
 impl Default for Client {
@@ -152,6 +157,8 @@ impl Default for Client {
             key_share_time: micros(300),
             wake_time: micros(100),
             finish_time: HandshakeTime { full: micros(600), resumed: micros(300) },
+            next_time: micros(100),
+            connect_spacing: micros(50),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! its request can leave with it.
 
 mod config;
+mod conversation;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use rustls::server::ServerConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
 
 pub(super) use config::Machines;
+pub(super) use conversation::{Conversation, FirstExchange};
+use conversation::{at_once, in_sequence, plain};
 
 use super::http::{self, Written};
-use super::{Http, PredictError, Reuse, Session, Setup, Tls, Way};
-use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
+use super::{Http, PredictError, Session, Setup, Tls, Way};
+use firstbyte_core::simulation::dialogue::Dialogue;
 use firstbyte_core::timeline::{
     Certificate, EarlyData, Handshake, HttpFacts, SessionMechanism, TlsFacts,
 };
@@ -35,45 +38,21 @@ pub(super) const HOST: &str = "server.test";
 
 /// The conversation of a connection that is made this way.
 pub(super) fn dialogue(setup: &Setup, way: &Way) -> Result<Dialogue, PredictError> {
+    Ok(talk(setup, way)?.dialogue)
+}
+
+/// The conversation that is made this way; of several requests one after the other, with the first two.
+pub(super) fn talk(setup: &Setup, way: &Way) -> Result<Conversation, PredictError> {
     if way.tls == Tls::None {
         return Ok(plain(setup, way));
     }
     let machines = Machines::new(setup, way)?;
     if way.session != Session::Full {
         // The one before leaves the session.
-        Talk::new(setup, &Way { session: Session::Full, ..*way }, &machines)?.run()?;
+        let full = Way { session: Session::Full, several: None, ..*way };
+        Talk::new(setup, &full, &machines)?.run()?;
     }
     Talk::new(setup, way, &machines)?.run()
-}
-
-/// HTTP without TLS.
-fn plain(setup: &Setup, way: &Way) -> Dialogue {
-    let mut dialogue = Dialogue::default();
-    let exchanges = if way.reuse == Reuse::Reused { 2 } else { 1 };
-    let request = http::request(way.http, &setup.exchange, true);
-    let response = http::response(way.http, &setup.exchange);
-    for exchange in 0..exchanges {
-        let rest = if exchange == 0 { Duration::ZERO } else { REST };
-        dialogue.origin_step = (exchange > 0).then_some(dialogue.client.steps.len());
-        let (asked, answered) = (dialogue.client.bytes, dialogue.server.bytes);
-        say(&mut dialogue.client, answered, rest, &request);
-        dialogue.places.request_start = asked + 1;
-        dialogue.places.request_end = dialogue.client.bytes;
-        say(&mut dialogue.server, dialogue.client.bytes, setup.server.think_time, &response);
-        dialogue.places.response_start = answered + 1;
-        dialogue.places.response_end = dialogue.server.bytes;
-    }
-    dialogue.http = http_facts(setup, way, request.bytes.len());
-    dialogue
-}
-
-fn say(lines: &mut Lines, needs: u64, after: Duration, what: &Written) {
-    let start = lines.bytes;
-    lines.write(needs, after, what.bytes.len() as u64);
-    for (i, name) in what.names.iter().enumerate() {
-        let end = if i == 0 { start + 1 } else { lines.bytes };
-        lines.name(end, name.clone());
-    }
 }
 
 pub(super) fn http_facts(setup: &Setup, way: &Way, request_bytes: usize) -> HttpFacts {
@@ -135,6 +114,11 @@ struct Talk<'a> {
     early_bytes: usize,
     /// Exchanges still to come after this one.
     exchanges_left: u32,
+    /// How long the client rests between two of them.
+    rest: Duration,
+    first: Option<FirstExchange>,
+    /// Of requests at once: where each response begins and ends in the server's plaintext.
+    responses: Vec<(u64, u64)>,
     request: Written,
     /// Plaintext that the server has received, of the exchange under way.
     asked: usize,
@@ -164,6 +148,11 @@ impl<'a> Talk<'a> {
         let mut server = ServerConnection::new(Arc::clone(&machines.server))?;
         client.set_buffer_limit(None);
         server.set_buffer_limit(None);
+        let (exchanges, rest) = in_sequence(setup, way);
+        let request = match at_once(way) {
+            1 => http::request(way.http, &setup.exchange, true),
+            count => http::requests_at_once(&setup.exchange, count),
+        };
         Ok(Self {
             setup,
             way,
@@ -178,8 +167,11 @@ impl<'a> Talk<'a> {
             had_tls12_session,
             early: None,
             early_bytes: 0,
-            exchanges_left: u32::from(way.reuse == Reuse::Reused),
-            request: http::request(way.http, &setup.exchange, true),
+            exchanges_left: exchanges - 1,
+            rest,
+            first: None,
+            responses: Vec::new(),
+            request,
             asked: 0,
             server_settings_sent: false,
             settings_acknowledged: false,
@@ -196,7 +188,7 @@ impl<'a> Talk<'a> {
         })
     }
 
-    fn run(mut self) -> Result<Dialogue, PredictError> {
+    fn run(mut self) -> Result<Conversation, PredictError> {
         self.begin()?;
         while !self.done {
             if let Some(record) = self.up.next_record() {
@@ -213,7 +205,12 @@ impl<'a> Talk<'a> {
         }
         self.dialogue.tls = Some(self.tls_facts());
         self.dialogue.http = http_facts(self.setup, self.way, self.request.bytes.len());
-        Ok(self.dialogue)
+        let place = |(start, end): &(u64, u64)| {
+            let at = |offset| self.stream_place(self.head_at + offset);
+            (at(*start), at(end.saturating_sub(1)))
+        };
+        let responses = self.responses.iter().map(place).collect();
+        Ok(Conversation { first: self.first, responses, dialogue: self.dialogue })
     }
 
     /// The ClientHello, with the request where early data is possible.
@@ -345,7 +342,14 @@ impl<'a> Talk<'a> {
         if self.way.http == Http::V2 && self.dialogue.origin_step.is_none() {
             self.server_writes(&http::settings_ack(), Duration::ZERO)?;
         }
-        let response = http::response(self.way.http, &self.setup.exchange);
+        let response = match at_once(self.way) {
+            1 => http::response(self.way.http, &self.setup.exchange),
+            count => {
+                let (response, places) = http::responses_at_once(&self.setup.exchange, count);
+                self.responses = places;
+                response
+            }
+        };
         self.head_at = self.spoken;
         self.end_at = Some(self.head_at + response.bytes.len() as u64);
         self.server_writes(&response.bytes, self.setup.server.think_time)
@@ -469,7 +473,10 @@ impl<'a> Talk<'a> {
         self.request = http::request(self.way.http, &self.setup.exchange, false);
         (self.asked, self.answered, self.begun, self.end_at) = (0, false, false, None);
         self.dialogue.origin_step = Some(self.dialogue.client.steps.len());
-        self.ask(REST)
+        if self.way.several.is_some() {
+            self.first = Some(FirstExchange::of(&self.dialogue));
+        }
+        self.ask(self.rest)
     }
 
     /// Takes note of decrypted bytes; whether SETTINGS that are to be acknowledged were among them.

@@ -1,7 +1,7 @@
 //! The ways to make a connection that predictions compare.
 
 use super::{KexGroup, PredictError};
-use firstbyte_core::timeline::{Connection, Handshake, TlsFacts};
+use firstbyte_core::timeline::{Connection, Handshake, Parallel, TlsFacts};
 
 /// The protection of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +45,20 @@ pub enum Reuse {
     Reused,
 }
 
+/// Several requests, which a user waits for together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Several {
+    /// How many.
+    pub count: u32,
+    /// How they are made.
+    pub parallel: Parallel,
+}
+
+impl Several {
+    /// As many streams of one connection as servers allow at once: quinn 100, nginx 128, hyper 200.
+    pub const MOST_STREAMS: u32 = 100;
+}
+
 /// One way to make a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
@@ -59,13 +73,15 @@ pub struct Way {
     pub group: Option<KexGroup>,
     /// Whether the connection has to be made.
     pub reuse: Reuse,
+    /// Several requests in place of one.
+    pub several: Option<Several>,
 }
 
 impl Default for Way {
     /// What most visits are: TLS 1.3, full, HTTP/2, new.
     fn default() -> Self {
         let (tls, session, http) = (Tls::V1_3, Session::Full, Http::V2);
-        Self { tls, session, http, group: None, reuse: Reuse::New }
+        Self { tls, session, http, group: None, reuse: Reuse::New, several: None }
     }
 }
 
@@ -92,7 +108,7 @@ impl Way {
             _ => Session::Full,
         };
         let reuse = if facts.reused { Reuse::Reused } else { Reuse::New };
-        let way = Self { tls, session, http, group: None, reuse };
+        let way = Self { tls, session, http, group: None, reuse, several: None };
         way.check().is_ok().then_some(way)
     }
 
@@ -103,7 +119,7 @@ impl Way {
             for session in [Session::Full, Session::Resumed, Session::ZeroRtt] {
                 for http in [Http::V1_1, Http::V2, Http::V3] {
                     for reuse in [Reuse::New, Reuse::Reused] {
-                        let way = Self { tls, session, http, group: None, reuse };
+                        let way = Self { tls, session, http, group: None, reuse, several: None };
                         ways.extend(way.check().is_ok().then_some(way));
                     }
                 }
@@ -140,8 +156,39 @@ impl Way {
             Self { tls: Tls::V1_2, group: Some(KexGroup::X25519MlKem768), .. } => {
                 impossible("hybrid groups came with TLS 1.3")
             }
+            Self { several: Some(several), .. } => self.check_several(several),
             _ => Ok(()),
         }
+    }
+
+    fn check_several(&self, several: &Several) -> Result<(), PredictError> {
+        let impossible = |why| Err(PredictError::NoSuchWay { why });
+        match (several.parallel, self.http) {
+            (Parallel::Connections(_), Http::V1_1)
+            | (Parallel::Http2, Http::V2)
+            | (Parallel::Http3, Http::V3) => {}
+            (Parallel::Connections(_), _) => {
+                return impossible("connections side by side are of HTTP/1.1");
+            }
+            (Parallel::Http2, _) => return impossible("h2 is one connection of HTTP/2"),
+            (Parallel::Http3, _) => return impossible("h3 is one connection of HTTP/3"),
+        }
+        if self.session == Session::ZeroRtt {
+            return impossible("several requests are measured without early data");
+        }
+        if self.reuse == Reuse::Reused {
+            return impossible("several requests are measured on connections of their own");
+        }
+        if several.count < u32::from(several.parallel.connections()) {
+            return impossible("more connections than requests");
+        }
+        let streams = !matches!(several.parallel, Parallel::Connections(_));
+        if streams && several.count > Several::MOST_STREAMS {
+            return impossible(
+                "more than 100 requests at once: how many streams a server allows is up to it",
+            );
+        }
+        Ok(())
     }
 
     /// In words: `TLS 1.3 resumed, HTTP/2, X25519`.
@@ -160,10 +207,15 @@ impl Way {
             (_, _, Session::ZeroRtt) => " 0-RTT",
         };
         words += match self.http {
+            _ if self.several.is_some() => "",
             Http::V1_1 => ", HTTP/1.1",
             Http::V2 => ", HTTP/2",
             Http::V3 => ", HTTP/3",
         };
+        if let Some(several) = self.several {
+            words += ", ";
+            words += &several.parallel.label();
+        }
         if let Some(group) = self.group {
             words += ", ";
             words += group.name();

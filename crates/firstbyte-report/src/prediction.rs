@@ -5,7 +5,7 @@ use std::time::Duration;
 use firstbyte_core::run::{Metric, Metrics};
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::percentile;
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::timeline::Sample;
 
 use super::style::{Ink, Style};
 use super::units::{Scale, grouped};
@@ -15,8 +15,8 @@ use super::units::{Scale, grouped};
 pub struct Predicted {
     /// What the way is called.
     pub label: String,
-    /// The connection, nothing lost.
-    pub connection: Connection,
+    /// The connection, and of several requests all of them; nothing lost.
+    pub sample: Sample,
     /// Where packets get lost.
     pub lossy: Option<Lossy>,
 }
@@ -41,6 +41,8 @@ const PHASES: [(Metric, char, char, Ink); 6] = [
     (Metric::Wait, '█', 'w', Ink::Server),
     (Metric::Receive, '▄', 'r', Ink::Transfer),
 ];
+/// What is left of the total when the first of several responses is whole.
+const OTHERS: (char, char, Ink) = ('░', 'o', Ink::Faint);
 const HEADINGS: [&str; 5] = ["set-up", "first byte", "total", "±first", "trips"];
 
 /// The table. The first way is what the others are compared with.
@@ -55,7 +57,7 @@ pub fn table(ways: &[Predicted], style: &Style) -> String {
     });
     let used = label + widths.iter().map(|width| width + 2).sum::<usize>() + 2;
     let bar = style.columns().saturating_sub(used);
-    let longest = ways.iter().map(|way| Split::attribute(&way.connection).total()).max();
+    let longest = ways.iter().map(without_losses).max();
     let mut out = String::new();
     let unit = format!("{:label$}", scale.name(style));
     out += &style.paint(Ink::Faint, &(unit + &cells(HEADINGS.map(str::to_owned), widths)));
@@ -69,7 +71,7 @@ pub fn table(ways: &[Predicted], style: &Style) -> String {
         out += line.trim_end();
         out.push('\n');
     }
-    out += &legend(ways, style);
+    out += &legend(ways, bar >= 8, style);
     out
 }
 
@@ -86,7 +88,7 @@ fn time(way: &Predicted, metric: Metric) -> Option<Duration> {
     });
     let ns = match lossy {
         Some(sorted) => percentile(sorted, 50),
-        None => Metrics::from_connection(&way.connection).get(metric),
+        None => Metrics::from_sample(&way.sample).get(metric),
     };
     ns.map(Duration::from_nanos)
 }
@@ -100,13 +102,19 @@ fn figures(way: &Predicted, base: &Predicted, scale: Scale) -> [String; 5] {
         }
         _ => String::new(),
     };
-    let trips = Split::attribute(&way.connection).round_trips.to_string();
+    let trips = Split::attribute(&way.sample.connection).round_trips.to_string();
     [figure(Metric::Setup), figure(Metric::Ttfb), figure(Metric::Total), difference, trips]
+}
+
+/// The total, nothing lost.
+fn without_losses(way: &Predicted) -> Duration {
+    let total = Metrics::from_sample(&way.sample).get(Metric::Total);
+    total.map_or_else(|| Split::attribute(&way.sample.connection).total(), Duration::from_nanos)
 }
 
 /// A bar as long as the way takes.
 fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Vec<(char, Ink)> {
-    let metrics = Metrics::from_connection(&way.connection);
+    let metrics = Metrics::from_sample(&way.sample);
     let mut bar = Vec::new();
     let mut until = 0.0;
     for (metric, unicode, ascii, ink) in PHASES {
@@ -117,13 +125,22 @@ fn phases(way: &Predicted, longest: Duration, width: usize, style: &Style) -> Ve
             bar.push((style.glyph(unicode, ascii), ink));
         }
     }
+    if way.sample.requests.is_some()
+        && let Some(total) = metrics.get(Metric::Total)
+    {
+        let end = total as f64 / longest.as_nanos().max(1) as f64 * width as f64;
+        let (unicode, ascii, ink) = OTHERS;
+        while (bar.len() as f64) < end.round().min(width as f64) {
+            bar.push((style.glyph(unicode, ascii), ink));
+        }
+    }
     bar
 }
 
-fn legend(ways: &[Predicted], style: &Style) -> String {
-    let has = |metric| {
-        ways.iter().any(|way| Metrics::from_connection(&way.connection).get(metric) > Some(0))
-    };
+/// What the bars' glyphs are, where there are `bars`, and what is to be known of the figures.
+fn legend(ways: &[Predicted], bars: bool, style: &Style) -> String {
+    let has =
+        |metric| ways.iter().any(|way| Metrics::from_sample(&way.sample).get(metric) > Some(0));
     let words = [
         (Metric::Resolve, 0, "name"),
         (Metric::Connect, 1, "TCP"),
@@ -131,7 +148,7 @@ fn legend(ways: &[Predicted], style: &Style) -> String {
         (Metric::Wait, 4, "wait"),
         (Metric::Receive, 5, "receive"),
     ];
-    let entries: Vec<String> = words
+    let mut entries: Vec<String> = words
         .iter()
         .filter(|(metric, ..)| has(*metric) || (*metric == Metric::Tls && has(Metric::Quic)))
         .map(|(_, index, word)| {
@@ -139,7 +156,22 @@ fn legend(ways: &[Predicted], style: &Style) -> String {
             format!("{} {word}", style.paint(ink, &style.glyph(unicode, ascii).to_string()))
         })
         .collect();
-    let mut text = format!("\n{}\n", entries.join("  "));
+    let asked = ways.iter().filter_map(|way| way.sample.requests.as_ref()).next();
+    if asked.is_some() {
+        let (unicode, ascii, ink) = OTHERS;
+        let glyph = style.paint(ink, &style.glyph(unicode, ascii).to_string());
+        entries.push(format!("{glyph} other requests"));
+    }
+    let mut text = match bars {
+        true => format!("\n{}\n", entries.join("  ")),
+        false => "\n".into(),
+    };
+    if let Some(requests) = asked {
+        text += &format!(
+            "total: of all {} requests; all else of the first, on the first connection\n",
+            requests.asked
+        );
+    }
     if ways.iter().any(|way| way.lossy.is_some()) {
         text +=
             "first byte and total: medians with the losses asked for; set-up and bars without\n";
@@ -170,7 +202,7 @@ pub struct AccessRow {
 }
 
 /// Wide enough for most names of ways, in lines.
-const COLUMN: usize = 10;
+const LEAST_COLUMN: usize = 10;
 
 /// How much for whom: a row for each access network, a column for each way, totals. With losses also what one in twenty
 /// waits longer than. Ways that do not fit beside each other stand below.
@@ -179,7 +211,8 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     let ways = rows.first().map_or(&[][..], |row| &row.predicted);
     let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let room = style.columns().saturating_sub(title + 7);
-    let beside = (room / (COLUMN + 1)).max(1);
+    let column = column(ways);
+    let beside = (room / (column + 1)).max(1);
     let median = |way: &Predicted| time(way, Metric::Total);
     let late = |way: &Predicted| {
         let sorted = &way.lossy.as_ref()?.total;
@@ -188,14 +221,14 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
     let block = |out: &mut String, what: &str, value: &dyn Fn(&Predicted) -> Option<Duration>| {
         for first in (0..ways.len()).step_by(beside) {
             let shown = first..(first + beside).min(ways.len());
-            *out += &heads(what, &ways[shown.clone()], title, style);
+            *out += &heads(what, &ways[shown.clone()], title, column, style);
             for row in rows {
                 let rtt = format!("{:.0}", row.round_trip.as_secs_f64() * 1e3);
                 let mut line = format!("{:title$}{rtt:>7}", row.title);
                 for way in &row.predicted[shown.clone()] {
                     let figure = value(way)
                         .map_or("–".into(), |time| format!("{:.0}", time.as_secs_f64() * 1e3));
-                    line += &format!(" {figure:>COLUMN$}");
+                    line += &format!(" {figure:>column$}");
                 }
                 *out += &format!("{}\n", style.plain(line.trim_end()));
             }
@@ -220,8 +253,8 @@ pub fn access_table(rows: &[AccessRow], style: &Style) -> String {
 }
 
 /// Names of ways above their columns, a word or two a line, the last line lowest.
-fn heads(what: &str, ways: &[Predicted], title: usize, style: &Style) -> String {
-    let names: Vec<Vec<String>> = ways.iter().map(|way| in_lines(&way.label)).collect();
+fn heads(what: &str, ways: &[Predicted], title: usize, column: usize, style: &Style) -> String {
+    let names: Vec<Vec<String>> = ways.iter().map(|way| in_lines(&way.label, column)).collect();
     let high = names.iter().map(Vec::len).max().unwrap_or(1);
     let mut out = String::new();
     for line in 0..high {
@@ -233,18 +266,28 @@ fn heads(what: &str, ways: &[Predicted], title: usize, style: &Style) -> String 
         for name in &names {
             let at = (line + name.len()).checked_sub(high);
             let word = at.and_then(|at| name.get(at)).map_or("", String::as_str);
-            text += &format!(" {word:>COLUMN$}");
+            text += &format!(" {word:>column$}");
         }
         out += &format!("{}\n", style.paint(Ink::Faint, text.trim_end()));
     }
     out
 }
 
-fn in_lines(label: &str) -> Vec<String> {
+fn words(label: &str) -> impl Iterator<Item = &str> {
+    label.split([' ', ',']).filter(|word| !word.is_empty())
+}
+
+/// As wide as the longest word in the names of ways.
+fn column(ways: &[Predicted]) -> usize {
+    let all = ways.iter().flat_map(|way| words(&way.label));
+    all.map(|word| word.chars().count()).fold(LEAST_COLUMN, usize::max)
+}
+
+fn in_lines(label: &str, column: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in label.split([' ', ',']).filter(|word| !word.is_empty()) {
+    for word in words(label) {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= COLUMN => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= column => {
                 line.push(' ');
                 line.push_str(word);
             }

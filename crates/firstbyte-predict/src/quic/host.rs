@@ -93,8 +93,10 @@ pub(super) struct Client<'a> {
     connected: bool,
     asked: u32,
     ask_again_at: Option<Nanos>,
-    outgoing: Option<Outgoing>,
-    stream: Option<StreamId>,
+    /// Requests that are not written to their end.
+    outgoing: Vec<Outgoing>,
+    /// Those of the exchange, or of several at once.
+    streams: Vec<StreamId>,
     lost: Option<ConnectionError>,
     pub(super) record: Record,
 }
@@ -121,8 +123,8 @@ impl<'a> Client<'a> {
             connected: false,
             asked: 0,
             ask_again_at: None,
-            outgoing: None,
-            stream: None,
+            outgoing: Vec::new(),
+            streams: Vec::new(),
             lost: None,
             record: Record::default(),
         };
@@ -136,7 +138,7 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn done_at(&self) -> Option<Nanos> {
-        self.record.response_end.filter(|_| self.ask_again_at.is_none())
+        self.record.end().filter(|_| self.ask_again_at.is_none())
     }
 
     /// When it looks at a datagram that arrives then.
@@ -173,12 +175,16 @@ impl<'a> Client<'a> {
         self.asked += 1;
         let exchange = &self.setup.exchange;
         let request = http::packed(exchange.request_head_bytes) + 3 + exchange.upload_bytes;
-        let Some(stream) = self.connection.streams().open(Dir::Bi) else { return };
-        self.stream = Some(stream);
-        self.record.begin_request(now, self.asked > 1, request);
-        let mut outgoing = Outgoing { stream, bytes: zeros(request) };
-        if write_on(&mut self.connection, &mut outgoing) {
-            self.outgoing = Some(outgoing);
+        let count = self.way.several.map_or(1, |several| several.count);
+        self.streams.clear();
+        self.record.begin_requests(now, self.asked > 1, request, count);
+        for _ in 0..count {
+            let Some(stream) = self.connection.streams().open(Dir::Bi) else { return };
+            self.streams.push(stream);
+            let mut outgoing = Outgoing { stream, bytes: zeros(request) };
+            if write_on(&mut self.connection, &mut outgoing) {
+                self.outgoing.push(outgoing);
+            }
         }
     }
 
@@ -202,11 +208,8 @@ impl<'a> Client<'a> {
             self.ask_again_at = None;
             self.ask(now);
         }
-        if let Some(mut outgoing) = self.outgoing.take()
-            && write_on(&mut self.connection, &mut outgoing)
-        {
-            self.outgoing = Some(outgoing);
-        }
+        let connection = &mut self.connection;
+        self.outgoing.retain_mut(|outgoing| write_on(connection, outgoing));
         self.take_events(now);
         let mut buffer = Vec::new();
         loop {
@@ -230,9 +233,7 @@ impl<'a> Client<'a> {
                 Event::ConnectionLost { reason } => {
                     self.lost.get_or_insert(reason);
                 }
-                Event::Stream(StreamEvent::Readable { id }) if Some(id) == self.stream => {
-                    self.read(now, id);
-                }
+                Event::Stream(StreamEvent::Readable { id }) => self.read(now, id),
                 _ => {}
             }
         }
@@ -255,8 +256,9 @@ impl<'a> Client<'a> {
     }
 
     fn read(&mut self, now: Nanos, stream: StreamId) {
+        let Some(place) = self.streams.iter().position(|own| *own == stream) else { return };
         let (bytes, ended) = read_from(&mut self.connection, stream);
-        self.record.response(now, bytes, ended);
+        self.record.response(now, place, bytes, ended);
         if ended && self.way.reuse == Reuse::Reused && self.asked == 1 {
             self.ask_again_at = Some(now + nanos(REST));
         }
@@ -281,7 +283,8 @@ pub(super) struct Server<'a> {
     connected: bool,
     /// Requests that are whole, and when their answers are due.
     answers: VecDeque<(Nanos, StreamId)>,
-    outgoing: Option<Outgoing>,
+    /// Answers that are not written to their end.
+    outgoing: Vec<Outgoing>,
     streams: Vec<StreamId>,
 }
 
@@ -302,7 +305,7 @@ impl<'a> Server<'a> {
             controls_due: None,
             connected: false,
             answers: VecDeque::new(),
-            outgoing: None,
+            outgoing: Vec::new(),
             streams: Vec::new(),
         }
     }
@@ -411,22 +414,17 @@ impl<'a> Server<'a> {
             self.controls_due = None;
             open_control_streams(connection);
         }
-        if let Some((due, stream)) = self.answers.front().copied()
+        while let Some((due, stream)) = self.answers.front().copied()
             && due <= now
-            && self.outgoing.is_none()
         {
             self.answers.pop_front();
             let exchange = &self.setup.exchange;
             // The frames HEADERS and DATA have a type and a length each.
             let bytes =
                 http::packed(exchange.response_head_bytes) + 3 + 5 + exchange.response_bytes;
-            self.outgoing = Some(Outgoing { stream, bytes: zeros(bytes) });
+            self.outgoing.push(Outgoing { stream, bytes: zeros(bytes) });
         }
-        if let Some(mut outgoing) = self.outgoing.take()
-            && write_on(connection, &mut outgoing)
-        {
-            self.outgoing = Some(outgoing);
-        }
+        self.outgoing.retain_mut(|outgoing| write_on(connection, outgoing));
     }
 }
 

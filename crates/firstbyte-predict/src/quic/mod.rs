@@ -64,14 +64,18 @@ pub(super) fn connection(
     way: &Way,
     base: Instant,
 ) -> Result<Connection, PredictError> {
+    Ok(played(setup, way, base)?.connection(setup, way))
+}
+
+/// The same as it was played.
+pub(super) fn played(setup: &Setup, way: &Way, base: Instant) -> Result<Played, PredictError> {
     let Path { up, down, seed, .. } = &setup.path;
-    let played = if up.loss > 0.0 || down.loss > 0.0 {
+    if up.loss > 0.0 || down.loss > 0.0 {
         // One of many, each with a chance of its own.
-        play(setup, way, base, Chance { clock: server_clock(*seed), fate: None })?
+        play(setup, way, base, Chance { clock: server_clock(*seed), fate: None })
     } else {
-        middling(setup, way, base)?.0
-    };
-    Ok(played.connection(setup, way))
+        Ok(middling(setup, way, base)?.0)
+    }
 }
 
 /// What chance decides about a connection, besides its path's losses.
@@ -134,8 +138,8 @@ pub(super) struct Played {
 
 impl Played {
     /// As a connection like any other.
-    pub(super) fn connection(self, setup: &Setup, way: &Way) -> Connection {
-        self.record.finish(setup, way, self.gave_up)
+    pub(super) fn connection(&self, setup: &Setup, way: &Way) -> Connection {
+        self.record.finish(setup, way, self.gave_up.clone())
     }
 }
 
@@ -150,7 +154,7 @@ pub(super) fn middling(
         Ok((play(setup, way, base, chance)?, chance))
     };
     let mut all = (0..CLOCKS).map(played).collect::<Result<Vec<_>, PredictError>>()?;
-    all.sort_by_key(|(played, _)| played.record.response_end);
+    all.sort_by_key(|(played, _)| played.record.end());
     Ok(all.swap_remove(all.len() / 2))
 }
 
@@ -169,7 +173,7 @@ pub(super) fn play(
         let mut calm = setup.clone();
         calm.path.lose(0.0);
         calm.exchange.response_bytes = 0;
-        let full = Way { session: Session::Full, ..*way };
+        let full = Way { session: Session::Full, several: None, ..*way };
         let before = Flow::new(&calm, &full, &configs, base, chance.clock)?.run(FAREWELL)?;
         if let Some(GaveUp { message, .. }) = before.gave_up {
             return Err(PredictError::Quic { detail: message });

@@ -12,8 +12,8 @@ use crate::{Reuse, Session, Setup, Way};
 use firstbyte_core::simulation::GaveUp;
 use firstbyte_core::simulation::tcp::{Nanos, nanos};
 use firstbyte_core::timeline::{
-    Certificate, Chunk, Connection, Direction, EarlyData, Facts, Flight, Handshake, Mark,
-    QuicFacts, SessionMechanism, TlsFacts,
+    Certificate, Chunk, Connection, Direction, EarlyData, Exchange, Facts, Flight, Handshake, Mark,
+    QuicFacts, SessionMechanism, Stamp, TlsFacts,
 };
 use firstbyte_core::wire::quic::{PacketKind, packets};
 
@@ -28,8 +28,8 @@ pub(crate) struct Record {
     asked: bool,
     request_start: Option<Nanos>,
     request_end: Option<Nanos>,
-    response_start: Option<Nanos>,
-    pub(super) response_end: Option<Nanos>,
+    /// When each response began and ended, in the order asked for.
+    responses: Vec<[Option<Nanos>; 2]>,
     acted_at: Option<Nanos>,
     flights: Vec<(Direction, Nanos, u64, Vec<&'static str>)>,
     facts: QuicFacts,
@@ -59,15 +59,15 @@ impl Record {
         self.flights.push((direction, now, datagram.len() as u64, names));
     }
 
-    /// The request is written.
-    pub(super) fn begin_request(&mut self, now: Nanos, again: bool, bytes: u64) {
+    /// Requests are written, each of so many bytes.
+    pub(super) fn begin_requests(&mut self, now: Nanos, again: bool, bytes: u64, count: u32) {
         self.asked = true;
         self.request_bytes = bytes;
+        self.responses = vec![[None; 2]; usize::try_from(count).unwrap_or(0)];
         if again {
             self.origin = now;
             self.flights.clear();
             (self.request_start, self.request_end) = (None, None);
-            (self.response_start, self.response_end) = (None, None);
         }
     }
 
@@ -76,19 +76,32 @@ impl Record {
         if connected {
             self.handshake_complete.get_or_insert(now);
         }
-        if self.asked && carries_streams && self.response_start.is_none() {
+        if self.asked && carries_streams && self.begun().is_none() {
             self.request_start.get_or_insert(now);
             self.request_end = Some(now);
         }
     }
 
-    pub(super) fn response(&mut self, now: Nanos, bytes: u64, ended: bool) {
+    /// Bytes of the response in this place.
+    pub(super) fn response(&mut self, now: Nanos, place: usize, bytes: u64, ended: bool) {
+        let Some([start, end]) = self.responses.get_mut(place) else { return };
         if bytes > 0 || ended {
-            self.response_start.get_or_insert(now);
+            start.get_or_insert(now);
         }
         if ended {
-            self.response_end.get_or_insert(now);
+            end.get_or_insert(now);
         }
+    }
+
+    /// When the first byte of any response came.
+    fn begun(&self) -> Option<Nanos> {
+        self.responses.iter().filter_map(|[start, _]| *start).min()
+    }
+
+    /// When the last byte of the last response came; absent where one is missing.
+    pub(super) fn end(&self) -> Option<Nanos> {
+        let ends: Option<Vec<Nanos>> = self.responses.iter().map(|[_, end]| *end).collect();
+        ends?.into_iter().max()
     }
 
     pub(super) fn acted(&mut self, now: Nanos) {
@@ -133,16 +146,41 @@ impl Record {
         });
     }
 
-    pub(crate) fn finish(self, setup: &Setup, way: &Way, gave_up: Option<GaveUp>) -> Connection {
+    /// From the time of its first packet to that from the origin.
+    fn shift(&self, setup: &Setup, way: &Way) -> impl Fn(Nanos) -> Stamp + use<> {
+        let before = match way.reuse {
+            Reuse::Reused => setup.client.start_time,
+            Reuse::New => {
+                before_first_packet(setup, &mut Connection::default()) + setup.client.key_share_time
+            }
+        };
+        let origin = self.origin.cast_signed();
+        move |at: Nanos| stamp((at + nanos(before)).cast_signed() - origin)
+    }
+
+    /// Each exchange of the connection, in the order asked for.
+    pub(crate) fn exchanges(&self, setup: &Setup, way: &Way) -> Vec<Exchange> {
+        let shift = self.shift(setup, way);
+        let exchange = |[start, end]: &[Option<Nanos>; 2]| Exchange {
+            connection: 0,
+            request_start: self.request_start.map(&shift),
+            request_end: self.request_end.map(&shift),
+            response_start: start.map(&shift),
+            response_end: end.map(&shift),
+            ..Exchange::default()
+        };
+        self.responses.iter().map(exchange).collect()
+    }
+
+    pub(crate) fn finish(&self, setup: &Setup, way: &Way, gave_up: Option<GaveUp>) -> Connection {
         let mut connection =
             Connection { url: setup.exchange.url.clone(), ..Connection::default() };
         let reused = way.reuse == Reuse::Reused;
-        let before = match reused {
-            true => setup.client.start_time,
-            false => before_first_packet(setup, &mut connection) + setup.client.key_share_time,
-        };
-        let shift =
-            |at: Nanos| stamp((at + nanos(before)).cast_signed() - self.origin.cast_signed());
+        if !reused {
+            before_first_packet(setup, &mut connection);
+        }
+        let shift = self.shift(setup, way);
+        let [response_start, response_end] = self.responses.first().copied().unwrap_or_default();
         let mut set = |mark, at: Option<Nanos>| {
             if let Some(at) = at {
                 connection.marks.set(mark, shift(at));
@@ -156,8 +194,8 @@ impl Record {
         }
         set(Mark::RequestStart, self.request_start);
         set(Mark::RequestEnd, self.request_end);
-        set(Mark::ResponseStart, self.response_start);
-        set(Mark::ResponseEnd, self.response_end);
+        set(Mark::ResponseStart, response_start);
+        set(Mark::ResponseEnd, response_end);
         connection.flights = self.flights(&shift);
         let early = (way.session == Session::ZeroRtt).then_some(EarlyData {
             bytes_before_server_hello: Some(self.early_bytes),
@@ -168,14 +206,14 @@ impl Record {
             quic: Some(QuicFacts {
                 version: Some("1".into()),
                 congestion_control: Some("cubic".into()),
-                ..self.facts
+                ..self.facts.clone()
             }),
-            tls: self.tls.map(|tls| TlsFacts {
+            tls: self.tls.clone().map(|tls| TlsFacts {
                 early_data: early,
                 group: way.group.map(|group| group.iana_name().into()),
                 ..tls
             }),
-            http: self.response_start.map(|_| {
+            http: response_start.map(|_| {
                 let request = usize::try_from(self.request_bytes).unwrap_or(usize::MAX);
                 http_facts(setup, way, request)
             }),
@@ -188,7 +226,7 @@ impl Record {
         connection
     }
 
-    fn flights(&self, shift: &impl Fn(Nanos) -> firstbyte_core::timeline::Stamp) -> Vec<Flight> {
+    fn flights(&self, shift: &impl Fn(Nanos) -> Stamp) -> Vec<Flight> {
         let mut flights: Vec<Flight> = Vec::new();
         for (direction, at, bytes, names) in &self.flights {
             if flights.last().is_none_or(|flight| flight.direction != *direction) {

@@ -12,7 +12,7 @@ use super::commands::compare::Study;
 use super::plan;
 use super::typed::Typed;
 use crate::plans::{CommandPlan, ComparisonSource};
-use crate::prediction::ways::Ways;
+use crate::prediction::ways::{Requests, Ways};
 
 /// The end of a command line for whoever reads it: what follows belongs to a shell, or is a comment.
 const ENDS: [&str; 5] = ["|", ">", ">>", "#", "&&"];
@@ -100,7 +100,10 @@ fn carried_over(cli: &Cli, typed: &Typed) -> Result<(), String> {
         CommandPlan::Compare(plan) if matches!(plan.what, ComparisonSource::New { .. }) => {
             Study::new(*plan).map(drop).map_err(|problem| problem.to_string())
         }
-        CommandPlan::Predict(plan) => Ways::read(&plan.vary).map(drop),
+        CommandPlan::Predict(plan) => {
+            let requests = plan.requests.map(|requests| Requests::every_way(requests.count));
+            Ways::read(&plan.vary, requests.as_ref()).map(drop)
+        }
         _ => Ok(()),
     }
 }

@@ -253,7 +253,7 @@ pub(super) fn options(
 }
 
 /// The several requests of a sample; none where it is of one.
-fn requests(args: &RequestsArgs) -> Result<Option<RequestsOptions>, Problem> {
+pub(super) fn requests(args: &RequestsArgs) -> Result<Option<RequestsOptions>, Problem> {
     let parallel = match args.parallel.as_deref() {
         None => Parallel::Connections(1),
         Some(text) => Parallel::named(text).ok_or_else(|| {

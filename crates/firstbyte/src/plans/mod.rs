@@ -25,7 +25,10 @@ pub use measuring::{
 };
 pub use monitor::{MonitorPlan, MonitorSource};
 pub use outputs::{ColorChoice, Destination, Outputs};
-pub use prediction::{AudiencePlan, ExchangePlan, PathPlan, PredictedServerPlan, PredictionPlan};
+pub use prediction::{
+    AudiencePlan, ExchangePlan, PathPlan, PredictedRequestsPlan, PredictedServerPlan,
+    PredictionPlan,
+};
 pub use rum::{RumServePlan, RumSnippetPlan};
 pub use serve::{CertificatePlan, ServePlan};
 pub use wire::{

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_core::document::nanoseconds_if_any;
+use firstbyte_core::timeline::Parallel;
 use firstbyte_predict::{CongestionControl, KexGroup};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub struct PredictionPlan {
     pub server: PredictedServerPlan,
     /// The exchange.
     pub exchange: ExchangePlan,
+    /// Several requests in place of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<PredictedRequestsPlan>,
     /// Ways to connect, each axis `AXIS=VALUE,VALUE`; every way there is when empty.
     pub vary: Vec<String>,
     /// Access networks before the path, by their names; none when empty.
@@ -85,6 +89,15 @@ pub struct ExchangePlan {
     /// Key-exchange groups offered, most wanted first; the usual ones when absent.
     #[serde(default, with = "groups")]
     pub groups: Option<Vec<KexGroup>>,
+}
+
+/// Several requests, which a user waits for together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictedRequestsPlan {
+    /// How many: two at least.
+    pub count: u32,
+    /// How they are made where no axis says it: one after the other when absent.
+    pub parallel: Option<Parallel>,
 }
 
 /// An audience, and what changes for it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firstbyte_core::run::Standing;
 use firstbyte_core::split::Split;
-use firstbyte_core::timeline::{Connection, PhaseName};
+use firstbyte_core::timeline::{Connection, Parallel, PhaseName, Requests, Sample};
 use firstbyte_lab::ca::{Ca, LeafOptions};
 use firstbyte_predict::certified;
 use rustls::pki_types::pem::PemObject;
@@ -53,6 +53,11 @@ pub struct Measured {
     pub handshakes: Vec<Handshakes>,
     /// Connections to the same address that show the server's initial window.
     pub usual: Vec<Connection>,
+    /// Of several requests: how many, and in which ways they were made.
+    pub requests: Option<(u32, Vec<Parallel>)>,
+    /// Median of what the client took from the end of a response until the next request left on the same connection,
+    /// where there was one connection.
+    pub next_time: Option<Duration>,
 }
 
 impl Measured {
@@ -63,10 +68,23 @@ impl Measured {
     /// A sample that cannot be read, or that none has proven what it was measured for.
     pub fn from_run(run: &Run) -> Result<Self, String> {
         let mut connections: Vec<(u16, Connection)> = Vec::new();
+        let mut alone: Vec<bool> = Vec::new();
+        let (mut requests, mut next_times) = (None, Vec::new());
+        // In the order of the run's cells, and not in that of its rounds.
+        let in_order = |(count, mut ways): (u32, Vec<(u16, Parallel)>)| {
+            ways.sort_by_key(|(cell, _)| *cell);
+            (count, ways.into_iter().map(|(_, way)| way).collect())
+        };
         for (index, row) in run.rows.iter().enumerate() {
             if !row.warmup && row.standing == Standing::Proven {
                 let taken = run.taken(index).map_err(|e| e.to_string())?;
-                connections.push((row.cell, taken.sample.connection));
+                let sample = taken.sample;
+                alone.push(is_alone(&sample));
+                if let Some(several) = &sample.requests {
+                    note_way(several, row.cell, &mut requests);
+                    next_times.extend(next_times_of(several));
+                }
+                connections.push((row.cell, sample.connection));
             }
         }
         let Some(first_cell) = connections.iter().map(|(cell, _)| *cell).min() else {
@@ -75,8 +93,10 @@ impl Measured {
         let of_first =
             || connections.iter().filter(|(cell, _)| *cell == first_cell).map(|(_, c)| c);
         let remote = of_first().find_map(|c| c.facts.remote).map(|remote| remote.ip());
+        // Hosts that have several connections, or responses, at once are at work for the others too.
         let of_same_path = || {
-            let all = connections.iter().map(|(_, connection)| connection);
+            let alone = connections.iter().zip(&alone).filter(|(_, alone)| **alone);
+            let all = alone.map(|((_, connection), _)| connection);
             all.filter(move |c| c.facts.remote.map(|other| other.ip()) == remote)
         };
         let anywhere = |get: &dyn Fn(&Connection) -> Option<u64>| {
@@ -99,6 +119,34 @@ impl Measured {
             upload_bytes: anywhere(&|c| c.facts.http.as_ref()?.upload_bytes),
             handshakes: handshakes(of_same_path()),
             usual: usual(of_same_path()),
+            requests: requests.map(in_order),
+            next_time: middle(next_times.into_iter()),
         })
     }
+}
+
+/// Whether the sample's connection had no other beside it, and its response none.
+fn is_alone(sample: &Sample) -> bool {
+    sample.requests.as_ref().is_none_or(|several| several.parallel == Parallel::Connections(1))
+}
+
+fn note_way(several: &Requests, cell: u16, noted: &mut Option<(u32, Vec<(u16, Parallel)>)>) {
+    let (_, ways) = noted.get_or_insert_with(|| (several.asked, Vec::new()));
+    match ways.iter_mut().find(|(_, way)| *way == several.parallel) {
+        Some((first, _)) => *first = cell.min(*first),
+        None => ways.push((cell, several.parallel)),
+    }
+}
+
+/// From the end of each response until the next request left, on a connection that had nothing beside it.
+fn next_times_of(several: &Requests) -> Vec<Duration> {
+    if several.parallel != Parallel::Connections(1) {
+        return Vec::new();
+    }
+    let pairs = several.exchanges.windows(2);
+    let between = |pair: &[firstbyte_core::timeline::Exchange]| {
+        let [before, after] = pair else { return None };
+        Some(after.request_start?.at.since(before.response_end?.at))
+    };
+    pairs.filter_map(between).collect()
 }

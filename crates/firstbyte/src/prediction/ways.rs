@@ -1,7 +1,8 @@
 //! Axes of a prediction: `tls=1.2,1.3` and the like, and the ways they add up to.
 
 use firstbyte_core::run::{Cell, Factor};
-use firstbyte_predict::{Http, KexGroup, Reuse, Session, Tls, Way};
+use firstbyte_core::timeline::Parallel;
+use firstbyte_predict::{Http, KexGroup, Reuse, Session, Several, Tls, Way};
 
 /// Ways to connect, each with the values that make it.
 #[derive(Clone, Debug, Default)]
@@ -14,12 +15,32 @@ pub struct Ways {
     pub left_out: Vec<(String, String)>,
 }
 
-const AXES: [(&str, &str); 5] = [
+/// Several requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// How many.
+    pub count: u32,
+    /// The ways to make them that are predicted where no axis is varied; where others are, the first.
+    pub parallel: Vec<Parallel>,
+}
+
+impl Requests {
+    /// So many, in the ways that there are.
+    pub fn every_way(count: u32) -> Self {
+        let connections = [Parallel::Connections(1), Parallel::Connections(6)];
+        let all = connections.into_iter().chain([Parallel::Http2, Parallel::Http3]);
+        let possible = |parallel: &Parallel| u32::from(parallel.connections()) <= count;
+        Self { count, parallel: all.filter(possible).collect() }
+    }
+}
+
+const AXES: [(&str, &str); 6] = [
     ("tls", "none, 1.2, 1.3"),
     ("session", "full, resumed, 0rtt"),
     ("http", "1.1, 2, 3"),
     ("kex", "x25519, p256, p384, x25519mlkem768"),
     ("connection", "new, reused"),
+    ("parallel", "1, 6 or another number of HTTP/1.1 connections, h2, h3"),
 ];
 
 /// Sets `axis` to `value`, and says what that is called.
@@ -66,6 +87,13 @@ fn set(way: &mut Way, axis: &str, value: &str) -> Option<String> {
             way.reuse = Reuse::Reused;
             "connection reused".into()
         }
+        ("parallel", name) => {
+            let parallel = Parallel::named(name)?;
+            if let Some(several) = &mut way.several {
+                several.parallel = parallel;
+            }
+            parallel.label()
+        }
         _ => return None,
     };
     Some(label)
@@ -88,22 +116,38 @@ fn axis(text: &str, separator: char) -> Result<(&'static str, Vec<String>), Stri
 }
 
 impl Ways {
-    /// All combinations of what is varied; every way there is where nothing is.
+    /// All combinations of what is varied, of one request or of several; every way there is where nothing is.
     ///
     /// # Errors
     /// What is wrong with an axis, or that no way is left.
-    pub fn read(vary: &[String]) -> Result<Self, String> {
-        if vary.is_empty() {
-            return Ok(Self::all());
-        }
+    pub fn read(vary: &[String], requests: Option<&Requests>) -> Result<Self, String> {
         let mut axes: Vec<(&str, Vec<String>)> = Vec::new();
+        match requests {
+            None if vary.is_empty() => return Ok(Self::all()),
+            Some(requests) if vary.is_empty() => {
+                axes.push((
+                    "parallel",
+                    requests.parallel.iter().map(ToString::to_string).collect(),
+                ));
+            }
+            _ => {}
+        }
         for text in vary {
             let (name, values) = axis(text, ',')?;
             if axes.iter().any(|(other, _)| *other == name) {
                 return Err(format!("{text:?}: {name} is varied already"));
             }
+            if name == "parallel" && requests.is_none() {
+                return Err(format!(
+                    "{text:?}: one request has nothing beside it: say --requests 12"
+                ));
+            }
             axes.push((name, values));
         }
+        let several = requests.map(|requests| Several {
+            count: requests.count,
+            parallel: requests.parallel.first().copied().unwrap_or(Parallel::Connections(1)),
+        });
         let mut combinations: Vec<Vec<(&str, &str)>> = vec![Vec::new()];
         for (name, values) in &axes {
             combinations = combinations
@@ -116,7 +160,7 @@ impl Ways {
         let names = axes.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut ways = Self { axes: names, ..Self::default() };
         for combination in combinations {
-            ways.add(&combination);
+            ways.add(&combination, several);
         }
         match (ways.ways.is_empty(), ways.left_out.first()) {
             (true, Some((name, why))) => Err(format!("{name}: {why}")),
@@ -151,6 +195,9 @@ impl Ways {
         let mut axes = Vec::new();
         for text in changes {
             let (name, values) = axis(text, ':')?;
+            if name == "parallel" {
+                return Err(format!("{text:?}: audiences are played with one request each"));
+            }
             let [from, to] = values.as_slice() else {
                 return Err(format!("{text:?}: write AXIS=FROM:TO, such as tls=1.2:1.3"));
             };
@@ -162,7 +209,7 @@ impl Ways {
         for side in &sides {
             let combination: Vec<(&str, &str)> =
                 side.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            ways.add(&combination);
+            ways.add(&combination, None);
         }
         match ways.left_out.first() {
             Some((name, why)) => Err(format!("{name}: {why}")),
@@ -170,8 +217,8 @@ impl Ways {
         }
     }
 
-    fn add(&mut self, combination: &[(&str, &str)]) {
-        let mut way = Way::default();
+    fn add(&mut self, combination: &[(&str, &str)], several: Option<Several>) {
+        let mut way = Way { several, ..Way::default() };
         let mut factors = Vec::new();
         for (axis, value) in combination {
             if let Some(label) = set(&mut way, axis, value) {
@@ -180,7 +227,13 @@ impl Ways {
             }
         }
         let said = |axis: &str| combination.iter().any(|(name, _)| *name == axis);
-        if way.tls == Tls::None && !said("http") {
+        if let Some(several) = way.several.filter(|_| !said("http")) {
+            way.http = match several.parallel {
+                Parallel::Connections(_) => Http::V1_1,
+                Parallel::Http2 => Http::V2,
+                Parallel::Http3 => Http::V3,
+            };
+        } else if way.tls == Tls::None && !said("http") {
             way.http = Http::V1_1;
         }
         let cell = Cell { factors, ..Cell::default() };
@@ -196,7 +249,7 @@ mod tests {
     use super::*;
 
     fn read(vary: &[&str]) -> Result<Ways, String> {
-        Ways::read(&vary.iter().map(ToString::to_string).collect::<Vec<_>>())
+        Ways::read(&vary.iter().map(ToString::to_string).collect::<Vec<_>>(), None)
     }
 
     #[test]
@@ -227,6 +280,55 @@ mod tests {
         let change = |text: &str| Ways::change(&[text.to_owned()], &[]);
         assert_eq!(change("tls=1.2:1.3").unwrap().ways.len(), 2);
         assert!(change("tls=1.2").unwrap_err().contains("FROM:TO"));
+    }
+
+    fn labels(ways: &Ways) -> Vec<String> {
+        ways.ways.iter().map(|(_, way)| way.label()).collect()
+    }
+
+    #[test]
+    fn several_requests_have_ways_of_their_own() {
+        let requests = Requests::every_way(12);
+        let read = |vary: &[&str]| {
+            let vary: Vec<String> = vary.iter().map(ToString::to_string).collect();
+            Ways::read(&vary, Some(&requests))
+        };
+        let all = read(&[]).unwrap();
+        assert_eq!(
+            labels(&all),
+            [
+                "TLS 1.3 full, one after the other",
+                "TLS 1.3 full, 6 connections",
+                "TLS 1.3 full, one HTTP/2 connection",
+                "TLS 1.3 full, one HTTP/3 connection",
+            ]
+        );
+        assert_eq!(all.axes, ["parallel"]);
+        let of_two = read(&["tls=1.2,1.3", "parallel=6,h3"]).unwrap();
+        assert_eq!((of_two.ways.len(), of_two.left_out.len()), (3, 1));
+        assert_eq!(
+            labels(&read(&["session=full,resumed"]).unwrap())[1],
+            "TLS 1.3 resumed, one after the other"
+        );
+        for (vary, why) in [
+            (&["parallel=h2", "http=1.1"][..], "h2 is one connection of HTTP/2"),
+            (&["session=0rtt"], "without early data"),
+            (&["connection=reused"], "of their own"),
+            (&["parallel=13"], "more connections than requests"),
+            (&["parallel=h1"], "no value of parallel"),
+        ] {
+            let said = read(vary).unwrap_err();
+            assert!(said.contains(why), "{vary:?}: {said}");
+        }
+        // Six of four there are not, and are not shown unasked.
+        assert_eq!(Requests::every_way(4).parallel.len(), 3);
+    }
+
+    #[test]
+    fn one_request_has_nothing_beside_it() {
+        assert!(read(&["parallel=1,6"]).unwrap_err().contains("--requests"));
+        let change = Ways::change(&["parallel=1:6".to_owned()], &[]);
+        assert!(change.unwrap_err().contains("one request each"));
     }
 
     #[test]

@@ -51,6 +51,61 @@ fn json_is_that_of_samples() {
     }
 }
 
+/// Several requests: the four ways there are, as the ways that measure them.
+#[test]
+fn several_requests_are_one_wait() {
+    let text = succeeded(&["--rtt", "40ms", "--requests", "12"]);
+    let ways = [
+        "TLS 1.3 full, one after the other",
+        "TLS 1.3 full, 6 connections",
+        "TLS 1.3 full, one HTTP/2 connection",
+        "TLS 1.3 full, one HTTP/3 connection",
+    ];
+    for (line, way) in text.lines().skip(1).zip(ways) {
+        assert!(line.starts_with(way), "{text}");
+    }
+    assert!(text.contains("total: of all 12 requests"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+
+    let json = succeeded(&["--rtt", "40ms", "--requests", "12", "--parallel", "6", "--json"]);
+    let line: Value = serde_json::from_str(&json).unwrap();
+    let requests = &line["requests"];
+    assert_eq!((&requests["parallel"], &requests["asked"]), (&"6".into(), &12.into()));
+    assert_eq!((&requests["answered"], &requests["connections"]), (&12.into(), &6.into()));
+    let ends = requests["exchanges"].as_array().unwrap().iter();
+    let last = ends.map(|e| e["response_end"]["at_ns"].as_i64().unwrap()).max().unwrap();
+    assert_eq!(requests["total_ns"], last);
+    assert_eq!(line["visit_ns"], last);
+    // Two round trips to set up, two for the first response of each, one for the second.
+    assert!((200_000_000..210_000_000).contains(&last), "{last}");
+
+    let csv = succeeded(&["--requests", "12", "--vary", "parallel=1,h2", "--csv"]);
+    assert!(csv.lines().next().unwrap().contains("requests_connections"), "{csv}");
+    assert_eq!(csv.lines().count(), 3);
+    let drawn = succeeded(&["--requests", "12", "--parallel", "h2", "-v"]);
+    assert!(drawn.contains("12 requests answered · 1 connection · 12 at once"), "{drawn}");
+    let access = succeeded(&["--requests", "6", "--access", "fibre", "-n", "5"]);
+    assert!(access.contains("connection"), "{access}");
+}
+
+#[test]
+fn several_requests_that_cannot_be_had_are_named() {
+    let directory = Directory::new();
+    for (arguments, said) in [
+        (&["--vary", "parallel=1,6"][..], "say --requests 12"),
+        (&["--parallel", "6"], "--requests"),
+        (&["--requests", "4", "--parallel", "6"], "more connections than requests"),
+        (&["--requests", "200", "--parallel", "h2"], "streams"),
+        (&["--requests", "4", "--parallel", "h2", "--upload", "1kB"], "uploads"),
+        (&["--requests", "4", "--vary", "session=0rtt"], "early data"),
+        (&["--requests", "4", "--population", "rum.csv"], "cannot be used with"),
+    ] {
+        let outcome = predict(&directory, arguments);
+        assert_eq!(outcome.code, 2, "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(said), "{arguments:?}: {}", outcome.stderr);
+    }
+}
+
 #[test]
 fn csv_has_a_row_for_each_connection_that_loses_packets() {
     let text = succeeded(&["--vary", "tls=1.2,1.3", "--loss", "5%", "-n", "4", "--csv"]);

@@ -7,6 +7,7 @@ mod bbr;
 mod rate;
 mod receiver;
 mod sender;
+mod several;
 mod timer;
 mod window;
 mod wire;
@@ -18,6 +19,7 @@ use super::seed::{Stream, random};
 use super::{CongestionControl, GaveUp, Path};
 use receiver::Receiver;
 use sender::{Outgoing, Sender};
+pub use several::{Opening, SeveralPlayed, SeveralRequests, play_several};
 use timer::Wheel;
 use wire::Packet;
 pub use wire::{Passage, Wire};
@@ -101,6 +103,8 @@ struct Host<'a> {
     receiver: Receiver,
     steps: &'a [Step],
     next_step: usize,
+    /// So many of them may be written.
+    allowed: usize,
     /// When the next step is written, once what it needs is there.
     due: Option<Nanos>,
     last_written: Nanos,
@@ -119,6 +123,7 @@ impl Host<'_> {
     /// Looks whether the next step has what it needs; gives its number where it is due from now on.
     fn prepare(&mut self, now: Nanos) -> Option<usize> {
         if self.due.is_none()
+            && self.next_step < self.allowed
             && let Some(step) = self.steps.get(self.next_step)
             && self.receiver.next >= step.needs
         {
@@ -156,43 +161,102 @@ pub fn play(
     path: &Path,
     observer: &mut impl Observer,
 ) -> Result<(), GaveUp> {
-    let up = Wire::new(&path.up, random(path.seed, Stream::Up));
-    let down = Wire::new(&path.down, random(path.seed, Stream::Down));
-    let mut timers = random(path.seed, Stream::Timers);
-    let [client_timers, server_timers] = [0; 2].map(|_| Wheel::new(&mut timers));
+    let mut network = Network::new(path);
+    let kernels = Kernels::new(path.seed);
     let mss = u64::from(path.mss.max(1));
     let cause = Cause::Connected;
-    let mut flow = Flow { up, down, mss, now: 0, cause, packets: 0, observer };
-    let (connected, rtt) = flow.connect(client_timers)?;
-    let host = |side: Side, control, window, wake, nagle| Host {
-        sender: Sender::new(
-            control,
-            window,
-            mss,
-            rtt,
-            if side == Side::Client { client_timers } else { server_timers },
-        )
-        .with_nagle(nagle),
-        receiver: Receiver::default(),
-        steps: &dialogue.said_by(side).steps,
-        next_step: 0,
-        due: None,
-        last_written: 0,
-        wake: nanos(wake),
-        unacknowledged: 0,
-    };
-    // What the client sends is small: its window never matters but with uploads.
-    let wake = habits.client_wake;
-    let mut client = host(Side::Client, CongestionControl::Cubic, 10, wake, false);
-    let (control, window) = (habits.congestion_control, habits.initial_window);
-    let mut server = host(Side::Server, control, window, habits.server_wake, habits.nagle);
+    let network = &mut network;
+    let mut flow = Flow { network, number: 0, mss, now: 0, cause, packets: 0, observer };
+    let (connected, rtt) = flow.connect(kernels.client)?;
+    let (mut client, mut server) = kernels.hosts(dialogue, habits, mss, rtt);
     flow.prepare(connected, Side::Client, &mut client);
     flow.run(&mut client, &mut server, dialogue.places.response_end)
 }
 
-struct Flow<'o, O> {
+/// What connections between the two hosts share.
+struct Network {
     up: Wire,
     down: Wire,
+    /// Until when the client's process, and the server's, is at work for one of several connections; absent where
+    /// there is but one.
+    busy_until: Option<[Nanos; 2]>,
+}
+
+impl Network {
+    fn new(path: &Path) -> Self {
+        let up = Wire::new(&path.up, random(path.seed, Stream::Up));
+        let down = Wire::new(&path.down, random(path.seed, Stream::Down));
+        Self { up, down, busy_until: None }
+    }
+
+    /// Has the step that `host` is about to write wait until its process has done what it does for other connections.
+    /// Of the server's times, that before its first step is work; before the others it waits for something.
+    fn queue(&mut self, side: Side, host: &mut Host<'_>, step: usize) {
+        let Some(busy) = &mut self.busy_until else { return };
+        let place = match side {
+            Side::Client => 0,
+            Side::Server if step == 0 => 1,
+            Side::Server => return,
+        };
+        if let (Some(due), Some(step)) = (&mut host.due, host.steps.get(step)) {
+            *due = (*due).max(busy[place] + nanos(step.after));
+            busy[place] = *due;
+        }
+    }
+}
+
+/// Both kernels' timers.
+#[derive(Clone, Copy)]
+struct Kernels {
+    client: Wheel,
+    server: Wheel,
+}
+
+impl Kernels {
+    fn new(seed: u64) -> Self {
+        let mut timers = random(seed, Stream::Timers);
+        let [client, server] = [0; 2].map(|_| Wheel::new(&mut timers));
+        Self { client, server }
+    }
+
+    /// The two hosts of a connection, whose SYN was answered after `rtt`.
+    fn hosts<'a>(
+        self,
+        dialogue: &'a Dialogue,
+        habits: &Habits,
+        mss: u64,
+        rtt: Nanos,
+    ) -> (Host<'a>, Host<'a>) {
+        let host = |side: Side, control, window, wake, nagle| Host {
+            sender: Sender::new(
+                control,
+                window,
+                mss,
+                rtt,
+                if side == Side::Client { self.client } else { self.server },
+            )
+            .with_nagle(nagle),
+            receiver: Receiver::default(),
+            steps: &dialogue.said_by(side).steps,
+            next_step: 0,
+            allowed: usize::MAX,
+            due: None,
+            last_written: 0,
+            wake: nanos(wake),
+            unacknowledged: 0,
+        };
+        // What the client sends is small: its window never matters but with uploads.
+        let client = host(Side::Client, CongestionControl::Cubic, 10, habits.client_wake, false);
+        let (control, window) = (habits.congestion_control, habits.initial_window);
+        let server = host(Side::Server, control, window, habits.server_wake, habits.nagle);
+        (client, server)
+    }
+}
+
+struct Flow<'n, 'o, O> {
+    network: &'n mut Network,
+    /// Which of several connections it is.
+    number: u16,
     mss: u64,
     now: Nanos,
     /// What is going on.
@@ -202,13 +266,13 @@ struct Flow<'o, O> {
     observer: &'o mut O,
 }
 
-impl<O: Observer> Flow<'_, O> {
+impl<O: Observer> Flow<'_, '_, O> {
     /// The SYN exchange: when it is done, and how long the one took that succeeded.
     fn connect(&mut self, timers: Wheel) -> Result<(Nanos, Nanos), GaveUp> {
         let (mut syn_at, mut timeout) = (0, SYN_TIMEOUT);
         for attempt in 0..=LINEAR_SYNS + SYN_RETRIES {
-            let there = self.up.carry(syn_at, SYN_BYTES);
-            if let Some(at) = there.and_then(|there| self.down.carry(there, SYN_BYTES)) {
+            let there = self.network.up.carry(syn_at, SYN_BYTES);
+            if let Some(at) = there.and_then(|there| self.network.down.carry(there, SYN_BYTES)) {
                 self.observer.connected(syn_at, at, attempt);
                 return Ok((at, at - syn_at));
             }
@@ -228,7 +292,8 @@ impl<O: Observer> Flow<'_, O> {
         until: u64,
     ) -> Result<(), GaveUp> {
         while client.receiver.next < until {
-            let events = [self.up.next(), self.down.next(), client.next(), server.next()];
+            let events =
+                [self.network.up.next(), self.network.down.next(), client.next(), server.next()];
             let next = events.into_iter().min().unwrap_or(LIMIT);
             if next >= LIMIT {
                 let message = "losses kept it from ending within ten minutes".into();
@@ -236,11 +301,11 @@ impl<O: Observer> Flow<'_, O> {
             }
             self.now = self.now.max(next);
             if events[0] == next {
-                if let Some(packet) = self.up.take() {
+                if let Some(packet) = self.network.up.take() {
                     self.arrive(Side::Server, server, packet);
                 }
             } else if events[1] == next {
-                if let Some(packet) = self.down.take() {
+                if let Some(packet) = self.network.down.take() {
                     self.arrive(Side::Client, client, packet);
                 }
             } else if events[2] == next {
@@ -254,6 +319,7 @@ impl<O: Observer> Flow<'_, O> {
 
     fn prepare(&mut self, now: Nanos, side: Side, host: &mut Host<'_>) {
         if let Some(step) = host.prepare(now) {
+            self.network.queue(side, host, step);
             self.observer.prepares(now, side, step, self.cause);
         }
     }
@@ -332,19 +398,27 @@ impl<O: Observer> Flow<'_, O> {
         if side == Side::Client {
             self.observer.sent(self.now, start, end, first_time);
         }
-        self.dispatch(side, Packet { at: 0, start, end, ack, sacks, number: 0 }, first_time);
+        self.dispatch(
+            side,
+            Packet { at: 0, start, end, ack, sacks, number: 0, flow: self.number },
+            first_time,
+        );
     }
 
     fn acknowledge(&mut self, side: Side, host: &mut Host<'_>) {
         let (ack, sacks) = host.receiver.acknowledge();
-        self.dispatch(side, Packet { at: 0, start: 0, end: 0, ack, sacks, number: 0 }, true);
+        self.dispatch(
+            side,
+            Packet { at: 0, start: 0, end: 0, ack, sacks, number: 0, flow: self.number },
+            true,
+        );
     }
 
     fn dispatch(&mut self, side: Side, mut packet: Packet, first_time: bool) {
         packet.number = self.packets;
         self.packets += 1;
         let (bytes, now) = ((packet.start, packet.end), self.now);
-        let wire = if side == Side::Client { &mut self.up } else { &mut self.down };
+        let wire = if side == Side::Client { &mut self.network.up } else { &mut self.network.down };
         let passage = wire.send(now, packet, packet.end - packet.start + HEADERS);
         let (number, cause) = (packet.number, self.cause);
         let departure = Departure { number, side, at: now, bytes, first_time, cause, passage };

@@ -19,6 +19,8 @@ pub(super) struct Packet {
     pub sacks: [(u64, u64); SACK_BLOCKS],
     /// Packets are numbered in the order in which they leave.
     pub number: usize,
+    /// The connection that it is of, among several.
+    pub flow: u16,
 }
 
 /// How a packet gets to the other end.
@@ -63,6 +65,11 @@ impl Wire {
     /// When the next packet arrives.
     pub(super) fn next(&self) -> Nanos {
         self.packets.front().map_or(Nanos::MAX, |packet| packet.at)
+    }
+
+    /// The connection that the next packet is of.
+    pub(super) fn next_flow(&self) -> u16 {
+        self.packets.front().map_or(0, |packet| packet.flow)
     }
 
     pub(super) fn take(&mut self) -> Option<Packet> {

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{RowArgs, at_least_one};
+use super::{RequestsArgs, RowArgs, at_least_one};
 use crate::plans::{ColorChoice, Destination};
 
 /// What connections would take, without a network: TLS and QUIC as they are, over a simulated path.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = PREDICT_HELP)]
 #[command(mut_arg("json", |a| a.help(JSON)))]
+#[command(mut_arg("requests", |a| a.help(REQUESTS).help_heading("Exchange").conflicts_with("population")))]
+#[command(mut_arg("parallel", |a| a.help(PARALLEL).help_heading("Exchange")))]
 #[command(mut_arg("csv", |a| a.help(CSV).conflicts_with("population")))]
 pub(in crate::cli) struct PredictArgs {
     /// Take path, chain, sizes and server time from the first way of this run; flags count more
@@ -61,6 +63,9 @@ pub(in crate::cli) struct PredictArgs {
     #[arg(long, value_name = "GROUPS", help_heading = "Exchange")]
     pub curves: Option<String>,
 
+    #[command(flatten)]
+    pub several: RequestsArgs,
+
     /// Access networks before that path, one table for all of them: a name of docs/access.md, repeated,
     /// or all
     #[arg(long, value_name = "NAME", help_heading = "Path", conflicts_with_all = ["population", "verbose"])]
@@ -107,6 +112,8 @@ pub(in crate::cli) struct PredictArgs {
     pub color: ColorChoice,
 }
 
+const REQUESTS: &str = "Requests, all alike: the total is until the last response's last byte, as a user waits for them [default: 1]";
+const PARALLEL: &str = "How they are made: 1 (one after the other on a kept HTTP/1.1 connection), 6 or another number of HTTP/1.1 connections side by side, h2 or h3 (all at once on one connection) [default: 1]";
 const JSON: &str = "One JSON object per predicted connection (NDJSON), on stdout or in FILE; of an audience, one object";
 const CSV: &str =
     "One CSV row per predicted connection, times in microseconds, on stdout or in FILE";
@@ -118,11 +125,13 @@ Axes, and their values:
   http        1.1, 2, 3
   kex         x25519, p256, p384, x25519mlkem768
   connection  new, reused
+  parallel    1, 6 or another number of HTTP/1.1 connections, h2, h3; with --requests
 
 Examples:
   firstbyte predict --rtt 80ms --chain 4000 --response 20kB --think 8ms
   firstbyte predict --rtt 200ms --vary tls=1.2,1.3 --vary session=full,resumed
   firstbyte predict --vary http=2,3 --loss 1% -n 10000
+  firstbyte predict --requests 12 --vary parallel=1,6,h2,h3
   firstbyte predict --from firstbyte-20260102-150405.run
   firstbyte predict --population rum.csv --change tls=1.2:1.3 --svg .
 

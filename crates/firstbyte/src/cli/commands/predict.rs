@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use firstbyte_core::run::{Cell, Metric, Metrics, Standing, Taken};
-use firstbyte_core::timeline::{Connection, Sample};
-use firstbyte_predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict};
+use firstbyte_core::timeline::Sample;
+use firstbyte_predict::{Http, PredictError, Range, Setup, Way, derived_seed, predict_sample};
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exporter, Exports, Lines, Sink, print};
@@ -18,7 +18,7 @@ use crate::cli::signals::{Attention, EndSignal};
 use crate::cli::terminal::{self, note};
 use crate::plans::PredictionPlan;
 use crate::prediction::player;
-use crate::prediction::ways::Ways;
+use crate::prediction::ways::{Requests, Ways};
 use firstbyte_report::csv::RunCsvWriter;
 use firstbyte_report::prediction::{Lossy, Predicted, table};
 use firstbyte_report::{flights, ndjson, waterfall};
@@ -38,8 +38,8 @@ pub(in crate::cli) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
 
 /// Every way that one visitor has.
 fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
-    let setup = setup::setup_for(plan)?;
-    let ways = ways(&plan.vary)?;
+    let (setup, requests) = setup::setup_for(plan)?;
+    let ways = ways(&plan.vary, requests.as_ref())?;
     let rows = exports(plan, &ways)?;
     if !rows.is_empty() {
         let code = export(plan, &setup, &ways, rows)?;
@@ -65,10 +65,9 @@ fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
     let mut text = String::new();
     if plan.verbose {
         for way in &predicted {
-            let connection = way.connection.clone();
             text += &format!("{}\n", way.label);
-            text += &waterfall::waterfall(&sample(connection, 0), &style);
-            text += &format!("\n{}\n", flights::flights(&way.connection, &style));
+            text += &waterfall::waterfall(&way.sample, &style);
+            text += &format!("\n{}\n", flights::flights(&way.sample.connection, &style));
         }
     }
     text += &table(&predicted, &style);
@@ -77,9 +76,9 @@ fn ways_of_one(plan: &PredictionPlan) -> Result<u8, Problem> {
 }
 
 /// The ways of `--vary`; says what was left out.
-fn ways(vary: &[String]) -> Result<Ways, Problem> {
-    let ways =
-        Ways::read(vary).map_err(|why| Problem::new(exit::USAGE, format!("--vary {why}")))?;
+fn ways(vary: &[String], requests: Option<&Requests>) -> Result<Ways, Problem> {
+    let ways = Ways::read(vary, requests)
+        .map_err(|why| Problem::new(exit::USAGE, format!("--vary {why}")))?;
     for (name, why) in &ways.left_out {
         note(&format!("left out: {name}: {why}"));
     }
@@ -89,9 +88,9 @@ fn ways(vary: &[String]) -> Result<Ways, Problem> {
 fn of_way(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Predicted, Problem> {
     let mut calm = setup.clone();
     calm.path.lose(0.0);
-    let connection = connection(&calm, way)?;
+    let sample = sample(&calm, way, 0)?;
     let lossy = if setup.path.up.loss > 0.0 { Some(lossy(plan, setup, way)?) } else { None };
-    Ok(Predicted { label: way.label(), connection, lossy })
+    Ok(Predicted { label: way.label(), sample, lossy })
 }
 
 /// What decides the losses of a way's connections, each by its number: another stream of random numbers for
@@ -104,11 +103,11 @@ fn seed(plan: &PredictionPlan, way: &Way, number: u32) -> u64 {
 /// As many connections as asked for. A table of single losses is not enough where one visitor is asked for:
 /// over QUIC every connection is made by the state machines.
 fn lossy(plan: &PredictionPlan, setup: &Setup, way: &Way) -> Result<Lossy, Problem> {
-    if way.http == Http::V3 {
+    if way.http == Http::V3 || way.several.is_some() {
         return played(plan.samples, |number| {
             let mut setup = setup.clone();
             setup.path.seed = seed(plan, way, number);
-            let metrics = Metrics::from_connection(&connection(&setup, way).ok()?);
+            let metrics = Metrics::from_sample(&sample(&setup, way, number).ok()?);
             Some([metrics.get(Metric::Ttfb)?, metrics.get(Metric::Total)?])
         });
     }
@@ -160,17 +159,21 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn connection(setup: &Setup, way: &Way) -> Result<Connection, Problem> {
-    predict(setup, way, firstbyte_clock::timer_now().into_std()).map_err(problem)
+fn sample(setup: &Setup, way: &Way, sequence: u32) -> Result<Sample, Problem> {
+    let base = firstbyte_clock::timer_now().into_std();
+    let sample = predict_sample(setup, way, base).map_err(problem)?;
+    Ok(Sample { sequence, ..sample })
 }
 
 fn problem(error: PredictError) -> Problem {
     Problem::new(exit::USAGE, error.to_string())
 }
 
-fn sample(connection: Connection, sequence: u32) -> Sample {
-    let requested_url = connection.url.clone();
-    Sample { sequence, requested_url, connection, ..Sample::default() }
+/// A sample of the way with the number `cell`.
+fn taken(cell: u16, sample: Sample) -> Taken {
+    let failed = sample.failure().is_some();
+    let standing = if failed { Standing::Failed } else { Standing::Proven };
+    Taken { cell, standing, lateness: Duration::ZERO, sample }
 }
 
 /// Every connection as a sample: one for each way, or as many as asked for where packets get lost. One that did
@@ -192,21 +195,15 @@ fn export(
             }
             let mut setup = setup.clone();
             setup.path.seed = seed(plan, way, sequence);
-            let connection = match connection(&setup, way) {
-                Ok(connection) => connection,
+            let sample = match sample(&setup, way, sequence) {
+                Ok(sample) => sample,
                 Err(why) => {
                     left_out(way, &why);
                     refused = Some(why);
                     continue 'ways;
                 }
             };
-            let failed = connection.failure.is_some();
-            let taken = Taken {
-                cell: index,
-                standing: if failed { Standing::Failed } else { Standing::Proven },
-                lateness: Duration::ZERO,
-                sample: sample(connection, sequence),
-            };
+            let taken = taken(index, sample);
             rows.export(&Exported { cell: cell.clone(), taken })?;
             exported += 1;
         }

@@ -4,11 +4,12 @@ use firstbyte_core::access::ACCESS_PROFILES;
 use firstbyte_predict::{CongestionControl, KexGroup};
 
 use super::quantities::{bytes, rate, share, time};
-use super::usage;
+use super::{requests, usage};
 use crate::cli::args::PredictArgs;
 use crate::cli::exit::Problem;
 use crate::plans::{
-    AudiencePlan, ExchangePlan, Outputs, PathPlan, PredictedServerPlan, PredictionPlan,
+    AudiencePlan, ExchangePlan, Outputs, PathPlan, PredictedRequestsPlan, PredictedServerPlan,
+    PredictionPlan,
 };
 
 const MOST_CHAIN: u64 = 60_000;
@@ -24,6 +25,10 @@ pub(super) fn prediction(args: &PredictArgs) -> Result<PredictionPlan, Problem> 
         path: path(args)?,
         server: server(args)?,
         exchange: exchange(args)?,
+        requests: requests(&args.several)?.map(|asked| PredictedRequestsPlan {
+            count: asked.count,
+            parallel: args.several.parallel.as_ref().map(|_| asked.parallel),
+        }),
         vary: args.vary.clone(),
         access: access(&args.access)?,
         audience: args.population.clone().map(|population| AudiencePlan {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use firstbyte_core::access::{AccessProfile, loss_of_both, lowest_rate};
-use firstbyte_core::run::{Cell, Factor, Standing, Taken};
+use firstbyte_core::run::{Cell, Factor};
 use firstbyte_predict::{Setup, Way};
 
-use super::{Exported, connection, exports, left_out, of_way, sample, seed, setup, ways};
+use super::{Exported, exports, left_out, of_way, sample, seed, setup, taken, ways};
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
 use crate::cli::signals::{Attention, EndSignal};
@@ -16,13 +16,13 @@ use crate::prediction::ways::Ways;
 use firstbyte_report::prediction::{AccessRow, access_table};
 
 pub(super) fn run(plan: &PredictionPlan) -> Result<u8, Problem> {
-    let setup = setup::setup_for(plan)?;
+    let (setup, requests) = setup::setup_for(plan)?;
     let profiles = plan.access.iter().map(|name| {
         let unknown = || Problem::new(exit::USAGE, format!("no access network is called {name:?}"));
         AccessProfile::named(name).ok_or_else(unknown)
     });
     let profiles = profiles.collect::<Result<Vec<_>, _>>()?;
-    let ways = possible(ways(&plan.vary)?, plan, &setup)?;
+    let ways = possible(ways(&plan.vary, requests.as_ref())?, plan, &setup)?;
     let code = export(plan, &setup, &profiles, &ways)?;
     if code != exit::OK || plan.outputs.use_stdout() {
         return Ok(code);
@@ -46,7 +46,7 @@ fn possible(ways: Ways, plan: &PredictionPlan, setup: &Setup) -> Result<Ways, Pr
     let mut refused = None;
     let mut kept = Vec::new();
     for (cell, way) in ways.ways {
-        match connection(&calm, &way) {
+        match sample(&calm, &way, 0) {
             Ok(_) => kept.push((cell, way)),
             Err(why) => {
                 left_out(&way, &why);
@@ -126,13 +126,6 @@ fn exported(
     way: &Way,
     sequence: u32,
 ) -> Result<Exported, Problem> {
-    let connection = connection(setup, way)?;
-    let failed = connection.failure.is_some();
-    let taken = Taken {
-        cell: index,
-        standing: if failed { Standing::Failed } else { Standing::Proven },
-        lateness: Duration::ZERO,
-        sample: sample(connection, sequence),
-    };
+    let taken = taken(index, sample(setup, way, sequence)?);
     Ok(Exported { cell: cell.clone(), taken })
 }

@@ -25,7 +25,7 @@ const HELD: f64 = 0.06;
 
 pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Problem> {
     let file = &asked.population;
-    let mut setup = setup::setup_for(plan)?;
+    let (mut setup, _) = setup::setup_for(plan)?;
     setup.path.seed = plan.seed;
     let [before, after] = change(plan, asked)?;
     let unreadable = |why: String| {
@@ -76,7 +76,7 @@ pub(super) fn run(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<u8, Pro
 /// The two ways that are held against each other.
 fn change(plan: &PredictionPlan, asked: &AudiencePlan) -> Result<[Way; 2], Problem> {
     let found = if asked.change.is_empty() {
-        ways(&plan.vary)?
+        ways(&plan.vary, None)?
     } else {
         Ways::change(&asked.change, &plan.vary)
             .map_err(|why| Problem::new(exit::USAGE, format!("--change {why}")))?

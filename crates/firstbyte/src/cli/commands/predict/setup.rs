@@ -1,6 +1,7 @@
 //! From a plan, and what a run has measured, to a setup.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_predict::Setup;
@@ -11,6 +12,7 @@ use crate::cli::terminal::note;
 use crate::plans::PredictionPlan;
 use crate::prediction::hosts::calibrate;
 use crate::prediction::setup::{Measured, chain};
+use crate::prediction::ways::Requests;
 use crate::prediction::window::initial_window;
 use crate::runs::Run;
 use firstbyte_report::units::count;
@@ -18,9 +20,11 @@ use firstbyte_report::units::count;
 const DEFAULT_RTT: Duration = Duration::from_millis(80);
 const DEFAULT_CHAIN: u64 = 3_000;
 
-pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
+/// What is predicted, and of how many requests.
+pub(super) fn setup_for(plan: &PredictionPlan) -> Result<(Setup, Option<Requests>), Problem> {
     let PredictionPlan { path, server, exchange, .. } = plan;
     let measured = plan.from.as_deref().map(measured).transpose()?.unwrap_or_default();
+    let requests = requests(plan, &measured);
     let rtt = path.rtt.or(measured.rtt).unwrap_or(DEFAULT_RTT);
     let chain_bytes = server.chain_bytes.or(measured.chain_bytes).unwrap_or(DEFAULT_CHAIN);
     let chain = chain(usize::try_from(chain_bytes).unwrap_or(usize::MAX))
@@ -42,6 +46,9 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
         measured.exchange_excess.map(|excess| excess.saturating_sub(setup.server.wake_time));
     setup.server.think_time = server.think_time.or(beyond_a_round_trip).unwrap_or_default();
     setup.client.resolver_time = exchange.resolver_time.or(measured.resolver_time);
+    if let Some(time) = measured.next_time {
+        setup.client.next_time = time.saturating_sub(setup.client.wake_time);
+    }
     if let Some(groups) = &exchange.groups {
         setup.client.groups.clone_from(groups);
     }
@@ -51,12 +58,15 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
     let upload = exchange.upload_bytes.or(measured.upload_bytes);
     setup.exchange.upload_bytes = upload.unwrap_or(0);
     if !measured.url.is_empty() {
-        setup.exchange.url = measured.url;
+        setup.exchange.url.clone_from(&measured.url);
     }
     if let Some(rtt) = measured.rtt {
-        calibrate(&mut setup, &measured.handshakes, rtt);
+        let seen = as_measured(&setup, rtt, &measured);
+        setup.server.hello_time = seen.server.hello_time;
+        setup.client.finish_time = seen.client.finish_time;
+        setup.client.key_share_time = seen.client.key_share_time;
         if server.initial_window.is_none()
-            && let Some(window) = initial_window(&setup, &measured.usual, rtt)
+            && let Some(window) = initial_window(&seen, &measured.usual, rtt)
         {
             note(&format!(
                 "as the run shows: an initial window of {}",
@@ -65,7 +75,44 @@ pub(super) fn setup_for(plan: &PredictionPlan) -> Result<Setup, Problem> {
             setup.server.initial_window = window;
         }
     }
-    Ok(setup)
+    Ok((setup, requests))
+}
+
+/// What the run was measured of, whatever is asked for now, with the times that its hosts took.
+fn as_measured(setup: &Setup, rtt: Duration, measured: &Measured) -> Setup {
+    let mut seen = setup.clone();
+    // One that is too short to be made here is as long as that of the prediction.
+    let bytes = measured.chain_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    if let Some(Ok(certified)) = bytes.map(chain) {
+        seen.server.certified = certified;
+    }
+    let usual = Setup::new(rtt, Arc::clone(&seen.server.certified));
+    seen.server.initial_window = usual.server.initial_window;
+    let excess = measured.exchange_excess.unwrap_or_default();
+    seen.server.think_time = excess.saturating_sub(seen.server.wake_time);
+    let sizes = &mut seen.exchange;
+    sizes.response_bytes = measured.response_bytes.unwrap_or(sizes.response_bytes);
+    sizes.upload_bytes = measured.upload_bytes.unwrap_or(0);
+    calibrate(&mut seen, &measured.handshakes, rtt);
+    seen
+}
+
+/// As many requests as asked for, else as the run had; in the ways asked for, else those of the run, else all.
+fn requests(plan: &PredictionPlan, measured: &Measured) -> Option<Requests> {
+    let measured = measured.requests.clone().filter(|_| plan.audience.is_none());
+    let (count, ways) = match (&plan.requests, measured) {
+        (Some(asked), measured) => {
+            let ways = measured.map(|(_, ways)| ways).filter(|_| asked.parallel.is_none());
+            (asked.count, ways.or(asked.parallel.map(|parallel| vec![parallel])))
+        }
+        (None, Some((count, ways))) => (count, Some(ways)),
+        (None, None) => return None,
+    };
+    let mut requests = Requests::every_way(count);
+    if let Some(ways) = ways {
+        requests.parallel = ways;
+    }
+    Some(requests)
 }
 
 fn measured(file: &Path) -> Result<Measured, Problem> {
