@@ -5,6 +5,7 @@
 //! connection in full, a page. Columns are defined in
 //! `docs/wire.md`.
 
+mod capacity;
 mod columns;
 mod connections;
 mod csv;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use firstbyte_passive::document::{CaptureRecord, ObservedRecord};
 use firstbyte_passive::{Hygiene, Observed};
 
+pub use capacity::capacities;
 pub use connections::connections;
 pub use csv::CsvWriter;
 pub use flow::{figure, flow};

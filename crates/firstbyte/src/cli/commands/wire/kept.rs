@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use firstbyte_passive::capacity::Capacities;
 use firstbyte_passive::groups::Groups;
 use firstbyte_passive::{Analyzer, Observed};
 
@@ -22,6 +23,7 @@ use firstbyte_report::wire::{self, page};
 pub(super) struct Kept<'a> {
     plan: &'a WirePlan,
     groups: Groups,
+    capacities: Option<Capacities>,
     /// The first of them.
     shown: Vec<Observed>,
     /// Those with this number and later ones are not shown.
@@ -38,6 +40,7 @@ impl<'a> Kept<'a> {
         Self {
             plan,
             groups: Groups::default(),
+            capacities: plan.capacity.then(Capacities::default),
             shown: Vec::new(),
             behind: None,
             all: 0,
@@ -50,6 +53,9 @@ impl<'a> Kept<'a> {
     pub(super) fn add(&mut self, observed: &Observed) {
         self.all += 1;
         self.groups.add(observed);
+        if let Some(capacities) = &mut self.capacities {
+            capacities.add(observed);
+        }
         if let Some(page) = &mut self.page {
             page.add(observed);
         }
@@ -121,6 +127,10 @@ impl<'a> Kept<'a> {
                 text.push_str(&wire::findings(&servers, &style));
             }
             text.push_str(&wire::servers(&servers, self.plan.shown_servers, judged, &style));
+            if let Some(capacities) = &self.capacities {
+                let most = self.plan.shown_servers;
+                text.push_str(&wire::capacities(&capacities.summaries(), most, &style));
+            }
             for sentence in wire::left_out(self.groups.left_out()) {
                 let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
                 let lines = wrap("", &words, style.columns());

@@ -1,0 +1,187 @@
+//! How many connections a second servers sustain, in sentences and a table; or why that is not known.
+//!
+//! In: what captures say of each server. Out: text. Definitions: `docs/measurement.md`, "Capacity".
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use firstbyte_core::stats::Interval;
+use firstbyte_passive::capacity::{AtOnce, Capacity, Demand, KINDS, ServerCapacity, Standing};
+
+use super::{count, counted, fit, time};
+use crate::Style;
+use crate::style::{Ink, wrap};
+
+const NAMES: [&str; KINDS] = ["full", "resumed"];
+
+/// A paragraph for each of the first `most` servers.
+pub fn capacities(servers: &[ServerCapacity], most: usize, style: &Style) -> String {
+    let mut text = String::new();
+    for server in servers.iter().take(most) {
+        let head = fit(&format!("Capacity of {}", name(server, style)), style.columns());
+        let _ = writeln!(text, "{}", style.paint(Ink::Strong, &head));
+        for sentence in sentences(server) {
+            let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
+            for line in wrap("    ", &words, style.columns()) {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text.push_str(&table(&server.capacity, style));
+        text.push('\n');
+    }
+    text
+}
+
+fn name(server: &ServerCapacity, style: &Style) -> String {
+    let (address, carrier) = (server.server.socket_addr(), server.carrier.name());
+    match server.sni.as_deref() {
+        Some(sni) => format!("{address} {carrier} ({})", style.safe(sni)),
+        None => format!("{address} {carrier}"),
+    }
+}
+
+/// What is known, what is seen, what is not known and why.
+pub(super) fn sentences(server: &ServerCapacity) -> Vec<String> {
+    let capacity = &server.capacity;
+    let mut sentences = match capacity.standing {
+        Standing::Queueing { in_order, .. } => sustained(server, in_order),
+        _ => vec![unknown(server)],
+    };
+    if !matches!(capacity.standing, Standing::Queueing { .. } | Standing::TooFew) {
+        sentences.extend(alone(capacity));
+    }
+    sentences.extend(seen(server));
+    sentences
+}
+
+/// "497 a second (95 % interval 468 to 527)"
+fn rate((rate, Interval { low, high }): (f64, Interval)) -> String {
+    let digits =
+        |rate: f64| if rate < 99.5 { format!("{rate:.1}") } else { count(rate.round() as u64) };
+    let [rate, low, high] = [rate, low, high].map(digits);
+    format!("{rate} a second (95 % interval {low} to {high})")
+}
+
+fn seconds(seconds: f64) -> String {
+    time(Duration::from_secs_f64(seconds))
+}
+
+fn sustained(server: &ServerCapacity, in_order: bool) -> Vec<String> {
+    let capacity = &server.capacity;
+    let mut sentences =
+        vec!["handshakes wait for each other; while they do, the server sustains".to_owned()];
+    for (name, demand) in NAMES.iter().zip(&capacity.demands) {
+        let Some(Demand { seconds: each, handshakes, .. }) = demand else { continue };
+        let rate = demand.map(|demand| rate(demand.rate())).unwrap_or_default();
+        let of = count(*handshakes);
+        sentences.push(format!("· {name}: {rate}, service demand {} (n {of})", seconds(*each)));
+    }
+    let both = server.handshakes.iter().all(|number| *number > 0);
+    if let Some((demand, resumed)) = capacity.mixed.filter(|_| both || !in_order) {
+        let (rate, share) = (rate(demand.rate()), resumed * 100.0);
+        let each = seconds(demand.seconds);
+        sentences.push(format!("· as mixed ({share:.0} % resumed): {rate}, service demand {each}"));
+    }
+    let missing =
+        (0..KINDS).filter(|kind| server.handshakes[*kind] > 0 && capacity.demands[*kind].is_none());
+    sentences.extend(missing.map(|kind| {
+        let name = NAMES[kind];
+        match in_order {
+            true => format!("· {name}: not known, too few of them waited"),
+            false => format!("· {name}: not known, several are worked on at once, of both kinds"),
+        }
+    }));
+    sentences
+}
+
+fn unknown(server: &ServerCapacity) -> String {
+    let capacity = &server.capacity;
+    let at_least = match server.most_per_second {
+        Some(most) => format!("; it makes at least {} a second", count(most)),
+        None => String::new(),
+    };
+    let why = match capacity.standing {
+        Standing::TooFew => {
+            format!("{} with times are too few", counted(capacity.handshakes, "handshake"))
+        }
+        Standing::InDoubt => format!(
+            "the times of {} of {} handshakes are in doubt",
+            count(server.untimed),
+            count(server.untimed + capacity.handshakes)
+        ),
+        Standing::OneAtATime if capacity.most_at_once < 2 => {
+            "never more than one handshake was there at a time".to_owned()
+        }
+        Standing::OneAtATime => {
+            "hardly ever was more than one handshake there at a time".to_owned()
+        }
+        Standing::NoQueue => format!(
+            "up to {} handshakes were there at once and did not wait for each other: not saturated",
+            capacity.most_at_once
+        ),
+        Standing::Unclear | Standing::Queueing { .. } => format!(
+            "up to {} handshakes were there at once, and whether they waited for each other cannot be told",
+            capacity.most_at_once
+        ),
+    };
+    format!("capacity not known: {why}{at_least}")
+}
+
+/// What one takes by itself, and what that bounds.
+fn alone(capacity: &Capacity) -> Vec<String> {
+    let each = NAMES.iter().zip(&capacity.alone).filter_map(|(name, demand)| {
+        let demand = (*demand)?;
+        let ms = seconds(demand.seconds);
+        Some(format!(
+            "· {name}, alone there: {ms} in the server; one after the other, {}",
+            rate(demand.rate())
+        ))
+    });
+    let mut sentences: Vec<String> = each.collect();
+    if !sentences.is_empty() {
+        sentences.push(
+            "one after the other is a bound of one worker that does nothing else, no capacity"
+                .to_owned(),
+        );
+    }
+    sentences
+}
+
+fn seen(server: &ServerCapacity) -> Vec<String> {
+    let capacity = &server.capacity;
+    let mut parts = Vec::new();
+    parts.extend(server.most_per_second.map(|most| format!("most in a second: {}", count(most))));
+    parts.extend(capacity.busy_share.map(|share| {
+        let periods = counted(capacity.busy_periods, "busy period");
+        format!("a handshake is there {:.0} % of the time, in {periods}", share * 100.0)
+    }));
+    if server.untimed > 0 {
+        parts.push(format!("{} in doubt", count(server.untimed)));
+    }
+    if parts.is_empty() { parts } else { vec![parts.join("; ")] }
+}
+
+/// Times by how many others were there.
+fn table(capacity: &Capacity, style: &Style) -> String {
+    let mut text = String::new();
+    if capacity.standing == Standing::TooFew {
+        return text;
+    }
+    let head = format!(
+        "    {:>12}{:>10}{:>18}{:>22}",
+        "others there", "n", "in server p50", "between departures"
+    );
+    let _ = writeln!(text, "{}", style.paint(Ink::Faint, &head));
+    for AtOnce { others: (least, most), visits, stayed_seconds, spent_seconds } in &capacity.at_once
+    {
+        let others = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let _ = writeln!(
+            text,
+            "    {others:>12}{:>10}{:>18}{:>22}",
+            count(*visits),
+            seconds(*stayed_seconds),
+            seconds(*spent_seconds)
+        );
+    }
+    text
+}
