@@ -170,7 +170,9 @@ fn sentences(of: &Steps, seen: Option<&ServerCapacity>) -> Vec<String> {
     if let Some((share, time)) = of.processor_share().zip(of.processor_each()) {
         let limit = match share >= PROCESSOR_BOUND {
             true => "its processor is the limit",
-            false => "something else is the limit, on this machine the clients or the network",
+            false => {
+                "it also waits: for a processor that others on this machine have, for clients, or for the network"
+            }
         };
         let (share, time, bound) = (percent(share), each(time), rate(1.0 / time));
         sentences.push(format!(
@@ -203,4 +205,50 @@ fn percent(share: f64) -> String {
 
 fn each(seconds: f64) -> String {
     format!("{:.2} ms", seconds * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(clients: usize, made: u64, processor_ms: u64) -> Step {
+        let mut step = Step::new(clients);
+        // In two rounds.
+        for _ in 0..2 {
+            let processor = Some(Duration::from_millis(processor_ms / 2));
+            step.add([made / 2, 0, 0], Duration::from_millis(500), processor);
+        }
+        step
+    }
+
+    #[test]
+    fn sustained_is_what_rises_no_more() {
+        let steps =
+            vec![step(1, 100, 300), step(2, 196, 600), step(4, 200, 620), step(8, 192, 580)];
+        let full = Steps { resumed: false, steps };
+        assert_eq!(full.sustained(), Some(196.0));
+        assert!((full.processor_each().unwrap() - 1.8 / 588.0).abs() < 1e-12);
+        let resumed = Steps { resumed: true, steps: vec![step(1, 0, 0), step(4, 1_000, 990)] };
+        let text = text(&[full, resumed], None, &Style::default());
+        assert!(text.contains("full: 196 connections a second are sustained\n"), "{text}");
+        assert!(text.contains("the capture does not say: no handshakes"), "{text}");
+        assert!(text.contains("99 % of the time, 0.99 ms for a connection"), "{text}");
+        assert!(text.contains("its processor is the limit"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_absent() {
+        let mut step = step(1, 10, 10);
+        step.add([10, 0, 1], Duration::from_secs(1), None);
+        assert_eq!(
+            (step.processor, step.processor_share(), step.processor_each()),
+            (None, None, None)
+        );
+        let none = Steps { resumed: false, steps: vec![Step::new(1)] };
+        assert_eq!((none.sustained(), none.processor_each()), (None, None));
+        assert!(
+            super::text(&[none.clone(), none], None, &Style::default()).contains("no connection")
+        );
+    }
 }

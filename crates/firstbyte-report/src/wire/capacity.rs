@@ -15,8 +15,11 @@ use crate::style::{Ink, wrap};
 const NAMES: [&str; KINDS] = ["full", "resumed"];
 
 /// A paragraph for each of the first `most` servers.
-pub fn capacities(servers: &[ServerCapacity], most: usize, style: &Style) -> String {
+pub fn capacities(servers: &[ServerCapacity], most: usize, left_out: u64, style: &Style) -> String {
     let mut text = String::new();
+    if servers.is_empty() {
+        text.push_str("Capacity: there is no handshake that is known to be full or resumed\n\n");
+    }
     for server in servers.iter().take(most) {
         let head = fit(&format!("Capacity of {}", name(server, style)), style.columns());
         let _ = writeln!(text, "{}", style.paint(Ink::Strong, &head));
@@ -28,6 +31,15 @@ pub fn capacities(servers: &[ServerCapacity], most: usize, style: &Style) -> Str
         }
         text.push_str(&table(&server.capacity, style));
         text.push('\n');
+    }
+    if servers.len() > most {
+        let all = count(servers.len() as u64);
+        let _ = writeln!(text, "capacity of {most} of {all} servers, those with most handshakes\n");
+    }
+    if left_out > 0 {
+        let connections = counted(left_out, "connection");
+        let _ =
+            writeln!(text, "{connections} of servers beyond the limit are left out of capacity\n");
     }
     text
 }

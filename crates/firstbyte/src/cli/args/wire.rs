@@ -91,7 +91,7 @@ pub(in crate::cli) struct WireArgs {
     pub servers: usize,
     /// Say also how many connections a second each server sustains, full against resumed, where handshakes wait
     /// for each other; or that it cannot be known, and why
-    #[arg(long, conflicts_with = "flow", help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub capacity: bool,
     /// Connections to show, the first of them; servers count all
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Output")]

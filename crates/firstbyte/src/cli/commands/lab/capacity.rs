@@ -52,10 +52,7 @@ struct LoadSettings {
 struct Expectation {
     say: String,
     /// The capture's estimates are so near.
-    within: Option<String>,
-    /// The server's processor time of a resumed connection is shorter than that of a full one.
-    #[serde(default)]
-    resumed_costs_less: bool,
+    within: String,
 }
 
 /// Clients at once, at most.
@@ -80,12 +77,7 @@ pub(super) fn plan(text: &str) -> Result<Option<CapacityPlan>, String> {
     }
     load.check_length(load.rounds)?;
     for expectation in &plan.expect {
-        if let Some(within) = &expectation.within {
-            share(within)?;
-        } else if !expectation.resumed_costs_less {
-            let say = &expectation.say;
-            return Err(format!("`{say}`: has neither within nor resumed_costs_less"));
-        }
+        share(&expectation.within)?;
     }
     Ok(Some(plan))
 }
@@ -232,12 +224,34 @@ fn judge(
 
 impl Expectation {
     fn holds(&self, steps: &[Steps; 2], seen: Option<&ServerCapacity>) -> bool {
-        let near = self.within.as_ref().is_none_or(|within| {
-            let most = share(within).unwrap_or_default();
-            steps.iter().all(|steps| steps.error(seen).is_some_and(|error| error.abs() <= most))
-        });
-        let [full, resumed] = steps.each_ref().map(Steps::processor_each);
-        let less = full.zip(resumed).is_some_and(|(full, resumed)| resumed < full);
-        near && (less || !self.resumed_costs_less)
+        let most = share(&self.within).unwrap_or_default();
+        steps.iter().all(|steps| steps.error(seen).is_some_and(|error| error.abs() <= most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_by_load_when_it_has_one() {
+        let shipped = include_str!("../../../../studies/capacity.toml");
+        assert!(plan(shipped).unwrap().is_some());
+        assert!(plan(include_str!("../../../../studies/nam.toml")).unwrap().is_none());
+        let with = |from: &str, to: &str| plan(&shipped.replace(from, to)).unwrap_err();
+        assert!(with("seconds = 0.5", "seconds = 50").contains("600 s at most"));
+        assert!(with("seconds = 0.5", "seconds = nan").contains("more than none"));
+        assert!(with("[1, 2, 4, 8, 16]", "[1, 1000]").contains("1 to 256"));
+        assert!(with("15 %", "15").contains("`15`"));
+    }
+
+    /// Without an estimate nothing is near.
+    #[test]
+    fn what_the_capture_does_not_say_is_not_as_expected() {
+        let expectation = Expectation { say: String::new(), within: "15 %".to_owned() };
+        let mut step = Step::new(4);
+        step.add([100, 0, 0], Duration::from_secs(1), None);
+        let steps = [false, true].map(|resumed| Steps { resumed, steps: vec![step] });
+        assert!(!expectation.holds(&steps, None));
     }
 }
