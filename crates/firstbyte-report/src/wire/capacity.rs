@@ -12,6 +12,8 @@ use super::{count, counted, fit, time};
 use crate::Style;
 use crate::style::{Ink, wrap};
 
+/// What a sentence begins with that is one point of several.
+pub(super) const POINT: &str = "· ";
 const NAMES: [&str; KINDS] = ["full", "resumed"];
 
 /// A paragraph for each of the first `most` servers.
@@ -24,8 +26,12 @@ pub fn capacities(servers: &[ServerCapacity], most: usize, left_out: u64, style:
         let head = fit(&format!("Capacity of {}", name(server, style)), style.columns());
         let _ = writeln!(text, "{}", style.paint(Ink::Strong, &head));
         for sentence in sentences(server) {
-            let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
-            for line in wrap("    ", &words, style.columns()) {
+            let (first, rest) = match sentence.strip_prefix(POINT) {
+                Some(rest) => ("    · ", rest),
+                None => ("    ", sentence.as_str()),
+            };
+            let words: Vec<String> = rest.split(' ').map(str::to_owned).collect();
+            for line in wrap(first, &words, style.columns()) {
                 let _ = writeln!(text, "{line}");
             }
         }
@@ -81,7 +87,7 @@ fn seconds(seconds: f64) -> String {
 fn sustained(server: &ServerCapacity, in_order: bool) -> Vec<String> {
     let capacity = &server.capacity;
     let mut sentences =
-        vec!["handshakes wait for each other; while they do, the server sustains".to_owned()];
+        vec!["handshakes wait for each other; while they do, the server sustains:".to_owned()];
     for (name, demand) in NAMES.iter().zip(&capacity.demands) {
         let Some(Demand { seconds: each, handshakes, .. }) = demand else { continue };
         let rate = demand.map(|demand| rate(demand.rate())).unwrap_or_default();
@@ -196,4 +202,92 @@ fn table(capacity: &Capacity, style: &Style) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use firstbyte_passive::Carrier;
+    use firstbyte_passive::layers::Endpoint;
+
+    use super::*;
+
+    fn demand(seconds: f64) -> Option<Demand> {
+        let interval = Interval { low: seconds * 0.9, high: seconds * 1.1 };
+        Some(Demand { seconds, interval, handshakes: 1_234 })
+    }
+
+    fn server(standing: Standing, most_at_once: u32) -> ServerCapacity {
+        let stands = matches!(standing, Standing::Queueing { .. });
+        ServerCapacity {
+            carrier: Carrier::Tcp,
+            server: Endpoint { address: Ipv4Addr::new(198, 51, 100, 1).into(), port: 443 },
+            sni: Some("www.\u{1b}[31mcapacity.test".into()),
+            handshakes: [1_500, 1_600],
+            untimed: 3,
+            most_per_second: Some(2_500),
+            slots: (Duration::ZERO, Vec::new()),
+            capacity: Capacity {
+                standing,
+                handshakes: 3_097,
+                busy_periods: 1,
+                busy_share: Some(0.876),
+                most_at_once,
+                demands: if stands { [demand(0.002), None] } else { [None; 2] },
+                mixed: demand(0.001).filter(|_| stands).map(|demand| (demand, 0.516)),
+                alone: [demand(0.004), None],
+                at_once: vec![AtOnce {
+                    others: (2, 3),
+                    visits: 10_000,
+                    stayed_seconds: 0.1,
+                    spent_seconds: 2e-6,
+                }],
+            },
+        }
+    }
+
+    fn shown(standing: Standing, most: u32) -> String {
+        let style = Style::default();
+        let text = capacities(&[server(standing, most)], 20, 0, &style);
+        assert!(text.lines().all(|line| line.chars().count() <= style.columns()), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_known_has_its_interval_and_what_is_not_its_reason() {
+        let grows = Interval { low: 0.9, high: 1.1 };
+        let queueing = |in_order| Standing::Queueing { others: 1, grows, in_order };
+        let text = shown(queueing(true), 16);
+        for part in [
+            "full: 500 a second (95 % interval 455 to 556), service demand 2.00 ms (n 1,234)",
+            "as mixed (52 % resumed): 1,000 a second (95 % interval 909 to 1,111)",
+            "resumed: not known, too few of them waited",
+            "most in a second: 2,500; a handshake is there 88 % of the time, in 1 busy period; 3 in doubt",
+            "2 to 3 10,000 100 ms 2 µs",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(shown(queueing(false), 16).contains("several are worked on at once"));
+    }
+
+    #[test]
+    fn no_capacity_is_stated_where_there_is_none() {
+        for (standing, most, why) in [
+            (Standing::TooFew, 3, "3,097 handshakes with times are too few"),
+            (Standing::InDoubt, 3, "the times of 3 of 3,100 handshakes are in doubt"),
+            (Standing::OneAtATime, 1, "never more than one handshake"),
+            (Standing::OneAtATime, 2, "hardly ever was more than one"),
+            (Standing::NoQueue, 7, "up to 7 handshakes were there at once and did not wait"),
+            (Standing::Unclear, 7, "whether they waited for each other cannot be told"),
+        ] {
+            let text = shown(standing, most);
+            assert!(text.contains("capacity not known: ") && text.contains(why), "{why}: {text}");
+            assert!(text.contains("it makes at least 2,500 a second"), "{text}");
+            assert!(!text.contains("service demand") && !text.contains("sustains"), "{text}");
+            let bound = text.contains("full, alone there: 4.00 ms in the server");
+            assert_eq!(bound, standing != Standing::TooFew, "{text}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use firstbyte_core::stats::Interval;
 use firstbyte_passive::capacity::{Demand, ServerCapacity};
 
-use super::super::capacity::sentences;
+use super::super::capacity::{POINT, sentences};
 use super::super::{count, time};
 use super::left_out;
 use super::tables::{TABLE_END, cell, table};
@@ -50,9 +50,13 @@ pub(super) fn section(html: &mut String, servers: &[ServerCapacity]) {
     left_out(html, servers.len(), LISTED, "servers are left out");
     *html += "<ul>\n";
     for server in servers.iter().take(TOLD) {
-        let told: Vec<String> =
-            sentences(server).iter().map(|told| told.trim_start_matches("· ").to_owned()).collect();
-        let (name, told) = (escape(&name(server)), escape(&told.join("; ")));
+        let told = sentences(server)
+            .iter()
+            .map(|told| told.strip_prefix(POINT).unwrap_or(told))
+            .collect::<Vec<_>>()
+            .join("; ")
+            .replace(":; ", ": ");
+        let (name, told) = (escape(&name(server)), escape(&told));
         let _ = write!(html, "<li><strong>{name}</strong>: {told}.");
         waits(html, server);
         *html += "</li>\n";
@@ -64,8 +68,13 @@ pub(super) fn section(html: &mut String, servers: &[ServerCapacity]) {
 fn waits(html: &mut String, server: &ServerCapacity) {
     let classes = server.capacity.at_once.iter().map(|class| {
         let (least, most) = class.others;
-        let others = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        format!("{} with {others} others", time(Duration::from_secs_f64(class.stayed_seconds)))
+        let others = match (least, most) {
+            (0, 0) => "alone".to_owned(),
+            (1, 1) => "with 1 other".to_owned(),
+            _ if least == most => format!("with {least} others"),
+            _ => format!("with {least} to {most} others"),
+        };
+        format!("{} {others}", time(Duration::from_secs_f64(class.stayed_seconds)))
     });
     let classes: Vec<String> = classes.collect();
     if classes.len() > 1 {
