@@ -222,7 +222,7 @@ mod tests {
         let stands = matches!(standing, Standing::Queueing { .. });
         ServerCapacity {
             carrier: Carrier::Tcp,
-            server: Endpoint { address: Ipv4Addr::new(198, 51, 100, 1).into(), port: 443 },
+            server: Endpoint::new(Ipv4Addr::new(198, 51, 100, 1).into(), 443),
             sni: Some("www.\u{1b}[31mcapacity.test".into()),
             handshakes: [1_500, 1_600],
             untimed: 3,

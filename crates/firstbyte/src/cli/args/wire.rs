@@ -112,7 +112,7 @@ Examples:
   firstbyte wire -i eth0 --session failed -w failed.pcapng --zeek - | zeek-cut
   firstbyte wire office.pcapng --flow 7       connection 7, message by message
   firstbyte wire office.pcapng --html office.html
-  firstbyte wire busy.pcapng --capacity       how many connections a second servers sustain
+  firstbyte wire busy.pcapng --capacity       what servers sustain
   firstbyte wire office.pcapng --session failed --pcap-out failed.pcapng
 
 A FILE to write is - for standard output. A file that is called diff is ./diff.
