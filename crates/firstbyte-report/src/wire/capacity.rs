@@ -13,7 +13,7 @@ use crate::Style;
 use crate::style::{Ink, wrap};
 
 /// What a sentence begins with that is one point of several.
-pub(super) const POINT: &str = "· ";
+pub(super) const POINT: &str = "- ";
 const NAMES: [&str; KINDS] = ["full", "resumed"];
 
 /// A paragraph for each of the first `most` servers.
@@ -27,7 +27,7 @@ pub fn capacities(servers: &[ServerCapacity], most: usize, left_out: u64, style:
         let _ = writeln!(text, "{}", style.paint(Ink::Strong, &head));
         for sentence in sentences(server) {
             let (first, rest) = match sentence.strip_prefix(POINT) {
-                Some(rest) => ("    · ", rest),
+                Some(rest) => ("    - ", rest),
                 None => ("    ", sentence.as_str()),
             };
             let words: Vec<String> = rest.split(' ').map(str::to_owned).collect();
@@ -92,21 +92,21 @@ fn sustained(server: &ServerCapacity, in_order: bool) -> Vec<String> {
         let Some(Demand { seconds: each, handshakes, .. }) = demand else { continue };
         let rate = demand.map(|demand| rate(demand.rate())).unwrap_or_default();
         let of = count(*handshakes);
-        sentences.push(format!("· {name}: {rate}, service demand {} (n {of})", seconds(*each)));
+        sentences.push(format!("- {name}: {rate}, service demand {} (n {of})", seconds(*each)));
     }
     let both = server.handshakes.iter().all(|number| *number > 0);
     if let Some((demand, resumed)) = capacity.mixed.filter(|_| both || !in_order) {
         let (rate, share) = (rate(demand.rate()), resumed * 100.0);
         let each = seconds(demand.seconds);
-        sentences.push(format!("· as mixed ({share:.0} % resumed): {rate}, service demand {each}"));
+        sentences.push(format!("- as mixed ({share:.0} % resumed): {rate}, service demand {each}"));
     }
     let missing =
         (0..KINDS).filter(|kind| server.handshakes[*kind] > 0 && capacity.demands[*kind].is_none());
     sentences.extend(missing.map(|kind| {
         let name = NAMES[kind];
         match in_order {
-            true => format!("· {name}: not known, too few of them waited"),
-            false => format!("· {name}: not known, several are worked on at once, of both kinds"),
+            true => format!("- {name}: not known, too few of them waited"),
+            false => format!("- {name}: not known, several are worked on at once, of both kinds"),
         }
     }));
     sentences
