@@ -1,8 +1,8 @@
 //! How many connections a second a server sustains, full against resumed, as far as a capture can say.
 //!
 //! In: [`Observed`] connections, in any order. Out: one [`ServerCapacity`] per carrier, address and port. A handshake is
-//! in the server's hands from a client's flight to the server's answer ([`Visit`]); what follows from many of these is
-//! worked out in [`judge`](estimate::judge). The definitions are in `docs/measurement.md`, "Capacity". It must not state
+//! in the server's hands from a client's flight to the server's answer (`Visit`); what follows from many of these is
+//! worked out in `estimate::judge`. The definitions are in `docs/measurement.md`, "Capacity". It must not state
 //! a capacity of a server at which nothing waited. Memory is bounded ([`CapacityLimits`]).
 
 mod estimate;

@@ -151,7 +151,7 @@ fn alone(capacity: &Capacity) -> Vec<String> {
         let demand = (*demand)?;
         let ms = seconds(demand.seconds);
         Some(format!(
-            "· {name}, alone there: {ms} in the server; one after the other, {}",
+            "- {name}, alone there: {ms} in the server; one after the other, {}",
             rate(demand.rate())
         ))
     });
