@@ -10,6 +10,7 @@ pub mod ca;
 mod clock;
 mod error;
 pub mod link;
+pub mod load;
 mod options;
 mod reports;
 pub mod scenario;

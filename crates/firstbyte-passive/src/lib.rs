@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod analyzer;
+pub mod capacity;
 pub mod diff;
 pub mod document;
 mod doubts;

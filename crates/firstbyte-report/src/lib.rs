@@ -11,6 +11,7 @@ pub mod archive;
 pub mod audience;
 pub mod averages;
 mod axis;
+pub mod capacity_study;
 pub mod chart;
 mod columns;
 pub mod csv;

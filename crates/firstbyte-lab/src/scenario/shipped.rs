@@ -1,7 +1,7 @@
 //! The scenarios that come with the crate: name and file.
 
 /// Published measurements, then faults, then rulers for clients, pages and instruments.
-pub(super) const SHIPPED: [(&str, &str); 21] = [
+pub(super) const SHIPPED: [(&str, &str); 22] = [
     ("govuk", include_str!("../../scenarios/govuk.toml")),
     ("codavel", include_str!("../../scenarios/codavel.toml")),
     ("pq", include_str!("../../scenarios/pq.toml")),
@@ -22,5 +22,6 @@ pub(super) const SHIPPED: [(&str, &str); 21] = [
     ("clients", include_str!("../../scenarios/clients.toml")),
     ("page", include_str!("../../scenarios/page.toml")),
     ("accuracy", include_str!("../../scenarios/accuracy.toml")),
+    ("capacity", include_str!("../../scenarios/capacity.toml")),
     ("quiet", include_str!("../../scenarios/quiet.toml")),
 ];

@@ -7,7 +7,7 @@ use crate::{Scenario, ServerChoice};
 
 const SHIPPED: &str = "govuk, codavel, pq, curl-length, nam, nagle, syn-loss, big-chain, hrr, slow-dns, \
     slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, clients, page, \
-    accuracy, quiet";
+    accuracy, capacity, quiet";
 
 const CLIENT: &str = r#"
 [[host]]

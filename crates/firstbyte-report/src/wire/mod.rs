@@ -5,6 +5,7 @@
 //! connection in full, a page. Columns are defined in
 //! `docs/wire.md`.
 
+mod capacity;
 mod columns;
 mod connections;
 mod csv;
@@ -24,9 +25,11 @@ mod zeek;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstbyte_passive::document::{CaptureRecord, ObservedRecord};
+use firstbyte_passive::capacity::ServerCapacity;
+use firstbyte_passive::document::{CapacityRecord, CaptureRecord, ObservedRecord};
 use firstbyte_passive::{Hygiene, Observed};
 
+pub use capacity::capacities;
 pub use connections::connections;
 pub use csv::CsvWriter;
 pub use flow::{figure, flow};
@@ -58,6 +61,15 @@ pub fn capture_line(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &CaptureRecord::new(interface, connections, hygiene))?;
+    out.write_all(b"\n")
+}
+
+/// Writes what is known of a server's capacity as one line of JSON.
+///
+/// # Errors
+/// Those of `out`.
+pub fn capacity_line(server: &ServerCapacity, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &CapacityRecord::from_capacity(server))?;
     out.write_all(b"\n")
 }
 

@@ -3,11 +3,13 @@
 //! Input: what was gathered while connections were read. Output: HTML. What was cleared up comes first, then
 //! sentences, pictures, tables. Memory is a few words for each handshake; diagrams are of a bounded number.
 
+mod capacity;
 pub(super) mod tables;
 
 use std::fmt::Write as _;
 
 use firstbyte_core::sequence::Sequence;
+use firstbyte_passive::capacity::ServerCapacity;
 use firstbyte_passive::groups::{Distribution, LeftOut, ServerSummary};
 use firstbyte_passive::model;
 use firstbyte_passive::{Hygiene, Observed};
@@ -40,6 +42,8 @@ pub struct Page<'a> {
     pub servers: &'a [ServerSummary],
     /// What of servers was beyond the limits.
     pub left_out: LeftOut,
+    /// What is known of servers' capacity; absent where that was not asked for.
+    pub capacities: Option<&'a [ServerCapacity]>,
     /// Times, and connections worth a diagram.
     pub gathered: &'a Gathered,
     /// The first connections, for the table.
@@ -64,6 +68,9 @@ pub fn page(page: &Page<'_>) -> String {
     contents(&mut html, &figures);
     figures.iter().for_each(|figure| html::draw(&mut html, figure));
     tables::servers(&mut html, page);
+    if let Some(servers) = page.capacities {
+        capacity::section(&mut html, servers);
+    }
     tables::connections(&mut html, page);
     html += "</main>\n</body>\n</html>\n";
     html
@@ -238,6 +245,7 @@ fn contents(html: &mut String, figures: &[Figure]) {
 mod tests {
     use std::path::Path;
 
+    use firstbyte_passive::capacity::Capacities;
     use firstbyte_passive::groups::Groups;
     use firstbyte_passive::{Analyzer, Limits};
 
@@ -254,11 +262,13 @@ mod tests {
             .unwrap();
         analyzer.finish(&mut |observed| all.push(observed.clone()));
         let (mut gathered, mut groups) = (Gathered::default(), Groups::default());
+        let mut capacities = Capacities::default();
         let many: Vec<Observed> =
             all.iter().cycle().take(all.len() * times as usize).cloned().collect();
         for observed in &many {
             gathered.add(observed);
             groups.add(observed);
+            capacities.add(observed);
         }
         page(&Page {
             files: &["<nam>.pcapng".to_owned()],
@@ -266,6 +276,7 @@ mod tests {
             judged: true,
             servers: &groups.summaries(),
             left_out: groups.left_out(),
+            capacities: Some(&capacities.summaries()),
             gathered: &gathered,
             shown: &many,
             all: many.len(),

@@ -23,6 +23,9 @@ pub struct WirePlan {
     pub shown_servers: usize,
     /// Connections to show, the first of them.
     pub shown_connections: usize,
+    /// Whether it is said how many connections a second servers sustain.
+    #[serde(default)]
+    pub capacity: bool,
     /// What is written.
     pub outputs: Outputs,
     /// Colours on the terminal.

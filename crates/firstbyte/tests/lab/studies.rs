@@ -7,7 +7,7 @@ use firstbyte::runs::Run;
 use firstbyte_core::run::{Metric, Row, Standing};
 use firstbyte_core::stats::paired_effect;
 
-use crate::support::{Scene, alone, firstbyte, run, text};
+use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
 
 const RTT: Duration = Duration::from_millis(112);
 /// A round takes twenty seconds: three images of three and a half, each after one that leaves it a session.
@@ -214,4 +214,61 @@ fn clients_are_held_against_the_wire() {
     }
     assert!(curls.contains("connect_start") && curls.contains("the client does not say it"));
     assert!(std::fs::read_to_string(page).unwrap().contains("less what the capture shows"));
+}
+
+/// What a capture says of a server's capacity is what a load on it shows: nginx as one process.
+#[test]
+fn capacity_is_in_the_capture_what_it_is_under_load() {
+    let _alone = alone();
+    let scene = Scene::new("");
+    let captures = scene.path("captures");
+    let mut command = firstbyte(&["lab", "study", "capacity", "--server", "nginx"]);
+    let output = run(command.arg("--capture").arg(&captures));
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}{shown}");
+    assert!(shown.contains("the study of capacity came out as expected"), "{shown}");
+    // Five steps of each sort, in none of which a connection failed.
+    let steps: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .filter(|words: &Vec<&str>| matches!(words.first(), Some(&("full" | "resumed"))))
+        .filter(|words| words.len() == 9)
+        .collect();
+    assert_eq!(steps.len(), 10, "{shown}");
+    assert!(steps.iter().all(|step| step[4] == "0"), "{shown}");
+    println!("{shown}");
+
+    // The capture by itself, at the client and at the server, says the same; as rows and as a page too.
+    let sustained = |file: &str| {
+        let mut command = firstbyte(&["wire", "--capacity", "--json", "--html"]);
+        command.arg(scene.path("page.html")).arg(captures.join(file));
+        let lines = text(&run(&mut command).stdout);
+        let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (last["format"].as_str(), last["standing"].as_str(), last["in_order"].as_bool()),
+            (Some("firstbyte/wire-capacity"), Some("queueing"), Some(true)),
+            "{last:#}"
+        );
+        let page = std::fs::read_to_string(scene.path("page.html")).unwrap();
+        assert!(page.contains("handshakes wait for each other"), "{file}");
+        ["full_sustained", "resumed_sustained"].map(|of| last[of]["per_second"].as_f64().unwrap())
+    };
+    let [client, server] = ["client.pcapng", "server-server.pcapng"].map(sustained);
+    for (client, server) in client.into_iter().zip(server) {
+        assert!((client / server - 1.0).abs() < 0.05, "{client} {server}");
+    }
+
+    // A client that connects once at a time says nothing of it.
+    let alone = scene.path("alone");
+    let mut command = firstbyte(&["lab", "run", "capacity", "--server", "nginx", "--capture"]);
+    command.arg(&alone).args(["--", PROGRAM, "probe", "-n", "120"]);
+    let output = run(command.arg("https://www.capacity.test/"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut command = firstbyte(&["wire", "--capacity"]);
+    let shown = text(&run(command.arg(alone.join("client.pcapng"))).stdout);
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("capacity not known: never more than one handshake was there at a time"),
+        "{shown}"
+    );
 }

@@ -89,6 +89,10 @@ pub(in crate::cli) struct WireArgs {
     /// Servers to show, those with most connections; findings are of all
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
     pub servers: usize,
+    /// Say also how many connections a second each server sustains, full against resumed, where handshakes wait
+    /// for each other; or that it cannot be known, and why
+    #[arg(long, help_heading = "Output")]
+    pub capacity: bool,
     /// Connections to show, the first of them; servers count all
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Output")]
     pub connections: usize,
@@ -108,6 +112,7 @@ Examples:
   firstbyte wire -i eth0 --session failed -w failed.pcapng --zeek - | zeek-cut
   firstbyte wire office.pcapng --flow 7       connection 7, message by message
   firstbyte wire office.pcapng --html office.html
+  firstbyte wire busy.pcapng --capacity       what servers sustain
   firstbyte wire office.pcapng --session failed --pcap-out failed.pcapng
 
 A FILE to write is - for standard output. A file that is called diff is ./diff.

@@ -1,5 +1,6 @@
 //! `firstbyte lab …`: real servers behind emulated links.
 
+mod capacity;
 mod expect;
 mod export;
 pub(in crate::cli) mod study;

@@ -53,6 +53,7 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["--html", "h"],
             &["-w", "p"],
             &["--servers", "0", "--connections", "3"],
+            &["--capacity"],
             &["--color", "never"],
         ],
     ),

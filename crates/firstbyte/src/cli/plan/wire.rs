@@ -34,6 +34,7 @@ pub(super) fn wire(args: &WireArgs) -> Result<WirePlan, Problem> {
         },
         shown_servers: args.servers,
         shown_connections: args.connections,
+        capacity: args.capacity,
         outputs: Outputs {
             json: args.rows.json.clone(),
             csv: args.rows.csv.clone(),

@@ -6,7 +6,7 @@ use firstbyte_core::compare::Table;
 use firstbyte_lab::{Lab, LabOptions, run as run_lab};
 
 use super::expect::{Expectation, Outcome};
-use super::traffic;
+use super::{capacity, traffic};
 use crate::cli::commands::compare::{RunFile, Study, measure};
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
@@ -19,7 +19,8 @@ use crate::plans::{LabStudyPlan, RenderPlan};
 use crate::runs::Run;
 
 /// The plans that come with firstbyte, by scenario.
-const PLANS: [(&str, &str); 6] = [
+const PLANS: [(&str, &str); 7] = [
+    ("capacity", include_str!("../../../../studies/capacity.toml")),
     ("clients", include_str!("../../../../studies/clients.toml")),
     ("codavel", include_str!("../../../../studies/codavel.toml")),
     ("curl-length", include_str!("../../../../studies/curl-length.toml")),
@@ -42,6 +43,9 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
     let wrong = |why| Problem::new(exit::USAGE, format!("{whence}: {why}"));
     if let Some(plan) = traffic::plan(&source).map_err(wrong)? {
         return traffic::run(asked, &plan, &scenario);
+    }
+    if let Some(plan) = capacity::plan(&source).map_err(wrong)? {
+        return capacity::run(asked, &plan, &scenario);
     }
     let plan = PlanFile::parse(&source).map_err(wrong)?.with_samples(asked.samples)?;
     let expectations = Expectation::read(&plan.expect).map_err(|why| {

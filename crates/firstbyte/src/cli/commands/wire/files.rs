@@ -40,11 +40,11 @@ pub(super) fn run(
     };
     let threads = threads.map_or_else(firstbyte_capture::threads, |threads| threads.get().into());
     let code = read(paths, threads, &mut first, &mut emit);
-    rows.finish(first.hygiene(), None)?;
+    kept.sort();
+    rows.finish(first.hygiene(), None, kept.capacities())?;
     if code.is_err() && first.hygiene().frames == 0 {
         return code;
     }
-    kept.sort();
     kept.check_flows(first.connections())?;
     kept.show(&first)?;
     // Where a file lies is nobody's business whom the page is shown.

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use firstbyte_passive::capacity::{Capacities, ServerCapacity};
 use firstbyte_passive::groups::Groups;
 use firstbyte_passive::{Analyzer, Observed};
 
@@ -14,6 +15,7 @@ use crate::cli::exports::{print, whole};
 use crate::cli::render;
 use crate::cli::terminal;
 use crate::plans::{PacketSource, WirePlan};
+use firstbyte_report::Style;
 use firstbyte_report::style::wrap;
 use firstbyte_report::units::count;
 use firstbyte_report::wire::{self, page};
@@ -22,6 +24,9 @@ use firstbyte_report::wire::{self, page};
 pub(super) struct Kept<'a> {
     plan: &'a WirePlan,
     groups: Groups,
+    loads: Option<Capacities>,
+    /// What follows from these, when all have been added.
+    capacities: Vec<ServerCapacity>,
     /// The first of them.
     shown: Vec<Observed>,
     /// Those with this number and later ones are not shown.
@@ -38,6 +43,8 @@ impl<'a> Kept<'a> {
         Self {
             plan,
             groups: Groups::default(),
+            loads: plan.capacity.then(Capacities::default),
+            capacities: Vec::new(),
             shown: Vec::new(),
             behind: None,
             all: 0,
@@ -50,6 +57,9 @@ impl<'a> Kept<'a> {
     pub(super) fn add(&mut self, observed: &Observed) {
         self.all += 1;
         self.groups.add(observed);
+        if let Some(loads) = &mut self.loads {
+            loads.add(observed);
+        }
         if let Some(page) = &mut self.page {
             page.add(observed);
         }
@@ -84,6 +94,18 @@ impl<'a> Kept<'a> {
         self.shown.sort_unstable_by_key(|observed| observed.number);
         self.shown.truncate(self.plan.shown_connections);
         self.flows.sort_unstable_by_key(|observed| observed.number);
+        self.capacities = self.loads.as_ref().map(Capacities::summaries).unwrap_or_default();
+    }
+
+    /// What is known of servers' capacity, where that was asked for.
+    pub(super) fn capacities(&self) -> Vec<ServerCapacity> {
+        self.capacities.clone()
+    }
+
+    /// The same in text.
+    fn capacity(&self, style: &Style) -> String {
+        let Some(loads) = &self.loads else { return String::new() };
+        wire::capacities(&self.capacities, self.plan.shown_servers, loads.left_out(), style)
     }
 
     /// Whether every connection that was named is there, of so many.
@@ -121,6 +143,7 @@ impl<'a> Kept<'a> {
                 text.push_str(&wire::findings(&servers, &style));
             }
             text.push_str(&wire::servers(&servers, self.plan.shown_servers, judged, &style));
+            text.push_str(&self.capacity(&style));
             for sentence in wire::left_out(self.groups.left_out()) {
                 let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
                 let lines = wrap("", &words, style.columns());
@@ -140,7 +163,7 @@ impl<'a> Kept<'a> {
             terminal::note(hygiene.trim_end());
             let pages: Vec<String> =
                 self.flows.iter().map(|flow| wire::flow(flow, &style)).collect();
-            pages.join("\n")
+            pages.join("\n") + &self.capacity(&style)
         };
         let text = style.plain(&text);
         print(&text)
@@ -173,6 +196,7 @@ impl<'a> Kept<'a> {
                 judged: self.plan.choice.sessions.is_empty(),
                 servers: &self.groups.summaries(),
                 left_out: self.groups.left_out(),
+                capacities: self.loads.is_some().then_some(&self.capacities),
                 gathered,
                 shown: &self.shown,
                 all: self.all,

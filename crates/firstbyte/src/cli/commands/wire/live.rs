@@ -113,7 +113,7 @@ pub(super) fn run(plan: &WirePlan, captured: &LivePlan, opened: Opened) -> Resul
     let packets = packets.map(LivePackets::finish).transpose();
     let ends = [
         packets.map(|told| told.iter().for_each(|told| note(told))),
-        rows.finish(analyzer.hygiene(), Some(interface)),
+        rows.finish(analyzer.hygiene(), Some(interface), kept.capacities()),
         kept.show(&analyzer),
         kept.draw(&analyzer, std::slice::from_ref(interface)),
         kept.check_flows(analyzer.connections()),

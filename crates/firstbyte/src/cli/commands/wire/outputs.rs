@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use firstbyte_passive::capacity::ServerCapacity;
 use firstbyte_passive::{Begin, Hygiene, Observed};
 
 use crate::cli::exit::Problem;
@@ -16,6 +17,8 @@ struct CaptureEnd<'a> {
     added: u64,
     /// The interface of a live capture.
     interface: Option<&'a str>,
+    /// What is known of servers' capacity, where that was asked for.
+    capacities: Vec<ServerCapacity>,
 }
 
 /// Rows on their way; the first failure ends them.
@@ -57,9 +60,10 @@ impl<'a> Rows<'a> {
         self,
         hygiene: &'a Hygiene,
         interface: Option<&'a str>,
+        capacities: Vec<ServerCapacity>,
     ) -> Result<(), Problem> {
         // What could be written is whole, whatever failed.
-        let end = CaptureEnd { hygiene, added: self.added, interface };
+        let end = CaptureEnd { hygiene, added: self.added, interface, capacities };
         let finished = self.exports.finish(&end);
         self.failed.map_or(finished, Err)
     }
@@ -78,6 +82,9 @@ impl Exporter<Observed, CaptureEnd<'_>> for Ndjson {
     }
 
     fn finish(mut self: Box<Self>, end: &CaptureEnd<'_>) -> io::Result<()> {
+        for server in &end.capacities {
+            wire::capacity_line(server, &mut self.0)?;
+        }
         if let Some(interface) = end.interface {
             wire::capture_line(interface, end.added, end.hygiene, &mut self.0)?;
         }

@@ -1,0 +1,257 @@
+//! A study by load: few and many clients at once connect to one server, with full handshakes and with resumed ones, so that
+//! it shows from where on throughput rises no more; and what a capture of that says is held against it.
+//!
+//! In: a plan with `[load]`. Out: connections a second, the server's processor time for each, and the estimate of
+//! `wire --capacity` beside them. The fields are in `docs/plans.md`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use firstbyte_core::units::{BareShare, parse_share};
+use firstbyte_lab::load::{Load, LoadReport, LoadTarget};
+use firstbyte_lab::{Lab, Scenario};
+use firstbyte_passive::capacity::{Capacities, ServerCapacity};
+use firstbyte_report::capacity_study::{self, Step, Steps};
+use serde::Deserialize;
+
+use super::study::{Captures, in_lab};
+use crate::cli::commands::wire::connections;
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::print;
+use crate::cli::signals::Attention;
+use crate::cli::terminal::{self, note};
+use crate::plans::LabStudyPlan;
+
+/// A plan, as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CapacityPlan {
+    load: LoadSettings,
+    #[serde(default)]
+    expect: Vec<Expectation>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadSettings {
+    /// The server's host.
+    host: String,
+    /// Connections at once, step by step.
+    clients: Vec<usize>,
+    /// How often all steps are made: what else the machine has to do then meets all of them.
+    rounds: u32,
+    /// A step of a round is so long at most.
+    seconds: f64,
+    /// And has so many connections at most.
+    connections: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expectation {
+    say: String,
+    /// The capture's estimates are so near.
+    within: String,
+}
+
+/// Clients at once, at most.
+const MOST_CLIENTS: usize = 256;
+/// Seconds of load, at most.
+const LONGEST: f64 = 600.0;
+
+/// The plan, where `text` is one by load.
+pub(super) fn plan(text: &str) -> Result<Option<CapacityPlan>, String> {
+    let trimmed = |error: toml::de::Error| error.to_string().trim_end().to_owned();
+    let table: toml::Table = toml::from_str(text).map_err(trimmed)?;
+    if !table.contains_key("load") {
+        return Ok(None);
+    }
+    let plan: CapacityPlan = toml::from_str(text).map_err(trimmed)?;
+    let load = &plan.load;
+    if load.clients.is_empty() || load.clients.iter().any(|n| !(1..=MOST_CLIENTS).contains(n)) {
+        return Err(format!("clients: one step at least, of 1 to {MOST_CLIENTS} each"));
+    }
+    if load.seconds.is_nan() || load.seconds <= 0.0 || load.connections == 0 {
+        return Err("seconds and connections: more than none".to_owned());
+    }
+    load.check_length(load.rounds)?;
+    for expectation in &plan.expect {
+        share(&expectation.within)?;
+    }
+    Ok(Some(plan))
+}
+
+impl LoadSettings {
+    fn check_length(&self, rounds: u32) -> Result<(), String> {
+        let seconds = self.seconds * f64::from(rounds) * self.clients.len() as f64 * 2.0;
+        match rounds > 0 && seconds <= LONGEST {
+            true => Ok(()),
+            false => Err(format!(
+                "{rounds} rounds of {seconds:.0} s in all: 1 at least, {LONGEST} s at most"
+            )),
+        }
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    parse_share(text, BareShare::Refused)
+        .map_err(|error| format!("`{text}`: {error}; {}", error.advice()))
+}
+
+/// Runs the study in a lab, and says what came out.
+pub(super) fn run(
+    asked: &LabStudyPlan,
+    plan: &CapacityPlan,
+    scenario: &Scenario,
+) -> Result<u8, Problem> {
+    if asked.run.is_some() || !asked.render.outputs.are_none() {
+        return Err(Problem::new(
+            exit::USAGE,
+            format!("the study of {} makes a capture, and no run file or report", scenario.name),
+        )
+        .hint("keep the capture with --capture DIR, and read it with: firstbyte wire --capacity"));
+    }
+    let rounds = asked.samples.unwrap_or(plan.load.rounds);
+    plan.load.check_length(rounds).map_err(|why| Problem::new(exit::USAGE, why))?;
+    let captures = Captures::for_study(&asked.lab.options, true)?;
+    in_lab(scenario, &captures.options, |lab| {
+        let attention = Attention::begin();
+        let target = target(&plan.load, lab)?;
+        let steps = drive(&plan.load, rounds, &target, lab, &attention)?;
+        lab.write_out_captures();
+        if let Some(signal) = attention.asked() {
+            note("interrupted: a load that did not come to its end says nothing");
+            return Ok(signal.exit_code());
+        }
+        let seen = seen(&captures.of_client().unwrap_or_default(), target.address)?;
+        judge(asked, plan, &scenario.name, &steps, seen.as_ref())
+    })
+}
+
+fn target(load: &LoadSettings, lab: &Lab) -> Result<LoadTarget, Problem> {
+    let host = lab.scenario().hosts.iter().find(|host| host.name == load.host);
+    let found = host.and_then(|host| Some((host.addresses().next()?, host.names.first()?)));
+    let (address, name) = found.ok_or_else(|| {
+        Problem::new(exit::USAGE, format!("the lab has no server on a host {}", load.host))
+    })?;
+    Ok(LoadTarget {
+        address: SocketAddr::new(address, 443),
+        name: name.clone(),
+        root_pem: lab.ca_pem().to_owned(),
+    })
+}
+
+/// All steps, round by round: with full handshakes, and with resumed ones.
+fn drive(
+    load: &LoadSettings,
+    rounds: u32,
+    target: &LoadTarget,
+    lab: &Lab,
+    attention: &Attention,
+) -> Result<[Steps; 2], Problem> {
+    let prepared = |resumed| -> Result<Vec<Load>, Problem> {
+        let ready = load.clients.iter().map(|clients| Load::prepare(target, *clients, resumed));
+        ready.collect::<Result<_, _>>().map_err(|error| {
+            let message = format!("the server of {} cannot be loaded: {error}", target.name);
+            Problem::new(exit::LAB, message)
+        })
+    };
+    let loads = [prepared(false)?, prepared(true)?];
+    let time = Duration::from_secs_f64(load.seconds);
+    let mut steps = [false, true].map(|resumed| Steps {
+        resumed,
+        steps: load.clients.iter().map(|clients| Step::new(*clients)).collect(),
+    });
+    for _ in 0..rounds {
+        for (steps, loads) in steps.iter_mut().zip(&loads) {
+            for (step, ready) in steps.steps.iter_mut().zip(loads) {
+                if attention.asked().is_some() {
+                    break;
+                }
+                let before = taken(load, lab);
+                let LoadReport { full, resumed, failed, elapsed } =
+                    ready.run(load.connections, time);
+                let processor = taken(load, lab).zip(before).map(|(after, before)| after - before);
+                step.add([full, resumed, failed], elapsed, processor);
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// What the server has taken of the processor.
+fn taken(load: &LoadSettings, lab: &Lab) -> Option<Duration> {
+    lab.server_times().into_iter().find(|server| server.host == load.host).map(|s| s.taken.sum())
+}
+
+/// What the client's capture says of the server.
+fn seen(capture: &Path, server: SocketAddr) -> Result<Option<ServerCapacity>, Problem> {
+    let mut capacities = Capacities::default();
+    connections(capture, |observed| capacities.add(observed))?;
+    let of_server = |seen: &ServerCapacity| seen.server.socket_addr() == server;
+    Ok(capacities.summaries().into_iter().find(of_server))
+}
+
+/// Says what the load and the capture show, and whether it is what is expected.
+fn judge(
+    asked: &LabStudyPlan,
+    plan: &CapacityPlan,
+    name: &str,
+    steps: &[Steps; 2],
+    seen: Option<&ServerCapacity>,
+) -> Result<u8, Problem> {
+    let style = terminal::style(asked.render.colors);
+    let mut text = capacity_study::text(steps, seen, &style);
+    text.push('\n');
+    let mut missed = 0;
+    for expectation in &plan.expect {
+        let came_true = expectation.holds(steps, seen);
+        missed += usize::from(!came_true);
+        let sign = if came_true { style.glyph("✓", "ok") } else { style.glyph("✗", "NO") };
+        text.push_str(&format!("{sign} {}\n", expectation.say));
+    }
+    text.push_str(&match missed {
+        0 => format!("\nthe study of {name} came out as expected\n"),
+        missed => {
+            let all = plan.expect.len();
+            format!("\nthe study of {name} came out otherwise in {missed} of {all}\n")
+        }
+    });
+    print(&style.plain(&text))?;
+    Ok(if missed == 0 { exit::OK } else { exit::CONDITION_MET })
+}
+
+impl Expectation {
+    fn holds(&self, steps: &[Steps; 2], seen: Option<&ServerCapacity>) -> bool {
+        let most = share(&self.within).unwrap_or_default();
+        steps.iter().all(|steps| steps.error(seen).is_some_and(|error| error.abs() <= most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_by_load_when_it_has_one() {
+        let shipped = include_str!("../../../../studies/capacity.toml");
+        assert!(plan(shipped).unwrap().is_some());
+        assert!(plan(include_str!("../../../../studies/nam.toml")).unwrap().is_none());
+        let with = |from: &str, to: &str| plan(&shipped.replace(from, to)).unwrap_err();
+        assert!(with("seconds = 0.5", "seconds = 50").contains("600 s at most"));
+        assert!(with("seconds = 0.5", "seconds = nan").contains("more than none"));
+        assert!(with("[1, 2, 4, 8, 16]", "[1, 1000]").contains("1 to 256"));
+        assert!(with("15 %", "15").contains("`15`"));
+    }
+
+    /// Without an estimate nothing is near.
+    #[test]
+    fn what_the_capture_does_not_say_is_not_as_expected() {
+        let expectation = Expectation { say: String::new(), within: "15 %".to_owned() };
+        let mut step = Step::new(4);
+        step.add([100, 0, 0], Duration::from_secs(1), None);
+        let steps = [false, true].map(|resumed| Steps { resumed, steps: vec![step] });
+        assert!(!expectation.holds(&steps, None));
+    }
+}
