@@ -332,11 +332,9 @@ impl<'a> Keeper<'a> {
                 self.all.len()
             ));
         }
-        match self.pending.as_ref().map(|pending| pending.send(taken)) {
-            Some(Ok(())) => Ok(()),
-            // The writer has ended: it says why.
-            _ => self.finish().map(drop),
-        }
+        let is_sent = self.pending.as_ref().is_some_and(|pending| pending.send(taken).is_ok());
+        // A writer that has ended says why.
+        if is_sent { Ok(()) } else { self.finish().map(drop) }
     }
 
     /// A line for whoever reads along, with its time.
