@@ -5,34 +5,21 @@
 //! is not whole is not written.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
-use super::date::unix_ns;
 use super::entry::HarEnd;
 use super::json::{JsonFlaw, JsonLeaf, JsonShape, JsonSource};
-use super::read::HarError;
+use super::kept;
+use super::read::{HarError, MOST_PAGES};
 use super::url::HarUrl;
-
-/// Fields of requests and responses that are kept, with their values: what caching, compression and connections go by.
-pub const KEPT_FIELDS: [&str; 13] = [
-    "age",
-    "alt-svc",
-    "cache-control",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "date",
-    "expires",
-    "keep-alive",
-    "last-modified",
-    "transfer-encoding",
-    "vary",
-];
 
 /// How much of a text is looked at.
 const LONGEST: usize = 8_000;
+/// Fields of a message that are written: with these, the longest entry is some 200 kB.
+const MOST_FIELDS: usize = 500;
 
 /// What was written, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,13 +92,29 @@ type CopyMember<'a, R> = dyn FnMut(&mut JsonSource<R>, &mut Vec<u8>, &str) -> Co
 type CopyElement<'a, W, R> =
     dyn FnMut(&mut Cleaner<W>, &mut JsonSource<R>, &mut Vec<u8>) -> Copied + 'a;
 
+/// Numbers for names that may say anything: from 1, in the order in which they come.
+#[derive(Default)]
+struct Numbered {
+    /// By the names' hashes: there may be as many as there are requests.
+    known: HashMap<u64, usize>,
+    hasher: RandomState,
+}
+
+impl Numbered {
+    fn number(&mut self, name: &str) -> usize {
+        let next = self.known.len() + 1;
+        *self.known.entry(self.hasher.hash_one(name)).or_insert(next)
+    }
+}
+
 struct Cleaner<W> {
     out: W,
     cleaned: Cleaned,
     has_log: bool,
     has_member: bool,
     in_entries: bool,
-    pages: HashMap<String, usize>,
+    pages: Numbered,
+    connections: Numbered,
     write_error: Option<io::Error>,
 }
 
@@ -123,7 +126,8 @@ impl<W: Write> Cleaner<W> {
             has_log: false,
             has_member: false,
             in_entries: false,
-            pages: HashMap::new(),
+            pages: Numbered::default(),
+            connections: Numbered::default(),
             write_error: None,
         }
     }
@@ -154,16 +158,16 @@ impl<W: Write> Cleaner<W> {
             }
             let mut bytes = Vec::new();
             let kept = match name {
-                "version" => short_text(source, &mut bytes),
+                "version" => word(source, &mut bytes, kept::program),
                 "creator" | "browser" => {
                     object(source, &mut bytes, &mut |source, out, name| match name {
-                        "name" | "version" => short_text(source, out),
+                        "name" | "version" => word(source, out, kept::program),
                         _ => source.skip().map(|()| false),
                     })
                 }
-                "pages" => {
-                    self.list(source, &mut bytes, &mut |this, source, out| this.page(source, out))
-                }
+                "pages" => self.list(source, &mut bytes, MOST_PAGES, &mut |this, source, out| {
+                    this.page(source, out)
+                }),
                 _ => {
                     self.cleaned.members += 1;
                     source.skip().map(|()| false)
@@ -202,14 +206,18 @@ impl<W: Write> Cleaner<W> {
         let mut has_cache = false;
         let is_object = object(source, &mut bytes, &mut |source, out, name| match name {
             "pageref" => self.page_name(source, out),
-            "startedDateTime" => date(source, out),
-            "time" => number(source, out),
+            "startedDateTime" => word(source, out, kept::date),
+            "time" => time(source, out),
             "request" | "response" => self.message(source, out, name == "request"),
-            // What it holds are times and tags of earlier visits.
+            // What it holds are times and tags of earlier visits: that there was one, is how some say "out of a cache".
             "cache" => {
                 has_cache = true;
-                out.extend_from_slice(b"{}");
-                source.skip().map(|()| true)
+                object(source, out, &mut |source, out, name| {
+                    let was_there = name == "beforeRequest" && source.shape()? == JsonShape::Object;
+                    out.extend_from_slice(b"{}");
+                    source.skip().map(|()| was_there)
+                })?;
+                Ok(true)
             }
             "timings" => object(source, out, &mut |source, out, name| match name {
                 "blocked"
@@ -225,12 +233,16 @@ impl<W: Write> Cleaner<W> {
                 | "_workerReady"
                 | "_workerFetchStart"
                 | "_workerRespondWithSettled"
-                | "_queued" => number(source, out),
+                | "_queued" => time(source, out),
                 _ => source.skip().map(|()| false),
             }),
             "serverIPAddress" => address(source, out),
-            "connection" | "_connectionId" | "_socket" => identifier(source, out),
-            "_fromCache" | "_fetchType" | "_resourceType" | "_priority" => word(source, out),
+            "connection" | "_connectionId" | "_socket" => self.connection_name(source, out),
+            "_fromCache" => word(source, out, kept::cache),
+            "_fetchType" => word(source, out, kept::fetch_type),
+            "_resourceType" => word(source, out, kept::resource_type),
+            "_priority" => word(source, out, kept::priority),
+            "_wasAborted" | "_wasFulfilled" => flag(source, out),
             _ => {
                 self.cleaned.members += 1;
                 source.skip().map(|()| false)
@@ -258,7 +270,8 @@ impl<W: Write> Cleaner<W> {
         is_request: bool,
     ) -> Copied {
         object(source, out, &mut |source, out, name| match name {
-            "method" | "httpVersion" => word(source, out),
+            "method" if is_request => word(source, out, kept::method),
+            "httpVersion" => word(source, out, kept::protocol),
             "url" if is_request => self.url(source, out, false),
             "redirectURL" if !is_request => self.url(source, out, true),
             "status" if !is_request => number(source, out),
@@ -280,14 +293,19 @@ impl<W: Write> Cleaner<W> {
                 out.extend_from_slice(b"[]");
                 source.skip().map(|()| true)
             }
-            "headers" => self.list(source, out, &mut |this, source, out| this.field(source, out)),
+            "headers" => self
+                .list(source, out, MOST_FIELDS, &mut |this, source, out| this.field(source, out)),
             "postData" if is_request => {
                 self.cleaned.posted += 1;
                 source.skip().map(|()| false)
             }
             "content" if !is_request => object(source, out, &mut |source, out, name| match name {
                 "size" | "compression" => number(source, out),
-                "mimeType" => media_type(source, out),
+                "mimeType" => {
+                    let text = source.leaf(LONGEST)?.into_text().unwrap_or_default();
+                    put_text(out, &kept::media_type(&text).unwrap_or_default());
+                    Ok(true)
+                }
                 "text" => {
                     self.cleaned.bodies += 1;
                     source.skip().map(|()| false)
@@ -296,7 +314,7 @@ impl<W: Write> Cleaner<W> {
             }),
             "_transferSize" if !is_request => number(source, out),
             "_fetchedViaServiceWorker" if !is_request => flag(source, out),
-            "_error" if !is_request => net_error(source, out),
+            "_error" | "_failureText" if !is_request => word(source, out, kept::error),
             _ => {
                 self.cleaned.members += 1;
                 source.skip().map(|()| false)
@@ -316,14 +334,10 @@ impl<W: Write> Cleaner<W> {
             *to = source.leaf(LONGEST)?.into_text().unwrap_or_default();
             Ok(())
         })?;
-        let kept = KEPT_FIELDS.contains(&&*name.to_ascii_lowercase());
-        if !kept || value.len() > 300 {
+        let Some(value) = kept::field(&name, &value) else {
             self.cleaned.fields += 1;
             return Ok(false);
-        }
-        if name.eq_ignore_ascii_case("content-type") {
-            value = without_parameters(&value);
-        }
+        };
         out.extend_from_slice(b"{\"name\":");
         put_text(out, &name);
         out.extend_from_slice(b",\"value\":");
@@ -357,7 +371,7 @@ impl<W: Write> Cleaner<W> {
 
     fn page<R: Read>(&mut self, source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
         object(source, out, &mut |source, out, name| match name {
-            "startedDateTime" => date(source, out),
+            "startedDateTime" => word(source, out, kept::date),
             "id" => self.page_name(source, out),
             "title" => {
                 let title = source.leaf(LONGEST)?.into_text().unwrap_or_default();
@@ -380,28 +394,53 @@ impl<W: Write> Cleaner<W> {
     /// Pages are numbered: what a program calls them may say anything.
     fn page_name<R: Read>(&mut self, source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
         let Some(name) = source.leaf(200)?.into_text() else { return Ok(false) };
-        let next = self.pages.len() + 1;
-        let number = *self.pages.entry(name).or_insert(next);
+        let number = self.pages.number(&name);
         put_text(out, &format!("page_{number}"));
         Ok(true)
     }
 
-    /// A list of what `each` keeps of its elements.
+    /// A connection's name: a port or a small number stays; of others it is kept which are the same. "c1" is no port.
+    fn connection_name<R: Read>(
+        &mut self,
+        source: &mut JsonSource<R>,
+        out: &mut Vec<u8>,
+    ) -> Copied {
+        let (JsonLeaf::Text(name) | JsonLeaf::Number(_, name)) = source.leaf(200)? else {
+            return Ok(false);
+        };
+        match name.parse::<u16>() {
+            Ok(number) => put_text(out, &number.to_string()),
+            // Neither is one.
+            Err(_) if matches!(&*name, "" | "-1") => put_text(out, &name),
+            Err(_) => {
+                let number = self.connections.number(&name);
+                put_text(out, &format!("c{number}"));
+            }
+        }
+        Ok(true)
+    }
+
+    /// A list of what `each` keeps of its elements, the first `most` of them.
     fn list<R: Read>(
         &mut self,
         source: &mut JsonSource<R>,
         out: &mut Vec<u8>,
+        most: usize,
         each: &mut CopyElement<'_, W, R>,
     ) -> Copied {
         out.push(b'[');
-        let mut is_first = true;
+        let mut written = 0;
         source.elements(&mut |source| {
+            if written == most {
+                self.cleaned.members += 1;
+                return source.skip();
+            }
             let before = out.len();
-            if !is_first {
+            if written > 0 {
                 out.push(b',');
             }
             match each(self, source, out)? {
-                true => is_first = false,
+                true => written += 1,
                 false => out.truncate(before),
             }
             Ok(())
@@ -411,23 +450,27 @@ impl<W: Write> Cleaner<W> {
     }
 }
 
-/// An object of the members that `each` keeps.
+/// An object of the members that `each` keeps, each once: the first of a name.
 fn object<R: Read>(
     source: &mut JsonSource<R>,
     out: &mut Vec<u8>,
     each: &mut CopyMember<'_, R>,
 ) -> Copied {
     out.push(b'{');
-    let mut is_first = true;
+    // Of those that are on a list: they are few.
+    let mut written: Vec<String> = Vec::new();
     let is_object = source.members(&mut |source, name| {
+        if written.iter().any(|known| known == name) {
+            return source.skip();
+        }
         let before = out.len();
-        if !is_first {
+        if !written.is_empty() {
             out.push(b',');
         }
         put_text(out, name);
         out.push(b':');
         match each(source, out, name)? {
-            true => is_first = false,
+            true => written.push(name.to_owned()),
             false => out.truncate(before),
         }
         Ok(())
@@ -441,19 +484,26 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
+/// Stands where a program wrote something else for a number.
+const NO_NUMBER: &str = "no number";
+
 /// A number as it stands; what is none is left out.
 fn number<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    Ok(match source.leaf(0)? {
+    Ok(put_number(out, &source.leaf(0)?))
+}
+
+fn put_number(out: &mut Vec<u8>, leaf: &JsonLeaf) -> bool {
+    match leaf {
         JsonLeaf::Number(value, text) if value.is_finite() => {
             // "1." and "01" are numbers to many, and not to JSON.
-            match serde_json::from_str::<serde_json::Number>(&text) {
+            match serde_json::from_str::<serde_json::Number>(text) {
                 Ok(_) => out.extend_from_slice(text.as_bytes()),
                 Err(_) => out.extend_from_slice(value.to_string().as_bytes()),
             }
             true
         }
         _ => false,
-    })
+    }
 }
 
 fn flag<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
@@ -462,70 +512,35 @@ fn flag<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
     Ok(true)
 }
 
-/// Text that passes `is_kept`.
-fn kept_text<R: Read>(
+/// A time; what is none is said to be none, so that it does not count here either.
+fn time<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
+    if source.shape()? == JsonShape::Scalar {
+        let leaf = source.leaf(0)?;
+        if leaf == JsonLeaf::Null || put_number(out, &leaf) {
+            return Ok(leaf != JsonLeaf::Null);
+        }
+    } else {
+        source.skip()?;
+    }
+    put_text(out, NO_NUMBER);
+    Ok(true)
+}
+
+/// Text, as much of it as `keep` leaves.
+fn word<R: Read>(
     source: &mut JsonSource<R>,
     out: &mut Vec<u8>,
-    is_kept: impl Fn(&str) -> bool,
+    keep: impl Fn(String) -> Option<String>,
 ) -> Copied {
-    match source.leaf(LONGEST)? {
-        JsonLeaf::Text(text) if is_kept(&text) => {
-            put_text(out, &text);
-            Ok(true)
-        }
-        _ => Ok(false),
-    }
-}
-
-/// Names and versions of programs.
-fn short_text<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    kept_text(source, out, |text| text.len() <= 60)
-}
-
-/// Words of a fixed set, as far as anybody can tell.
-fn word<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || " -_/.+".contains(c);
-    kept_text(source, out, |text| text.len() <= 24 && text.chars().all(is_word))
-}
-
-fn identifier<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    match source.leaf(200)? {
-        JsonLeaf::Text(text) | JsonLeaf::Number(_, text)
-            if text.len() <= 24 && text.chars().all(|c| c.is_ascii_alphanumeric()) =>
-        {
-            put_text(out, &text);
-            Ok(true)
-        }
-        _ => Ok(false),
-    }
-}
-
-fn date<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    kept_text(source, out, |text| unix_ns(text).is_ok() && text.len() <= 40)
+    let kept = source.leaf(LONGEST)?.into_text().and_then(keep);
+    Ok(kept.is_some_and(|text| {
+        put_text(out, &text);
+        true
+    }))
 }
 
 fn address<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
     let is_address =
         |text: &str| text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-    kept_text(source, out, |text| text.is_empty() || is_address(text))
-}
-
-/// Chrome's names of errors; others are sentences.
-fn net_error<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    kept_text(source, out, |text| {
-        text.len() <= 60 && text.strip_prefix("net::").is_some_and(|name| name.chars().all(is_name))
-    })
-}
-
-fn media_type<R: Read>(source: &mut JsonSource<R>, out: &mut Vec<u8>) -> Copied {
-    let text = source.leaf(LONGEST)?.into_text().unwrap_or_default();
-    put_text(out, &without_parameters(&text));
-    Ok(true)
-}
-
-/// A media type without its parameters, one of which separates the parts of a body.
-fn without_parameters(media_type: &str) -> String {
-    let name = media_type.split(';').next().unwrap_or_default().trim();
-    name.chars().take(100).collect()
+    word(source, out, |text| (text.is_empty() || is_address(&text)).then_some(text))
 }

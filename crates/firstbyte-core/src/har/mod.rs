@@ -9,6 +9,7 @@ mod date;
 mod entry;
 mod json;
 mod judge;
+mod kept;
 mod page;
 mod read;
 mod rules;
@@ -17,7 +18,7 @@ mod summary;
 mod tests;
 mod url;
 
-pub use clean::{CleanError, Cleaned, KEPT_FIELDS, clean};
+pub use clean::{CleanError, Cleaned, clean};
 pub use entry::{HarArchive, HarEnd, HarEntry, HarFlaw, HarPage, HarSpan, HarTimings};
 pub use json::JsonFlaw;
 pub use judge::{HarExchange, HarOutcome, HarPhases};

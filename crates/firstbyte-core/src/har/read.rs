@@ -15,7 +15,9 @@ use crate::timeline::DeliveredFrom;
 /// How many entries are kept; those behind them are counted.
 pub const MOST_ENTRIES: usize = 500_000;
 /// How many pages are.
-const MOST_PAGES: usize = 10_000;
+pub(super) const MOST_PAGES: usize = 10_000;
+/// How many flaws of one entry or page are.
+const MOST_FLAWS_OF_ONE: usize = 50;
 /// How much is kept of a name, an identifier, a date.
 const SHORT: usize = 200;
 /// How much of a URL is looked at.
@@ -133,7 +135,7 @@ impl Reading {
 
     fn page<R: Read>(&mut self, source: &mut JsonSource<R>) -> ReadMember {
         let mut page = HarPage::default();
-        let mut flaws: Vec<(&'static str, String)> = Vec::new();
+        let mut flaws = Flaws::new();
         let is_page = source.members(&mut |source, name| {
             match name {
                 "id" => page.id = text(source)?.unwrap_or_default(),
@@ -144,7 +146,7 @@ impl Reading {
                 }
                 "startedDateTime" => match started(source)? {
                     Ok(at) => page.started_unix_ns = at,
-                    Err(says) => flaws.push(("startedDateTime", says)),
+                    Err(says) => add_flaw(&mut flaws, "startedDateTime", says),
                 },
                 "pageTimings" => {
                     source.members(&mut |source, name| {
@@ -157,7 +159,7 @@ impl Reading {
                         };
                         match page_time(source)? {
                             Ok(time) => *to = time,
-                            Err(says) => flaws.push((field, says)),
+                            Err(says) => add_flaw(&mut flaws, field, says),
                         }
                         Ok(())
                     })?;
@@ -247,7 +249,7 @@ struct RawEntry {
     entry: HarEntry,
     url: Option<HarUrl>,
     page: Option<String>,
-    flaws: Vec<(&'static str, String)>,
+    flaws: Flaws,
 }
 
 impl RawEntry {
@@ -257,7 +259,7 @@ impl RawEntry {
             "pageref" => self.page = text(source)?,
             "startedDateTime" => match started(source)? {
                 Ok(at) => entry.started_unix_ns = at,
-                Err(says) => self.flaws.push(("startedDateTime", says)),
+                Err(says) => add_flaw(&mut self.flaws, "startedDateTime", says),
             },
             "time" => match number(source)? {
                 Ok(time) => entry.time = time,
@@ -319,7 +321,7 @@ impl RawEntry {
 
     fn times_flaw(&mut self, field: &'static str, says: String) {
         self.entry.is_flawed = true;
-        self.flaws.push((field, says));
+        add_flaw(&mut self.flaws, field, says);
     }
 
     fn request<R: Read>(&mut self, source: &mut JsonSource<R>) -> ReadMember {
@@ -330,7 +332,7 @@ impl RawEntry {
                     let text = source.leaf(LONGEST_URL)?.into_text().unwrap_or_default();
                     self.url = HarUrl::parse(&text);
                     if self.url.is_none() {
-                        self.flaws.push(("request.url", "no URL".to_owned()));
+                        add_flaw(&mut self.flaws, "request.url", "no URL".to_owned());
                     }
                 }
                 "httpVersion" => {
@@ -435,6 +437,13 @@ fn page_time<R: Read>(
 
 type Flaws = Vec<(&'static str, String)>;
 
+/// Names a flaw of an object, the first of them: there are as many as somebody likes to repeat a member.
+fn add_flaw(flaws: &mut Flaws, field: &'static str, says: String) {
+    if flaws.len() < MOST_FLAWS_OF_ONE {
+        flaws.push((field, says));
+    }
+}
+
 fn timings<R: Read>(source: &mut JsonSource<R>) -> Result<(HarTimings, Flaws), JsonFlaw> {
     let (mut timings, mut flaws) = (HarTimings::default(), Flaws::new());
     let is_object = source.members(&mut |source, name| {
@@ -450,12 +459,12 @@ fn timings<R: Read>(source: &mut JsonSource<R>) -> Result<(HarTimings, Flaws), J
         };
         match number(source)? {
             Ok(time) => *to = time,
-            Err(says) => flaws.push((field, says)),
+            Err(says) => add_flaw(&mut flaws, field, says),
         }
         Ok(())
     })?;
     if !is_object {
-        flaws.push(("timings", "no object".to_owned()));
+        add_flaw(&mut flaws, "timings", "no object".to_owned());
     }
     Ok((timings, flaws))
 }

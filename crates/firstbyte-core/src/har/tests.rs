@@ -389,12 +389,130 @@ fn secrets_have_nowhere_to_hide() {
     let cleaned = clean(text.as_bytes(), &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains(s), "{out}");
-    assert_eq!((cleaned.cookies, cleaned.fields, cleaned.bodies, cleaned.posted), (6, 2, 1, 1));
+    assert_eq!((cleaned.cookies, cleaned.fields, cleaned.bodies, cleaned.posted), (6, 4, 1, 1));
     let value: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(value["log"]["entries"][0]["request"]["url"], "https://a.test/x");
     assert_eq!(value["log"]["entries"][0]["response"]["redirectURL"], "/y");
     assert_eq!(value["log"]["entries"][0]["pageref"], value["log"]["pages"][0]["id"]);
-    assert_eq!(value["log"]["entries"][0]["request"]["headers"][1]["value"], "multipart/form-data");
+    assert_eq!(value["log"]["entries"][0]["request"]["headers"][0]["value"], "multipart/form-data");
+}
+
+/// What became of a request is the same before and after, also where free text said it; and none of the text is there.
+#[test]
+fn what_became_of_a_request_stays() {
+    use HarOutcome::{Cached, Failed, Flawed, Opened, Reused, Worker};
+    let zeros = json!({ "blocked": 0, "dns": 0, "connect": 0, "ssl": 0, "send": 0, "wait": 0, "receive": 0 });
+    for (creator, change, outcome) in [
+        ("WebInspector", json!({ "response": { "status": 0, "_error": "s3cret words" } }), Failed),
+        ("WebInspector", json!({ "response": { "_error": "net::ERR_ABORTED" } }), Failed),
+        ("Playwright", json!({ "response": { "_failureText": "NS_BINDING_ABORTED" } }), Failed),
+        ("Playwright", json!({ "response": { "_failureText": "s3cret.example refused" } }), Failed),
+        ("Playwright", json!({ "_wasAborted": true }), Failed),
+        ("Playwright", json!({ "_wasFulfilled": true }), Cached),
+        ("WebInspector", json!({ "_fromCache": "disk" }), Cached),
+        ("WebInspector", json!({ "_fromCache": "s3cret cache" }), Cached),
+        ("WebKit Web Inspector", json!({ "_fetchType": "Memory Cache" }), Cached),
+        ("WebKit Web Inspector", json!({ "_fetchType": "Service Worker" }), Worker),
+        ("WebInspector", json!({ "response": { "_fetchedViaServiceWorker": true } }), Worker),
+        ("Browsertime", json!({ "cache": { "beforeRequest": { "eTag": "s3cret" } } }), Cached),
+        ("Firefox", json!({ "time": 0, "timings": zeros }), Cached),
+        ("WebInspector", json!({ "timings": { "dns": "s3cret" } }), Flawed),
+        ("WebInspector", json!({ "time": { "s3cret": 1 } }), Flawed),
+        ("WebInspector", json!({ "timings": { "wait": -7 } }), Flawed),
+        ("WebInspector", json!({}), Opened),
+        (
+            "WebInspector",
+            json!({ "time": 28, "timings": { "dns": -1, "connect": -1, "ssl": -1 } }),
+            Reused,
+        ),
+    ] {
+        let name = change.to_string();
+        let text = one(creator, change);
+        let mut out = Vec::new();
+        clean(text.as_bytes(), &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(!out.contains("s3cret"), "{out}");
+        let [(before, says_before), (after, says_after)] = [&text, &out].map(|text| read(text));
+        assert_eq!(says_before.exchanges[0].outcome, outcome, "{creator} {name}");
+        assert_eq!(says_after.exchanges, says_before.exchanges, "{creator} {name}: {out}");
+        // Its times stay too, also where they do not count.
+        if outcome != Flawed {
+            assert_eq!(before.entries[0].timings, after.entries[0].timings, "{creator} {name}");
+        }
+    }
+}
+
+/// Which requests had one connection can be told without what it was called.
+#[test]
+fn connections_are_the_same_under_other_names() {
+    let uuids = ["6f9619ff-8b86-d011-b42d-00c04fc964ff", "0e984725-c51c-4bf4-9960-e1c80e27aba0"];
+    let names = [
+        (json!(uuids[0]), "c1"),
+        (json!(uuids[1]), "c2"),
+        (json!(uuids[0]), "c1"),
+        (json!("443"), "443"),
+        (json!(51_234), "51234"),
+        (json!(1_234_567_890_123_u64), "c3"),
+        (json!("1234567890123"), "c3"),
+        (json!("10.0.0.7:51234"), "c4"),
+        (json!("c1"), "c5"),
+    ];
+    let entries: Vec<Value> = names
+        .iter()
+        .map(|(name, _)| {
+            json!({ "connection": name, "_connectionId": name, "request": { "url": "https://a.test/" } })
+        })
+        .collect();
+    let text = json!({ "log": { "entries": entries } }).to_string();
+    let mut out = Vec::new();
+    clean(text.as_bytes(), &mut out).unwrap();
+    let cleaned: Value = serde_json::from_slice(&out).unwrap();
+    for (entry, (name, expected)) in
+        cleaned["log"]["entries"].as_array().unwrap().iter().zip(&names)
+    {
+        assert_eq!(entry["connection"], *expected, "{name}");
+        assert_eq!(entry["_connectionId"], *expected, "{name}");
+    }
+}
+
+/// One entry with millions of members: what is written of it is bounded, what is held of it too.
+#[test]
+fn an_entry_without_an_end_is_no_memory() {
+    const FIELD: &str = r#"{"name":"Date","value":"Mon, 23 Nov 2026 06:27:01 GMT"},"#;
+    let open = r#"{"log":{"entries":[{"time":1,"timings":{"wait":1},"request":{"url":"https://a.test/","headers":["#;
+    let repeated = |piece: &'static str, times: u64| (0..times).flat_map(move |_| piece.bytes());
+    /// Bytes as they are asked for.
+    struct Made<I>(I);
+    impl<I: Iterator<Item = u8>> Read for Made<I> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let mut n = 0;
+            for (place, byte) in buffer.iter_mut().zip(&mut self.0) {
+                *place = byte;
+                n += 1;
+            }
+            Ok(n)
+        }
+    }
+    let fields = || open.bytes().chain(repeated(FIELD, 100_000)).chain("{}]}}]}}".bytes());
+    let mut out = Vec::new();
+    let cleaned = clean(Made(fields()), &mut out).unwrap();
+    assert_eq!((cleaned.entries, cleaned.members, &cleaned.end), (1, 99_501, &HarEnd::Whole));
+    assert!(out.len() < 50_000, "{}", out.len());
+    let value: Value = serde_json::from_slice(&out).unwrap();
+    let kept = value.pointer("/log/entries/0/request/headers").unwrap().as_array().unwrap().len();
+    assert_eq!(kept, 500);
+    assert_eq!(read_archive(Made(fields())).unwrap().entries.len(), 1);
+    // A member that is repeated is written once, and its flaws are not all remembered.
+    let open = r#"{"log":{"entries":[{"request":{"url":"https://a.test/"}"#;
+    let again = || {
+        let pieces = repeated(r#","time":"x","timings":{"dns":1}"#, 100_000);
+        open.bytes().chain(pieces).chain("}]}}".bytes())
+    };
+    let mut out = Vec::new();
+    clean(Made(again()), &mut out).unwrap();
+    assert!(out.len() < 1_000, "{}", out.len());
+    let archive = read_archive(Made(again())).unwrap();
+    assert!(archive.flaw_count <= 50 && archive.entries[0].is_flawed, "{}", archive.flaw_count);
 }
 
 /// A title is free text, and so is what stands where a redirect should lead.
@@ -545,6 +663,11 @@ proptest! {
         let timings: serde_json::Map<_, _> =
             names.iter().zip(&times).map(|(name, time)| ((*name).to_owned(), json!(time))).collect();
         let change = json!({ "time": times[7], "timings": timings, "response": { "status": status } });
-        check(one(creator, change).as_bytes());
+        let text = one(creator, change);
+        check(text.as_bytes());
+        let mut out = Vec::new();
+        clean(text.as_bytes(), &mut out).unwrap();
+        let after = read_archive(&*out).unwrap().summary();
+        prop_assert_eq!(after.exchanges, read_archive(text.as_bytes()).unwrap().summary().exchanges);
     }
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use firstbyte_clock::Monotonic;
 
-/// Sources that are watched at once: half a megabyte.
+/// Sources that are watched one by one: half a megabyte.
 const MOST_SOURCES: usize = 16_384;
+/// Allowances for those that come when so many are watched: each is shared by the sources that a hash assigns to it.
+const SHARED: u64 = 4_096;
 /// So many seconds' worth may come at once.
 const BURST_SECONDS: f64 = 3.0;
 
@@ -45,9 +47,13 @@ impl Allowance {
         self.at = now;
     }
 
-    fn take(&mut self, rate: u32, now: Monotonic) -> bool {
+    fn has_one(&mut self, rate: u32, now: Monotonic) -> bool {
         self.fill(rate, now);
-        let is_there = self.left >= 1.0;
+        self.left >= 1.0
+    }
+
+    fn take(&mut self, rate: u32, now: Monotonic) -> bool {
+        let is_there = self.has_one(rate, now);
         if is_there {
             self.left -= 1.0;
         }
@@ -69,6 +75,9 @@ pub(super) struct Rates {
     all: Allowance,
     /// By a hash that only this process can make: addresses are not even in its memory.
     sources: HashMap<u64, Allowance>,
+    /// Of sources that found no room among those, by a part of their hash. None of both is taken away from a source that
+    /// has used some of it up: whoever could push others out could push himself out, and begin anew.
+    shared: HashMap<u64, Allowance>,
     hasher: RandomState,
     /// When quiet ones were looked for last: that goes through all of them.
     forgotten: Monotonic,
@@ -77,7 +86,8 @@ pub(super) struct Rates {
 impl Rates {
     pub(super) fn new(limits: ReceiverLimits, now: Monotonic) -> Self {
         let all = Allowance::full(limits.rate, now);
-        Self { limits, all, sources: HashMap::new(), hasher: RandomState::new(), forgotten: now }
+        let (sources, shared) = (HashMap::new(), HashMap::new());
+        Self { limits, all, sources, shared, hasher: RandomState::new(), forgotten: now }
     }
 
     /// Whether one more may come from `source`.
@@ -85,17 +95,21 @@ impl Rates {
         let rate = self.limits.rate_per_source;
         // The source first: one that sends too much is not to use up what is there for all.
         if rate > 0 {
-            let mut key = self.hasher.hash_one(network(source));
-            if !self.sources.contains_key(&key) && self.sources.len() >= MOST_SOURCES {
-                if now.since(self.forgotten) >= FORGET_EVERY {
+            let key = self.hasher.hash_one(network(source));
+            if !self.sources.contains_key(&key) {
+                // What is refused anyway is not to fill the table.
+                if !self.all.has_one(self.limits.rate, now) {
+                    return Err(TooMany::OfAll);
+                }
+                if self.sources.len() >= MOST_SOURCES && now.since(self.forgotten) >= FORGET_EVERY {
                     self.forget(now);
                 }
-                if self.sources.len() >= MOST_SOURCES {
-                    // All that come too late share one allowance.
-                    key = 0;
-                }
             }
-            let own = self.sources.entry(key).or_insert_with(|| Allowance::full(rate, now));
+            let full = || Allowance::full(rate, now);
+            let own = match self.sources.contains_key(&key) || self.sources.len() < MOST_SOURCES {
+                true => self.sources.entry(key).or_insert_with(full),
+                false => self.shared.entry(key % SHARED).or_insert_with(full),
+            };
             if !own.take(rate, now) {
                 return Err(TooMany::OfSource);
             }
@@ -108,10 +122,12 @@ impl Rates {
         self.forgotten = now;
         let rate = self.limits.rate_per_source;
         let full = f64::from(rate) * BURST_SECONDS;
-        self.sources.retain(|_, own| {
-            own.fill(rate, now);
-            own.left < full
-        });
+        for sources in [&mut self.sources, &mut self.shared] {
+            sources.retain(|_, own| {
+                own.fill(rate, now);
+                own.left < full
+            });
+        }
     }
 }
 
@@ -157,19 +173,59 @@ mod tests {
         assert_eq!(rates.take(source(9_999), now), Err(TooMany::OfAll));
     }
 
+    /// Limits under which sources fill the table, and not the rate of all.
+    const WIDE: ReceiverLimits = ReceiverLimits { rate: 100_000, ..LIMITS };
+
     #[test]
     fn memory_is_bounded_however_many_there_are() {
-        let mut now = Monotonic::now();
-        let mut rates = Rates::new(LIMITS, now);
-        for n in 0..100_000 {
-            now = now + Duration::from_micros(1);
-            let _ = rates.take(source(n), now);
+        for limits in [LIMITS, WIDE] {
+            let mut now = Monotonic::now();
+            let mut rates = Rates::new(limits, now);
+            for n in 0..100_000 {
+                now = now + Duration::from_micros(1);
+                let _ = rates.take(source(n), now);
+            }
+            assert!(rates.sources.len() <= MOST_SOURCES, "{}", rates.sources.len());
+            assert!(rates.shared.len() as u64 <= SHARED, "{}", rates.shared.len());
+            // Who was quiet for a while is forgotten, and new ones have allowances of their own again.
+            now = now + Duration::from_secs(5);
+            rates.forget(now);
+            assert_eq!(rates.take(source(200_000), now), Ok(()));
+            assert_eq!((rates.sources.len(), rates.shared.len()), (1, 0));
         }
-        assert!(rates.sources.len() <= MOST_SOURCES + 1, "{}", rates.sources.len());
-        // Who was quiet for a while is forgotten, and new ones have allowances of their own again.
-        now = now + Duration::from_secs(5);
-        assert_eq!(rates.take(source(200_000), now), Ok(()));
-        assert!(rates.sources.len() < 10, "{}", rates.sources.len());
+    }
+
+    /// What the rate of all refuses takes no places: a flood of a million sources leaves the table nearly empty.
+    #[test]
+    fn what_is_too_much_in_all_fills_no_table() {
+        let now = Monotonic::now();
+        let mut rates = Rates::new(LIMITS, now);
+        let taken = (0..1_000_000).filter(|n| rates.take(source(*n), now).is_ok()).count();
+        assert_eq!((taken, rates.sources.len()), (300, 300));
+    }
+
+    /// A flood of sources gives nobody a new allowance, and does not lock out who comes while it lasts.
+    #[test]
+    fn a_full_table_resets_no_limit_and_locks_nobody_out() {
+        let mut now = Monotonic::now();
+        let mut rates = Rates::new(WIDE, now);
+        let greedy = source(0);
+        assert_eq!((0..100).filter(|_| rates.take(greedy, now).is_ok()).count(), 30);
+        let mut late = Vec::new();
+        for n in 1..=100_000 {
+            now = now + Duration::from_micros(1);
+            let taken = rates.take(source(n), now).is_ok();
+            if n as usize > MOST_SOURCES && n <= 60_000 {
+                late.push(taken);
+            }
+        }
+        // A tenth of a second went by: one more of his, and not thirty.
+        assert_eq!((0..100).filter(|_| rates.take(greedy, now).is_ok()).count(), 1);
+        let locked_out = late.iter().filter(|taken| !**taken).count();
+        assert!(locked_out == 0, "{locked_out} of {}", late.len());
+        // Who came too late for a place of his own has a limit all the same.
+        let taken = (0..1_000).filter(|_| rates.take(source(50_000), now).is_ok()).count();
+        assert!(taken <= 30, "{taken}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use super::limits::{Rates, ReceiverLimits, TooMany};
@@ -66,6 +66,8 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Origins whose pages are heard; all, where it is empty.
     origins: Vec<String>,
+    /// Whether the end has come: connections answer what they are reading, and no more.
+    ending: watch::Sender<bool>,
     /// Tells who looks after the program that the file cannot be written, or can again.
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -118,7 +120,12 @@ impl Receiver {
             is_dirty: false,
             places: Places::default(),
         };
-        let state = Arc::new(Shared { inner: Mutex::new(inner), origins, tell: Box::new(tell) });
+        let state = Arc::new(Shared {
+            inner: Mutex::new(inner),
+            origins,
+            ending: watch::Sender::new(false),
+            tell: Box::new(tell),
+        });
         Ok(Self { listener, address, state })
     }
 
@@ -182,9 +189,20 @@ fn begin(state: &Arc<Shared>, stream: TcpStream, peer: IpAddr) {
             .header_read_timeout(HEAD_PATIENCE)
             .max_buf_size(16 * 1024)
             .serve_connection(TokioIo::new(stream), service);
+        let mut serving = std::pin::pin!(serving);
+        let mut ending = state.ending.subscribe();
+        let with_end = async {
+            tokio::select! {
+                // Who goes away or dawdles does so at his own cost.
+                _ = &mut serving => return,
+                // Its sender is in `state`, which is held here.
+                _ = ending.wait_for(|has_come| *has_come) => {}
+            }
+            serving.as_mut().graceful_shutdown();
+            let _ = serving.await;
+        };
         tokio::select! {
-            // Who goes away or dawdles does so at his own cost.
-            _ = serving => {}
+            () = with_end => {}
             _ = ended => state.refuse("evicted-connection"),
         }
         state.lock().places.taken.remove(&place);
@@ -218,12 +236,11 @@ impl Shared {
         }
     }
 
-    /// Waits a little for requests that are being read.
+    /// Waits a little for requests that are being read, until their answers are sent.
     async fn last_words(&self) {
+        self.ending.send_replace(true);
         let begun = Monotonic::now();
-        while self.lock().places.taken.values().any(|place| place.is_busy)
-            && Monotonic::now().since(begun) < LAST_WORDS
-        {
+        while !self.lock().places.taken.is_empty() && Monotonic::now().since(begun) < LAST_WORDS {
             sleep(Duration::from_millis(5)).await;
         }
     }
@@ -277,6 +294,11 @@ impl Shared {
             "text/plain" | "application/json" => false,
             _ => return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type"),
         };
+        // Browsers pack none of both, and what unpacks may become anything.
+        let packed = request.headers().get(header::CONTENT_ENCODING);
+        if packed.is_some_and(|how| !how.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-encoding");
+        }
         let most = if are_reports { REPORTS_BYTES } else { BEACON_BYTES };
         let too_large = || refused(StatusCode::PAYLOAD_TOO_LARGE, BadBeacon::TooLarge.as_str());
         if request.body().size_hint().lower() > most as u64 {
@@ -395,8 +417,21 @@ fn source(headers: &HeaderMap, peer: IpAddr) -> IpAddr {
     }
     // What stands last was added by the one that connects to us; what stands before, anybody can have written.
     let last = headers.get_all("x-forwarded-for").iter().next_back();
-    let named = last.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
+    let named = last.and_then(|value| {
+        let names = value.to_str().ok()?.rsplit(',').map(str::trim);
+        forwarded(names.into_iter().find(|name| !name.is_empty())?)
+    });
     named.unwrap_or(peer)
+}
+
+/// The address of an element of X-Forwarded-For: some servers write the port behind it, and IPv6 in brackets, or a zone.
+fn forwarded(name: &str) -> Option<IpAddr> {
+    let name = name.trim_matches('"');
+    if let Ok(with_port) = name.parse::<SocketAddr>() {
+        return Some(with_port.ip());
+    }
+    let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    bare.split('%').next()?.parse().ok()
 }
 
 fn answer(status: StatusCode) -> Answer {
@@ -434,4 +469,52 @@ fn answer(status: StatusCode) -> Answer {
 pub(crate) fn typed_origin(text: &str) -> Option<String> {
     let rest = text.split_once("://")?.1.trim_end_matches('/');
     page_origin(text).filter(|_| !rest.contains(['/', '?', '#']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_fields(peer: &str, fields: &[&'static str]) -> String {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append("x-forwarded-for", HeaderValue::from_static(field));
+        }
+        source(&headers, peer.parse().unwrap()).to_string()
+    }
+
+    #[test]
+    fn whom_the_web_server_names_is_the_source() {
+        for (fields, expected) in [
+            (&["192.0.2.1"] as &[_], "192.0.2.1"),
+            (&["192.0.2.1:5678"], "192.0.2.1"),
+            (&["[2001:db8::1]:443"], "2001:db8::1"),
+            (&["[2001:db8::1]"], "2001:db8::1"),
+            (&["2001:db8::1"], "2001:db8::1"),
+            (&["\"[2001:db8::1]:443\""], "2001:db8::1"),
+            (&["fe80::1%eth0"], "fe80::1"),
+            (&["203.0.113.9, 192.0.2.1"], "192.0.2.1"),
+            (&["203.0.113.9,192.0.2.1:80 ,"], "192.0.2.1"),
+            (&["192.0.2.1, 203.0.113.9", "198.51.100.2:1"], "198.51.100.2"),
+            // What names no address names nobody: the web server itself it is, and never the one before.
+            (&["192.0.2.1, unknown"], "127.0.0.1"),
+            (&["192.0.2.1, _hidden"], "127.0.0.1"),
+            (&["192.0.2.1:99999"], "127.0.0.1"),
+            (&[""], "127.0.0.1"),
+            (&[","], "127.0.0.1"),
+            (&[], "127.0.0.1"),
+        ] {
+            assert_eq!(from_fields("127.0.0.1", fields), expected, "{fields:?}");
+        }
+    }
+
+    /// From anywhere else the field is whatever somebody likes to write.
+    #[test]
+    fn strangers_name_nobody_else() {
+        for peer in ["198.51.100.7", "2001:db8::7", "::ffff:198.51.100.7"] {
+            assert_eq!(from_fields(peer, &["192.0.2.1"]), peer);
+        }
+        assert_eq!(from_fields("::1", &["192.0.2.1"]), "192.0.2.1");
+        assert_eq!(from_fields("::ffff:127.0.0.1", &["192.0.2.1"]), "192.0.2.1");
+    }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test program")]
 
 mod archives;
+mod bad_cases;
 mod bad_input;
 mod clients;
 mod compare;

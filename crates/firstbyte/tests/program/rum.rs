@@ -236,6 +236,9 @@ fn what_is_bad_is_refused_counted_and_harms_nothing() {
         // The next one is heard.
         assert_eq!(server.post("text/plain", BEACON.as_bytes()), 204, "after {name}");
     }
+    // Packed, it might become anything.
+    let packed = "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n";
+    assert_eq!(server.request("POST", packed, b"\x1f\x8b").0, 415);
     assert_eq!(server.request("GET", "", b"").0, 405);
     assert_eq!(server.request("PUT", "", b"").0, 405);
     let (code, said, all) = server.stop();
@@ -246,7 +249,7 @@ fn what_is_bad_is_refused_counted_and_harms_nothing() {
         assert_eq!(refused(&all, why), times, "{name}");
         assert!(said.contains(&format!("{why} {times}")), "{name}: {said}");
     }
-    assert!(said.contains("method 2"), "{said}");
+    assert!(said.contains("method 2") && said.contains("content-encoding 1"), "{said}");
 }
 
 /// The status of an answer on a connection that may go on.
@@ -357,6 +360,31 @@ fn a_body_that_dawdles_is_given_up() {
     assert_eq!(refused(&all, "too-slow"), 1);
 }
 
+/// Who is sending when the server is told to end has a moment to finish, and hears that it was kept.
+#[test]
+fn a_beacon_that_is_being_received_at_the_end_is_kept() {
+    let directory = Directory::new();
+    let mut server = Server::start(directory.path(), &[]);
+    let (mut sending, mut stuck) = (server.connect(), server.connect());
+    let head =
+        "POST /rum HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nExpect: 100-continue\r\n";
+    for stream in [&mut sending, &mut stuck] {
+        write!(stream, "{head}Content-Length: {}\r\n\r\n", BEACON.len()).unwrap();
+        // It says that it reads on: from here on the request is under way.
+        let mut reader = BufReader::new(stream);
+        assert_eq!(status(&mut reader), Some(100));
+        reader.get_mut().write_all(&BEACON.as_bytes()[..50]).unwrap();
+    }
+    server.signal(Signal::SIGTERM);
+    sending.write_all(&BEACON.as_bytes()[50..]).unwrap();
+    let mut answer = String::new();
+    sending.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+    // The other one, which sends no more, is not waited for.
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert_eq!(beacons(&lines(&server.file)), 1);
+}
+
 #[test]
 fn what_was_answered_is_there_after_a_kill() {
     let directory = Directory::new();
@@ -433,8 +461,9 @@ fn what_is_wrong_is_said_before_anything_is_served() {
     directory.write("run", "{\"format\":\"firstbyte/run\"}\n");
     let server = Server::start(directory.path(), &[]);
     let taken = server.at.to_string();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&["serve"], 2, "--into"),
+        (&["serve", "--into", "-"], 2, "error: --into -: field data is kept in a file"),
         (&["serve", "--into", "run"], 23, "error: run has something else in it"),
         (&["serve", "--into", "no/file"], 23, "error: cannot write no/file: "),
         (&["serve", "--into", "f", "--listen", &taken], 2, "error: cannot listen at "),

@@ -12,6 +12,8 @@ mod scan;
 mod search;
 mod shape;
 #[cfg(test)]
+mod shapes;
+#[cfg(test)]
 mod simulated;
 
 pub use search::find_changes;

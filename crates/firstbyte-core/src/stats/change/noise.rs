@@ -111,22 +111,29 @@ pub(super) struct Moments {
     pub(super) inflation: f64,
 }
 
+/// Of a value of weight 1.
+pub(super) fn variance(grid: &Grid, residuals: &[f64]) -> f64 {
+    let squares = residuals.iter().zip(&grid.weights).map(|(r, w)| r * r * w);
+    squares.sum::<f64>() / grid.len() as f64
+}
+
 impl Moments {
     pub(super) fn from_residuals(grid: &Grid, residuals: &[f64]) -> Self {
         let n = grid.len();
         let standard: Vec<f64> =
             residuals.iter().zip(&grid.weights).map(|(r, w)| r * w.sqrt()).collect();
-        let variance = standard.iter().map(|v| v * v).sum::<f64>() / n as f64;
+        let variance = variance(grid, residuals);
         let mut sums = [0.0; LAGS];
         let mut counts = [0_usize; LAGS];
         for (i, value) in standard.iter().enumerate() {
             let later = standard.iter().zip(&grid.slots).skip(i + 1).take(LAGS);
             for (other, slot) in later {
                 let lag = usize::try_from(slot - grid.slots[i]).unwrap_or(usize::MAX);
-                if lag <= LAGS {
-                    sums[lag - 1] += value * other;
-                    counts[lag - 1] += 1;
+                if lag > LAGS {
+                    break;
                 }
+                sums[lag - 1] += value * other;
+                counts[lag - 1] += 1;
             }
         }
         let correlations: Correlations = std::array::from_fn(|lag| {

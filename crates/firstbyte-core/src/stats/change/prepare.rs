@@ -9,6 +9,10 @@ use crate::stats::quantile::median;
 const AROUND: i64 = 7;
 /// Standard deviation of a normal distribution over its median absolute deviation.
 const MAD_TO_DEVIATION: f64 = 1.4826;
+/// The same over its mean absolute deviation.
+const MEAN_TO_DEVIATION: f64 = 1.2533;
+/// Where at least this share of the values lies off, most of these are no outliers.
+const MANY: f64 = 0.05;
 
 /// A series that can be fitted.
 pub(super) struct Prepared {
@@ -30,7 +34,7 @@ pub(super) fn prepare(points: &[SeriesPoint], season: usize) -> Prepared {
         apart.iter().zip(&weights).map(|(a, w)| a.abs() * w.sqrt()).collect();
     let sizes = scaled.clone();
     scaled.sort_unstable_by(f64::total_cmp);
-    let limit = OUTLIER_MADS * MAD_TO_DEVIATION * median(&scaled).unwrap_or(0.0);
+    let limit = OUTLIER_MADS * deviation(&scaled);
     let mut outliers = Vec::new();
     if limit > 0.0 {
         for (index, size) in sizes.iter().enumerate().filter(|(_, size)| **size > limit) {
@@ -39,6 +43,22 @@ pub(super) fn prepare(points: &[SeriesPoint], season: usize) -> Prepared {
         }
     }
     Prepared { grid: Grid::new(slots, weights, season), values, outliers }
+}
+
+/// The standard deviation, by deviations in order of size: from their median. Where more than half of them are nothing, as in a
+/// coarse unit, from the median of the others; and where these are too few, from the mean (Iglewicz and Hoaglin 1993).
+fn deviation(sizes: &[f64]) -> f64 {
+    let usual = median(sizes).unwrap_or(0.0);
+    // Rounding leaves more than nothing.
+    let nothing = 1e-12 * sizes.last().copied().unwrap_or(0.0);
+    if usual > nothing {
+        return MAD_TO_DEVIATION * usual;
+    }
+    let off = &sizes[sizes.partition_point(|size| *size <= nothing)..];
+    match median(off) {
+        Some(usual) if off.len() as f64 >= MANY * sizes.len() as f64 => MAD_TO_DEVIATION * usual,
+        _ => MEAN_TO_DEVIATION * off.iter().sum::<f64>() / sizes.len().max(1) as f64,
+    }
 }
 
 /// For each value the median of its surroundings, and the usual distance of its part of the season from that.

@@ -106,7 +106,8 @@ impl Design {
     }
 
     /// What another form would take off the weighted sum of squares of `residuals`.
-    pub(super) fn gain(&self, grid: &Grid, residuals: &[f64], form: ChangeForm) -> f64 {
+    #[cfg(test)]
+    fn gain(&self, grid: &Grid, residuals: &[f64], form: ChangeForm) -> f64 {
         let fitted = self.fit(grid, &column(form, &grid.slots));
         let (mut with, mut own) = (0.0, 0.0);
         for ((c, r), w) in fitted.residuals.iter().zip(residuals).zip(&grid.weights) {
@@ -115,6 +116,25 @@ impl Design {
         }
         // A form that the season and the others make up already adds nothing.
         if own < 1e-6 { 0.0 } else { with * with / own }
+    }
+
+    /// The same of many forms, each in time that does not grow with the series.
+    pub(super) fn gains<'a>(&'a self, grid: &'a Grid, residuals: &[f64]) -> Gains<'a> {
+        let weighted: Vec<f64> = residuals.iter().zip(&grid.weights).map(|(r, w)| r * w).collect();
+        let of_parts = (0..grid.parts).map(|part| {
+            let members = grid.weights.iter().zip(&grid.season);
+            members.map(|(w, own)| if *own == part { *w } else { 0.0 }).collect::<Vec<f64>>()
+        });
+        let of_columns = self.columns.iter().map(|column| {
+            column.iter().zip(&grid.weights).map(|(c, w)| c * w).collect::<Vec<f64>>()
+        });
+        Gains {
+            design: self,
+            grid,
+            residuals: Running::new(grid, &weighted),
+            weights: Running::new(grid, &grid.weights),
+            regressors: of_parts.chain(of_columns).map(|x| Running::new(grid, &x)).collect(),
+        }
     }
 
     fn solve(&self, mut right: Vec<f64>) -> Vec<f64> {
@@ -128,6 +148,120 @@ impl Design {
             right[i] = (right[i] - known) / self.factor[i][i];
         }
         right
+    }
+}
+
+/// Sums of a series up to each index: of itself, times the slot, times the slot's square. Slots are from the first one on.
+struct Running([Vec<f64>; 3]);
+
+impl Running {
+    fn new(grid: &Grid, values: &[f64]) -> Self {
+        let first = grid.slots[0];
+        let mut sums = [0.0; 3];
+        let mut all: [Vec<f64>; 3] = Default::default();
+        all.iter_mut().for_each(|all| all.push(0.0));
+        for (value, slot) in values.iter().zip(&grid.slots) {
+            let slot = (slot - first) as f64;
+            let terms = [*value, value * slot, value * slot * slot];
+            for ((all, sum), term) in all.iter_mut().zip(&mut sums).zip(terms) {
+                *sum += term;
+                all.push(*sum);
+            }
+        }
+        Self(all)
+    }
+
+    fn between(&self, power: usize, from: usize, until: usize) -> f64 {
+        self.0[power][until] - self.0[power][from]
+    }
+}
+
+/// A form on a grid: where it rises, and how.
+struct Course {
+    /// Indices where it begins to rise, and where all has come about.
+    from: usize,
+    until: usize,
+    /// The slot where it begins, from the first one on, and one over how long it takes.
+    begin: f64,
+    slope: f64,
+}
+
+impl Course {
+    fn new(grid: &Grid, form: ChangeForm) -> Self {
+        let at = |slot: i64| grid.slots.partition_point(|other| *other < slot);
+        let (begin, slope) = match form {
+            ChangeForm::Step { .. } => (0, 0.0),
+            ChangeForm::Ramp { from, until } => {
+                (from - grid.slots[0], 1.0 / (until - from).max(1) as f64)
+            }
+        };
+        let until = at(form.ends());
+        Self { from: at(form.begins()).min(until), until, begin: begin as f64, slope }
+    }
+
+    /// Its product with a series.
+    fn product(&self, series: &Running) -> f64 {
+        let (from, until) = (self.from, self.until);
+        let rising = series.between(1, from, until) - self.begin * series.between(0, from, until);
+        self.slope * rising + series.between(0, until, series.0[0].len() - 1)
+    }
+
+    /// Its weighted square.
+    fn square(&self, weights: &Running) -> f64 {
+        let sum = |power| weights.between(power, self.from, self.until);
+        let rising = sum(2) - 2.0 * self.begin * sum(1) + self.begin * self.begin * sum(0);
+        let rest = weights.between(0, self.until, weights.0[0].len() - 1);
+        self.slope * self.slope * rising + rest
+    }
+}
+
+/// What forms would take off the weighted sum of squares of residuals.
+pub(super) struct Gains<'a> {
+    design: &'a Design,
+    grid: &'a Grid,
+    residuals: Running,
+    weights: Running,
+    regressors: Vec<Running>,
+}
+
+impl Gains<'_> {
+    /// What one takes off by itself.
+    pub(super) fn gain(&self, form: ChangeForm) -> f64 {
+        let course = Course::new(self.grid, form);
+        // The residuals have nothing of the regressors in them: their product with the form is that with what is left of it.
+        let with = course.product(&self.residuals);
+        let apart = self.apart(&course);
+        let own = course.square(&self.weights) - apart.iter().map(|a| a * a).sum::<f64>();
+        if own < 1e-6 { 0.0 } else { with * with / own }
+    }
+
+    /// What two steps take off together.
+    pub(super) fn gain_of_steps(&self, [first, second]: [i64; 2]) -> f64 {
+        let [a, b] = [first, second].map(|at| Course::new(self.grid, ChangeForm::Step { at }));
+        let [of_a, of_b] = [&a, &b].map(|course| self.apart(course));
+        let product = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        let own_a = a.square(&self.weights) - product(&of_a, &of_a);
+        let own_b = b.square(&self.weights) - product(&of_b, &of_b);
+        // The later step lies within the earlier one.
+        let both = b.square(&self.weights) - product(&of_a, &of_b);
+        let [with_a, with_b] = [&a, &b].map(|course| course.product(&self.residuals));
+        let determinant = own_a * own_b - both * both;
+        if determinant < 1e-9 * own_a * own_b {
+            return 0.0;
+        }
+        (own_b * with_a * with_a - 2.0 * both * with_a * with_b + own_a * with_b * with_b)
+            / determinant
+    }
+
+    /// The part of a form that the regressors make up, in coordinates in which they are orthogonal.
+    fn apart(&self, course: &Course) -> Vec<f64> {
+        let factor = &self.design.factor;
+        let mut apart: Vec<f64> = Vec::with_capacity(factor.len());
+        for (row, regressor) in factor.iter().zip(&self.regressors) {
+            let known: f64 = row.iter().zip(&apart).map(|(f, a)| f * a).sum();
+            apart.push((course.product(regressor) - known) / row[apart.len()]);
+        }
+        apart
     }
 }
 
@@ -148,4 +282,45 @@ fn cholesky(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
         }
     }
     Some(matrix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_are_what_fitting_the_form_gives() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let slots: Vec<i64> = (18_000..18_400).filter(|_| random.u8(0..10) > 0).collect();
+        let weights = slots.iter().map(|_| 0.5 + random.f64()).collect();
+        let grid = Grid::new(slots, weights, 7);
+        let forms =
+            [ChangeForm::Step { at: 18_100 }, ChangeForm::Ramp { from: 18_200, until: 18_260 }];
+        let design = Design::new(&grid, &forms).unwrap();
+        let values: Vec<f64> = grid.slots.iter().map(|_| random.f64() * 5.0).collect();
+        let residuals = design.fit(&grid, &values).residuals;
+        let gains = design.gains(&grid, &residuals);
+        for _ in 0..200 {
+            let from = random.i64(18_000..18_390);
+            let until = from + random.i64(1..200);
+            for form in [ChangeForm::Step { at: from }, ChangeForm::Ramp { from, until }] {
+                let (fast, plain) = (gains.gain(form), design.gain(&grid, &residuals, form));
+                assert!((fast - plain).abs() < 1e-6 * (1.0 + plain), "{form:?} {fast} {plain}");
+            }
+            // Two steps: the first, and the second beside it.
+            let first = ChangeForm::Step { at: from.max(18_010) };
+            let Some(with) = Design::new(&grid, &[forms[0], forms[1], first]) else { continue };
+            let left = with.fit(&grid, &residuals).residuals;
+            let plain = design.gain(&grid, &residuals, first)
+                + with.gain(&grid, &left, ChangeForm::Step { at: until });
+            let fast = gains.gain_of_steps([from.max(18_010), until]);
+            let [first, second] =
+                [from.max(18_010), until].map(|at| grid.slots.partition_point(|s| *s < at));
+            // A step that is in the design already adds nothing to the other one.
+            let known = grid.slots.partition_point(|s| *s < 18_100);
+            let is_pair =
+                second > first && second < grid.len() && ![first, second].contains(&known);
+            assert!(!is_pair || (fast - plain).abs() < 1e-5 * (1.0 + plain), "{fast} {plain}");
+        }
+    }
 }

@@ -84,15 +84,20 @@ impl Scan {
             let (weight, sum) = (sums[until].0 - sums[from].0, sums[until].1 - sums[from].1);
             if weight > 0.0 { sum * sum / weight } else { 0.0 }
         };
-        // Levels end at known changes too.
+        // Levels end at known changes too: what whole ones take off, up to each of them.
+        let mut whole = vec![0.0];
+        for (from, until) in self.bounds.iter().zip(&self.bounds[1..]) {
+            whole.push(whole[whole.len() - 1] + level(*from, *until));
+        }
         let between = |from: usize, until: usize| -> f64 {
-            let mut sum = 0.0;
-            let mut begin = from;
-            for bound in self.bounds.iter().filter(|bound| (from + 1..until).contains(bound)) {
-                sum += level(begin, *bound);
-                begin = *bound;
+            let first = self.bounds.partition_point(|bound| *bound <= from);
+            let last = self.bounds.partition_point(|bound| *bound < until);
+            if last <= first {
+                return level(from, until);
             }
-            sum + level(begin, until)
+            let last = last - 1;
+            level(from, self.bounds[first]) + whole[last] - whole[first]
+                + level(self.bounds[last], until)
         };
         let gain = |[a, b]: [usize; 2]| between(0, a) + between(a, b) + between(b, n);
         let mut best = ([0, n], gain([0, n]));
@@ -152,19 +157,17 @@ impl Scan {
         let mut most = 0.0;
         for (from, until) in &self.intervals {
             let (start, end) = (sums[*from], sums[*until]);
-            let last = until.saturating_sub(self.shortest);
-            let places = sums.iter().zip(&self.allowed).enumerate();
-            for (at, (here, allowed)) in places.take(last + 1).skip(from + self.shortest) {
-                if !allowed {
-                    continue;
-                }
+            let (weight, sum) = (end.0 - start.0, end.1 - start.1);
+            // An interval lies between known changes, and so do all places in it.
+            let places = from + self.shortest..=until.saturating_sub(self.shortest);
+            for (at, here) in places.clone().zip(sums.get(places).unwrap_or_default()) {
                 let (left, right) = (here.0 - start.0, end.0 - here.0);
-                let difference = (end.1 - here.1) / right - (here.1 - start.1) / left;
-                let square = difference * difference * left * right / (left + right);
-                if square > most {
-                    most = square;
-                    let z = square.sqrt().copysign(difference);
-                    best = Some(Contrast { at, z });
+                // The difference of means is `-apart / (left * right)`. Divided is where it matters: this runs millions of times.
+                let apart = (here.1 - start.1) * weight - sum * left;
+                let scale = weight * left * right;
+                if apart * apart > most * scale {
+                    most = apart * apart / scale;
+                    best = Some(Contrast { at, z: most.sqrt().copysign(-apart) });
                 }
             }
         }

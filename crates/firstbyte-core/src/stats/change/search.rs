@@ -1,7 +1,7 @@
 //! The search: one change after the other, for as long as chance does not explain what is left.
 
 use super::interval::{self, Drawn};
-use super::noise::{Correlations, Moments, NoiseModel, added};
+use super::noise::{Correlations, Moments, NoiseModel, added, variance};
 use super::prepare::prepare;
 use super::regression::{Design, Grid};
 use super::scan::Scan;
@@ -12,6 +12,13 @@ use super::{ChangeForm, ChangeSettings, FEWEST_SLOTS, LevelChange, SeriesChanges
 const MOST_CHANGES: usize = 12;
 /// Series drawn to learn how much shorter correlations look once changes have been fitted, and how often that is done.
 const CORRECTING: (usize, usize) = (150, 3);
+/// Series up to so long have as many others drawn as the settings say. Of longer ones fewer will do, so that time does not grow
+/// with the square: each of them says more.
+const LONG: usize = 1_000;
+/// The fewest that are drawn for a decision, and for an interval.
+const FEWEST_DRAWS: [usize; 2] = [199, 399];
+/// Of a long series a change is one where none of so many has a contrast as large; what is not clear is drawn to the end.
+const CLEAR: usize = 99;
 
 /// Looks for changes of level in `points`, in order of slots, each slot once.
 ///
@@ -23,6 +30,8 @@ pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option
     if !enough || !ordered || points.iter().any(|p| !p.value.is_finite()) {
         return None;
     }
+    let asked = settings.draws;
+    let settings = &ChangeSettings { draws: draws_for(asked, points.len()), ..*settings };
     let prepared = prepare(points, settings.season);
     let grid = &prepared.grid;
     let mut random = fastrand::Rng::with_seed(settings.seed);
@@ -32,7 +41,7 @@ pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option
         let Some(at) = stage.at else { break };
         let found = shape::fit(grid, &stage.design, &stage.residuals, at, &forms, settings);
         let mut more = forms.clone();
-        more.push(found);
+        more.extend(found);
         more.sort_by_key(|form| form.begins());
         shape::refine(grid, &prepared.values, &mut more, settings);
         let Some(next) = Stage::look(grid, &prepared.values, &more, settings, &mut random) else {
@@ -47,8 +56,16 @@ pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option
     let (noise, correction) = correct(grid, &prepared.values, &mut random, bare);
     // Two estimates of one thing that is hard to know: the one that promises less.
     let noise = if stage.noise.inflation() > noise.inflation() { stage.noise } else { noise };
-    let drawn =
-        Drawn { grid, values: &prepared.values, forms: &forms, noise, correction, settings };
+    let draws = settings.draws.max(FEWEST_DRAWS[1].min(asked));
+    let settings_of_intervals = &ChangeSettings { draws, ..*settings };
+    let drawn = Drawn {
+        grid,
+        values: &prepared.values,
+        forms: &forms,
+        noise,
+        correction,
+        settings: settings_of_intervals,
+    };
     let changes = interval::changes(&drawn, &design, &mut random);
     Some(result(
         points,
@@ -61,6 +78,14 @@ pub fn find_changes(points: &[SeriesPoint], settings: &ChangeSettings) -> Option
         &stage,
         settings,
     ))
+}
+
+/// How many series are drawn for a decision about one of length `n`.
+fn draws_for(asked: usize, n: usize) -> usize {
+    match n > LONG {
+        true => (asked * LONG / n).max(FEWEST_DRAWS[0].min(asked)),
+        false => asked,
+    }
 }
 
 /// What is left once known changes are taken off, and what speaks for another one.
@@ -94,18 +119,23 @@ impl Stage {
         let (noise, _) = correct(grid, values, random, |values| {
             standing(grid, &scan, &design.fit(grid, values).residuals).moments
         });
-        let mut drawn: Vec<f64> = (0..settings.draws)
-            .map(|_| {
-                let noise = noise.draw(grid, random);
-                standing(grid, &scan, &design.fit(grid, &noise).residuals).size
-            })
-            .collect();
-        let as_large = drawn.iter().filter(|size| **size >= seen.size).count();
+        let mut drawn: Vec<f64> = Vec::with_capacity(settings.draws);
+        let mut as_large = 0;
+        while drawn.len() < settings.draws {
+            let noise = noise.draw(grid, random);
+            let size = standing(grid, &scan, &design.fit(grid, &noise).residuals).size;
+            as_large += usize::from(size >= seen.size);
+            drawn.push(size);
+            if grid.len() > LONG && drawn.len() == CLEAR && as_large == 0 {
+                break;
+            }
+        }
         drawn.sort_unstable_by(f64::total_cmp);
-        let rank = ((1.0 - settings.level) * settings.draws as f64) as usize;
-        let critical = drawn.get(rank.min(settings.draws - 1)).copied().unwrap_or(f64::INFINITY);
+        let rank = ((1.0 - settings.level) * drawn.len() as f64) as usize;
+        let critical =
+            drawn.get(rank.min(drawn.len().saturating_sub(1))).copied().unwrap_or(f64::INFINITY);
         Some(Self {
-            by_chance: (as_large + 1) as f64 / (settings.draws + 1) as f64,
+            by_chance: (as_large + 1) as f64 / (drawn.len() + 1) as f64,
             at: seen.at,
             critical: critical * seen.moments.long_run_deviation(),
             design,
@@ -135,9 +165,10 @@ struct Standing {
 fn standing(grid: &Grid, scan: &Scan, residuals: &[f64]) -> Standing {
     let first = scan.largest(residuals, &grid.weights);
     // A slow course is no staircase: where a smooth one leaves less, it is that which is taken off.
-    let stairs = Moments::from_residuals(grid, &scan.without_stairs(residuals, &grid.weights));
-    let smooth = Moments::from_residuals(grid, &scan.without_smooth(residuals, &grid.weights));
-    let moments = if smooth.variance < stairs.variance { smooth } else { stairs };
+    let stairs = scan.without_stairs(residuals, &grid.weights);
+    let smooth = scan.without_smooth(residuals, &grid.weights);
+    let is_smooth = variance(grid, &smooth) < variance(grid, &stairs);
+    let moments = Moments::from_residuals(grid, if is_smooth { &smooth } else { &stairs });
     let deviation = moments.long_run_deviation().max(f64::MIN_POSITIVE);
     Standing {
         at: first.map(|contrast| contrast.at),
@@ -159,6 +190,8 @@ fn correct(
     let mut missed = Correlations::default();
     let mut model = NoiseModel::closest_to(&seen, grid.len());
     let (draws, rounds) = CORRECTING;
+    // As many values as of a year: of a long series each says more, and there is less to correct.
+    let draws = if grid.len() > LONG { (draws * 365 / grid.len()).max(10) } else { draws };
     for _ in 0..rounds {
         let mut mean = Correlations::default();
         for _ in 0..draws {

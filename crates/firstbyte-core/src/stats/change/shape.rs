@@ -1,11 +1,15 @@
 //! Whether a change came at once, or slowly.
 
 use super::noise::{Moments, NoiseModel};
-use super::regression::{Design, Grid};
+use super::regression::{Design, Gains, Grid};
 use super::{ChangeForm, ChangeSettings, Pace};
 
 /// What a ramp has to take off the sum of squares beyond a step, in variances of long sums: χ² of two more parameters, 1 %.
 const CLEARLY: f64 = 9.21;
+/// What two steps have to take off beyond a ramp, in the same unit, χ² of one more parameter, 5 %.
+const STAIRS_CLEARLY: f64 = 3.84;
+/// Places at which pairs of steps are looked for first.
+const PLACES: usize = 60;
 /// What a course may leave more than the best one, and still be possible: χ² of one parameter, 5 %.
 const POSSIBLE: f64 = 3.84;
 /// A change that took up to so many slots is as good as at once.
@@ -28,10 +32,11 @@ impl Courses {
         [low, high]: [i64; 2],
         with_ramps: bool,
     ) -> Self {
+        let gains = design.gains(grid, residuals);
         let best = |forms: &mut dyn Iterator<Item = ChangeForm>| {
             let mut best = None;
             for form in forms {
-                let gain = design.gain(grid, residuals, form);
+                let gain = gains.gain(form);
                 if best.is_none_or(|(_, most)| gain > most) {
                     best = Some((form, gain));
                 }
@@ -75,8 +80,65 @@ fn inner([low, high]: [i64; 2], settings: &ChangeSettings) -> [i64; 2] {
     [low + margin.max(1), high - margin + 1]
 }
 
-/// The course of the change around index `at`, which is not among `others`: a step unless a ramp is clearly better.
+/// The two steps that take most off together, each level of the shortest length at least, and how much that is.
+fn stairs(
+    grid: &Grid,
+    gains: &Gains<'_>,
+    [low, high]: [i64; 2],
+    settings: &ChangeSettings,
+) -> Option<([i64; 2], f64)> {
+    let index = |slot: i64| grid.slots.partition_point(|other| *other < slot);
+    let (from, until) = (index(low) + settings.shortest, index(high + 1));
+    let all = grid.slots.get(from..until.checked_sub(settings.shortest)?)?;
+    let stride = all.len().div_ceil(PLACES).max(1);
+    let mut best: Option<([usize; 2], f64)> = None;
+    let try_pair = |best: &mut Option<([usize; 2], f64)>, pair: [usize; 2]| {
+        let [a, b] = pair;
+        if b >= a + settings.shortest && b < all.len() {
+            let gain = gains.gain_of_steps([all[a], all[b]]);
+            if best.is_none_or(|(_, most)| gain > most) {
+                *best = Some((pair, gain));
+            }
+        }
+    };
+    let coarse = || (0..all.len()).step_by(stride);
+    coarse().for_each(|a| coarse().for_each(|b| try_pair(&mut best, [a, b])));
+    // Around it, one after the other, twice: what is best of one depends on the other.
+    for side in [0, 1, 0, 1] {
+        let Some((pair, _)) = best else { break };
+        for near in pair[side].saturating_sub(stride)..=pair[side] + stride {
+            let mut moved = pair;
+            moved[side] = near;
+            try_pair(&mut best, moved);
+        }
+    }
+    best.map(|([a, b], gain)| ([all[a], all[b]], gain))
+}
+
+/// The course of the change around index `at`, which is not among `others`: a step unless a ramp is clearly better, and
+/// two steps where these are clearly better than a ramp.
 pub(super) fn fit(
+    grid: &Grid,
+    design: &Design,
+    residuals: &[f64],
+    at: usize,
+    others: &[ChangeForm],
+    settings: &ChangeSettings,
+) -> Vec<ChangeForm> {
+    let found = fit_one(grid, design, residuals, at, others, settings);
+    let ChangeForm::Ramp { .. } = found else { return vec![found] };
+    let gains = design.gains(grid, residuals);
+    let Some((steps, gain)) = stairs(grid, &gains, room(grid, at, others), settings) else {
+        return vec![found];
+    };
+    let both = steps.map(|at| ChangeForm::Step { at });
+    let left = rest(grid, &[others, &both[..1]].concat(), both[1], residuals);
+    let unit = left.map_or(f64::INFINITY, |moments| moments.variance * moments.inflation.max(1.0));
+    if gain - gains.gain(found) > STAIRS_CLEARLY * unit { both.to_vec() } else { vec![found] }
+}
+
+/// The course of one change.
+fn fit_one(
     grid: &Grid,
     design: &Design,
     residuals: &[f64],
@@ -135,7 +197,7 @@ pub(super) fn refine(
             let residuals = design.fit(grid, values).residuals;
             let middle = i64::midpoint(form.begins(), form.ends());
             let at = grid.slots.partition_point(|slot| *slot < middle);
-            let again = fit(grid, &design, &residuals, at, &others, settings);
+            let again = fit_one(grid, &design, &residuals, at, &others, settings);
             let mut with = others;
             with.push(again);
             if Design::new(grid, &with).is_some() {

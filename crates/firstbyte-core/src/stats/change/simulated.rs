@@ -7,7 +7,7 @@ use super::*;
 
 /// What makes days differ.
 #[derive(Clone, Copy, Debug)]
-enum DayNoise {
+pub(super) enum DayNoise {
     /// Independent, normal.
     Independent,
     /// AR(1).
@@ -75,7 +75,7 @@ impl DayNoise {
 
 /// A series of days as analytics have them: weekends differ by three deviations and have half as many samples, one day in
 /// twenty is missing. `level` is what is added to each day, in deviations.
-fn series(
+pub(super) fn series(
     n: usize,
     noise: DayNoise,
     level: impl Fn(usize) -> f64,
@@ -97,7 +97,7 @@ fn series(
     points
 }
 
-fn settings(draws: usize) -> ChangeSettings {
+pub(super) fn settings(draws: usize) -> ChangeSettings {
     ChangeSettings { draws, ..ChangeSettings::DAILY }
 }
 

@@ -6,7 +6,7 @@ use firstbyte_core::units::{BareShare, parse_share};
 use super::{quantities, usage};
 use crate::cli::args::{RumArgs, RumCommand};
 use crate::cli::exit::Problem;
-use crate::plans::{CommandPlan, RumServePlan, RumSnippetPlan};
+use crate::plans::{CommandPlan, Destination, RumServePlan, RumSnippetPlan};
 use crate::rum::typed_origin;
 
 /// A file of more is another machine's.
@@ -25,6 +25,12 @@ pub(super) fn rum(args: &RumArgs) -> Result<CommandPlan, Problem> {
                         .hint("write https://www.example.com")
                 })
             });
+            if args.into.as_os_str() == Destination::STREAM {
+                return Err(usage(
+                    "--into -: field data is kept in a file, which outlives the server",
+                )
+                .hint("write --into field.ndjson, and read along with tail -f field.ndjson"));
+            }
             CommandPlan::RumServe(RumServePlan {
                 into: args.into.clone(),
                 listen: args.listen,
