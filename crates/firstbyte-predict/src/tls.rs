@@ -474,7 +474,7 @@ impl<'a> Talk<'a> {
         (self.asked, self.answered, self.begun, self.end_at) = (0, false, false, None);
         self.dialogue.origin_step = Some(self.dialogue.client.steps.len());
         if self.way.several.is_some() {
-            self.first = Some(FirstExchange::of(&self.dialogue));
+            self.first = Some(FirstExchange::ended_by(&self.dialogue));
         }
         self.ask(self.rest)
     }

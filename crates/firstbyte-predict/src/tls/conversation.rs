@@ -28,7 +28,7 @@ pub(crate) struct FirstExchange {
 }
 
 impl FirstExchange {
-    pub(super) fn of(dialogue: &Dialogue) -> Self {
+    pub(super) fn ended_by(dialogue: &Dialogue) -> Self {
         let (client, server) = (&dialogue.client, &dialogue.server);
         Self {
             places: dialogue.places,
@@ -69,7 +69,7 @@ pub(super) fn plain(setup: &Setup, way: &Way) -> Conversation {
     for exchange in 0..exchanges {
         let rest = if exchange == 0 { Duration::ZERO } else { rest };
         if exchange == 1 && way.several.is_some() {
-            first = Some(FirstExchange::of(&dialogue));
+            first = Some(FirstExchange::ended_by(&dialogue));
         }
         dialogue.origin_step = (exchange > 0).then_some(dialogue.client.steps.len());
         let (asked, answered) = (dialogue.client.bytes, dialogue.server.bytes);
