@@ -1,6 +1,6 @@
 //! Whether the search names the shape that a series has: drawn series of eight shapes, and how often it is right.
 //!
-//! `cargo test -p firstbyte-core --lib shapes -- --nocapture` prints the rates of 25 of each, which every run holds;
+//! `cargo test -p firstbyte-core --lib shapes_of_208 -- --ignored --nocapture` holds, and prints, the rates of 26 of each;
 //! `--release … every_shape_at_length -- --ignored` the ones of `docs/statistics.md`, of 200.
 
 use super::simulated::{DayNoise, series, settings};
@@ -129,35 +129,31 @@ fn rates(shapes: &[Shape], noises: &[DayNoise], runs: u32, draws: usize) -> Vec<
 const NOISES: [DayNoise; 3] =
     [DayNoise::Independent, DayNoise::Lasting(0.3), DayNoise::Lasting(0.5)];
 
-/// How many of 26 series are right: no fewer than two below what the rates of `docs/statistics.md` say.
-fn hold(shapes: &[(Shape, u32)]) {
-    let only: Vec<Shape> = shapes.iter().map(|(shape, _)| *shape).collect();
-    let all = rates(&only, &NOISES[..2], 13, 99);
-    for ((shape, right, too_many), (_, least)) in all.into_iter().zip(shapes) {
-        assert!(right >= *least, "{shape:?}: {right} of 26 are right, of {least} it is known");
-        assert!(too_many <= 4, "{shape:?}: {too_many} of 26 have a change too many");
+/// So many series of each shape, half of them with noise that lasts: all but three in twenty-six are right, as the rates of
+/// `docs/statistics.md` have it; with a drift and a step six.
+fn hold(shapes: &[Shape], each: u32) {
+    for (shape, right, too_many) in rates(shapes, &NOISES[..2], each / 2, 99) {
+        let missed = if shape == Shape::DriftAndStep { 6 } else { 3 };
+        assert!(
+            each - right <= (missed * each).div_ceil(26),
+            "{shape:?}: {right} of {each} are right"
+        );
+        assert!(
+            too_many * 26 <= 4 * each,
+            "{shape:?}: {too_many} of {each} have a change too many"
+        );
     }
 }
 
-// A test for each pair, for they run side by side: 208 series in all.
 #[test]
-fn nothing_is_named_where_nothing_changed() {
-    hold(&[(Shape::NoChange, 23), (Shape::OutlierDays, 23)]);
+fn shapes_are_named() {
+    hold(&Shape::ALL, 6);
 }
 
 #[test]
-fn a_week_is_no_change_and_a_step_is_one() {
-    hold(&[(Shape::WeeklyPattern, 23), (Shape::OneStep, 23)]);
-}
-
-#[test]
-fn two_steps_are_two_steps() {
-    hold(&[(Shape::TwoStepsAlike, 23), (Shape::TwoStepsOpposite, 23)]);
-}
-
-#[test]
-fn a_drift_is_a_drift_also_beside_a_step() {
-    hold(&[(Shape::SlowDrift, 23), (Shape::DriftAndStep, 20)]);
+#[ignore = "minutes: 208 series"]
+fn shapes_of_208_series_are_named() {
+    hold(&Shape::ALL, 26);
 }
 
 /// Most days have the same average, as a coarse unit has it: a day far off is an outlier, and the change beside it is found.
