@@ -139,7 +139,7 @@ fn hold(shapes: &[Shape], each: u32) {
             "{shape:?}: {right} of {each} are right"
         );
         assert!(
-            too_many * 26 <= 4 * each,
+            too_many <= (4 * each).div_ceil(26),
             "{shape:?}: {too_many} of {each} have a change too many"
         );
     }
