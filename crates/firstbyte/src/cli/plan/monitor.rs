@@ -35,13 +35,18 @@ fn urls(args: &MonitorArgs) -> Result<MonitorSource, Problem> {
         return Err(usage(format!("--every {text:?}: less than a second"))
             .hint("samples in quick succession: firstbyte -n 100 URL, or firstbyte compare"));
     }
+    let max_time = quantities::limit("-m", args.max_time.as_deref())?;
+    if args.max_time.is_some() && max_time.is_none() {
+        // As with curl it would be no limit: a server that drips would hold its series for good.
+        return Err(usage("-m 0: samples of a monitor have a limit").hint("write -m 60s"));
+    }
     for axis in &args.vary {
         Axis::read(&axis.0).map_err(|why| usage(format!("--vary: {why}")))?;
     }
     Ok(MonitorSource::Urls {
         urls: args.urls.iter().map(|url| Secret::new(url.0.clone())).collect(),
         every,
-        max_time: quantities::limit("-m", args.max_time.as_deref())?,
+        max_time,
         vary: args.vary.iter().map(|axis| Secret::new(axis.0.clone())).collect(),
     })
 }
