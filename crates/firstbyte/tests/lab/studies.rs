@@ -216,8 +216,10 @@ fn clients_are_held_against_the_wire() {
     assert!(std::fs::read_to_string(page).unwrap().contains("less what the capture shows"));
 }
 
-/// What a capture says of a server's capacity is what a load on it shows: nginx as one process.
+/// What a capture says of a server's capacity is what a load on it shows: nginx as one process. Where the machine has nothing to
+/// spare, the lab's links are late, and the capture with them: so it is run by name, as root, whose links go first.
 #[test]
+#[ignore = "by name, as root: it wants the machine for itself"]
 fn capacity_is_in_the_capture_what_it_is_under_load() {
     let _alone = alone();
     let scene = Scene::new("");
