@@ -14,7 +14,7 @@ use crate::process::{ClientCommand, ClientError};
 /// The program's name.
 pub(super) const PROGRAM: &str = "chromium";
 /// Host of the service that a new profile asks for accounts: it is not resolved.
-const ACCOUNTS: &str = "accounts.google.com";
+pub(super) const ACCOUNTS: &str = "accounts.google.com";
 
 /// An origin of URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]

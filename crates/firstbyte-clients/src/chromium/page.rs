@@ -452,13 +452,16 @@ pub(super) fn beside(
         } else {
             BesidePurpose::BrowserService
         };
-        let opened_connection =
-            heard.log.events().any(|made| {
+        // Its name leads nowhere (`launch`): a job that is created for it ends without a connection.
+        let leads_nowhere = origin.host == launch::ACCOUNTS;
+        let opened_connection = !leads_nowhere
+            && heard.log.events().any(|made| {
                 let group = || made.text("group_id").and_then(launch::Origin::of_group);
                 made.at_us >= event.at_us
                     && &*made.name == "SOCKET_POOL_CONNECT_JOB_CREATED"
                     && group().as_ref() == Some(&origin)
-            }) && !page.connections.iter().any(|known| known.authority == origin.authority());
+            })
+            && !page.connections.iter().any(|known| known.authority == origin.authority());
         found.push(BesideRequest { purpose, origin: origin.text(), opened_connection });
     }
     found

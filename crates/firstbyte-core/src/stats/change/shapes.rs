@@ -1,7 +1,9 @@
 //! Whether the search names the shape that a series has: drawn series of eight shapes, and how often it is right.
 //!
-//! `cargo test -p firstbyte-core --lib shapes_of_208 -- --ignored --nocapture` holds, and prints, the rates of 26 of each;
-//! `--release … every_shape_at_length -- --ignored` the ones of `docs/statistics.md`, of 200.
+//! The rates of 208 series, held and printed, and those of `docs/statistics.md`, of 200 of each shape:
+//!
+//!     cargo test -p firstbyte-core --lib shapes_of_208 -- --ignored --nocapture
+//!     cargo test -p firstbyte-core --lib --release every_shape_at_length -- --ignored --nocapture
 
 use super::simulated::{DayNoise, series, settings};
 use super::*;
