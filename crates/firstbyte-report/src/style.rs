@@ -116,7 +116,7 @@ impl Style {
 
     /// `text` as the terminal can show it: no control characters, which could move its cursor or
     /// change its colours, and without `unicode` nothing outside ASCII.
-    pub(crate) fn safe(&self, text: &str) -> String {
+    pub fn safe(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
             match c {
@@ -135,7 +135,7 @@ impl Style {
 
 /// Characters that reorder what stands around them (Unicode TR 9 §2).
 pub(crate) fn is_direction_control(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Lays `words` out on lines of at most `width` columns: the first behind `first`, the others

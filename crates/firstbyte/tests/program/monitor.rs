@@ -116,6 +116,11 @@ fn a_configuration_is_checked_with_a_line_for_each_mistake() {
     ] {
         assert!(outcome.stderr.contains(line), "{line}\n{}", outcome.stderr);
     }
+    // What is in a name does not reach the terminal as it is.
+    directory
+        .write("m.toml", "[[target]]\nname = \"a\\u001b[31m\\u202eb\"\nurl = \"http://a.test/\"\n");
+    let outcome = check();
+    assert!(outcome.stdout.contains(r"  a\u{1b}[31m\u{202e}b: every 1min"), "{}", outcome.stdout);
     assert!(!directory.path().join("store").exists());
     let outcome = firstbyte(directory.path(), &["monitor", "--config", "gone.toml"]);
     assert_eq!(outcome.code, 26, "{}", outcome.stderr);

@@ -21,6 +21,7 @@ use firstbyte_monitor::watch::{
 };
 use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::describe_io;
+use firstbyte_report::Style;
 use firstbyte_report::units::count;
 use serde_json::{Value, json};
 
@@ -93,6 +94,11 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
     Ok(exit::OK)
 }
 
+/// For a terminal: a configuration may be anybody's.
+fn safe(line: &str) -> String {
+    Style::default().safe(line)
+}
+
 /// What is watched, read and checked.
 fn configuration(source: &MonitorSource) -> Result<Configuration, Problem> {
     match source {
@@ -120,7 +126,7 @@ fn configuration_file(file: &Path) -> Result<Configuration, Problem> {
     let mut read_file = |name: &str| text_of(&directory.join(name));
     Configuration::read(&text, &mut read_file).map_err(|mistakes| {
         let lines: Vec<String> =
-            mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect();
+            mistakes.iter().map(|mistake| safe(&format!("{name}:{mistake}"))).collect();
         let all = count(mistakes.len() as u64, "mistake");
         Problem::new(exit::USAGE, format!("{name}: {all}\n{}", lines.join("\n")))
     })
@@ -142,7 +148,7 @@ fn text_of(file: &Path) -> io::Result<String> {
 
 fn tell_left_out(left_out: &[LeftOut]) {
     for LeftOut { target, way, why } in left_out.iter().take(NAMED) {
-        note(&format!("left out: {target}, {way}: {why}"));
+        note(&safe(&format!("left out: {target}, {way}: {why}")));
     }
     if left_out.len() > NAMED {
         note(&format!("left out: {} more", left_out.len() - NAMED));
@@ -173,7 +179,8 @@ fn checked(configuration: &Configuration, all: &[Series]) -> String {
             .filter_map(|one| one.cell.factors.get(1).map(|factor| factor.label.clone()))
             .collect();
         let every = print_time(target.every);
-        text.push_str(&format!("  {}: every {every}: {}\n", target.name, ways.join("; ")));
+        let line = format!("  {}: every {every}: {}", target.name, ways.join("; "));
+        text.push_str(&format!("{}\n", safe(&line)));
     }
     if configuration.targets.len() > NAMED {
         text.push_str(&format!("  and {} more\n", configuration.targets.len() - NAMED));
@@ -339,7 +346,7 @@ impl<'a> Keeper<'a> {
 
     /// A line for whoever reads along, with its time.
     fn tell(&self, what: &str) {
-        let line = format!("{} {what}", firstbyte_clock::time_stamp());
+        let line = safe(&format!("{} {what}", firstbyte_clock::time_stamp()));
         match &self.line {
             Some(watching) => watching.say(&line),
             None => note(&line),

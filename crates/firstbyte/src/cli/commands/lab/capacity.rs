@@ -15,7 +15,7 @@ use firstbyte_passive::capacity::{Capacities, ServerCapacity};
 use firstbyte_report::capacity_study::{self, Step, Steps};
 use serde::Deserialize;
 
-use super::study::{Captures, in_lab};
+use super::study::{Captures, in_lab, makes_a_capture_alone};
 use crate::cli::commands::wire::connections;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
@@ -105,13 +105,7 @@ pub(super) fn run(
     plan: &CapacityPlan,
     scenario: &Scenario,
 ) -> Result<u8, Problem> {
-    if asked.run.is_some() || !asked.render.outputs.are_none() {
-        return Err(Problem::new(
-            exit::USAGE,
-            format!("the study of {} makes a capture, and no run file or report", scenario.name),
-        )
-        .hint("keep the capture with --capture DIR, and read it with: firstbyte wire --capacity"));
-    }
+    makes_a_capture_alone(asked, &scenario.name, "firstbyte wire --capacity")?;
     let rounds = asked.samples.unwrap_or(plan.load.rounds);
     plan.load.check_length(rounds).map_err(|why| Problem::new(exit::USAGE, why))?;
     let captures = Captures::for_study(&asked.lab.options, true)?;

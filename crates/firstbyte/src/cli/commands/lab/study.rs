@@ -77,6 +77,20 @@ pub(super) fn run(asked: &LabStudyPlan) -> Result<u8, Problem> {
     Ok(code)
 }
 
+/// Refuses a run file and reports for a study that has neither; `reader` is what reads its capture.
+pub(super) fn makes_a_capture_alone(
+    asked: &LabStudyPlan,
+    name: &str,
+    reader: &str,
+) -> Result<(), Problem> {
+    if asked.run.is_none() && asked.render.outputs.are_none() {
+        return Ok(());
+    }
+    let what = format!("the study of {name} makes a capture, and no run file or report");
+    let hint = format!("keep the capture with --capture DIR, and read it with: {reader}");
+    Err(Problem::new(exit::USAGE, what).hint(hint))
+}
+
 /// The captures of a study: where they were asked for, or where a study needs them, and nobody wants to keep them.
 pub(super) struct Captures {
     pub(super) options: LabOptions,

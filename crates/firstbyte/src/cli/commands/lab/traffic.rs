@@ -13,7 +13,7 @@ use firstbyte_lab::{Lab, Scenario};
 use firstbyte_passive::diff::{Change, Changes, FullAndShort, Pair, changes};
 use serde::Deserialize;
 
-use super::study::{Captures, in_lab, with_issuer};
+use super::study::{Captures, in_lab, makes_a_capture_alone, with_issuer};
 use crate::cli::commands::compare::Study;
 use crate::cli::commands::wire::diff::{held, servers};
 use crate::cli::exit::{self, Problem};
@@ -104,13 +104,7 @@ pub(super) fn run(
     plan: &TrafficPlan,
     scenario: &Scenario,
 ) -> Result<u8, Problem> {
-    if asked.run.is_some() || !asked.render.outputs.are_none() {
-        return Err(Problem::new(
-            exit::USAGE,
-            format!("the study of {} makes a capture, and no run file or report", scenario.name),
-        )
-        .hint("keep the capture with --capture DIR, and read it with: firstbyte wire"));
-    }
+    makes_a_capture_alone(asked, &scenario.name, "firstbyte wire")?;
     let captures = Captures::for_study(&asked.lab.options, true)?;
     let connections = asked.samples.unwrap_or(plan.traffic.connections);
     let code = in_lab(scenario, &captures.options, |lab| drive(&plan.traffic, connections, lab))?;
