@@ -6,4 +6,5 @@
 pub mod calendar;
 pub mod configuration;
 pub mod rollup;
+pub mod store;
 pub mod watch;

@@ -83,7 +83,7 @@ impl MonitoredPart {
         }
     }
 
-    const fn of(self, parts: &Parts) -> Duration {
+    const fn time_in(self, parts: &Parts) -> Duration {
         match self {
             Self::Network => parts.network,
             Self::Variation => parts.variation,
@@ -203,7 +203,7 @@ pub struct Rollup {
     /// Of those that did not fail, how often each value was seen.
     pub facts: BTreeMap<MonitoredFact, BTreeMap<String, u64>>,
     /// Of those that neither failed nor are unproven.
-    times: BTreeMap<Measure, ExponentialHistogram>,
+    pub(crate) times: BTreeMap<Measure, ExponentialHistogram>,
 }
 
 impl Rollup {
@@ -235,7 +235,7 @@ impl Rollup {
             }
         }
         for part in MonitoredPart::ALL {
-            self.add_time(Measure::Part(part), part.of(&split.parts));
+            self.add_time(Measure::Part(part), part.time_in(&split.parts));
         }
         if let Some(rtt) = split.rtt {
             self.add_time(Measure::Rtt, rtt);

@@ -1,0 +1,97 @@
+//! What happened: changes that were found, and what people say happened.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, params};
+
+use super::StoreError;
+
+/// An event, as it is kept: its JSON, and what it is looked up by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// The same as long as it is edited.
+    pub id: String,
+    /// When it happened, seconds since the Unix epoch.
+    pub at: i64,
+    /// "provisional", "confirmed", "withdrawn".
+    pub state: String,
+    /// All of it.
+    pub json: String,
+}
+
+/// What somebody says happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    /// When, seconds since the Unix epoch.
+    pub at: i64,
+    /// What.
+    pub text: String,
+    /// Whom it is about: series with all of these.
+    pub tags: BTreeMap<String, String>,
+}
+
+pub(super) fn put_event(connection: &Connection, event: &StoredEvent) -> Result<(), StoreError> {
+    let StoredEvent { id, at, state, json } = event;
+    connection
+        .prepare_cached(
+            "INSERT INTO event (id, at, state, body) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (id) DO UPDATE SET at = ?2, state = ?3, body = ?4",
+        )
+        .and_then(|mut statement| statement.execute(params![id, at, state, json]))
+        .map(drop)
+        .map_err(StoreError::sqlite("keep an event"))
+}
+
+/// Those from `from` on and before `until`, the last one first.
+pub(super) fn events(
+    connection: &Connection,
+    from: i64,
+    until: i64,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let read = || {
+        let mut statement = connection.prepare_cached(
+            "SELECT id, at, state, body FROM event WHERE at >= ?1 AND at < ?2 ORDER BY at DESC, id",
+        )?;
+        let events = statement.query_map(params![from, until], |row| {
+            Ok(StoredEvent {
+                id: row.get(0)?,
+                at: row.get(1)?,
+                state: row.get(2)?,
+                json: row.get(3)?,
+            })
+        })?;
+        events.collect::<Result<Vec<_>, _>>()
+    };
+    read().map_err(StoreError::sqlite("read events"))
+}
+
+pub(super) fn put_annotation(
+    connection: &Connection,
+    annotation: &Annotation,
+) -> Result<(), StoreError> {
+    let tags = serde_json::to_string(&annotation.tags).unwrap_or_else(|_| "{}".to_owned());
+    connection
+        .prepare_cached("INSERT INTO annotation (at, text, tags) VALUES (?1, ?2, ?3)")
+        .and_then(|mut statement| statement.execute(params![annotation.at, annotation.text, tags]))
+        .map(drop)
+        .map_err(StoreError::sqlite("keep an annotation"))
+}
+
+pub(super) fn annotations(
+    connection: &Connection,
+    from: i64,
+    until: i64,
+) -> Result<Vec<Annotation>, StoreError> {
+    let read = || {
+        let mut statement = connection.prepare_cached(
+            "SELECT at, text, tags FROM annotation WHERE at >= ?1 AND at < ?2 ORDER BY at, id",
+        )?;
+        let annotations = statement.query_map(params![from, until], |row| {
+            let tags: String = row.get(2)?;
+            let tags = serde_json::from_str(&tags).unwrap_or_default();
+            Ok(Annotation { at: row.get(0)?, text: row.get(1)?, tags })
+        })?;
+        annotations.collect::<Result<Vec<_>, _>>()
+    };
+    read().map_err(StoreError::sqlite("read annotations"))
+}

@@ -1,0 +1,251 @@
+//! Reading: series, rollups by step and period, events. Each answer is one short look at the store.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    Annotation, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, key, number_in,
+    schema,
+};
+use crate::rollup::{Measure, MonitoredFact, Rollup};
+
+/// The rollup of a period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollupAt {
+    /// Where the period begins, seconds since the Unix epoch.
+    pub start: i64,
+    /// Its samples.
+    pub rollup: Rollup,
+}
+
+/// Who reads a store.
+pub struct StoreReader {
+    connection: Connection,
+    values: HashMap<u64, (MonitoredFact, String)>,
+    /// Rows that could not be read since it was opened.
+    damaged: u64,
+}
+
+impl StoreReader {
+    /// Opens the store at `path`.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = schema::open_to_read(path)?;
+        Ok(Self { connection, values: HashMap::new(), damaged: 0 })
+    }
+
+    /// Every series that the store has known.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn series(&self) -> Result<Vec<(SeriesId, SeriesLabels)>, StoreError> {
+        all_series(&self.connection)
+    }
+
+    /// The rollups of `series` whose periods begin from `from` on and before `until`, seconds since the Unix epoch, in their
+    /// order; with the histograms of `wanted` alone.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn rollups(
+        &mut self,
+        series: SeriesId,
+        step: Step,
+        from: i64,
+        until: i64,
+        wanted: impl Fn(Measure) -> bool,
+    ) -> Result<Vec<RollupAt>, StoreError> {
+        let failed = StoreError::sqlite("read rollups");
+        let rows = self.bodies(series, step, from, until).map_err(failed)?;
+        let mut found = Vec::with_capacity(rows.len());
+        for (number, body) in rows {
+            match self.restore(&body, &wanted)? {
+                Some(rollup) => found.push(RollupAt { start: number * step.seconds(), rollup }),
+                None => self.damaged += 1,
+            }
+        }
+        Ok(found)
+    }
+
+    /// The sum of all of them, by the coarsest steps that the period is made of.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn sum(
+        &mut self,
+        series: SeriesId,
+        from: i64,
+        until: i64,
+        wanted: impl Fn(Measure) -> bool,
+    ) -> Result<Rollup, StoreError> {
+        let mut sum = Rollup::default();
+        for (step, from, until) in pieces(from, until) {
+            for RollupAt { rollup, .. } in self.rollups(series, step, from, until, &wanted)? {
+                sum.merge(&rollup);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Events of a period, the last one first.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn events(&self, from: i64, until: i64) -> Result<Vec<StoredEvent>, StoreError> {
+        events::events(&self.connection, from, until)
+    }
+
+    /// What people say happened in a period.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn annotations(&self, from: i64, until: i64) -> Result<Vec<Annotation>, StoreError> {
+        events::annotations(&self.connection, from, until)
+    }
+
+    /// Rollups that were asked for and are damaged.
+    pub const fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    fn bodies(
+        &self,
+        series: SeriesId,
+        step: Step,
+        from: i64,
+        until: i64,
+    ) -> rusqlite::Result<Vec<(i64, Vec<u8>)>> {
+        let bound = |seconds: i64| key(series, -(-seconds.max(0)).div_euclid(step.seconds()));
+        let sql = format!(
+            "SELECT key, body FROM {} WHERE key >= ?1 AND key < ?2 ORDER BY key",
+            step.table()
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(params![bound(from), bound(until)], |row| {
+            Ok((number_in(row.get(0)?), row.get(1)?))
+        })?;
+        rows.collect()
+    }
+
+    /// The rollup of a body; none where it is damaged.
+    fn restore(
+        &mut self,
+        body: &[u8],
+        wanted: impl Fn(Measure) -> bool,
+    ) -> Result<Option<Rollup>, StoreError> {
+        let restore = |values: &HashMap<u64, (MonitoredFact, String)>| {
+            let value = |number| values.get(&number).map(|(fact, value)| (*fact, value.as_str()));
+            Rollup::restore_of(body, value, &wanted)
+        };
+        if let Ok(rollup) = restore(&self.values) {
+            return Ok(Some(rollup));
+        }
+        // It may have values that are newer than what was read of them.
+        self.values = fact_values(&self.connection)?;
+        Ok(restore(&self.values).ok())
+    }
+}
+
+/// The period from `from` to `until` in whole days, hours and minutes, which it is rounded to.
+fn pieces(from: i64, until: i64) -> Vec<(Step, i64, i64)> {
+    let up = |seconds: i64, step: Step| -(-seconds).div_euclid(step.seconds()) * step.seconds();
+    let down = |seconds: i64, step: Step| seconds.div_euclid(step.seconds()) * step.seconds();
+    let (from, until) = (down(from, Step::Minute), up(until, Step::Minute));
+    let (first_hour, last_hour) = (up(from, Step::Hour), down(until, Step::Hour));
+    if first_hour >= last_hour {
+        return vec![(Step::Minute, from, until)];
+    }
+    let ends = [(Step::Minute, from, first_hour), (Step::Minute, last_hour, until)];
+    let (first_day, last_day) = (up(first_hour, Step::Day), down(last_hour, Step::Day));
+    let middle = match first_day >= last_day {
+        true => vec![(Step::Hour, first_hour, last_hour)],
+        false => vec![
+            (Step::Hour, first_hour, first_day),
+            (Step::Day, first_day, last_day),
+            (Step::Hour, last_day, last_hour),
+        ],
+    };
+    let pieces = ends.into_iter().chain(middle);
+    pieces.filter(|(_, from, until)| from < until).collect()
+}
+
+pub(super) fn all_series(
+    connection: &Connection,
+) -> Result<Vec<(SeriesId, SeriesLabels)>, StoreError> {
+    let read = || {
+        let mut statement = connection
+            .prepare_cached("SELECT id, place, target, way, labels FROM series ORDER BY id")?;
+        let series = statement.query_map([], |row| {
+            let labels: String = row.get(4)?;
+            let known: SeriesLabels = serde_json::from_str(&labels).unwrap_or_default();
+            let (place, target, way) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((row.get(0)?, SeriesLabels { place, target, way, ..known }))
+        })?;
+        series.collect::<Result<Vec<_>, _>>()
+    };
+    read().map_err(StoreError::sqlite("read series"))
+}
+
+pub(super) fn fact_values(
+    connection: &Connection,
+) -> Result<HashMap<u64, (MonitoredFact, String)>, StoreError> {
+    let read = || {
+        let mut statement = connection.prepare_cached("SELECT id, fact, value FROM fact_value")?;
+        let rows = statement.query_map([], |row| {
+            let fact: String = row.get(1)?;
+            Ok((row.get::<_, i64>(0)?, fact, row.get::<_, String>(2)?))
+        })?;
+        let mut values = HashMap::new();
+        for row in rows {
+            let (id, fact, value) = row?;
+            if let (Ok(id), Some(fact)) = (u64::try_from(id), MonitoredFact::named(&fact)) {
+                values.insert(id, (fact, value));
+            }
+        }
+        Ok(values)
+    };
+    read().map_err(StoreError::sqlite("read values of facts"))
+}
+
+/// The body at `key`, if there is one.
+pub(super) fn body_at(
+    connection: &Connection,
+    step: Step,
+    key: i64,
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    let sql = format!("SELECT body FROM {} WHERE key = ?1", step.table());
+    connection.prepare_cached(&sql)?.query_row([key], |row| row.get(0)).optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_days_and_hours_and_minutes_without_gaps() {
+        let day = 86_400;
+        for (from, until) in [
+            (0, 3 * day),
+            (61, 2 * day + 3_601),
+            (30, 90),
+            (3_599, 3_600),
+            (10, 7_300),
+            (5, 5 * day),
+        ] {
+            let mut pieces = pieces(from, until);
+            pieces.sort_by_key(|(_, from, _)| *from);
+            assert_eq!(pieces.first().unwrap().1, from / 60 * 60);
+            assert_eq!(pieces.last().unwrap().2, (until + 59) / 60 * 60);
+            assert!(pieces.windows(2).all(|pair| pair[0].2 == pair[1].1), "{pieces:?}");
+            assert!(pieces.iter().all(|(step, from, until)| {
+                from % step.seconds() == 0 && until % step.seconds() == 0
+            }));
+            assert!(pieces.len() <= 5);
+        }
+        assert_eq!(pieces(0, 3 * day), [(Step::Day, 0, 3 * day)]);
+    }
+}

@@ -1,0 +1,328 @@
+//! Writing: samples are summed up in memory, and what has come together is added to the store in one transaction.
+//!
+//! With it goes how far each raw file is folded in. So after a crash every sample counts once: what the store has not, is read
+//! again from there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::run::Taken;
+use rusqlite::{Connection, Transaction, params};
+
+use super::reader::{all_series, body_at, fact_values};
+use super::{
+    Annotation, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, key, schema,
+};
+use crate::rollup::{MonitoredFact, Rollup};
+
+/// How far a raw file is folded in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folded {
+    /// Its name.
+    pub file: String,
+    /// Up to which byte.
+    pub bytes: u64,
+}
+
+/// What a flush came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// Rollups written.
+    pub written: u64,
+    /// Rollups in the store that were damaged: they begin anew with what was added.
+    pub damaged: u64,
+}
+
+/// Who writes a store.
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+    /// Those given to values of facts.
+    values: Values,
+    values_are_known: bool,
+    /// What is not in the store yet, by series and minute.
+    open: BTreeMap<(SeriesId, i64), Rollup>,
+}
+
+#[derive(Default)]
+struct Values {
+    numbers: HashMap<MonitoredFact, HashMap<String, u64>>,
+    values: HashMap<u64, (MonitoredFact, String)>,
+}
+
+impl Values {
+    fn insert(&mut self, number: u64, fact: MonitoredFact, value: &str) {
+        self.numbers.entry(fact).or_default().insert(value.to_owned(), number);
+        self.values.insert(number, (fact, value.to_owned()));
+    }
+
+    fn all_of(values: HashMap<u64, (MonitoredFact, String)>) -> Self {
+        let mut all = Self::default();
+        for (number, (fact, value)) in values {
+            all.insert(number, fact, &value);
+        }
+        all
+    }
+
+    fn number(
+        &mut self,
+        connection: &Connection,
+        fact: MonitoredFact,
+        value: &str,
+    ) -> rusqlite::Result<u64> {
+        if let Some(number) = self.numbers.get(&fact).and_then(|numbers| numbers.get(value)) {
+            return Ok(*number);
+        }
+        connection
+            .prepare_cached("INSERT INTO fact_value (fact, value) VALUES (?1, ?2)")?
+            .execute(params![fact.name(), value])?;
+        let number = u64::try_from(connection.last_insert_rowid()).unwrap_or_default();
+        self.insert(number, fact, value);
+        Ok(number)
+    }
+}
+
+impl Store {
+    /// Opens the store at `path`, which is made where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be opened; see [`StoreError::is_corrupt`].
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = schema::open_to_write(path)?;
+        let (path, values, open) = (path.to_owned(), Values::default(), BTreeMap::new());
+        Ok(Self { path, connection, values, values_are_known: false, open })
+    }
+
+    /// Moves a store that cannot be read, with what belongs to it, out of the way: `store.sqlite.corrupt-STAMP`.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
+    pub fn move_aside(path: &Path, stamp: &str) -> Result<PathBuf, StoreError> {
+        let beside = |ending: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        let aside = beside(&format!(".corrupt-{stamp}"));
+        std::fs::rename(path, &aside)
+            .map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        for ending in ["-wal", "-shm"] {
+            let mut to = aside.as_os_str().to_owned();
+            to.push(ending);
+            // Where there is none, none is missed.
+            let _ = std::fs::rename(beside(ending), to);
+        }
+        Ok(aside)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The numbers of series, in the order of `labels`. Those that are not known yet are added; of others the labels are brought
+    /// up to date.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn enrol(&mut self, labels: &[SeriesLabels]) -> Result<Vec<SeriesId>, StoreError> {
+        let known = all_series(&self.connection)?;
+        type Name = (String, String, String);
+        let name = |labels: &SeriesLabels| -> Name {
+            (labels.place.clone(), labels.target.clone(), labels.way.clone())
+        };
+        let mut numbers: HashMap<Name, (SeriesId, SeriesLabels)> =
+            known.into_iter().map(|(id, labels)| (name(&labels), (id, labels))).collect();
+        let mut enrol = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let mut enrolled = Vec::with_capacity(labels.len());
+            for one in labels {
+                let json = serde_json::to_string(one).unwrap_or_else(|_| "{}".to_owned());
+                let id = match numbers.get(&name(one)) {
+                    Some((id, before)) if before == one => *id,
+                    Some((id, _)) => {
+                        transaction
+                            .prepare_cached("UPDATE series SET labels = ?2 WHERE id = ?1")?
+                            .execute(params![id, json])?;
+                        *id
+                    }
+                    None => {
+                        transaction
+                            .prepare_cached(
+                                "INSERT INTO series (place, target, way, labels) VALUES (?1, ?2, ?3, ?4)",
+                            )?
+                            .execute(params![one.place, one.target, one.way, json])?;
+                        SeriesId::try_from(transaction.last_insert_rowid()).unwrap_or(SeriesId::MAX)
+                    }
+                };
+                numbers.insert(name(one), (id, one.clone()));
+                enrolled.push(id);
+            }
+            transaction.commit()?;
+            Ok(enrolled)
+        };
+        enrol(&mut self.connection).map_err(StoreError::sqlite("add series to the store"))
+    }
+
+    /// Counts `taken`, a sample of `series` that began at `unix_ns`. It is in the store after the next flush.
+    pub fn add(&mut self, series: SeriesId, unix_ns: u64, taken: &Taken) {
+        self.rollup(series, unix_ns).add(taken);
+    }
+
+    /// Counts all of `rollup` as of a minute.
+    pub fn add_rollup(&mut self, series: SeriesId, unix_ns: u64, rollup: &Rollup) {
+        self.rollup(series, unix_ns).merge(rollup);
+    }
+
+    fn rollup(&mut self, series: SeriesId, unix_ns: u64) -> &mut Rollup {
+        let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
+        self.open.entry((series, Step::Minute.number(seconds))).or_default()
+    }
+
+    /// Rollups that wait for the next flush.
+    pub fn pending(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Adds what was counted since the last time, and says how far raw files are in it.
+    ///
+    /// # Errors
+    /// When it cannot be written. Then nothing of it is, and what was counted waits for the next flush.
+    pub fn flush(&mut self, folded: &[Folded]) -> Result<Flushed, StoreError> {
+        if !self.values_are_known {
+            self.values = Values::all_of(fact_values(&self.connection)?);
+            self.values_are_known = true;
+        }
+        let (open, values) = (&self.open, &mut self.values);
+        let mut flush = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let mut flushed = Flushed::default();
+            for step in Step::ALL {
+                add_all(&transaction, values, open, step, &mut flushed)?;
+            }
+            for Folded { file, bytes } in folded {
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO folded (file, bytes) VALUES (?1, ?2)
+                         ON CONFLICT (file) DO UPDATE SET bytes = ?2",
+                    )?
+                    .execute(params![file, bytes.cast_signed()])?;
+            }
+            transaction.commit()?;
+            Ok(flushed)
+        };
+        match flush(&mut self.connection) {
+            Ok(flushed) => {
+                self.open.clear();
+                self.checkpoint("PASSIVE");
+                Ok(flushed)
+            }
+            Err(source) => {
+                // Numbers that were given are gone with the transaction.
+                self.values_are_known = false;
+                Err(StoreError::Sqlite { what: "write rollups", source })
+            }
+        }
+    }
+
+    /// How far raw files are folded in.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn folded(&self) -> Result<Vec<Folded>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached("SELECT file, bytes FROM folded")?;
+            let all = statement.query_map([], |row| {
+                Ok(Folded { file: row.get(0)?, bytes: row.get::<_, i64>(1)?.cast_unsigned() })
+            })?;
+            all.collect::<Result<Vec<_>, _>>()
+        };
+        read().map_err(StoreError::sqlite("read how far raw files are in the store"))
+    }
+
+    /// Forgets raw files that are gone.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn forget_files(&self, gone: &[String]) -> Result<(), StoreError> {
+        let forget = || {
+            let mut statement =
+                self.connection.prepare_cached("DELETE FROM folded WHERE file = ?1")?;
+            gone.iter().try_for_each(|file| statement.execute([file]).map(drop))
+        };
+        forget().map_err(StoreError::sqlite("forget raw files"))
+    }
+
+    /// Keeps an event, or what it has become.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put_event(&self, event: &StoredEvent) -> Result<(), StoreError> {
+        events::put_event(&self.connection, event)
+    }
+
+    /// Keeps an annotation.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put_annotation(&self, annotation: &Annotation) -> Result<(), StoreError> {
+        events::put_annotation(&self.connection, annotation)
+    }
+
+    /// Moves what was written into the file itself, as far as no reader needs what was before.
+    fn checkpoint(&self, how: &str) {
+        // Where it fails, the next one does it.
+        let _ = self.connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()));
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.checkpoint("TRUNCATE");
+    }
+}
+
+/// Adds `open`, summed up by `step`, to what the store has.
+fn add_all(
+    transaction: &Transaction<'_>,
+    values: &mut Values,
+    open: &BTreeMap<(SeriesId, i64), Rollup>,
+    step: Step,
+    flushed: &mut Flushed,
+) -> rusqlite::Result<()> {
+    let number_of = |minute: i64| step.number(minute * Step::Minute.seconds());
+    let mut open = open.iter().peekable();
+    let put = format!(
+        "INSERT INTO {} (key, body) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET body = ?2",
+        step.table()
+    );
+    let mut body = Vec::new();
+    while let Some((&(series, minute), first)) = open.next() {
+        let number = number_of(minute);
+        let key = key(series, number);
+        let before = body_at(transaction, step, key)?;
+        let mut rollup = first.clone();
+        while let Some((_, next)) =
+            open.next_if(|((of, minute), _)| *of == series && number_of(*minute) == number)
+        {
+            rollup.merge(next);
+        }
+        if let Some(before) = before {
+            let value =
+                |number| values.values.get(&number).map(|(fact, value)| (*fact, value.as_str()));
+            match Rollup::restore(&before, value) {
+                Ok(before) => rollup.merge(&before),
+                Err(_) => flushed.damaged += 1,
+            }
+        }
+        body.clear();
+        rollup.store(&mut body, |fact, value| values.number(transaction, fact, value))?;
+        transaction.prepare_cached(&put)?.execute(params![key, body])?;
+        flushed.written += 1;
+    }
+    Ok(())
+}
