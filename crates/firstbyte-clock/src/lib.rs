@@ -243,13 +243,21 @@ pub fn file_stamp() -> String {
 
 /// Today, in UTC: `2026-11-21`.
 pub fn day_stamp() -> String {
-    time_stamp().split('T').next().unwrap_or_default().to_owned()
+    day_stamp_of(i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0))
+}
+
+/// The day of a moment, seconds since the Unix epoch, in UTC.
+pub fn day_stamp_of(unix_seconds: i64) -> String {
+    stamp_of(unix_seconds).split('T').next().unwrap_or_default().to_owned()
 }
 
 /// Now, as RFC 3339 has it, in UTC: `2026-11-21T14:05:09Z`.
 pub fn time_stamp() -> String {
-    let seconds = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0);
-    let now = time::OffsetDateTime::from_unix_timestamp(seconds)
+    stamp_of(i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0))
+}
+
+fn stamp_of(unix_seconds: i64) -> String {
+    let now = time::OffsetDateTime::from_unix_timestamp(unix_seconds)
         .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     let (date, time) = (now.date(), now.time());
     format!(

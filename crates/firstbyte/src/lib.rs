@@ -8,5 +8,6 @@ pub mod cli;
 mod parallel;
 pub mod plans;
 pub mod prediction;
+mod recording;
 pub mod rum;
 pub mod runs;

@@ -6,7 +6,9 @@ use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firstbyte_core::units::{BareShare, BareTime, parse_share, parse_time, print_time};
+use firstbyte_core::units::{
+    BareShare, BareSize, BareTime, parse_share, parse_size, parse_time, print_time,
+};
 use firstbyte_probe::experiment::{Axis, Matrix};
 use firstbyte_probe::probe::Target;
 use toml::Spanned;
@@ -15,9 +17,10 @@ use toml::de::{DeTable, DeValue};
 use super::expand::expand;
 use super::layer::Layer;
 use super::mistake::{Mistake, Mistakes, closest};
-use super::{Configuration, Limits, MOST_TARGETS, TargetSettings, name_of};
+use super::{Configuration, Keep, Limits, MOST_TARGETS, TargetSettings, name_of};
 
-const TOP: &[&str] = &["place", "tags", "store", "limits", "defaults", "template", "target"];
+const TOP: &[&str] =
+    &["place", "tags", "store", "keep", "limits", "defaults", "template", "target"];
 const SHARED: &[&str] = &["every", "jitter", "timeout", "vary", "way", "tags"];
 const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
 
@@ -64,7 +67,7 @@ impl<'t> Document<'t> {
         let place = self.text(&root, "place").map(|(text, _)| text.to_owned());
         let store = self.text(&root, "store").map(|(text, _)| PathBuf::from(text));
         let own_tags = self.tags(&root);
-        let limits = self.limits(&root);
+        let (keep, limits) = (self.keep(&root), self.limits(&root));
         let mut defaults = self.table(&root, "defaults").map_or_else(Layer::default, |table| {
             self.known(table, SHARED, "[defaults]");
             self.layer(table)
@@ -82,7 +85,7 @@ impl<'t> Document<'t> {
             let hint = "write [[target]] and url = \"https://…\"".to_owned();
             self.mistakes.add(0..0, "no target", Some(hint));
         }
-        Configuration { place, store, limits, targets: targets.all }
+        Configuration { place, store, keep, limits, targets: targets.all }
     }
 
     fn templates(&mut self, root: &DeTable<'t>) -> HashMap<String, Layer> {
@@ -276,6 +279,33 @@ impl<'t> Document<'t> {
             tags.insert(written.to_string(), text.to_owned());
         }
         tags
+    }
+
+    fn keep(&mut self, root: &DeTable<'t>) -> Keep {
+        let mut keep = Keep::default();
+        let Some(table) = self.table(root, "keep") else { return keep };
+        self.known(table, &["raw", "raw_size", "minutes", "hours", "days"], "[keep]");
+        let (day, longest) = (Duration::from_secs(86_400), Duration::from_secs(36_500 * 86_400));
+        for (key, kept) in [("raw", &mut keep.raw), ("minutes", &mut keep.minutes)] {
+            if let Some(time) = self.time(table, key, day..=longest) {
+                *kept = time;
+            }
+        }
+        for (key, kept) in [("hours", &mut keep.hours), ("days", &mut keep.days)] {
+            if let Some(time) = self.time(table, key, day..=longest) {
+                *kept = Some(time);
+            }
+        }
+        if let Some((text, at)) = self.text(table, "raw_size") {
+            match parse_size(text, BareSize::Bytes) {
+                Ok(size) => keep.raw_size = size,
+                Err(error) => {
+                    let hint = Some(error.advice().to_owned());
+                    self.mistakes.add(at, format!("raw_size {text:?} is {error}"), hint);
+                }
+            }
+        }
+        keep
     }
 
     fn limits(&mut self, root: &DeTable<'t>) -> Limits {

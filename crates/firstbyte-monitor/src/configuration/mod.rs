@@ -34,10 +34,40 @@ pub struct Configuration {
     pub place: Option<String>,
     /// Where samples are kept.
     pub store: Option<PathBuf>,
+    /// For how long.
+    pub keep: Keep,
     /// How much is done at once.
     pub limits: Limits,
     /// In the order of the file.
     pub targets: Vec<TargetSettings>,
+}
+
+/// For how long things are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Raw samples.
+    pub raw: Duration,
+    /// All raw samples together, bytes; the oldest days go first.
+    pub raw_size: u64,
+    /// Rollups of minutes.
+    pub minutes: Duration,
+    /// Rollups of hours; absent is for good.
+    pub hours: Option<Duration>,
+    /// Rollups of days; absent is for good.
+    pub days: Option<Duration>,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(86_400);
+        Self {
+            raw: 30 * DAY,
+            raw_size: 20_000_000_000,
+            minutes: 14 * DAY,
+            hours: Some(730 * DAY),
+            days: None,
+        }
+    }
 }
 
 /// How much is done at once.
@@ -125,7 +155,8 @@ impl Configuration {
             }
             targets.push(settings);
         }
-        Ok(Self { place: None, store: None, limits: Limits::default(), targets })
+        let (keep, limits) = (Keep::default(), Limits::default());
+        Ok(Self { place: None, store: None, keep, limits, targets })
     }
 }
 

@@ -188,6 +188,11 @@ impl Store {
         self.open.len()
     }
 
+    /// Forgets what waits for the next flush.
+    pub fn discard_pending(&mut self) {
+        self.open.clear();
+    }
+
     /// Adds what was counted since the last time, and says how far raw files are in it.
     ///
     /// # Errors

@@ -53,7 +53,8 @@ impl Progress {
     }
 }
 
-/// A line about a live capture, on standard error, when that is a terminal.
+/// A line about a live capture, on standard error, when that is a terminal. Clones are of the same line.
+#[derive(Clone)]
 pub(super) struct Watching(ProgressBar);
 
 impl Watching {

@@ -1,7 +1,7 @@
 //! Samples that come for months: a run file a day.
 //!
 //! In: samples, and the header that every file begins with. Out: `2026-11-23.run` and the like in one directory, days in UTC.
-//! A file that is there is continued where it is of the same cells and options; else the day has a second one.
+//! A file that is there is continued where it is of the same cells and options, and not too long; else the day has a second one.
 //!
 //! A sample's round is the period of its day that it lies in: the tenth minute's, of a series that is measured every minute. So samples
 //! of one round are of one time, also after a pause or failures, and can be compared as pairs. Where jitter puts two into one period,
@@ -19,6 +19,8 @@ use super::{Creation, RunError, RunWriter};
 
 /// Files of one day, for whom configurations change a lot.
 const MOST_FILES: u32 = 1_000;
+/// A file that is longer is not continued: all of it would have to be read first.
+const LONGEST_CONTINUED: u64 = 1 << 30;
 
 /// Writes samples into the file of their day.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub struct DayWriter {
 
 impl DayWriter {
     /// Begins, or continues, today's file in `directory`, which is made where it is missing. `periods` are those of the header's
-    /// cells.
+    /// cells. Files of `not` are left as they are.
     ///
     /// # Errors
     /// When it cannot be written, or another process writes it.
@@ -43,10 +45,11 @@ impl DayWriter {
         directory: &Path,
         header: RunHeader,
         periods: Vec<Duration>,
+        not: &[PathBuf],
     ) -> Result<Self, RunError> {
         std::fs::create_dir_all(directory).map_err(RunError::io(directory, "create"))?;
         let day = day_stamp();
-        let (writer, rounds) = Self::of_day(directory, &day, &header)?;
+        let (writer, rounds) = Self::of_day(directory, &day, &header, not)?;
         Ok(Self { directory: directory.to_owned(), header, day, writer, periods, rounds })
     }
 
@@ -55,25 +58,51 @@ impl DayWriter {
         self.writer.path()
     }
 
-    /// Writes `taken`, as the next sample of its cell. When it returns the sample is on the disk.
+    /// Length of the file of today, bytes.
+    pub const fn length(&self) -> u64 {
+        self.writer.length()
+    }
+
+    /// Writes all of `taken`, each as the next sample of its cell, or nothing of it. When it returns they are on the disk.
     ///
     /// # Errors
-    /// When it, or a new day's file, cannot be written; the file then ends with the sample before it.
-    pub fn append(&mut self, taken: &mut Taken) -> io::Result<()> {
+    /// When they, or a new day's file, cannot be written; the file then ends with the sample before them.
+    pub fn append_all(&mut self, taken: &mut [Taken]) -> io::Result<()> {
         let today = day_stamp();
         if today != self.day {
-            self.header.created_unix_ns = Realtime::now().unix_nanos();
-            let (writer, rounds) = Self::of_day(&self.directory, &today, &self.header)
-                .map_err(|error| io::Error::other(error.to_string()))?;
-            (self.writer, self.rounds, self.day) = (writer, rounds, today);
+            self.begin(&today, &[]).map_err(|error| match error {
+                RunError::Io { source, .. } => source,
+                error => io::Error::other(error.to_string()),
+            })?;
         }
-        let cell = usize::from(taken.cell);
-        let (Some(next), Some(period)) = (self.rounds.get_mut(cell), self.periods.get(cell)) else {
-            return Err(io::Error::other("a sample of a cell that is not in the run"));
-        };
-        taken.sample.sequence = round_of_day(Realtime::now().unix_nanos(), *period).max(*next);
-        self.writer.append(taken)?;
-        *next = taken.sample.sequence.saturating_add(1);
+        let now = Realtime::now().unix_nanos();
+        let mut rounds = self.rounds.clone();
+        for one in &mut *taken {
+            let cell = usize::from(one.cell);
+            let (Some(next), Some(period)) = (rounds.get_mut(cell), self.periods.get(cell)) else {
+                return Err(io::Error::other("a sample of a cell that is not in the run"));
+            };
+            one.sample.sequence = round_of_day(now, *period).max(*next);
+            *next = one.sample.sequence.saturating_add(1);
+        }
+        self.writer.append_all(taken)?;
+        self.rounds = rounds;
+        Ok(())
+    }
+
+    /// Ends the file, and begins another one of the same day.
+    ///
+    /// # Errors
+    /// When it cannot be written. The file before it goes on then.
+    pub fn begin_another(&mut self) -> Result<(), RunError> {
+        let ended = self.path().to_owned();
+        self.begin(&day_stamp(), &[ended])
+    }
+
+    fn begin(&mut self, day: &str, not: &[PathBuf]) -> Result<(), RunError> {
+        self.header.created_unix_ns = Realtime::now().unix_nanos();
+        let (writer, rounds) = Self::of_day(&self.directory, day, &self.header, not)?;
+        (self.writer, self.rounds, self.day) = (writer, rounds, day.to_owned());
         Ok(())
     }
 
@@ -81,6 +110,7 @@ impl DayWriter {
         directory: &Path,
         day: &str,
         header: &RunHeader,
+        not: &[PathBuf],
     ) -> Result<(RunWriter, Vec<u32>), RunError> {
         let cells = header.cells.len();
         for number in 1..=MOST_FILES {
@@ -89,8 +119,11 @@ impl DayWriter {
                 _ => format!("{day}-{number}.run"),
             };
             let path = directory.join(name);
-            let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
-            if !is_there {
+            let length = path.metadata().map_or(0, |metadata| metadata.len());
+            if not.contains(&path) || length > LONGEST_CONTINUED {
+                continue;
+            }
+            if length == 0 {
                 return Ok((RunWriter::create(&path, header, Creation::New)?, vec![0; cells]));
             }
             match RunWriter::resume(&path, Some(header)) {

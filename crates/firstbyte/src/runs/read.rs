@@ -132,7 +132,7 @@ impl Run {
     /// # Errors
     /// When it cannot be read, or its line is damaged where its row is not.
     pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
-        let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
+        let offset = self.offset(index);
         let mut line = Vec::new();
         read_line(&self.file, offset, &mut line).map_err(RunError::io(&self.path, "read"))?;
         self.sample(&line, offset, SampleDetail::Whole)
@@ -146,10 +146,20 @@ impl Run {
     ) -> impl Iterator<Item = Result<Taken, RunError>> {
         let mut block = Block::default();
         range.map(move |index| {
-            let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
+            let offset = self.offset(index);
             let line = block.line(&self.file, offset);
             self.sample(line.map_err(RunError::io(&self.path, "read"))?, offset, detail)
         })
+    }
+
+    /// The first of `rows` whose line begins at byte `offset`, or behind it.
+    pub fn row_from(&self, offset: u64) -> usize {
+        self.offsets.partition_point(|begin| *begin < offset)
+    }
+
+    /// Where the line of `rows[index]` begins; where what is whole ends, behind the last one.
+    pub fn offset(&self, index: usize) -> u64 {
+        self.offsets.get(index).copied().unwrap_or(self.valid_bytes)
     }
 
     /// Every sample whole, in the order of `rows`, one at a time.
@@ -162,7 +172,7 @@ impl Run {
     /// # Errors
     /// When it cannot be read.
     pub fn failure(&self, index: usize) -> Result<Option<String>, RunError> {
-        let offset = self.offsets.get(index).copied().unwrap_or(self.valid_bytes);
+        let offset = self.offset(index);
         let mut line = Vec::new();
         read_line(&self.file, offset, &mut line).map_err(RunError::io(&self.path, "read"))?;
         Ok(failure(&line))

@@ -193,14 +193,35 @@ impl RunWriter {
     /// When it cannot be written; the run then ends with the sample before it, and another attempt
     /// may be made.
     pub fn append(&mut self, taken: &Taken) -> io::Result<()> {
-        let url = self.urls.get(usize::from(taken.cell)).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "a sample of a cell that is not in the run")
-        })?;
+        self.append_all(std::slice::from_ref(taken))
+    }
+
+    /// Writes all of `taken` by one write, whole or not at all. When it returns they are on the disk, as far as the system can
+    /// tell.
+    ///
+    /// # Errors
+    /// When they cannot be written; the run then ends with the sample before them, and another attempt may be made.
+    pub fn append_all(&mut self, taken: &[Taken]) -> io::Result<()> {
         self.buffer.clear();
-        sample_line(&advice::on_taken(taken), url, &mut self.interner, &mut self.buffer)?;
-        self.flush()?;
-        self.interner.stored();
-        Ok(())
+        let mut facts = Vec::new();
+        for one in taken {
+            let url = self.urls.get(usize::from(one.cell)).ok_or_else(no_such_cell)?;
+            let one = advice::on_taken(one);
+            sample_line(&one, url, &mut self.interner, &mut self.buffer)?;
+            facts.extend(self.interner.fresh().iter().flat_map(|line| line.bytes()));
+            self.interner.stored();
+        }
+        let written = self.flush();
+        if written.is_err() {
+            // Facts that were given numbers are to be written before whoever refers to them.
+            self.preamble.extend_from_slice(&facts);
+        }
+        written
+    }
+
+    /// Length of what is written, bytes.
+    pub const fn length(&self) -> u64 {
+        self.length
     }
 
     /// Writes what is pending, whole or not at all.
@@ -218,6 +239,10 @@ impl RunWriter {
         self.preamble.clear();
         Ok(())
     }
+}
+
+fn no_such_cell() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "a sample of a cell that is not in the run")
 }
 
 /// A file that only this process writes, for as long as it lives.

@@ -1,21 +1,21 @@
 //! `firstbyte monitor`: targets measured again and again, every sample kept.
 
+mod keeper;
+
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read};
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use firstbyte_clock::Monotonic;
 use firstbyte_core::document::run::{
     AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader,
 };
 use firstbyte_core::run::Taken;
 use firstbyte_core::units::print_time;
-use firstbyte_monitor::configuration::{Configuration, TargetSettings, UrlSettings};
+use firstbyte_monitor::configuration::{Configuration, Keep, TargetSettings, UrlSettings};
+use firstbyte_monitor::store::Retention;
 use firstbyte_monitor::watch::{
     LeftOut, MOST_SERIES, Series, WatchControl, Watched, series, watch,
 };
@@ -29,19 +29,16 @@ use super::probe::setup_problem;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
 use crate::cli::measuring::Measuring;
-use crate::cli::progress::Watching;
 use crate::cli::run_problem;
 use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::note;
 use crate::plans::{MonitorPlan, MonitorSource};
-use crate::runs::{DayWriter, environment};
+use crate::recording::{RawLimits, Recorded, Recorder, RecorderError, RecorderSettings};
+use crate::runs::environment;
+use keeper::{Keeper, Teller};
 
-/// How often the line on the terminal changes.
-const SHOW_EVERY: Duration = Duration::from_millis(200);
 /// Of a configuration, or of a list of URLs.
 const MOST_BYTES: u64 = 16 << 20;
-/// Samples on their way to the disk, at most: a disk that is slower than that holds measuring up.
-const MOST_PENDING: usize = 10_000;
 /// Of a list that is long, so many are named.
 const NAMED: usize = 10;
 
@@ -65,14 +62,27 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
     });
     let visitors = visitors.map_err(setup_problem)?;
     let periods = all.iter().map(|one| one.timing.every).collect();
-    let writer = DayWriter::open(&store.join("raw"), header(&configuration, &all), periods);
-    let writer = writer.map_err(run_problem)?;
+    let teller = Teller::new(plan.silent);
+    let tell = teller.clone();
+    let recorder = Recorder::start(RecorderSettings {
+        raw: store.join("raw"),
+        store: store.join("store.sqlite"),
+        header: header(&configuration, &all),
+        periods,
+        raw_limits: RawLimits { age: configuration.keep.raw, bytes: configuration.keep.raw_size },
+        retention: retention(&configuration.keep),
+        tell: Box::new(move |what| tell.tell(what)),
+    });
+    let recorder = recorder.map_err(recorder_problem)?;
     note(&format!("measuring {}", overview(&configuration, &all)));
-    note(&format!("samples go into {}; Ctrl-C ends it", writer.path().display()));
-    let mut keeper = Keeper::new(&all, writer, plan.silent)?;
+    note(&format!("samples go into {}; Ctrl-C ends it", recorder.path().display()));
+    let mut keeper = Keeper::new(&all, recorder, teller);
     let control = WatchControl::default();
     let watched = measuring.wait_for(async {
-        let mut keep = |taken: Taken| keeper.keep(taken);
+        let mut keep = |taken: Taken| {
+            keeper.keep(taken);
+            Ok::<(), Infallible>(())
+        };
         let watching = watch(&all, &visitors, configuration.limits, seed(), &control, &mut keep);
         let mut watching = std::pin::pin!(watching);
         let end = async {
@@ -89,9 +99,39 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
         }
         watching.await
     });
-    let (watched, path) = (watched?, keeper.finish()?);
+    let Ok(watched) = watched;
+    let Recorded { path, lost } = keeper.finish();
     note(&ended(&watched, &path));
+    if lost > 0 {
+        let what = format!("{} could not be written", count(lost, "sample"));
+        return Err(Problem::new(exit::WRITE, what));
+    }
     Ok(exit::OK)
+}
+
+fn retention(keep: &Keep) -> Retention {
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    Retention {
+        minutes: Some(seconds(keep.minutes)),
+        hours: keep.hours.map(seconds),
+        days: keep.days.map(seconds),
+    }
+}
+
+fn recorder_problem(error: RecorderError) -> Problem {
+    match error {
+        RecorderError::Raw(error) => run_problem(error),
+        RecorderError::Store(error) => {
+            let problem = Problem::new(exit::WRITE, error.to_string());
+            match error.is_locked() {
+                true => problem.hint("wait for the other process to end, or give another --store"),
+                false => problem,
+            }
+        }
+        RecorderError::Thread(error) => {
+            Problem::new(exit::USAGE, format!("could not start a thread: {error}"))
+        }
+    }
 }
 
 /// For a terminal: a configuration may be anybody's.
@@ -265,103 +305,4 @@ fn ended(watched: &Watched, path: &Path) -> String {
     }
     text.push_str(&format!("\nsee: firstbyte report {}", path.display()));
     text
-}
-
-/// Keeps samples, and tells of series that begin to fail, or no longer do. They are written by a thread of its own: a disk that
-/// takes its time is nothing that a sample should wait for.
-struct Keeper<'a> {
-    all: &'a [Series],
-    pending: Option<SyncSender<Taken>>,
-    writer: Option<JoinHandle<Result<PathBuf, Problem>>>,
-    failing: Vec<bool>,
-    samples: u64,
-    failures: u64,
-    line: Option<Watching>,
-    shown: Monotonic,
-}
-
-/// Writes samples as they come, and gives back the path of the last file.
-fn write_all(mut writer: DayWriter, samples: &Receiver<Taken>) -> Result<PathBuf, Problem> {
-    for mut taken in samples {
-        writer.append(&mut taken).map_err(|error| {
-            let (path, why) = (writer.path().display(), describe_io(&error));
-            Problem::new(exit::WRITE, format!("cannot write {path}: {why}"))
-                .hint("what was measured before is in the file")
-        })?;
-    }
-    Ok(writer.path().to_owned())
-}
-
-impl<'a> Keeper<'a> {
-    fn new(all: &'a [Series], writer: DayWriter, silent: bool) -> Result<Self, Problem> {
-        let (pending, samples) = sync_channel(MOST_PENDING);
-        let write = move || write_all(writer, &samples);
-        let thread = std::thread::Builder::new().name("writer".into()).spawn(write);
-        let writer = thread.map_err(|error| {
-            Problem::new(exit::USAGE, format!("could not start a thread: {error}"))
-        })?;
-        Ok(Self {
-            all,
-            pending: Some(pending),
-            writer: Some(writer),
-            failing: vec![false; all.len()],
-            samples: 0,
-            failures: 0,
-            line: (!silent).then(Watching::new),
-            shown: Monotonic::now(),
-        })
-    }
-
-    fn keep(&mut self, taken: Taken) -> Result<(), Problem> {
-        let cell = usize::from(taken.cell);
-        let failure = taken.sample.failure();
-        self.samples += 1;
-        self.failures += u64::from(failure.is_some());
-        let was_failing = std::mem::replace(&mut self.failing[cell], failure.is_some());
-        let name = self.all[cell].cell.name();
-        match failure {
-            Some(failure) if !was_failing => {
-                let kind = failure.failure_type();
-                self.tell(&format!("{name}: fails: {} ({})", failure.cause, kind));
-            }
-            None if was_failing => self.tell(&format!("{name}: no longer fails")),
-            _ => {}
-        }
-        if let Some(line) = &self.line
-            && Monotonic::now().since(self.shown) >= SHOW_EVERY
-        {
-            self.shown = Monotonic::now();
-            let failing = self.failing.iter().filter(|failing| **failing).count();
-            line.show(format!(
-                "{}, {} failed; {failing} of {} series fail now",
-                count(self.samples, "sample"),
-                self.failures,
-                self.all.len()
-            ));
-        }
-        let is_sent = self.pending.as_ref().is_some_and(|pending| pending.send(taken).is_ok());
-        // A writer that has ended says why.
-        if is_sent { Ok(()) } else { self.finish().map(drop) }
-    }
-
-    /// A line for whoever reads along, with its time.
-    fn tell(&self, what: &str) {
-        let line = safe(&format!("{} {what}", firstbyte_clock::time_stamp()));
-        match &self.line {
-            Some(watching) => watching.say(&line),
-            None => note(&line),
-        }
-    }
-
-    /// Waits until all is on the disk; the file that was written last.
-    fn finish(&mut self) -> Result<PathBuf, Problem> {
-        if let Some(line) = &self.line {
-            line.finish();
-        }
-        self.pending = None;
-        let ended = self.writer.take().map(JoinHandle::join);
-        ended
-            .unwrap_or_else(|| Ok(Ok(PathBuf::new())))
-            .unwrap_or_else(|panicked| resume_unwind(panicked))
-    }
 }

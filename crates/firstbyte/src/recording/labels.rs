@@ -1,0 +1,48 @@
+//! The series that a monitor's run files are of.
+
+use std::collections::BTreeMap;
+
+use firstbyte_core::document::run::{CellRecord, RunHeader};
+use firstbyte_core::shown_url::shown_url;
+use firstbyte_monitor::store::SeriesLabels;
+use serde::Deserialize;
+
+/// What the header of a monitor's run keeps of its configuration.
+#[derive(Deserialize)]
+struct KeptPlan {
+    command: String,
+    place: Option<String>,
+    #[serde(default)]
+    targets: Vec<KeptTarget>,
+}
+
+#[derive(Deserialize)]
+struct KeptTarget {
+    name: String,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+}
+
+/// For each cell, its series; none of a run that no monitor wrote.
+pub(crate) fn series_labels(header: &RunHeader) -> Option<Vec<SeriesLabels>> {
+    let plan = KeptPlan::deserialize(&header.plan).ok()?;
+    if plan.command != "monitor" {
+        return None;
+    }
+    let tags: BTreeMap<String, BTreeMap<String, String>> =
+        plan.targets.into_iter().map(|target| (target.name, target.tags)).collect();
+    let place = plan.place.unwrap_or_default();
+    let labels = |cell: &CellRecord| {
+        let factor = |index: usize| cell.factors.get(index);
+        let target = factor(0).map_or_else(String::new, |factor| factor.value.clone());
+        SeriesLabels {
+            way: factor(1).map_or_else(String::new, |factor| factor.value.clone()),
+            way_label: factor(1).map_or_else(String::new, |factor| factor.label.clone()),
+            place: place.clone(),
+            url: shown_url(&cell.url),
+            tags: tags.get(&target).cloned().unwrap_or_default(),
+            target,
+        }
+    };
+    Some(header.cells.iter().map(labels).collect())
+}

@@ -1,0 +1,14 @@
+//! What a monitor keeps: raw samples, a file a day, and the store of their sums, in step with each other.
+//!
+//! In: samples as they end, through a queue. Out: files, and a store that counts each sample once, whatever happened in between.
+//! A thread of its own does it: a disk that takes its time is nothing that a sample should wait for.
+
+mod backlog;
+mod labels;
+mod raw;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use raw::RawLimits;
+pub(crate) use recorder::{Recorded, Recorder, RecorderError, RecorderSettings};

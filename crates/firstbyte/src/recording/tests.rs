@@ -1,0 +1,248 @@
+//! Recorders that end in every way, and what those after them make of what is there.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use firstbyte_clock::Realtime;
+use firstbyte_core::document::run::{CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader};
+use firstbyte_core::run::{Cell, Factor, Metric, Standing, Taken};
+use firstbyte_core::timeline::{Mark, Offset, Sample, Stamp};
+use firstbyte_monitor::rollup::{Measure, MonitoredFact, Rollup};
+use firstbyte_monitor::store::{Retention, StoreReader};
+use serde_json::json;
+
+use super::*;
+use crate::runs::environment;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn header(targets: &[&str]) -> RunHeader {
+    let factor = |axis: &str, value: &str| Factor {
+        axis: axis.into(),
+        value: value.into(),
+        label: value.into(),
+    };
+    let cell = |target: &&str| Cell {
+        factors: vec![factor("site", target), factor("way", "as negotiated")],
+        url: format!("https://{target}/"),
+        twin_of: None,
+    };
+    let target =
+        |name: &&str| json!({ "name": name, "every_ns": 1, "tags": { "service": "shop" } });
+    let plan: Vec<_> = targets.iter().map(target).collect();
+    RunHeader {
+        format: RUN_FORMAT.into(),
+        version: RUN_VERSION,
+        created_unix_ns: Realtime::now().unix_nanos(),
+        firstbyte_version: "0".into(),
+        command: Vec::new(),
+        plan: json!({ "command": "monitor", "place": "fra1", "targets": plan }),
+        design: DesignRecord {
+            warmup: 0,
+            rounds: None,
+            until: None,
+            seed: 0,
+            concurrent: 1,
+            interval_ns: None,
+        },
+        axes: Vec::new(),
+        cells: targets.iter().map(cell).map(|cell| CellRecord::from_cell(&cell)).collect(),
+        environment: environment::gather(),
+    }
+}
+
+struct Scene {
+    directory: tempfile::TempDir,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), told: Arc::default() }
+    }
+
+    fn store(&self) -> std::path::PathBuf {
+        self.directory.path().join("store.sqlite")
+    }
+
+    fn settings(&self, targets: &[&str]) -> RecorderSettings {
+        let told = Arc::clone(&self.told);
+        RecorderSettings {
+            raw: self.directory.path().join("raw"),
+            store: self.store(),
+            header: header(targets),
+            periods: vec![Duration::from_secs(1); targets.len()],
+            raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },
+            retention: Retention::default(),
+            tell: Box::new(move |what| told.lock().unwrap().push(what.to_owned())),
+        }
+    }
+
+    /// Keeps `number` samples of each target.
+    fn record(&self, targets: &[&str], number: u64) -> Recorded {
+        let recorder = Recorder::start(self.settings(targets)).unwrap();
+        for n in 0..number {
+            for cell in 0..targets.len() {
+                recorder.keep(taken(cell as u16, n));
+            }
+        }
+        recorder.finish()
+    }
+
+    fn sum(&self, target: &str) -> Rollup {
+        let mut reader = StoreReader::open(&self.store()).unwrap();
+        let series = reader.series().unwrap();
+        let (id, labels) = series.iter().find(|(_, labels)| labels.target == target).unwrap();
+        assert_eq!((labels.place.as_str(), labels.tags["service"].as_str()), ("fra1", "shop"));
+        let now = (Realtime::now().unix_nanos() / 1_000_000_000) as i64;
+        reader.sum(*id, now - 86_400, now + 86_400, |_| true).unwrap()
+    }
+
+    fn told(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+}
+
+fn taken(cell: u16, n: u64) -> Taken {
+    let mut sample = Sample::default();
+    let connection = &mut sample.connection;
+    connection.started_unix_ns = Some(Realtime::now().unix_nanos());
+    connection.facts.remote = Some(SocketAddr::from(([192, 0, 2, 1], 443)));
+    let at = |ms: u64| Stamp::user(Offset::from_nanos(ms as i64 * 1_000_000));
+    connection.marks.set(Mark::ResponseStart, at(20 + n % 5));
+    connection.marks.set(Mark::ResponseEnd, at(30));
+    Taken { cell, standing: Standing::Proven, lateness: Duration::ZERO, sample }
+}
+
+fn samples(rollup: &Rollup) -> u64 {
+    let ttfb = rollup.times(Measure::Metric(Metric::Ttfb)).unwrap();
+    assert_eq!(ttfb.count(), rollup.samples);
+    assert_eq!(rollup.facts[&MonitoredFact::Address]["192.0.2.1"], rollup.samples);
+    rollup.samples
+}
+
+fn raw_names(scene: &Scene) -> Vec<String> {
+    let files = raw::raw_files(&scene.directory.path().join("raw")).unwrap();
+    files.into_iter().map(|file| file.name).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn samples_are_in_raw_files_and_in_the_store_over_starts() {
+    let scene = Scene::new();
+    for start in 1..=3 {
+        let recorded = scene.record(&["a", "b"], 1_500);
+        assert_eq!(recorded.lost, 0);
+        assert_eq!(samples(&scene.sum("a")), start * 1_500);
+        assert_eq!(samples(&scene.sum("b")), start * 1_500);
+    }
+    // Other targets are another file of the day; the series stay.
+    scene.record(&["b", "c"], 10);
+    assert_eq!((samples(&scene.sum("b")), samples(&scene.sum("c"))), (4_510, 10));
+    assert_eq!(scene.told(), "");
+}
+
+/// A process that is killed leaves raw files that are ahead of the store, and may leave a torn line.
+#[test]
+fn what_a_killed_process_left_is_summed_up_once() {
+    let scene = Scene::new();
+    let recorder = Recorder::start(scene.settings(&["a", "b"])).unwrap();
+    for n in 0..500 {
+        recorder.keep(taken(0, n));
+        recorder.keep(taken(1, n));
+    }
+    // The raw file is complete soon, the store only after seconds.
+    let raw = recorder.path().to_owned();
+    let lines =
+        || fs::read(&raw).unwrap().windows(9).filter(|bytes| *bytes == b"{\"cell\":0").count();
+    while lines() < 500 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let after = Scene::new();
+    copy(scene.directory.path(), after.directory.path());
+    recorder.finish();
+    let name = raw.file_name().unwrap();
+    let copied = after.directory.path().join("raw").join(name);
+    let mut torn = fs::read(&copied).unwrap();
+    torn.extend_from_slice(b"{\"cell\":0,\"round\":9");
+    fs::write(&copied, torn).unwrap();
+    after.record(&["a", "b"], 7);
+    assert_eq!((samples(&after.sum("a")), samples(&after.sum("b"))), (507, 507));
+    assert!(after.told().contains("samples of raw files are summed up again"), "{}", after.told());
+}
+
+#[test]
+fn a_store_that_is_gone_or_damaged_is_made_again_from_raw_files() {
+    let scene = Scene::new();
+    scene.record(&["a"], 300);
+    fs::remove_file(scene.store()).unwrap();
+    scene.record(&["a"], 10);
+    assert_eq!(samples(&scene.sum("a")), 310);
+    fs::write(scene.store(), "no database at all, but a text ".repeat(500)).unwrap();
+    scene.record(&["a"], 10);
+    assert_eq!(samples(&scene.sum("a")), 320);
+    let told = scene.told();
+    assert!(told.contains("store.sqlite: cannot ") && told.contains("moved to "), "{told}");
+    let aside = fs::read_dir(scene.directory.path()).unwrap();
+    let kept = aside.filter(|entry| {
+        let path = entry.as_ref().unwrap().path();
+        fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"no database at all"))
+    });
+    assert_eq!(kept.count(), 1);
+}
+
+/// The page in the middle of a store is overwritten while it is written to.
+#[test]
+fn a_store_that_is_damaged_under_way_is_made_again() {
+    let scene = Scene::new();
+    let targets: Vec<String> = (0..200).map(|n| format!("target-{n}")).collect();
+    let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+    scene.record(&targets, 5);
+    let mut bytes = fs::read(scene.store()).unwrap();
+    bytes[16_384..].iter_mut().for_each(|byte| *byte = 0xa5);
+    fs::write(scene.store(), bytes).unwrap();
+    scene.record(&targets, 5);
+    scene.record(&targets, 0);
+    assert!(scene.told().contains("made again from raw samples"), "{}", scene.told());
+    assert_eq!(samples(&scene.sum("target-0")), 10);
+    assert_eq!(samples(&scene.sum("target-199")), 10);
+}
+
+#[test]
+fn two_do_not_write_the_same_store() {
+    let scene = Scene::new();
+    let first = Recorder::start(scene.settings(&["a"])).unwrap();
+    let second = Recorder::start(scene.settings(&["b"]));
+    assert!(matches!(second, Err(RecorderError::Raw(crate::runs::RunError::Locked { .. }))));
+    first.finish();
+    Recorder::start(scene.settings(&["b"])).unwrap().finish();
+}
+
+#[test]
+fn days_that_are_too_old_go_and_other_files_stay() {
+    let scene = Scene::new();
+    let raw = scene.directory.path().join("raw");
+    fs::create_dir_all(&raw).unwrap();
+    fs::write(raw.join("notes.txt"), "mine").unwrap();
+    scene.record(&["a"], 3);
+    let current = raw_names(&scene).remove(0);
+    fs::copy(raw.join(&current), raw.join("2020-01-01.run")).unwrap();
+    let files = raw::raw_files(&raw).unwrap();
+    let gone = raw::outdated(&files, &raw.join(&current), "2026-01-01", u64::MAX);
+    assert_eq!(gone.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["2020-01-01.run"]);
+    assert!(raw.join("notes.txt").exists());
+}
