@@ -1,5 +1,7 @@
 //! The tables, and how a connection is set up. Documented in `docs/formats.md`, "The monitor's store".
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -56,6 +58,13 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = ["
 
 /// A connection that writes, to a store that is made where there is none.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
+    // Its owner's alone, as raw files are: SQLite's other files follow this one.
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
     let failed = StoreError::sqlite("open the store");
     let connection = Connection::open(path).map_err(failed)?;
     let set = |connection: &Connection| {

@@ -1,3 +1,4 @@
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use firstbyte_core::run::Metric;
@@ -86,6 +87,8 @@ fn a_reader_sees_values_that_came_after_it_was_opened() {
     let fixture = Fixture::new();
     let mut store = Store::open(&fixture.path).unwrap();
     store.enrol(&[labels("a")]).unwrap();
+    let mode = std::fs::metadata(&fixture.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     let mut reader = StoreReader::open(&fixture.path).unwrap();
     for version in ["TLSv1.2", "TLSv1.3"] {
         store.add_rollup(1, at(NOW), &sample(20, version));
