@@ -92,7 +92,7 @@ impl Exporter {
     /// What is wrong with it, in words, with the file and the line.
     pub fn new(options: ExporterOptions) -> Result<Self, String> {
         let configuration = read(&options)?;
-        let tools = Rc::new(Tools::new(options.compat));
+        let tools = Rc::new(Tools::new(&configuration, options.compat));
         let loaded = Loaded {
             configuration: Rc::new(configuration),
             tools,
@@ -118,9 +118,10 @@ impl Exporter {
         let mut loaded = self.0.loaded.borrow_mut();
         match read {
             Ok(configuration) => {
+                let tools = Tools::new(&configuration, self.0.options.compat);
                 *loaded = Loaded {
                     configuration: Rc::new(configuration),
-                    tools: Rc::new(Tools::new(self.0.options.compat)),
+                    tools: Rc::new(tools),
                     succeeded: true,
                     succeeded_at: now(),
                 };

@@ -49,7 +49,7 @@ impl Probe<'_> {
         );
         metrics.labelled(
             "probe_tls_version_info",
-            version_help(self.tools.compat),
+            "Returns the TLS version used or NaN when unknown",
             &[("version", &session.version.replace("TLSv", "TLS "))],
             1.0,
         );
@@ -65,7 +65,7 @@ impl Probe<'_> {
             let ends = if tls.insecure_skip_verify {
                 ZERO_TIME
             } else {
-                let roots = self.tools.roots.borrow_mut().of(tls.ca_file.as_deref());
+                let roots = self.tools.roots.borrow_mut().load(tls.ca_file.as_deref());
                 verified_end(&parsed, session.chain, &roots)
             };
             metrics.gauge(
@@ -88,13 +88,6 @@ impl Probe<'_> {
         }
         let help = "Contains SSL leaf certificate information";
         metrics.labelled("probe_ssl_last_chain_info", help, &labels, 1.0);
-    }
-}
-
-fn version_help(compat: Compat) -> &'static str {
-    match compat {
-        Compat::V0_23 => "Contains the TLS version used",
-        Compat::V0_28 => "Returns the TLS version used or NaN when unknown",
     }
 }
 
@@ -177,7 +170,7 @@ fn escaped(value: &str) -> String {
 pub(crate) struct Roots(HashMap<Option<PathBuf>, Rc<Vec<Vec<u8>>>>);
 
 impl Roots {
-    fn of(&mut self, file: Option<&Path>) -> Rc<Vec<Vec<u8>>> {
+    pub(super) fn load(&mut self, file: Option<&Path>) -> Rc<Vec<Vec<u8>>> {
         let key = file.map(Path::to_owned);
         if let Some(known) = self.0.get(&key) {
             return Rc::clone(known);

@@ -49,6 +49,11 @@ impl Probe<'_> {
         let usual = GrpcModule::default();
         let module = self.module.grpc.as_ref().unwrap_or(&usual);
         self.grpc_gauges(0.0, 0.0);
+        if self.tools.compat == Compat::V0_23 {
+            // Later versions tell of certificates only where there is one.
+            let help = "Returns last SSL chain expiry in unixtime";
+            self.metrics.gauge("probe_ssl_earliest_cert_expiry", help, 0.0);
+        }
         let target = self.target.split_once("://").map_or(self.target, |(_, rest)| rest);
         let authority = target.split('/').next().unwrap_or_default();
         let (host, port) = match split_host_port(authority) {
@@ -120,8 +125,7 @@ impl Probe<'_> {
                 self.tls_session_metrics(&stream, &module.tls_config, Set::WithoutVerifiedChain);
                 std::mem::swap(&mut shown, &mut self.metrics);
                 let answer = self.check(stream, module, authority).await;
-                // Later versions tell of TLS only where a server answered.
-                if answer.heard || self.tools.compat == Compat::V0_23 {
+                if answer.heard {
                     self.metrics.merge(shown);
                 }
                 (answer, true)

@@ -16,7 +16,7 @@ use firstbyte_clock::{Monotonic, timer_now};
 use firstbyte_probe::probe::Equipment;
 
 use crate::Compat;
-use crate::configuration::Module;
+use crate::configuration::{Configuration, Module};
 use crate::log::ProbeLog;
 use crate::metrics::Metrics;
 
@@ -32,9 +32,20 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Anew: files of certificates are read again.
-    pub(crate) fn new(compat: Compat) -> Self {
-        Self { equipment: Equipment::default(), roots: Rc::default(), compat }
+    /// Anew: files of certificates are read again. Who is trusted is loaded now, and is no part of the first probe.
+    pub(crate) fn new(configuration: &Configuration, compat: Compat) -> Self {
+        let tools = Self { equipment: Equipment::default(), roots: Rc::default(), compat };
+        for module in configuration.modules.values() {
+            let settings = match module.prober.as_str() {
+                "tcp" => &module.tcp.tls_config,
+                "dns" => &module.dns.tls_config,
+                _ => &module.http.tls_config,
+            };
+            // What is wrong with a file is a probe's to say: it may be there by then.
+            let _ = tools.equipment.client_config(&certificates::tls_options(settings), &[]);
+            tools.roots.borrow_mut().load(settings.ca_file.as_deref());
+        }
+        tools
     }
 }
 

@@ -82,6 +82,10 @@ impl Lines {
 impl Probe<'_> {
     pub(super) async fn tcp(&mut self) -> bool {
         let module = &self.module.tcp;
+        if self.tools.compat == Compat::V0_23 {
+            // Later versions tell of the dialogue only where there is a connection.
+            self.zero_dialogue();
+        }
         let dialled = self.dial_tcp().await;
         let (stream, host) = match dialled {
             Ok(dialled) => dialled,
