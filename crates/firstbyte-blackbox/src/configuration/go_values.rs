@@ -120,7 +120,7 @@ pub(crate) fn print_float(value: f64) -> String {
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let power: i32 = exponent.parse().unwrap_or(0);
     // Shortest digits are set out in full below a million.
-    if power < -4 || power >= 6 {
+    if !(-4..6).contains(&power) {
         let sign = if power < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", power.abs());
     }

@@ -392,7 +392,9 @@ const fn is_redirect(status: u16) -> bool {
 
 /// Whether a body is looked into, or cut.
 fn needs_body(module: &HttpModule) -> bool {
-    !(module.body_matches.is_empty() && module.body_not_matches.is_empty())
+    let looked_into =
+        [&module.body_matches, &module.body_not_matches].iter().any(|p| !p.is_empty());
+    looked_into
         || !module.compression.is_empty()
         || (1..BODY_LIMIT).contains(&module.body_size_limit)
 }

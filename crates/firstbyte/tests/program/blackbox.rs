@@ -402,17 +402,17 @@ fn difference(theirs: &str, ours: &str) -> Vec<String> {
     [only(&theirs, &ours, "theirs"), only(&ours, &theirs, "ours")].concat()
 }
 
-fn theirs(directory: &Directory) -> (Running, u16) {
+fn theirs(program: &str, directory: &Directory) -> (Running, u16) {
     let port = free_port();
-    let child = Command::new(THEIRS)
+    let child = Command::new(program)
         .arg(format!("--config.file={}", directory.path().join("blackbox.yml").display()))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap_or_else(|e| panic!("{THEIRS}: {e}: run scripts/setup"));
+        .unwrap_or_else(|e| panic!("{program}: {e}: run scripts/setup"));
     let mut running = Running(child);
-    wait_for(port, &mut running.0, THEIRS);
+    wait_for(port, &mut running.0, program);
     (running, port)
 }
 
@@ -442,11 +442,23 @@ fn query(module: &str, target: &str) -> String {
 
 #[test]
 fn metrics_are_those_of_debians() {
+    metrics_are_those_of(THEIRS, "0.23");
+}
+
+#[test]
+#[ignore = "needs blackbox_exporter 0.28, where FIRSTBYTE_BLACKBOX says: see CONTRIBUTING.md"]
+fn metrics_are_those_of_0_28() {
+    let program = std::env::var("FIRSTBYTE_BLACKBOX")
+        .expect("FIRSTBYTE_BLACKBOX names blackbox_exporter 0.28");
+    metrics_are_those_of(&program, "0.28");
+}
+
+fn metrics_are_those_of(program: &str, version: &str) {
     let directory = Directory::new();
     directory.write("blackbox.yml", configuration(&directory));
     let servers = Servers::start(&directory);
-    let (_theirs, their_port) = theirs(&directory);
-    let (_ours, our_port, _said) = ours(&directory, "0.23");
+    let (_theirs, their_port) = theirs(program, &directory);
+    let (_ours, our_port, _said) = ours(&directory, version);
     let mut differences = Vec::new();
     let cases = cases(&servers);
     assert!(cases.len() >= 30);
@@ -488,7 +500,7 @@ fn pages_and_refusals_are_those_of_debians() {
         "blackbox.yml",
         "modules:\n  a: {prober: http, http: {headers: {Host: x}}}\n  b: {prober: nothing}\n",
     );
-    let (_theirs, their_port) = theirs(&directory);
+    let (_theirs, their_port) = theirs(THEIRS, &directory);
     let (_ours, our_port, _said) = ours(&directory, "0.23");
     for (path, fields) in [
         ("/probe", ""),
