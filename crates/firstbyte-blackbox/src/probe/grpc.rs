@@ -260,4 +260,78 @@ mod tests {
         assert_eq!(health(&[0, 0, 0, 0, 0]), Some(0));
         assert_eq!(health(&[0, 0, 0]), None);
     }
+
+    /// Answers one question, whatever it is, and gives what it was.
+    async fn serve_once(
+        listener: tokio::net::TcpListener,
+        code: &'static str,
+        health: &'static [u8],
+    ) -> Vec<u8> {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let (request, mut respond) = connection.accept().await.unwrap().unwrap();
+        assert_eq!(request.uri().path(), "/grpc.health.v1.Health/Check");
+        let mut body = request.into_body();
+        let answering = async {
+            let mut asked = Vec::new();
+            while let Some(piece) = body.data().await {
+                asked.extend_from_slice(&piece.unwrap());
+            }
+            let mut stream = respond.send_response(http::Response::new(()), false).unwrap();
+            stream.send_data(Bytes::from_static(health), false).unwrap();
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", code.parse().unwrap());
+            stream.send_trailers(trailers).unwrap();
+            asked
+        };
+        let asked = tokio::select! {
+            asked = answering => asked,
+            _ = std::future::poll_fn(|context| connection.poll_closed(context)) => Vec::new(),
+        };
+        connection.graceful_shutdown();
+        // Until the client has gone away.
+        let _ = std::future::poll_fn(|context| connection.poll_closed(context)).await;
+        asked
+    }
+
+    #[test]
+    fn a_health_check_is_what_the_server_says() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let configuration = crate::configuration::Configuration::parse(
+            "modules: {m: {prober: grpc, grpc: {service: shop}}}",
+        );
+        let configuration = configuration.unwrap();
+        let tools = crate::probe::Tools::new(&configuration, Compat::V0_28);
+        for (code, health, success, status, serving) in [
+            ("0", &[0, 0, 0, 0, 2, 8, 1][..], 1, 0, "SERVING"),
+            ("0", &[0, 0, 0, 0, 2, 8, 2][..], 0, 0, "NOT_SERVING"),
+            ("5", &[][..], 0, 5, ""),
+        ] {
+            let local = tokio::task::LocalSet::new();
+            let (text, asked) = local.block_on(&runtime, async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let target = listener.local_addr().unwrap().to_string();
+                let server = tokio::task::spawn_local(serve_once(listener, code, health));
+                let module = &configuration.modules["m"];
+                let limit = Duration::from_secs(20);
+                let outcome = crate::probe::probe("m", module, &target, "", limit, &tools).await;
+                (outcome.metrics.text(), server.await.unwrap())
+            });
+            assert_eq!(asked, question("shop"), "what was asked");
+            for line in [
+                format!("probe_success {success}"),
+                format!("probe_grpc_status_code {status}"),
+                "probe_grpc_ssl 0".to_owned(),
+            ] {
+                assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+            }
+            for name in SERVING {
+                let value = u8::from(name == serving);
+                let line = format!(
+                    "probe_grpc_healthcheck_response{{serving_status=\"{name}\"}} {value}\n"
+                );
+                assert!(text.contains(&line), "{line}: {text}");
+            }
+        }
+    }
 }
