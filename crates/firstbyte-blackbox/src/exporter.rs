@@ -139,7 +139,11 @@ impl Exporter {
         let parameters = Parameters::new(uri.query().unwrap_or_default());
         match uri.path() {
             "/probe" => self.probe(&parameters, headers).await,
-            "/metrics" => text(StatusCode::OK, metrics::CONTENT_TYPE, self.own_metrics().text()),
+            "/metrics" => text(
+                StatusCode::OK,
+                metrics::content_type(self.0.options.compat),
+                self.own_metrics().text(),
+            ),
             "/config" => {
                 let shown = self.0.loaded.borrow().configuration.shown();
                 text(StatusCode::OK, "text/plain", shown)
@@ -256,7 +260,7 @@ impl Exporter {
             return text(StatusCode::OK, "text/plain", debug);
         }
         history.add(name, target, debug, outcome.success);
-        text(StatusCode::OK, metrics::CONTENT_TYPE, outcome.metrics.text())
+        text(StatusCode::OK, metrics::content_type(self.0.options.compat), outcome.metrics.text())
     }
 
     fn logs(&self, parameters: &Parameters) -> Answer {

@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::Compat;
 use crate::configuration::print_float;
 
-/// What the text is.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// What the text is. Later versions say how names would be escaped, which none of these needs.
+pub(crate) const fn content_type(compat: Compat) -> &'static str {
+    match compat {
+        Compat::V0_23 => "text/plain; version=0.0.4; charset=utf-8",
+        Compat::V0_28 => "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+    }
+}
 
 type Labels = Vec<(String, String)>;
 

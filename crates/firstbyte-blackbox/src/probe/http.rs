@@ -216,6 +216,7 @@ impl Probe<'_> {
             | firstbyte_probe::probe::SetupError::Client(text) => text,
         })?;
         let connection = prober.probe(&target).await.connection;
+        self.tools.last_prober.replace(Some(prober));
         if let Some(failure) = &connection.failure {
             let (kind, cause) = (failure.failure_type(), failure.cause.to_string());
             let phase = failure.phase.name();

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use firstbyte_clock::{Monotonic, timer_now};
-use firstbyte_probe::probe::Equipment;
+use firstbyte_probe::probe::{Equipment, Prober};
 
 use crate::Compat;
 use crate::configuration::{Configuration, Module};
@@ -29,12 +29,19 @@ pub(crate) struct Tools {
     pub equipment: Equipment,
     pub roots: Rc<RefCell<Roots>>,
     pub compat: Compat,
+    /// The last prober: with it stays what its successors share, a socket that takes the kernel 20 ms to close.
+    pub last_prober: RefCell<Option<Box<dyn Prober>>>,
 }
 
 impl Tools {
     /// Anew: files of certificates are read again. Who is trusted is loaded now, and is no part of the first probe.
     pub(crate) fn new(configuration: &Configuration, compat: Compat) -> Self {
-        let tools = Self { equipment: Equipment::default(), roots: Rc::default(), compat };
+        let tools = Self {
+            equipment: Equipment::default(),
+            roots: Rc::default(),
+            compat,
+            last_prober: RefCell::default(),
+        };
         for module in configuration.modules.values() {
             let settings = match module.prober.as_str() {
                 "tcp" => &module.tcp.tls_config,

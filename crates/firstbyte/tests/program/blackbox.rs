@@ -386,6 +386,8 @@ fn bounded(text: &str) -> BTreeMap<String, String> {
             Some((series, value)) if !line.starts_with('#') => (series, value),
             _ => (line, ""),
         };
+        // Clients offer ciphers in an order of their own, and servers follow it.
+        let key = if key.starts_with("probe_tls_cipher_info{") { "a cipher" } else { key };
         let is_time = key.contains("duration_seconds") || key.contains("lookup_time_seconds");
         let value = if is_time { "a time" } else { value };
         lines.insert(key.to_owned(), value.to_owned());
@@ -471,6 +473,10 @@ fn metrics_are_those_of(program: &str, version: &str) {
         if (*module, target.ends_with("/big")) == ("gzip", true) {
             // Theirs leaves out what its decoder had read ahead before it gave up.
             found.retain(|line| !line.contains("probe_http_uncompressed_body_length "));
+        }
+        if (*module, version) == ("host", "0.28") {
+            // The body is their name as a client, whose version is missing where it was built by `go install`.
+            found.retain(|line| !line.contains("_length "));
         }
         if (theirs.0, &theirs.1) != (ours.0, &ours.1) {
             found.push(format!("  theirs {} {}, ours {} {}", theirs.0, theirs.1, ours.0, ours.1));
