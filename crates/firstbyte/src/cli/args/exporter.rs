@@ -18,7 +18,7 @@ Examples:
   curl 'http://127.0.0.1:9115/probe?module=http_2xx&target=https://example.com/'
   curl 'http://127.0.0.1:9115/probe?module=tcp&target=example.com:25&debug=true'";
 
-/// Answer Prometheus as blackbox_exporter does: /probe?target=…&module=…
+/// Answer Prometheus as blackbox_exporter does
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExporterArgs {
