@@ -342,7 +342,12 @@ impl QueryResponse {
                 let mut label = Fields::new(node, path)?;
                 let name = label.text("name")?.unwrap_or_default();
                 let value = label.text("value")?.unwrap_or_default();
+                let line = label.line;
                 label.end()?;
+                if !is_label(&name) {
+                    let what = format!("{path}: {name:?} is no name of a label");
+                    return Err(Mistake::new(line, what));
+                }
                 Ok((name, value))
             })?),
         };
@@ -360,6 +365,12 @@ impl QueryResponse {
         }
         Ok(step)
     }
+}
+
+/// Whether Prometheus takes `name` for a label's.
+fn is_label(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 impl IcmpModule {

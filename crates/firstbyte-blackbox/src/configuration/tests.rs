@@ -80,6 +80,11 @@ fn mistakes_have_a_line_and_words() {
         ),
         ("modules:\n  a:\n    icmp: {ttl: 256}\n", 3, "cannot exceed 255"),
         (
+            "modules:\n  a:\n    tcp: {query_response: [{expect: x, labels: [{name: a-b, value: c}]}]}\n",
+            3,
+            "is no name of a label",
+        ),
+        (
             "modules:\n  a:\n    http: {enable_http3: true}\n",
             3,
             "enable_http2 must be set to false",

@@ -65,6 +65,8 @@ pub(in crate::cli) fn run(plan: &ExporterPlan) -> Result<u8, Problem> {
         };
         serve(&exporter, listeners, end).await
     });
+    // A lookup that nobody waits for any more does not hold up the end.
+    runtime.shutdown_background();
     served.map_err(|error| {
         Problem::new(exit::USAGE, format!("cannot listen: {}", describe_io(&error)))
     })?;
