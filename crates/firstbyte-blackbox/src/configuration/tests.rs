@@ -108,3 +108,29 @@ fn aliases_that_grow_without_bound_are_refused() {
     }
     assert!(Configuration::parse(&text).unwrap_err().what.contains("more than"));
 }
+
+#[test]
+fn whatever_comes_is_read_or_refused_with_a_line_of_it() {
+    let mut random = fastrand::Rng::with_seed(17);
+    let pieces = [
+        "- ", ": ", "\n", "  ", "&a ", "*a", "{", "}", "[", "]", "|", "'", "\"", "<<", "é", "\0",
+        "%",
+    ];
+    for _ in 0..5_000 {
+        let mut text: Vec<char> = ALL.chars().collect();
+        for _ in 0..random.usize(1..6) {
+            let at = random.usize(..text.len());
+            let upto = (at + random.usize(..12)).min(text.len());
+            let piece = pieces[random.usize(..pieces.len())];
+            text.splice(at..upto, piece.chars());
+        }
+        let text: String = text.into_iter().collect();
+        match Configuration::parse(&text) {
+            Ok(read) => drop(read.shown()),
+            Err(mistake) => {
+                let lines = text.lines().count() + 1;
+                assert!((1..=lines).contains(&mistake.line), "{mistake}: {text}");
+            }
+        }
+    }
+}
