@@ -187,6 +187,7 @@ impl Asked {
             compressed: _,
             fail,
             output,
+            keep: _,
         } = http;
         if *method != http::Method::GET || body.is_some() {
             return self.cannot("be asked for anything but the GET of a page");
@@ -209,8 +210,16 @@ impl Asked {
     }
 
     fn tls(&self, tls: &TlsOptions) -> Result<BrowserTls, String> {
-        let TlsOptions { min, max, groups, insecure, ca_file: _, session: _, client_certificate } =
-            tls;
+        let TlsOptions {
+            min,
+            max,
+            groups,
+            insecure,
+            ca_file: _,
+            session: _,
+            client_certificate,
+            keep: _,
+        } = tls;
         if !groups.is_empty() {
             return self.cannot("be told which key-exchange groups to offer");
         }

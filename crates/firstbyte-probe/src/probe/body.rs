@@ -11,6 +11,7 @@ use firstbyte_core::timeline::Cause;
 use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, StatusCode};
 
+use super::kept::KeptBody;
 use super::observation::Shared;
 use super::options::{HttpOptions, Output};
 use decoder::{Decoder, decoder};
@@ -18,6 +19,7 @@ use decoder::{Decoder, decoder};
 /// The body of one response.
 pub(super) struct Body {
     output: Option<Output>,
+    keep: Option<KeptBody>,
     decode: bool,
     follows_redirects: bool,
     fail: bool,
@@ -54,6 +56,7 @@ impl Body {
     pub(super) fn new(options: &HttpOptions, follows_redirects: bool, seen: &Shared) -> Self {
         Self {
             output: options.output.clone(),
+            keep: options.keep.clone(),
             decode: options.compressed,
             follows_redirects,
             fail: options.fail,
@@ -84,7 +87,10 @@ impl Body {
             || self.fail && status.as_u16() >= 400;
         let sink: Box<dyn Write> = match &self.output {
             _ if passed_over => Box::new(io::sink()),
-            None => Box::new(io::sink()),
+            None => match &self.keep {
+                Some(kept) => kept.sink(),
+                None => Box::new(io::sink()),
+            },
             Some(Output::Stdout) => Box::new(io::stdout().lock()),
             Some(Output::File(path)) => {
                 Box::new(File::create(path).map_err(|e| self.not_written(&e))?)

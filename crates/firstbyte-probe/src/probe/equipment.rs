@@ -7,6 +7,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
 
 use super::clients::Clients;
 use super::options::{Client, HttpVersion, Options, ResolverChoice, TlsOptions};
@@ -44,6 +47,18 @@ impl Equipment {
         self.tls(&options.tls, options.http.version).map_err(SetupError::Tls)?;
         let maker = self.0.clients.maker(options.client).map_err(SetupError::Client)?;
         maker.make(options)
+    }
+
+    /// TLS as `options` ask, for handshakes of others: the same who is trusted, the same checks.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn client_config(
+        &self,
+        options: &TlsOptions,
+        alpn: &[&str],
+    ) -> Result<Arc<ClientConfig>, SetupError> {
+        self.0.tls.client_config(options, alpn).map_err(SetupError::Tls)
     }
 
     /// Has to be called within the runtime that the resolver is asked in.

@@ -12,6 +12,7 @@ use http::header;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::kept::{KeptBody, KeptCertificates};
 use super::options_stored::{body, method};
 use super::secret::Secret;
 use crate::net::Bind;
@@ -313,6 +314,9 @@ pub struct TlsOptions {
     pub session: SessionUse,
     /// Client certificate (PEM), and its key when it is not in the same file.
     pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+    /// Where the server's certificates go; they are described and dropped when absent.
+    #[serde(skip)]
+    pub keep: Option<KeptCertificates>,
 }
 
 /// Both versions, the default groups, a new session every time.
@@ -326,6 +330,7 @@ impl Default for TlsOptions {
             ca_file: None,
             session: SessionUse::Full,
             client_certificate: None,
+            keep: None,
         }
     }
 }
@@ -369,6 +374,9 @@ pub struct HttpOptions {
     pub fail: bool,
     /// Where the body goes; it is counted and dropped when absent.
     pub output: Option<Output>,
+    /// Where it goes in memory, if it goes nowhere else.
+    #[serde(skip)]
+    pub keep: Option<KeptBody>,
 }
 
 /// A GET by the version that the server agrees to.
@@ -384,6 +392,7 @@ impl Default for HttpOptions {
             compressed: false,
             fail: false,
             output: None,
+            keep: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod exporter;
 mod har;
 mod live;
 mod log_format;
@@ -21,6 +22,7 @@ use super::typed::{AxisText, BodyText, FieldText, RawBodyText, UrlText};
 use crate::plans::{ColorChoice, Destination};
 pub(super) use check::CheckArgs;
 pub(super) use explain::ExplainArgs;
+pub(super) use exporter::ExporterArgs;
 use firstbyte_core::access::ACCESS_PROFILES;
 pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
@@ -78,6 +80,7 @@ pub(super) enum Command {
     /// Measure a plan, and fail when a condition is met: for pipelines
     Check(CheckArgs),
     Monitor(Box<MonitorArgs>),
+    Exporter(ExporterArgs),
     /// Predict what connections would take, of one visitor or of a whole audience
     Predict(Box<PredictArgs>),
     /// Show runs, curl's timers, or HAR files: as text, page, charts, data

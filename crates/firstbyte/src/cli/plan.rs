@@ -5,6 +5,7 @@
 
 pub(in crate::cli) mod comparison;
 mod data;
+mod exporter;
 mod lab;
 mod monitor;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         Some(Command::Page(args)) => CommandPlan::Page(Box::new(page(args, typed)?)),
         Some(Command::Check(args)) => CommandPlan::Check(comparison::check(args)?),
         Some(Command::Monitor(args)) => CommandPlan::Monitor(Box::new(monitor::monitor(args)?)),
+        Some(Command::Exporter(args)) => CommandPlan::Exporter(exporter::exporter(args)?),
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
         }
@@ -318,6 +320,7 @@ fn tls(args: &VisitArgs) -> Result<TlsOptions, Problem> {
         ca_file: args.cacert.clone(),
         session: SessionUse::Full,
         client_certificate: args.cert.clone().map(|cert| (cert, args.key.clone())),
+        keep: None,
     })
 }
 
@@ -348,6 +351,7 @@ fn http(args: &VisitArgs, output: Option<Output>) -> Result<HttpOptions, Problem
         compressed: args.compressed,
         fail: args.fail,
         output,
+        keep: None,
     })
 }
 

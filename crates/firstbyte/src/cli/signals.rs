@@ -84,6 +84,11 @@ pub(super) async fn asked_to_end() -> EndSignal {
     Attention::begin().wait().await
 }
 
+/// From now on SIGHUP does not end the process: each one is told to who asks here.
+pub(super) fn hang_ups() -> watch::Receiver<u64> {
+    watched().hang_ups.get_or_init(|| watch::Sender::new(0)).subscribe()
+}
+
 /// The exit code of a command that was asked to end: its signal's.
 pub(super) fn exit_code() -> u8 {
     let asked = WATCHED.get().and_then(|watched| *watched.asked.borrow());
@@ -101,10 +106,18 @@ struct Watched {
     asked: watch::Sender<Option<EndSignal>>,
     /// How many attend.
     attending: AtomicUsize,
+    /// How many SIGHUPs came, where they do not end the process.
+    hang_ups: OnceLock<watch::Sender<u64>>,
 }
 
 impl Watched {
     fn came(&self, signal: EndSignal) {
+        if signal == EndSignal::Hangup
+            && let Some(hang_ups) = self.hang_ups.get()
+        {
+            hang_ups.send_modify(|came| *came += 1);
+            return;
+        }
         // Looked up first: who attends goes away as soon as it is told.
         let attended = self.attending.load(Ordering::SeqCst) > 0;
         let is_first = self.asked.send_replace(Some(signal)).is_none();
@@ -119,8 +132,11 @@ static WATCHED: OnceLock<Arc<Watched>> = OnceLock::new();
 /// From its return on signals are watched.
 fn watched() -> &'static Watched {
     WATCHED.get_or_init(|| {
-        let watched =
-            Arc::new(Watched { asked: watch::Sender::new(None), attending: AtomicUsize::new(0) });
+        let watched = Arc::new(Watched {
+            asked: watch::Sender::new(None),
+            attending: AtomicUsize::new(0),
+            hang_ups: OnceLock::new(),
+        });
         let (ready, is_ready) = mpsc::channel();
         let shared = Arc::clone(&watched);
         let run = move || {

@@ -4,6 +4,7 @@
 //! plan is complete: nothing of it is looked up among flags later, and what its files hold is not in it. What may let
 //! somebody in keeps its type, [`Secret`](firstbyte_probe::probe::Secret): it is stored, and does not print.
 
+mod exporter;
 mod har;
 mod lab;
 mod measuring;
@@ -17,6 +18,7 @@ mod wire;
 use firstbyte_core::server_log::ServerKind;
 use serde::{Deserialize, Serialize};
 
+pub use exporter::{ExporterMetrics, ExporterPlan};
 pub use har::HarCleanPlan;
 pub use lab::{CommandWords, LabExportPlan, LabPlan, LabStudyPlan, NewLabPlan};
 pub use measuring::{
@@ -52,6 +54,8 @@ pub enum CommandPlan {
     Check(CheckPlan),
     /// `monitor`.
     Monitor(Box<MonitorPlan>),
+    /// `exporter`.
+    Exporter(ExporterPlan),
     /// `predict`.
     Predict(Box<PredictionPlan>),
     /// `report`.

@@ -7,6 +7,7 @@
 mod archives;
 mod bad_cases;
 mod bad_input;
+mod blackbox;
 mod clients;
 mod compare;
 mod curl_compat;

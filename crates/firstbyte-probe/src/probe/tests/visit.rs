@@ -72,6 +72,7 @@ impl Client {
             ca_file: Some(PathBuf::from(CERTIFICATE.ca_file())),
             session: asked.session,
             client_certificate: None,
+            keep: None,
         };
         let tls = Tls::new(&options, asked.http, &TlsStock::default());
         let tls = tls.unwrap_or_else(|e| panic!("{e}"));
@@ -85,6 +86,7 @@ impl Client {
             compressed: false,
             fail: false,
             output: None,
+            keep: None,
         };
         let early = matches!(asked.session, SessionUse::EarlyData { .. });
         Self { tls: Some(tls), http, path: Path::default(), early }

@@ -38,6 +38,7 @@ use client_auth::ClientAuth;
 use verifier::{Trust, Verifier};
 
 use super::describe_io;
+use super::kept::KeptCertificates;
 use super::options::{HttpVersion, SessionUse, TlsOptions, TlsVersion};
 use session::SessionStore;
 
@@ -50,6 +51,7 @@ pub(super) struct Tls {
     trust: Arc<Trust>,
     insecure: bool,
     offered: Offered,
+    keep: Option<KeptCertificates>,
     client_auth: Arc<ClientAuth>,
     certificates: Rc<Certificates>,
     sessions: Arc<SessionStore>,
@@ -105,6 +107,18 @@ impl TlsStock {
         tracing::debug!(from, "loaded who is trusted");
         self.trusts.borrow_mut().insert(trusted.clone(), Arc::clone(&loaded));
         Ok(loaded)
+    }
+
+    /// A configuration for handshakes that are not measured: of other protocols than HTTP, by `tokio-rustls`.
+    pub(super) fn client_config(
+        &self,
+        options: &TlsOptions,
+        alpn: &[&str],
+    ) -> Result<Arc<ClientConfig>, TlsSetupError> {
+        let (mut config, _) = self.base(options)?;
+        config.resumption = Resumption::disabled();
+        config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
+        Ok(Arc::new(config))
     }
 
     fn base(&self, options: &TlsOptions) -> Result<(ClientConfig, Arc<Trust>), TlsSetupError> {
@@ -199,6 +213,7 @@ impl Tls {
             trust,
             insecure: options.insecure,
             offered,
+            keep: options.keep.clone(),
             client_auth,
             certificates: Rc::default(),
             sessions,
@@ -225,6 +240,7 @@ impl Tls {
             spoken_before: self.sessions.spoken(&name),
             had_tls12_session,
             offered: self.offered.clone(),
+            keep: self.keep.clone(),
             certificates: Rc::clone(&self.certificates),
             name,
             sessions: self.shared.is_some().then(|| Arc::clone(&self.sessions)),
@@ -301,6 +317,7 @@ pub(super) struct Session {
     pub connection: ClientConnection,
     verifier: Arc<Verifier>,
     pub offered: Offered,
+    keep: Option<KeptCertificates>,
     certificates: Rc<Certificates>,
     name: ServerName<'static>,
     /// What the connection before spoke, which early data speaks again.
@@ -364,6 +381,9 @@ impl Session {
     /// What is known by now. Nothing is claimed that the handshake has not shown.
     pub(super) fn facts(&self) -> TlsFacts {
         let connection = &self.connection;
+        if let Some(keep) = &self.keep {
+            keep.put(self.shown().chain.iter().map(|der| der.to_vec()).collect());
+        }
         let (certificates, verified) = if self.sessions.is_some() {
             let seen = self.shown();
             (self.certificates.describe(&seen.chain), seen.verified)

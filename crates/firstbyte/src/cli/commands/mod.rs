@@ -4,6 +4,7 @@ pub(super) mod check;
 pub(super) mod compare;
 pub(super) mod demo;
 pub(super) mod explain;
+mod exporter;
 pub(super) mod har;
 pub(super) mod lab;
 mod log_format;
@@ -28,6 +29,7 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Page(plan) => page::run(plan),
         CommandPlan::Check(plan) => check::run(plan),
         CommandPlan::Monitor(plan) => monitor::run(plan),
+        CommandPlan::Exporter(plan) => exporter::run(plan),
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),
         CommandPlan::HarClean(plan) => har::clean_archive(plan),

@@ -113,6 +113,14 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
         ],
     ),
     (&["monitor", "--config", "m.toml"], &[&["--check-config"], &["--store", "d"]]),
+    (
+        &["exporter"],
+        &[
+            &["--config.file", "b.yml", "--config.check"],
+            &["--web.listen-address", ":1", "--web.listen-address", "[::1]:2"],
+            &["--timeout-offset", "1.5", "--history.limit", "0", "--compat.version", "0.23"],
+        ],
+    ),
     (&["rum", "snippet"], &[&["--endpoint", "https://a.test/rum"], &["--sample", "10%"]]),
     (
         &["rum", "serve", "--into", "f"],

@@ -1,0 +1,183 @@
+//! Values as Go's libraries write and read them: durations (`time.ParseDuration`), sizes (`units.Base2Bytes`).
+
+/// Nanoseconds of a duration such as `1m30s`; a day is no unit of Go's.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0_f64;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let number: f64 = rest.get(..end)?.parse().ok()?;
+        rest = rest.get(end..)?;
+        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit = match rest.get(..end)? {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        rest = rest.get(end..)?;
+        total += number * unit;
+    }
+    let nanoseconds = total.round();
+    (nanoseconds < i64::MAX as f64)
+        .then_some(if negative { -nanoseconds } else { nanoseconds } as i64)
+}
+
+/// As Go prints a duration: `5s`, `1m30s`, `1.5s`, `500ms`.
+pub(crate) fn print_duration(nanoseconds: i64) -> String {
+    if nanoseconds == 0 {
+        return "0s".into();
+    }
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let all = nanoseconds.unsigned_abs();
+    let trimmed = |value: f64| format!("{value}");
+    let text = match all {
+        ..1_000 => format!("{all}ns"),
+        1_000..1_000_000 => format!("{}µs", trimmed(all as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{}ms", trimmed(all as f64 / 1e6)),
+        _ => {
+            let (hours, rest) = (all / 3_600_000_000_000, all % 3_600_000_000_000);
+            let (minutes, rest) = (rest / 60_000_000_000, rest % 60_000_000_000);
+            let seconds = trimmed(rest as f64 / 1e9);
+            match (hours, minutes) {
+                (0, 0) => format!("{seconds}s"),
+                (0, minutes) => format!("{minutes}m{seconds}s"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    };
+    format!("{sign}{text}")
+}
+
+const UNITS: [(&str, u64); 7] = [
+    ("EB", 1 << 60),
+    ("PB", 1 << 50),
+    ("TB", 1 << 40),
+    ("GB", 1 << 30),
+    ("MB", 1 << 20),
+    ("KB", 1 << 10),
+    ("B", 1),
+];
+
+/// Bytes of a size such as `10MB`, where units are of 1024; `MiB` is the same.
+pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let mut rest = text;
+    let mut total = 0_f64;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let number: f64 = rest.get(..end)?.parse().ok()?;
+        rest = rest.get(end..)?;
+        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit = rest.get(..end)?.replacen("iB", "B", 1);
+        let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        rest = rest.get(end..)?;
+        total += number * *bytes as f64;
+    }
+    (!text.is_empty() && total < u64::MAX as f64 / 2.0).then_some(total as u64)
+}
+
+/// As `units.Base2Bytes` prints: `10MiB`.
+pub(crate) fn print_bytes(bytes: u64) -> String {
+    let (mut rest, mut text) = (bytes, String::new());
+    for (name, size) in UNITS {
+        let of_it = rest / size;
+        rest %= size;
+        if of_it > 0 {
+            let name = if size == 1 { name.to_owned() } else { name.replacen('B', "iB", 1) };
+            text += &format!("{of_it}{name}");
+        }
+    }
+    if text.is_empty() { "0B".into() } else { text }
+}
+
+/// A number as Go's text format of metrics has it (`strconv` with `g`, shortest).
+pub(crate) fn print_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
+    }
+    if value == 0.0 {
+        return "0".into();
+    }
+    let scientific = format!("{value:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let power: i32 = exponent.parse().unwrap_or(0);
+    // Shortest digits are set out in full below a million.
+    if !(-4..6).contains(&power) {
+        let sign = if power < 0 { '-' } else { '+' };
+        return format!("{digits}e{sign}{:02}", power.abs());
+    }
+    format!("{value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_printed_as_by_go() {
+        for (text, ns, printed) in [
+            ("5s", 5_000_000_000, "5s"),
+            ("1m30s", 90_000_000_000, "1m30s"),
+            ("1.5s", 1_500_000_000, "1.5s"),
+            ("500ms", 500_000_000, "500ms"),
+            ("1h", 3_600_000_000_000, "1h0m0s"),
+            ("100us", 100_000, "100µs"),
+        ] {
+            assert_eq!(parse_duration(text), Some(ns), "{text}");
+            assert_eq!(print_duration(ns), printed);
+        }
+        for bad in ["1d", "5", "", "s", "5 s", "1.2.3s"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_of_1024() {
+        assert_eq!(parse_bytes("10MB"), Some(10 << 20));
+        assert_eq!(parse_bytes("10MiB"), Some(10 << 20));
+        assert_eq!(parse_bytes("1KB512B"), Some(1536));
+        assert_eq!(print_bytes(1536), "1KiB512B");
+        for bad in ["", "10", "10mb", "MB"] {
+            assert_eq!(parse_bytes(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_printed_as_by_go() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (200.0, "200"),
+            (1.1, "1.1"),
+            (544.0, "544"),
+            (123_456.0, "123456"),
+            (1_234_567.0, "1.234567e+06"),
+            (1_000_000.0, "1e+06"),
+            (3_668_918_509.0, "3.668918509e+09"),
+            (0.000_170_463, "0.000170463"),
+            (0.000_015_172, "1.5172e-05"),
+            (119.5, "119.5"),
+            (-62_135_596_800.0, "-6.21355968e+10"),
+        ] {
+            assert_eq!(print_float(value), text);
+        }
+    }
+}

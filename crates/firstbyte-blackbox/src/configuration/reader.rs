@@ -1,0 +1,195 @@
+//! Typed values out of a tree, with a message for each mistake; and what is left over, which is one.
+
+use super::go_values::{parse_bytes, parse_duration};
+use super::pattern::Pattern;
+use super::yaml::{Entry, Kind, Mistake, Node};
+
+/// A mapping whose keys are taken one after the other; what is left at the end is unknown.
+pub(super) struct Fields {
+    /// Where it stands: `modules.http_2xx.http`.
+    path: String,
+    pub line: usize,
+    left: Vec<Entry>,
+    asked: Vec<&'static str>,
+}
+
+impl Fields {
+    /// Of a mapping; of nothing there are none.
+    pub(super) fn new(node: Node, path: impl Into<String>) -> Result<Self, Mistake> {
+        let path = path.into();
+        let left = match node.kind {
+            Kind::Null => Vec::new(),
+            Kind::Mapping(entries) => entries,
+            _ => return Err(Mistake::new(node.line, format!("{path}: a mapping is wanted here"))),
+        };
+        Ok(Self { path, line: node.line, left, asked: Vec::new() })
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The value of `key`, if it is there and not null.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<(Node, String)> {
+        self.asked.push(key);
+        let at = self.left.iter().position(|entry| entry.key == key)?;
+        let entry = self.left.remove(at);
+        let path = format!("{}.{key}", self.path);
+        (entry.value.kind != Kind::Null).then_some((entry.value, path))
+    }
+
+    /// Keys that are the user's own names, with their values.
+    pub(super) fn rest(self) -> (String, Vec<Entry>) {
+        (self.path, self.left)
+    }
+
+    /// That nothing is left.
+    pub(super) fn end(self) -> Result<(), Mistake> {
+        let Some(unknown) = self.left.first() else { return Ok(()) };
+        let close = self
+            .asked
+            .iter()
+            .map(|known| (strsim::jaro(known, &unknown.key), *known))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|(likeness, _)| *likeness > 0.8);
+        let meant = close.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
+        let what = format!("{}: unknown key {:?}{meant}", self.path, unknown.key);
+        Err(Mistake::new(unknown.line, what))
+    }
+
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>, Mistake> {
+        self.take(key).map(|(node, path)| text(node, &path)).transpose()
+    }
+
+    pub(super) fn text_into(&mut self, key: &'static str, to: &mut String) -> Result<(), Mistake> {
+        if let Some(value) = self.text(key)? {
+            *to = value;
+        }
+        Ok(())
+    }
+
+    pub(super) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(None) };
+        let line = node.line;
+        let Kind::Scalar { text, plain: true } = node.kind else {
+            return Err(Mistake::new(line, format!("{path}: true or false is wanted")));
+        };
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "y" => Ok(Some(true)),
+            "false" | "no" | "off" | "n" => Ok(Some(false)),
+            _ => Err(Mistake::new(line, format!("{path}: {text:?} is neither true nor false"))),
+        }
+    }
+
+    pub(super) fn flag_into(&mut self, key: &'static str, to: &mut bool) -> Result<(), Mistake> {
+        if let Some(value) = self.flag(key)? {
+            *to = value;
+        }
+        Ok(())
+    }
+
+    pub(super) fn number(&mut self, key: &'static str) -> Result<Option<i64>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(None) };
+        number(node, &path).map(Some)
+    }
+
+    pub(super) fn duration_ns(&mut self, key: &'static str) -> Result<Option<i64>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(None) };
+        let line = node.line;
+        let value = text(node, &path)?;
+        // A bare number is nanoseconds to Go's decoder.
+        let parsed = value.parse().ok().or_else(|| parse_duration(&value));
+        parsed.map(Some).ok_or_else(|| {
+            let what = format!("{path}: {value:?} is no duration; write 5s, 500ms or 1m30s");
+            Mistake::new(line, what)
+        })
+    }
+
+    pub(super) fn bytes(&mut self, key: &'static str) -> Result<Option<u64>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(None) };
+        let line = node.line;
+        let value = text(node, &path)?;
+        parse_bytes(&value).map(Some).ok_or_else(|| {
+            let what =
+                format!("{path}: {value:?} is no size; write 10MB (of 1024 × 1024 bytes each)");
+            Mistake::new(line, what)
+        })
+    }
+
+    pub(super) fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(None) };
+        list(node, &path, text).map(Some)
+    }
+
+    pub(super) fn numbers(&mut self, key: &'static str) -> Result<Option<Vec<i64>>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(None) };
+        list(node, &path, number).map(Some)
+    }
+
+    pub(super) fn patterns(&mut self, key: &'static str) -> Result<Vec<Pattern>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(Vec::new()) };
+        list(node, &path, pattern)
+    }
+
+    pub(super) fn pattern(&mut self, key: &'static str) -> Result<Option<Pattern>, Mistake> {
+        self.take(key).map(|(node, path)| pattern(node, &path)).transpose()
+    }
+
+    /// What `read` makes of each of a list.
+    pub(super) fn each<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(Fields) -> Result<T, Mistake>,
+    ) -> Result<Vec<T>, Mistake> {
+        let Some((node, path)) = self.take(key) else { return Ok(Vec::new()) };
+        list(node, &path, |node, path| read(Fields::new(node, path)?))
+    }
+
+    pub(super) fn inner(&mut self, key: &'static str) -> Result<Option<Self>, Mistake> {
+        self.take(key).map(|(node, path)| Self::new(node, path)).transpose()
+    }
+
+    /// Refuses `key`, which blackbox_exporter has and this does not.
+    pub(super) fn refuse(&mut self, key: &'static str, why: &str) -> Result<(), Mistake> {
+        match self.take(key) {
+            None => Ok(()),
+            Some((node, path)) => {
+                Err(Mistake::new(node.line, format!("{path} is not supported: {why}")))
+            }
+        }
+    }
+}
+
+pub(super) fn text(node: Node, path: &str) -> Result<String, Mistake> {
+    match node.kind {
+        Kind::Scalar { text, .. } => Ok(text),
+        Kind::Null => Ok(String::new()),
+        _ => Err(Mistake::new(node.line, format!("{path}: a text is wanted here"))),
+    }
+}
+
+fn number(node: Node, path: &str) -> Result<i64, Mistake> {
+    let line = node.line;
+    let value = text(node, path)?;
+    value.parse().map_err(|_| Mistake::new(line, format!("{path}: {value:?} is no whole number")))
+}
+
+fn pattern(node: Node, path: &str) -> Result<Pattern, Mistake> {
+    let line = node.line;
+    let value = text(node, path)?;
+    Pattern::new(&value).map_err(|why| {
+        Mistake::new(line, format!("{path}: {value:?} is no regular expression: {why}"))
+    })
+}
+
+pub(super) fn list<T>(
+    node: Node,
+    path: &str,
+    read: impl Fn(Node, &str) -> Result<T, Mistake>,
+) -> Result<Vec<T>, Mistake> {
+    match node.kind {
+        Kind::Null => Ok(Vec::new()),
+        Kind::List(all) => all.into_iter().map(|one| read(one, path)).collect(),
+        _ => Err(Mistake::new(node.line, format!("{path}: a list is wanted here"))),
+    }
+}

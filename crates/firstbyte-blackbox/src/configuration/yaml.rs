@@ -1,0 +1,201 @@
+//! YAML to a tree whose every node knows its line.
+//!
+//! Keys given twice are errors, as are documents after the first, deep nesting, and aliases that grow without bound.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+
+/// Nodes of a document, those that aliases stand for counted each time.
+const MOST_NODES: usize = 200_000;
+/// Mappings in mappings.
+const DEEPEST: usize = 64;
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line of the file, from 1.
+    pub line: usize,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl Mistake {
+    pub(super) fn new(line: usize, what: impl Into<String>) -> Self {
+        Self { line, what: what.into() }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub line: usize,
+    pub kind: Kind,
+}
+
+/// What it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Nothing, or `~`, or `null`.
+    Null,
+    /// Text; whether it stood without quotes.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    List(Vec<Node>),
+    Mapping(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub line: usize,
+    pub key: String,
+    pub value: Node,
+}
+
+/// Reads the first document of `text`; none is an empty one.
+pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
+    let mut reader =
+        Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
+    loop {
+        let (event, span) = reader.next()?;
+        match event {
+            Event::StreamEnd => return Ok(None),
+            Event::DocumentStart(_) => break,
+            Event::Nothing | Event::StreamStart => {}
+            _ => return Err(Mistake::new(line(&span), "a document does not begin like this")),
+        }
+    }
+    let (event, span) = reader.next()?;
+    reader.node(event, &span, 0).map(Some)
+}
+
+struct Reader<'a> {
+    events: Parser<'a, saphyr_parser::StrInput<'a>>,
+    anchors: HashMap<usize, (Node, usize)>,
+    nodes: usize,
+}
+
+fn line(span: &Span) -> usize {
+    span.start.line().max(1)
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), Mistake> {
+        match self.events.next() {
+            Some(Ok(next)) => Ok(next),
+            Some(Err(error)) => Err(Mistake::new(error.marker().line().max(1), error.info())),
+            None => Err(Mistake::new(1, "the document ends too early")),
+        }
+    }
+
+    fn count(&mut self, nodes: usize, at: &Span) -> Result<(), Mistake> {
+        self.nodes += nodes;
+        if self.nodes > MOST_NODES {
+            return Err(Mistake::new(line(at), format!("more than {MOST_NODES} values")));
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node, Mistake> {
+        let line = line(span);
+        if depth > DEEPEST {
+            return Err(Mistake::new(line, format!("nested deeper than {DEEPEST}")));
+        }
+        let before = self.nodes;
+        self.count(1, span)?;
+        let (kind, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = style == ScalarStyle::Plain && tag.is_none();
+                let is_null = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+                let kind = if is_null {
+                    Kind::Null
+                } else {
+                    Kind::Scalar { text: text.into_owned(), plain }
+                };
+                (kind, anchor)
+            }
+            Event::SequenceStart(anchor, _) => {
+                let mut all = Vec::new();
+                loop {
+                    let (event, span) = self.next()?;
+                    if matches!(event, Event::SequenceEnd) {
+                        break (Kind::List(all), anchor);
+                    }
+                    all.push(self.node(event, &span, depth + 1)?);
+                }
+            }
+            Event::MappingStart(anchor, _) => (self.mapping(depth)?, anchor),
+            Event::Alias(id) => {
+                let Some((known, nodes)) = self.anchors.get(&id).cloned() else {
+                    return Err(Mistake::new(line, "an alias of what is not known"));
+                };
+                self.count(nodes, span)?;
+                return Ok(known);
+            }
+            _ => return Err(Mistake::new(line, "a value is missing")),
+        };
+        let node = Node { line, kind };
+        if anchor > 0 {
+            self.anchors.insert(anchor, (node.clone(), self.nodes - before));
+        }
+        Ok(node)
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<Kind, Mistake> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut merged: Vec<Entry> = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            let at = line(&span);
+            let key = match event {
+                Event::MappingEnd => break,
+                Event::Scalar(key, ..) => key.into_owned(),
+                _ => return Err(Mistake::new(at, "a key is to be a word")),
+            };
+            let (event, span) = self.next()?;
+            let value = self.node(event, &span, depth + 1)?;
+            if key == "<<" {
+                merge(&mut merged, value)?;
+                continue;
+            }
+            if let Some(first) = entries.iter().find(|entry| entry.key == key) {
+                let first = first.line;
+                let what = format!("the key {key:?} is there twice: first in line {first}");
+                return Err(Mistake::new(at, what));
+            }
+            entries.push(Entry { line: at, key, value });
+        }
+        for entry in merged {
+            if entries.iter().all(|own| own.key != entry.key) {
+                entries.push(entry);
+            }
+        }
+        Ok(Kind::Mapping(entries))
+    }
+}
+
+/// What `<<` brings in: of several the first counts.
+fn merge(into: &mut Vec<Entry>, value: Node) -> Result<(), Mistake> {
+    match value.kind {
+        Kind::Mapping(entries) => {
+            for entry in entries {
+                if into.iter().all(|known| known.key != entry.key) {
+                    into.push(entry);
+                }
+            }
+            Ok(())
+        }
+        Kind::List(all) => all.into_iter().try_for_each(|one| merge(into, one)),
+        _ => Err(Mistake::new(value.line, "<< takes a mapping")),
+    }
+}

@@ -1,0 +1,83 @@
+//! The last probes, and failed ones for longer.
+
+use std::collections::VecDeque;
+
+/// What came of a probe.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    /// Its number.
+    pub(crate) id: i64,
+    /// The module's name.
+    pub(crate) module: String,
+    /// As it was asked for.
+    pub(crate) target: String,
+    /// Log, metrics, module.
+    pub(crate) debug: String,
+    /// Whether it was a success.
+    pub(crate) success: bool,
+}
+
+/// Probes that are over.
+#[derive(Debug)]
+pub(crate) struct History {
+    limit: usize,
+    next: i64,
+    last: VecDeque<Past>,
+    failed: VecDeque<Past>,
+}
+
+impl History {
+    /// Of up to `limit` probes, and as many failed ones from before these.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, next: 0, last: VecDeque::new(), failed: VecDeque::new() }
+    }
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, module: &str, target: &str, debug: String, success: bool) {
+        let id = self.next;
+        self.next += 1;
+        let (module, target) = (module.to_owned(), target.to_owned());
+        self.last.push_back(Past { id, module, target, debug, success });
+        if self.last.len() > self.limit
+            && let Some(oldest) = self.last.pop_front()
+            && !oldest.success
+        {
+            self.failed.push_back(oldest);
+            if self.failed.len() > self.limit {
+                self.failed.pop_front();
+            }
+        }
+    }
+
+    /// All, oldest first.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Past> {
+        self.failed.iter().chain(&self.last)
+    }
+
+    /// The one of this number.
+    pub(crate) fn by_id(&self, id: i64) -> Option<&Past> {
+        self.all().find(|past| past.id == id)
+    }
+
+    /// The first of this target, and of this module where one is named.
+    pub(crate) fn by_target(&self, target: &str, module: &str) -> Option<&Past> {
+        self.all()
+            .find(|past| past.target == target && (module.is_empty() || past.module == module))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_ones_stay_for_longer() {
+        let mut history = History::new(2);
+        for i in 0..6 {
+            history.add("m", &format!("t{i}"), String::new(), i % 3 != 0);
+        }
+        let ids: Vec<i64> = history.all().map(|past| past.id).collect();
+        assert_eq!(ids, [0, 3, 4, 5]);
+        assert!(history.by_id(1).is_none() && history.by_target("t3", "m").is_some());
+    }
+}

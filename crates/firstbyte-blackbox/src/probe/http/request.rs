@@ -1,0 +1,235 @@
+//! What is asked for, from hop to hop.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use firstbyte_probe::probe::options::{
+    HeaderChange, HttpOptions, HttpVersion, Options, ResolverChoice,
+};
+use firstbyte_probe::probe::{Secret, Target};
+use http::Method;
+use http::header::{self, HeaderName, HeaderValue};
+use url::Url;
+
+use crate::Compat;
+use crate::configuration::{Authorization, HttpModule, SecretSource};
+use crate::probe::certificates::tls_options;
+
+/// A request, and what of it is left on the next hop.
+pub(super) struct Request {
+    method: Method,
+    body: Option<Secret<Bytes>>,
+    fields: Vec<(HeaderName, Secret<HeaderValue>)>,
+    user_agent: String,
+    /// What the configuration, or the request to us, gives as `Host`.
+    host: Option<String>,
+    cookies: Option<Secret<HeaderValue>>,
+    /// On the way to another host than the first, names are its own.
+    is_elsewhere: bool,
+}
+
+/// User and password in a URL.
+pub(super) fn credentials_of(url: &Url) -> Option<Secret<String>> {
+    let (user, password) = (url.username(), url.password());
+    if user.is_empty() && password.is_none() {
+        return None;
+    }
+    let plain = |text: &str| percent_decoded(text);
+    Some(Secret::new(format!("{}:{}", plain(user), plain(password.unwrap_or_default()))))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let query = format!("x={}", text.replace('+', "%2B"));
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs.next().map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+fn value(source: &SecretSource) -> Result<Secret<String>, String> {
+    match source {
+        SecretSource::Given(value) => Ok(value.clone()),
+        SecretSource::File(path) => {
+            std::fs::read_to_string(path).map(|text| Secret::new(text.trim().to_owned())).map_err(
+                |e| format!("{}: {}", path.display(), firstbyte_probe::probe::describe_io(&e)),
+            )
+        }
+    }
+}
+
+fn field_value(text: &str, what: &str) -> Result<Secret<HeaderValue>, String> {
+    let value = HeaderValue::from_str(text);
+    value.map(Secret::new).map_err(|_| format!("the value of {what} cannot be sent"))
+}
+
+fn basic(pair: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::from("Basic ");
+    for chunk in pair.as_bytes().chunks(3) {
+        let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4_usize {
+            let index = (bits >> (18 - 6 * place)) & 63;
+            let letter = ALPHABET.get(index as usize).copied().unwrap_or(b'=');
+            text.push(if place > chunk.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
+}
+
+impl Request {
+    pub(super) fn new(
+        module: &HttpModule,
+        hostname: &str,
+        credentials: Option<Secret<String>>,
+        compat: Compat,
+    ) -> Result<Self, String> {
+        let mut fields = Vec::new();
+        let mut host = (!hostname.is_empty()).then(|| hostname.to_owned());
+        let mut user_agent = compat.user_agent();
+        for (name, value) in &module.headers {
+            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no field"))?;
+            if name == header::HOST {
+                host = Some(value.reveal().clone());
+            } else if name == header::USER_AGENT {
+                user_agent.clone_from(value.reveal());
+            } else {
+                let value = field_value(value.reveal(), name.as_str())?;
+                fields.push((name, value));
+            }
+        }
+        for (name, sources) in &module.http_headers {
+            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is no field"))?;
+            for source in sources {
+                let value = field_value(value(source)?.reveal(), name.as_str())?;
+                fields.push((name.clone(), value));
+            }
+        }
+        if !fields.iter().any(|(name, _)| *name == header::AUTHORIZATION) {
+            let authorization = match &module.authorization {
+                Some(Authorization::Basic(user, password)) => {
+                    Some(basic(&format!("{}:{}", value(user)?.reveal(), value(password)?.reveal())))
+                }
+                Some(Authorization::Scheme(scheme, credentials)) => {
+                    Some(format!("{scheme} {}", value(credentials)?.reveal()))
+                }
+                None => credentials.map(|pair| basic(pair.reveal())),
+            };
+            if let Some(text) = authorization {
+                fields.push((header::AUTHORIZATION, field_value(&text, "Authorization")?));
+            }
+        }
+        let body = match &module.body_file {
+            Some(path) => Some(std::fs::read(path).map(Bytes::from).map_err(|error| {
+                format!("{}: {}", path.display(), firstbyte_probe::probe::describe_io(&error))
+            })?),
+            None => Some(module.body.reveal())
+                .filter(|body| !body.is_empty())
+                .map(|body| Bytes::from(body.clone())),
+        };
+        let method = if module.method.is_empty() { "GET" } else { &module.method };
+        Ok(Self {
+            method: Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?,
+            body: body.map(Secret::new),
+            fields,
+            user_agent,
+            host,
+            cookies: None,
+            is_elsewhere: false,
+        })
+    }
+
+    pub(super) fn set_cookies(&mut self, cookies: Option<String>) {
+        let value = cookies.and_then(|text| HeaderValue::from_str(&text).ok());
+        self.cookies = value.map(Secret::new);
+    }
+
+    /// What a redirect leaves of it (RFC 9110 §15.4): credentials stay with the host that they are for.
+    pub(super) fn redirected(
+        &mut self,
+        status: u16,
+        from: &Target,
+        to: &Target,
+        is_relative: bool,
+    ) {
+        if matches!(status, 301..=303) {
+            if self.method != Method::HEAD {
+                self.method = Method::GET;
+            }
+            self.body = None;
+            self.fields.retain(|(name, _)| *name != header::CONTENT_TYPE);
+        }
+        let same_origin = from.url.origin() == to.url.origin();
+        if !same_origin {
+            let secret = [header::AUTHORIZATION, header::COOKIE];
+            self.fields.retain(|(name, _)| !secret.contains(name));
+        }
+        if !is_relative {
+            self.host = None;
+            self.is_elsewhere = true;
+        }
+    }
+
+    /// The name that a handshake with the first host asks for.
+    pub(super) fn server_name(&self, module: &HttpModule, host: &str) -> String {
+        let given = &module.tls_config.server_name;
+        if self.is_elsewhere {
+            return host.to_owned();
+        }
+        if !given.is_empty() {
+            return given.clone();
+        }
+        let named = self.host.as_deref().map(|host| host.rsplit_once(':').map_or(host, |(h, _)| h));
+        named.filter(|name| !name.is_empty()).unwrap_or(host).to_owned()
+    }
+
+    pub(super) fn options(&self, module: &HttpModule, target: &Target, left: Duration) -> Options {
+        let version = match (module.enable_http3, module.enable_http2 && target.tls) {
+            (true, _) => HttpVersion::Http3,
+            (false, true) => HttpVersion::Negotiate,
+            (false, false) => HttpVersion::Http1,
+        };
+        let mut headers: Vec<HeaderChange> =
+            [header::ACCEPT, header::ACCEPT_ENCODING, header::CONTENT_TYPE]
+                .map(HeaderChange::Remove)
+                .into();
+        if let Some(host) = self.host.as_deref().and_then(|host| HeaderValue::from_str(host).ok()) {
+            headers.push(HeaderChange::Set(header::HOST, Secret::new(host)));
+        }
+        let own = self.fields.iter().cloned();
+        let cookies = self.cookies.iter().cloned().map(|value| (header::COOKIE, value));
+        headers.extend(own.chain(cookies).map(|(name, value)| HeaderChange::Set(name, value)));
+        Options {
+            resolver: ResolverChoice::System,
+            tls: tls_options(&module.tls_config),
+            http: HttpOptions {
+                version,
+                method: self.method.clone(),
+                method_forced: true,
+                headers,
+                body: self.body.clone(),
+                user_agent: self.user_agent.clone(),
+                ..HttpOptions::default()
+            },
+            connect_timeout: left,
+            max_time: Some(left),
+            ..Options::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_authorization_is_base64() {
+        for (pair, text) in [
+            ("Aladdin:open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+            ("a:b", "Basic YTpi"),
+            ("ab:c", "Basic YWI6Yw=="),
+        ] {
+            assert_eq!(basic(pair), text);
+        }
+        let url = Url::parse("https://me:p%40ss@example.com/").unwrap();
+        assert_eq!(credentials_of(&url).unwrap().reveal(), "me:p@ss");
+    }
+}

@@ -1,0 +1,171 @@
+//! The probers: a target and a module to metrics and whether it was a success.
+
+mod address;
+mod certificates;
+mod dns;
+mod grpc;
+mod http;
+mod icmp;
+mod tcp;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use firstbyte_clock::{Monotonic, timer_now};
+use firstbyte_probe::probe::{Equipment, Prober};
+
+use crate::Compat;
+use crate::configuration::{Configuration, Module};
+use crate::log::ProbeLog;
+use crate::metrics::Metrics;
+
+pub(crate) use dns::{dns_class, dns_type};
+
+use certificates::Roots;
+
+/// What all probes share.
+pub(crate) struct Tools {
+    pub equipment: Equipment,
+    pub roots: Rc<RefCell<Roots>>,
+    pub compat: Compat,
+    /// The last prober: with it stays what its successors share, a socket that takes the kernel 20 ms to close.
+    pub last_prober: RefCell<Option<Box<dyn Prober>>>,
+}
+
+impl Tools {
+    /// Anew: files of certificates are read again. Who is trusted is loaded now, and is no part of the first probe.
+    pub(crate) fn new(configuration: &Configuration, compat: Compat) -> Self {
+        let tools = Self {
+            equipment: Equipment::default(),
+            roots: Rc::default(),
+            compat,
+            last_prober: RefCell::default(),
+        };
+        for module in configuration.modules.values() {
+            let settings = match module.prober.as_str() {
+                "tcp" => &module.tcp.tls_config,
+                "dns" => &module.dns.tls_config,
+                _ => &module.http.tls_config,
+            };
+            // What is wrong with a file is a probe's to say: it may be there by then.
+            let _ = tools.equipment.client_config(&certificates::tls_options(settings), &[]);
+            tools.roots.borrow_mut().load(settings.ca_file.as_deref());
+        }
+        tools
+    }
+}
+
+/// One probe under way.
+struct Probe<'a> {
+    target: &'a str,
+    module: &'a Module,
+    /// What the request names as the host.
+    hostname: &'a str,
+    tools: &'a Tools,
+    /// When it has to be over.
+    deadline: tokio::time::Instant,
+    metrics: Metrics,
+    log: ProbeLog,
+}
+
+impl Probe<'_> {
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(timer_now())
+    }
+
+    /// What `work` gives, or that time is up.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = std::io::Result<T>>,
+    ) -> Result<T, String> {
+        match tokio::time::timeout_at(self.deadline, work).await {
+            Ok(result) => result.map_err(|error| firstbyte_probe::probe::describe_io(&error)),
+            Err(_) => Err("time is up".into()),
+        }
+    }
+}
+
+/// What came of a probe.
+pub(crate) struct Outcome {
+    pub success: bool,
+    pub metrics: Metrics,
+    pub log: ProbeLog,
+}
+
+/// Whether there is a prober of this name.
+pub(crate) fn is_known(prober: &str) -> bool {
+    matches!(prober, "http" | "tcp" | "dns" | "icmp" | "grpc")
+}
+
+/// Probes, within `timeout`.
+pub(crate) async fn probe(
+    name: &str,
+    module: &Module,
+    target: &str,
+    hostname: &str,
+    timeout: Duration,
+    tools: &Tools,
+) -> Outcome {
+    let mut log = ProbeLog::new(name, target);
+    let seconds = timeout.as_secs_f64().to_string();
+    log.debug("Beginning probe", &[("probe", &module.prober), ("timeout_seconds", &seconds)]);
+    let begun = Monotonic::now();
+    let deadline = timer_now() + timeout;
+    let metrics = Metrics::default();
+    let mut probe = Probe { target, module, hostname, tools, deadline, metrics, log };
+    let success = match module.prober.as_str() {
+        "http" => probe.http().await,
+        "tcp" => probe.tcp().await,
+        "dns" => probe.dns().await,
+        "icmp" => probe.icmp().await,
+        _ => probe.grpc().await,
+    };
+    let taken = Monotonic::now().since(begun).as_secs_f64();
+    let Probe { mut metrics, mut log, .. } = probe;
+    metrics.gauge(
+        "probe_success",
+        "Displays whether or not the probe was a success",
+        f64::from(u8::from(success)),
+    );
+    metrics.gauge(
+        "probe_duration_seconds",
+        "Returns how long the probe took to complete in seconds",
+        taken,
+    );
+    let seconds = taken.to_string();
+    if success {
+        log.debug("Probe succeeded", &[("duration_seconds", &seconds)]);
+    } else {
+        log.error("Probe failed", &[("duration_seconds", &seconds)]);
+    }
+    Outcome { success, metrics, log }
+}
+
+/// Host and port of `target`, as Go's `net.SplitHostPort` takes them apart.
+fn split_host_port(target: &str) -> Result<(&str, &str), String> {
+    let (host, port) = target
+        .rsplit_once(':')
+        .ok_or_else(|| format!("address {target}: missing port in address"))?;
+    if let Some(inner) = host.strip_prefix('[') {
+        let inner = inner.strip_suffix(']');
+        let inner = inner.ok_or_else(|| format!("address {target}: missing ']' in address"))?;
+        return Ok((inner, port));
+    }
+    if host.contains(':') {
+        return Err(format!("address {target}: too many colons in address"));
+    }
+    Ok((host, port))
+}
+
+/// A port's number; some have names.
+fn port_number(port: &str) -> Result<u16, String> {
+    match port {
+        "http" => Ok(80),
+        "https" => Ok(443),
+        "domain" => Ok(53),
+        "smtp" => Ok(25),
+        "ssh" => Ok(22),
+        _ => port.parse().map_err(|_| format!("unknown port {port:?}")),
+    }
+}
