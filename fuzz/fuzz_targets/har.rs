@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use firstbyte_core::har::{clean, page, read_archive};
+use firstbyte_sources::har::{clean, page, read_archive};
 use firstbyte_fuzz::bounds::Bounds;
 use libfuzzer_sys::fuzz_target;
 

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use firstbyte_core::server_log::{
+use firstbyte_sources::server_log::{
     LogDimension, LogLineError, LoggedRequest, ServerLogReader, ServerLogSummary, begins_server_log,
 };
 use firstbyte_fuzz::bounds::Bounds;

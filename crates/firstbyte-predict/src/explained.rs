@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use firstbyte_core::explain::{Evidence, FindingKind, Way, WayKind, findings};
 use firstbyte_core::split::Split;
+use firstbyte_explain::{Evidence, FindingKind, Way, WayKind, findings};
 
 use crate::{Setup, Tls, Way as Made, fixtures, predict};
 

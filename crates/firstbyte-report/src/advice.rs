@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use firstbyte_core::explain::{Finding, FindingKind, WayKind};
 use firstbyte_core::run::Taken;
 use firstbyte_core::timeline::{Cause, Connection, Sample, TimeLimit};
+use firstbyte_explain::{Finding, FindingKind, WayKind};
 
 /// What to do about a failure; for one that is read back, what was said when it was recorded.
 pub fn for_failure(cause: &Cause) -> Option<String> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use firstbyte_core::field_data::{
+use firstbyte_sources::field_data::{
     BeaconRecord, EntryClass, FieldGroup, FieldPhase, FieldSummary, PhaseFigures, RangeQuantile,
     TimeRange, WeightedCount,
 };

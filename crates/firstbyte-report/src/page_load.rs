@@ -7,11 +7,11 @@ mod html;
 
 use std::time::Duration;
 
-use firstbyte_core::page_load::{Fate, PageLoad, PageRequest};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, Handshake, Mark, Navigation, Offset, PageConnection,
 };
+use firstbyte_pages::page_load::{Fate, PageLoad, PageRequest};
 
 use super::error;
 use super::style::{Ink, Style, cut_end};

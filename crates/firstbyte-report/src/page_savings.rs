@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::page_savings::{Change, PageSavings, Saving};
 use firstbyte_core::timeline::Offset;
+use firstbyte_pages::page_savings::{Change, PageSavings, Saving};
 
 use crate::style::{Ink, Style, cut_end};
 use crate::svg::escape;
@@ -120,7 +120,7 @@ fn words(change: &Change, scale: Scale, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use firstbyte_core::document::navigation;
-    use firstbyte_core::page_savings::EDGE;
+    use firstbyte_pages::page_savings::EDGE;
 
     use super::*;
 

@@ -6,12 +6,12 @@
 //! every build. What is unknown is passed over; what is cut short or garbled ends the reading, not the program.
 //!
 //! Which connection a sample used, and its marks, are not concluded here. Events, and exported files, are read by
-//! [`firstbyte_core::netlog`], which also makes requests of them.
+//! [`firstbyte_sources::netlog`], which also makes requests of them.
 
 pub mod perfetto;
 mod record;
 #[cfg(test)]
 mod tests;
 
-pub use firstbyte_core::netlog::{NetLogError, NetLogEvent, NetLogPhase, net_export};
+pub use firstbyte_sources::netlog::{NetLogError, NetLogEvent, NetLogPhase, net_export};
 pub use record::NetLogRecord;

@@ -7,7 +7,6 @@
 mod connection;
 mod interned;
 mod navigation;
-mod page_savings;
 mod requests;
 pub mod run;
 mod sample;
@@ -25,7 +24,6 @@ pub use navigation::{
     StoredNavigation, StoredPageConnection, StoredRace, StoredResource, navigation,
     navigation_line,
 };
-pub use page_savings::page_line;
 pub use requests::{ExchangeRecord, RequestsRecord, StoredExchange, StoredRequests, StoredTime};
 pub use sample::{OfRunRecord, SAMPLE_FORMAT, SAMPLE_VERSION, SampleRecord};
 pub use times::{nanoseconds, nanoseconds_if_any, nanoseconds_of_each};

@@ -71,7 +71,8 @@ impl Parts {
         self.named().into_iter().map(|(_, d)| d).sum()
     }
 
-    pub(crate) fn part(&mut self, part: Part) -> &mut Duration {
+    /// The time of one.
+    pub fn part_mut(&mut self, part: Part) -> &mut Duration {
         match part {
             Part::Resolver => &mut self.resolver,
             Part::Network => &mut self.network,
@@ -294,7 +295,7 @@ fn round_trip_time(known: Option<Known>, walks: &[Walk]) -> Option<Duration> {
 }
 
 /// The payload of a full segment from the server.
-pub(crate) fn segment_bytes(connection: &Connection) -> u64 {
+pub fn segment_bytes(connection: &Connection) -> u64 {
     judge::segment_bytes(connection)
 }
 

@@ -187,7 +187,7 @@ impl Laid {
         for stretch in &laid.list {
             let of_it = |walk: &Walk| walk.phase.name == stretch.phase;
             if let Some(index) = found.walks.iter().position(of_it) {
-                *laid.parts[index].part(stretch.part) += stretch.duration();
+                *laid.parts[index].part_mut(stretch.part) += stretch.duration();
             }
         }
         laid

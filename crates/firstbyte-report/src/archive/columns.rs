@@ -1,6 +1,6 @@
 //! The columns of an archive's requests. `docs/formats.md`, "Rows of archives", is made from here.
 
-use firstbyte_core::har::{HarEntry, HarExchange, HarRules};
+use firstbyte_sources::har::{HarEntry, HarExchange, HarRules};
 
 use crate::columns::{Column, ColumnType, ColumnValue, integer, text, time, timestamp};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::har::{HarArchive, HarSummary};
+use firstbyte_sources::har::{HarArchive, HarSummary};
 use serde_json::{Map, Value};
 
 use super::columns::{ArchiveRow, COLUMNS};

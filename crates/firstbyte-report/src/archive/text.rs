@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use firstbyte_core::har::{
+use firstbyte_core::timeline::Navigation;
+use firstbyte_pages::page_load::PageLoad;
+use firstbyte_sources::har::{
     HarArchive, HarEnd, HarOrigin, HarOutcome, HarPhaseOf, HarRules, HarSummary, ZeroMeans,
 };
-use firstbyte_core::page_load::PageLoad;
-use firstbyte_core::timeline::Navigation;
 
 use crate::page_load::page_load_laid_out;
 use crate::style::{Ink, Style, wrap};

@@ -1,7 +1,7 @@
 //! The days on a terminal: a dot for each, without its weekday, and the level as a line.
 
-use firstbyte_core::averages::DailyAverages;
 use firstbyte_core::stats::SeriesChanges;
+use firstbyte_sources::averages::DailyAverages;
 
 use super::{date, ms};
 use crate::chart::ticks;

@@ -9,8 +9,8 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use firstbyte_core::averages::{AveragedTime, AveragesProduct, DailyAverages, date_of_day};
 use firstbyte_core::stats::{FEWEST_SLOTS, LevelChange, Pace, SeriesChanges};
+use firstbyte_sources::averages::{AveragedTime, AveragesProduct, DailyAverages, date_of_day};
 
 use crate::style::{Ink, Style};
 use crate::units::{count, grouped};

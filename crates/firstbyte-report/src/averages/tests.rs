@@ -1,7 +1,7 @@
 use super::*;
 use crate::chart;
 
-const STORY: &str = include_str!("../../../firstbyte-core/fixtures/averages/story.csv");
+const STORY: &str = include_str!("../../../firstbyte-sources/fixtures/averages/story.csv");
 
 fn story() -> DailyAverages {
     DailyAverages::read(STORY.as_bytes()).unwrap()

@@ -1,7 +1,7 @@
 //! Daily averages over time: a dot a day, the level as a line, changes with what they are.
 
-use firstbyte_core::averages::date_of_day;
 use firstbyte_core::stats::Pace;
+use firstbyte_sources::averages::date_of_day;
 
 use super::axis::TimeAxis;
 use super::figure::{Figure, Key, Panel, Row};

@@ -1,8 +1,8 @@
 //! A page load: connections and requests on one time axis.
 
-use firstbyte_core::page_load::PageLoad;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{Navigation, Offset};
+use firstbyte_pages::page_load::PageLoad;
 
 use super::axis::TimeAxis;
 use super::figure::{Figure, Key, Panel, Row};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::explain::{Equation, Span, Term, TermKind};
+use firstbyte_explain::{Equation, Span, Term, TermKind};
 
 use super::SMALL;
 use super::axis::TimeAxis;

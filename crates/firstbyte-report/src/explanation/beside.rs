@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::explain::{Beside, BesideTime};
 use firstbyte_core::run::Metric;
+use firstbyte_explain::{Beside, BesideTime};
 use serde_json::{Value, json};
 
 use crate::chart::metric_title;

@@ -1,9 +1,9 @@
 //! An explanation as JSON. Fields: `docs/formats.md`, "Explanation".
 
-use firstbyte_core::explain::reconcile::{Reconciled, Witness};
-use firstbyte_core::explain::{Agreement, ServerLogWitness};
-use firstbyte_core::explain::{Equation, Finding, Term};
 use firstbyte_core::stats::{Estimate, Interval};
+use firstbyte_explain::reconcile::{Reconciled, Witness};
+use firstbyte_explain::{Agreement, ServerLogWitness};
+use firstbyte_explain::{Equation, Finding, Term};
 use serde_json::{Value, json};
 
 use super::super::ndjson::shown_connection;

@@ -1,6 +1,6 @@
 //! An explanation as text, as JSON, and as a page.
 //!
-//! Input: an [`Explanation`], whose figures come from `firstbyte_core::explain`. Output: text. Nothing
+//! Input: an [`Explanation`], whose figures come from `firstbyte_explain`. Output: text. Nothing
 //! here decides what is a finding or what it costs.
 
 mod beside;
@@ -11,9 +11,9 @@ mod tests;
 mod text;
 mod whiteboard;
 
-use firstbyte_core::explain::reconcile::Reconciled;
-use firstbyte_core::explain::{Beside, Equation, Finding, WayKind};
 use firstbyte_core::timeline::Connection;
+use firstbyte_explain::reconcile::Reconciled;
+use firstbyte_explain::{Beside, Equation, Finding, WayKind};
 
 use crate::warning::Warning;
 
@@ -73,7 +73,7 @@ impl Explanation {
 
     /// Whether the unexplained share of the total is worth a word: more than 2 %.
     pub(crate) fn leaves_much_unexplained(&self) -> bool {
-        let unexplained = self.equation.time(firstbyte_core::explain::TermKind::Unexplained);
+        let unexplained = self.equation.time(firstbyte_explain::TermKind::Unexplained);
         unexplained * 50 > self.equation.total
     }
 }

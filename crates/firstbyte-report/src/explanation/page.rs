@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::explain::{Finding, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
+use firstbyte_explain::{Finding, TermKind, WayKind};
 
 use super::text::{self, Row};
 use super::{Explanation, beside};

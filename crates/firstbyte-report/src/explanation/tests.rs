@@ -1,14 +1,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use firstbyte_core::explain::reconcile::{Witness, reconcile};
-use firstbyte_core::explain::{
-    Agreement, BesideTime, Equation, Evidence, ServerLogWitness, Unlike, Way, WayKind, findings,
-};
 use firstbyte_core::run::Metric;
-use firstbyte_core::server_log::LogForm;
 use firstbyte_core::stats::{Estimate, Interval};
 use firstbyte_core::timeline::{ClientFacts, Connection, Sample};
+use firstbyte_explain::reconcile::{Witness, reconcile};
+use firstbyte_explain::{
+    Agreement, BesideTime, Equation, Evidence, ServerLogWitness, Unlike, Way, WayKind, findings,
+};
+use firstbyte_sources::server_log::LogForm;
 use serde_json::Value;
 
 use super::*;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use firstbyte_core::explain::reconcile::{Reconciled, Witness};
-use firstbyte_core::explain::{Equation, Finding, ServerLogWitness, Span, Term, TermKind, WayKind};
 use firstbyte_core::sequence::Sequence;
 use firstbyte_core::stats::Interval;
 use firstbyte_core::timeline::Connection;
+use firstbyte_explain::reconcile::{Reconciled, Witness};
+use firstbyte_explain::{Equation, Finding, ServerLogWitness, Span, Term, TermKind, WayKind};
 
 use super::{Explanation, WayView, beside, whiteboard};
 use crate::advice;

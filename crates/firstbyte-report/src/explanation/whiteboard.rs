@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use firstbyte_core::explain::WayKind;
 use firstbyte_core::sequence::{Arrow, ArrowKind, Sequence};
 use firstbyte_core::timeline::{Connection, Direction, Facts, Mark, Marks, Offset};
+use firstbyte_explain::WayKind;
 
 use super::Explanation;
 use crate::style::{Ink, Style};

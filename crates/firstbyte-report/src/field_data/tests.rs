@@ -1,6 +1,6 @@
 //! Field data as it is shown; the key numbers beside it.
 
-use firstbyte_core::field_data::{
+use firstbyte_sources::field_data::{
     FieldLine, FieldLines, FieldSummary, parse_beacon, parse_reports,
 };
 

@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-use firstbyte_core::page_load::{PageLoad, PageRequest};
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{
     Connection, ConnectionUse, DeliveredFrom, Mark, Marks, Navigation, Offset, PageConnection,
     Resource,
 };
+use firstbyte_pages::page_load::{PageLoad, PageRequest};
 use serde_json::{Map, Value, json};
 
 use super::entry::{UNKNOWN, ms, size};
@@ -289,7 +289,7 @@ fn timings(request: &PageRequest, request_end: Option<Offset>, set_up: Option<&M
 #[cfg(test)]
 mod tests {
     use firstbyte_core::document::navigation;
-    use firstbyte_core::har::{HarOutcome, read_archive};
+    use firstbyte_sources::har::{HarOutcome, read_archive};
 
     use super::super::tests::check_archive;
     use super::*;
@@ -349,7 +349,7 @@ mod tests {
             // Redirects say nothing of their use.
             let found = summary.counts.with(HarOutcome::Opened);
             assert!(found >= opened.count() as u64, "{found}");
-            let (_, laid_out) = firstbyte_core::har::page(&archive, &summary).unwrap().unwrap();
+            let (_, laid_out) = firstbyte_sources::har::page(&archive, &summary).unwrap().unwrap();
             let whole = [laid_out.end, load.end].map(|end| end.as_nanos());
             assert!((whole[0] - whole[1]).abs() < 2_000, "{whole:?}");
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstbyte_core::netlog::{
+use firstbyte_sources::netlog::{
     AttemptEnd, NetLogConnection, NetLogRequest, NetLogTransport, SocketOrigin,
 };
 

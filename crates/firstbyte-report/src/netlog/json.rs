@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstbyte_core::netlog::{
+use firstbyte_sources::netlog::{
     AddressAttempt, AttemptEnd, JobOutcome, NetLogConnection, NetLogFinding, NetLogJob,
     NetLogRequest, PoolLimit, SocketOrigin,
 };

@@ -1,6 +1,6 @@
 //! Requests of a browser's network log: for the terminal, as rows.
 //!
-//! Input: [`NetLogRequest`](firstbyte_core::netlog::NetLogRequest)s, and what they come to. Output: text. Fields and
+//! Input: [`NetLogRequest`](firstbyte_sources::netlog::NetLogRequest)s, and what they come to. Output: text. Fields and
 //! columns: `docs/formats.md`, "Requests of network logs"; what they mean: `docs/netlog.md`.
 
 mod columns;

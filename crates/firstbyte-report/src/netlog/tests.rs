@@ -1,19 +1,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use firstbyte_core::netlog::net_export::NetExportReader;
-use firstbyte_core::netlog::{NetLogFindingKind, NetLogReduction, NetLogRequest, NetLogSummary};
+use firstbyte_sources::netlog::net_export::NetExportReader;
+use firstbyte_sources::netlog::{NetLogFindingKind, NetLogReduction, NetLogRequest, NetLogSummary};
 use serde_json::Value;
 
 use super::*;
 use crate::style::Style;
 
 const LOGS: [&[u8]; 5] = [
-    include_bytes!("../../../firstbyte-core/fixtures/netlog/mixed.json"),
-    include_bytes!("../../../firstbyte-core/fixtures/netlog/quic-refused.json"),
-    include_bytes!("../../../firstbyte-core/fixtures/netlog/pool-stall.json"),
-    include_bytes!("../../../firstbyte-core/fixtures/netlog/http3.json"),
-    include_bytes!("../../../firstbyte-core/fixtures/netlog/proxy.json"),
+    include_bytes!("../../../firstbyte-sources/fixtures/netlog/mixed.json"),
+    include_bytes!("../../../firstbyte-sources/fixtures/netlog/quic-refused.json"),
+    include_bytes!("../../../firstbyte-sources/fixtures/netlog/pool-stall.json"),
+    include_bytes!("../../../firstbyte-sources/fixtures/netlog/http3.json"),
+    include_bytes!("../../../firstbyte-sources/fixtures/netlog/proxy.json"),
 ];
 
 fn requests(log: &[u8]) -> Vec<NetLogRequest> {

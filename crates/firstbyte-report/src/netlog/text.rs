@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firstbyte_core::netlog::{
+use firstbyte_sources::netlog::{
     AttemptEnd, FindingGroup, FindingSum, HostSum, JobOutcome, LookupSource, NetLogConnection,
     NetLogJob, NetLogRequest, NetLogSummary, NetLogTransport, PoolLimit, SocketOrigin,
 };

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firstbyte_core::page_load::{Fate, PageLoad, PageRequest, SetUp};
-use firstbyte_core::page_savings::PageSavings;
 use firstbyte_core::shown_url::shown_url;
 use firstbyte_core::timeline::{
     Beginning, ConnectionUse, DeliveredFrom, Handshake, Mark, Navigation, Offset, PageConnection,
 };
+use firstbyte_pages::page_load::{Fate, PageLoad, PageRequest, SetUp};
+use firstbyte_pages::page_savings::PageSavings;
 
 use super::{carrier, in_place_of, setup_sentence, took_early_data, why_in_vain};
 use crate::chart;

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use firstbyte_core::server_log::{LoggedRequest, LoggedTime};
+use firstbyte_sources::server_log::{LoggedRequest, LoggedTime};
 use serde_json::{Map, Value, json};
 
 use crate::columns::delimited;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firstbyte_core::server_log::{LoggedRequest, ServerLogReader};
+use firstbyte_sources::server_log::{LoggedRequest, ServerLogReader};
 
 use super::text::summed;
 use super::*;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use firstbyte_core::server_log::{LogDimension, LogForm, LogGroup, LogShare, ServerLogSummary};
 use firstbyte_core::stats::ExponentialHistogram;
+use firstbyte_sources::server_log::{LogDimension, LogForm, LogGroup, LogShare, ServerLogSummary};
 
 use crate::dates;
 use crate::style::{Ink, Style, cut_middle, wrap};
@@ -289,7 +289,7 @@ fn words(text: &str) -> Vec<String> {
 /// For tests of others: a log of these requests.
 #[cfg(test)]
 pub(super) fn summed<'a>(
-    requests: impl IntoIterator<Item = &'a firstbyte_core::server_log::LoggedRequest>,
+    requests: impl IntoIterator<Item = &'a firstbyte_sources::server_log::LoggedRequest>,
 ) -> ServerLogSummary {
     let mut summary = ServerLogSummary::telling_apart(LogDimension::USUAL.to_vec());
     requests.into_iter().for_each(|request| summary.add(request));

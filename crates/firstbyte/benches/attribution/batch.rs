@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use firstbyte::runs::Run;
 use firstbyte_core::timeline::Connection;
-use firstbyte_core::truth::{Captured, Known, Truth, base};
+use firstbyte_truth::{Captured, Known, Truth, base};
 
 use crate::case::Case;
 use crate::packets::{self, Flows, Key};
@@ -244,7 +244,7 @@ fn score(
                 pauses: case.pauses(),
                 window: case.quic_window(),
             };
-            match firstbyte_core::truth::truth(connection, &captured, &known) {
+            match firstbyte_truth::truth(connection, &captured, &known) {
                 Ok(truth) if !truth.opened => {
                     Outcome::untold(case, *number, "datagrams that could not be opened")
                 }
@@ -291,7 +291,7 @@ fn read(
     taps: &Taps,
     key: Option<Key>,
 ) -> Vec<Reading> {
-    let truth = firstbyte_core::truth::passage(connection, captured, known);
+    let truth = firstbyte_truth::passage(connection, captured, known);
     let (Ok(truth), Some(key)) = (truth, key) else { return Vec::new() };
     let begun = captured.client.first().map_or(0, |packet| packet.at);
     let said = |tap: Tap| Some(readings(tap, taps.said(tap, &key, begun)?, &truth));

@@ -2,7 +2,7 @@
 
 use firstbyte_core::split::{Split, hypotheses};
 use firstbyte_core::timeline::{Connection, Direction, Offset};
-use firstbyte_core::truth::Truth;
+use firstbyte_truth::Truth;
 
 /// Prints the critical path, the course that firstbyte gives, and what arrived when.
 pub(crate) fn print(number: u32, connection: &Connection, truth: &Truth) {

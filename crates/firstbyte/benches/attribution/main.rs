@@ -2,7 +2,7 @@
 //!
 //! Draws cases (path, server, way to connect, exchange), measures each in the lab with
 //! `firstbyte compare`, and holds the parts that it says against the truth that
-//! `firstbyte_core::truth` reads from the packets at both ends. Definitions: `docs/measurement.md`,
+//! `firstbyte_truth` reads from the packets at both ends. Definitions: `docs/measurement.md`,
 //! "Held against both ends".
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]

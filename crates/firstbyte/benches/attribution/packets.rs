@@ -6,7 +6,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use firstbyte_core::truth::{Captured, End, Packet, Segment};
+use firstbyte_truth::{Captured, End, Packet, Segment};
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 

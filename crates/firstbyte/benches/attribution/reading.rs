@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use firstbyte_core::timeline::Mark;
-use firstbyte_core::truth::Passage;
 use firstbyte_passive::{Observed, model};
+use firstbyte_truth::Passage;
 use serde::{Deserialize, Serialize};
 
 use crate::score::ms;

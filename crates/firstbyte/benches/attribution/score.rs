@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::split::{Part, Parts, Split};
 use firstbyte_core::timeline::Connection;
-use firstbyte_core::truth::Truth;
+use firstbyte_truth::Truth;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;

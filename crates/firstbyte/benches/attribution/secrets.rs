@@ -10,9 +10,9 @@ use std::sync::Arc;
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey, quic};
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
-use firstbyte_core::truth::{Datagram, End, Lane, Piece};
 use firstbyte_core::wire::frames::{Frame, Space, frames};
 use firstbyte_core::wire::quic::{PacketKind, packets};
+use firstbyte_truth::{Datagram, End, Lane, Piece};
 
 /// Secrets by the ClientHello's random: label and secret.
 pub(crate) type Log = HashMap<Vec<u8>, Vec<(String, Vec<u8>)>>;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use firstbyte_core::timeline::Connection;
-use firstbyte_core::truth::{Truth, Written, witnessed};
+use firstbyte_truth::{Truth, Written, witnessed};
 use serde::{Deserialize, Serialize};
 
 use crate::score::ms;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use firstbyte_core::pcap::{Frame, LinkType};
-use firstbyte_core::truth::End;
 use firstbyte_passive::{Analyzer, Limits, Observed, Time};
+use firstbyte_truth::End;
 
 use crate::packets::{Flows, Kept, Key};
 

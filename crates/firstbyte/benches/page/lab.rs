@@ -10,8 +10,8 @@ use firstbyte_clients::browser::BrowserProber;
 use firstbyte_clients::browser::RunningBrowser as _;
 use firstbyte_clients::chromium::RunningChromium;
 use firstbyte_core::document::{navigation, navigation_line};
-use firstbyte_core::page_savings::{Change, PageModel};
 use firstbyte_core::timeline::Navigation;
+use firstbyte_pages::page_savings::{Change, PageModel};
 use firstbyte_probe::probe::options::{
     Client, HttpVersion, Options, ResolveOverride, SessionUse, TlsVersion,
 };

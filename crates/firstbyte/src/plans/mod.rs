@@ -15,7 +15,7 @@ mod rum;
 mod serve;
 mod wire;
 
-use firstbyte_core::server_log::ServerKind;
+use firstbyte_sources::server_log::ServerKind;
 use serde::{Deserialize, Serialize};
 
 pub use exporter::{ExporterMetrics, ExporterPlan};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use firstbyte_core::field_data::{FieldHeader, FieldLine, FieldLineError};
+use firstbyte_sources::field_data::{FieldHeader, FieldLine, FieldLineError};
 
 /// A line that is longer is none.
 const LONGEST_LINE: u64 = 4 << 20;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use firstbyte_clock::{Monotonic, Realtime};
-use firstbyte_core::field_data::{
+use firstbyte_sources::field_data::{
     BEACON_BYTES, BadBeacon, FieldLine, page_origin, parse_beacon, parse_reports,
 };
 use http::header::{self, HeaderMap, HeaderValue};

@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::field_data::{FieldHeader, FieldLine, FieldLineError};
+use firstbyte_sources::field_data::{FieldHeader, FieldLine, FieldLineError};
 
 /// Mode of the file: what people's browsers said is for its owner.
 const OWNER_ONLY: u32 = 0o600;

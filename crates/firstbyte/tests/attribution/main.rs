@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 use case::Case;
 use firstbyte_core::split::Part;
-use firstbyte_core::truth::Written;
+use firstbyte_truth::Written;
 use reading::Reading;
 use score::Outcome;
 use strace::{Witness, Writes};

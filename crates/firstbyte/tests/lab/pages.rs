@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use firstbyte_core::document::navigation;
-use firstbyte_core::page_load::{Fate, PageLoad};
 use firstbyte_core::timeline::{
     Beginning, Connection, ConnectionUse, DeliveredFrom, Mark, Navigation, PageConnection,
 };
+use firstbyte_pages::page_load::{Fate, PageLoad};
 use firstbyte_passive::model::connection_captured_at_client;
 use firstbyte_passive::{Analyzer, Carrier, Limits, Observed};
 

@@ -12,8 +12,8 @@ use crate::support::files::Directory;
 use crate::support::run::{Outcome, firstbyte};
 use crate::support::runs::write_run;
 
-const CHROMIUM: &str = include_str!("../../../firstbyte-core/fixtures/har/chromium-https.har");
-const FIREFOX: &str = include_str!("../../../firstbyte-core/fixtures/har/firefox-http.har");
+const CHROMIUM: &str = include_str!("../../../firstbyte-sources/fixtures/har/chromium-https.har");
+const FIREFOX: &str = include_str!("../../../firstbyte-sources/fixtures/har/firefox-http.har");
 
 fn exports() -> Directory {
     let directory = Directory::new();

@@ -18,8 +18,8 @@ use crate::support::files::Directory;
 use crate::support::run::firstbyte;
 
 const LIST: &str = include_str!("../../../../docs/bad-cases.md");
-const CHROMIUM: &str = include_str!("../../../firstbyte-core/fixtures/har/chromium-https.har");
-const STORY: &str = include_str!("../../../firstbyte-core/fixtures/averages/story.csv");
+const CHROMIUM: &str = include_str!("../../../firstbyte-sources/fixtures/har/chromium-https.har");
+const STORY: &str = include_str!("../../../firstbyte-sources/fixtures/averages/story.csv");
 
 /// A file that is reported: its name in the list, what is in it, the exit code, words that are said, a flag before it.
 struct BadFile {

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::support::files::Directory;
 use crate::support::run::{Outcome, firstbyte};
 
-const MIXED: &[u8] = include_bytes!("../../../firstbyte-core/fixtures/netlog/mixed.json");
-const STALL: &[u8] = include_bytes!("../../../firstbyte-core/fixtures/netlog/pool-stall.json");
+const MIXED: &[u8] = include_bytes!("../../../firstbyte-sources/fixtures/netlog/mixed.json");
+const STALL: &[u8] = include_bytes!("../../../firstbyte-sources/fixtures/netlog/pool-stall.json");
 const MIDDLE: &str = "it ends in the middle: the browser was ended, or is still writing";
 
 fn report(directory: &Directory, arguments: &[&str]) -> Outcome {

@@ -262,7 +262,7 @@ fn what_cannot_be_done_says_what_to_do() {
 
 #[test]
 fn daily_averages_of_analytics() {
-    const STORY: &str = include_str!("../../../firstbyte-core/fixtures/averages/story.csv");
+    const STORY: &str = include_str!("../../../firstbyte-sources/fixtures/averages/story.csv");
     let directory = Directory::new();
     std::fs::write(directory.path().join("story.csv"), STORY).unwrap();
     let arguments =

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-use firstbyte_core::field_data::{FieldHeader, FieldLine};
+use firstbyte_sources::field_data::{FieldHeader, FieldLine};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

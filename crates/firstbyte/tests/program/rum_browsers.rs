@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use firstbyte_core::field_data::{BeaconRecord, EntryClass, FieldLine, FieldPhase, TimeRange};
+use firstbyte_sources::field_data::{BeaconRecord, EntryClass, FieldLine, FieldPhase, TimeRange};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::rum::Server;

@@ -1,7 +1,7 @@
 //! What can be typed after `firstbyte log-format`.
 
 use clap::{Args, ValueEnum};
-use firstbyte_core::server_log::ServerKind;
+use firstbyte_sources::server_log::ServerKind;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use firstbyte_core::har::{
-    CleanError, Cleaned, HarArchive, HarEnd, HarError, HarSummary, clean, page, read_archive,
-};
-use firstbyte_core::page_load::PageLoad;
 use firstbyte_core::timeline::Navigation;
+use firstbyte_pages::page_load::PageLoad;
 use firstbyte_report::archive::{ArchiveCsvWriter, ArchiveShown, archive, archive_lines};
 use firstbyte_report::{chart, units};
+use firstbyte_sources::har::{
+    CleanError, Cleaned, HarArchive, HarEnd, HarError, HarSummary, clean, page, read_archive,
+};
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{print, sink};

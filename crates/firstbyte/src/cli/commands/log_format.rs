@@ -1,6 +1,6 @@
 //! `firstbyte log-format`: what a web server's configuration needs.
 
-use firstbyte_core::server_log::{ServerKind, configuration};
+use firstbyte_sources::server_log::{ServerKind, configuration};
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;

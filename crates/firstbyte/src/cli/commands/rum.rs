@@ -3,8 +3,8 @@
 use std::io;
 
 use firstbyte_clock::Realtime;
-use firstbyte_core::field_data::FieldHeader;
 use firstbyte_probe::probe::describe_io;
+use firstbyte_sources::field_data::FieldHeader;
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;

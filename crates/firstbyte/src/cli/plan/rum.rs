@@ -1,7 +1,7 @@
 //! From `rum` as typed to what is printed or served.
 
-use firstbyte_core::field_data::LEAST_SAMPLING;
 use firstbyte_core::units::{BareShare, parse_share};
+use firstbyte_sources::field_data::LEAST_SAMPLING;
 
 use super::{quantities, usage};
 use crate::cli::args::{RumArgs, RumCommand};

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::explain::Way;
 use firstbyte_core::stats::median;
 use firstbyte_core::timeline::{Connection, Mark};
+use firstbyte_explain::Way;
 use firstbyte_passive::{Analyzer, Limits, Observed, Time};
 
 use crate::cli::exit::{self, Problem};

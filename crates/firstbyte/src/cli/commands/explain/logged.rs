@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firstbyte_core::explain::{Evidence, ServerLogSearch, Way};
+use firstbyte_explain::{Evidence, ServerLogSearch, Way};
 
 use crate::cli::commands::report::server_log::read;
 use crate::cli::exit::{self, Problem};

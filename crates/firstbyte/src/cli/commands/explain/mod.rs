@@ -9,11 +9,11 @@ mod ways;
 
 use std::time::Duration;
 
-use firstbyte_core::explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
-use firstbyte_core::explain::{Beside, Equation, Evidence, Span, TermKind, Way, WayKind, findings};
 use firstbyte_core::split::Split;
 use firstbyte_core::stats::FEWEST_ROUNDS;
 use firstbyte_core::timeline::Failure;
+use firstbyte_explain::reconcile::{Reconciled, Witness, reconcile, server_timing};
+use firstbyte_explain::{Beside, Equation, Evidence, Span, TermKind, Way, WayKind, findings};
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{print, whole};

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_core::explain::{Change, Evidence, Finding};
 use firstbyte_core::split::{Parts, Split, total};
 use firstbyte_core::timeline::{Connection, Direction, PhaseName, TlsFacts};
+use firstbyte_explain::{Change, Evidence, Finding};
 use firstbyte_lab::ca::{Ca, LeafOptions};
 use firstbyte_predict::{KexGroup, Reuse, Session, Setup, Tls, Way, certified, predict};
 use rustls::pki_types::pem::PemObject;

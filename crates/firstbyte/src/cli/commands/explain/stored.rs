@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use firstbyte_core::document::run::RunHeader;
-use firstbyte_core::explain::{Evidence, Way, WayKind};
 use firstbyte_core::run::{Standing, Taken};
+use firstbyte_explain::{Evidence, Way, WayKind};
 
 use super::Measured;
 use super::measure::WARMUP;

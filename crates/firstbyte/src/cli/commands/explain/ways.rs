@@ -1,7 +1,7 @@
 //! Which ways to connect are worth trying, by what a first visit showed.
 
-use firstbyte_core::explain::WayKind;
 use firstbyte_core::timeline::{Connection, Handshake, RecordType};
+use firstbyte_explain::WayKind;
 
 use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Target;

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::averages::DailyAverages;
 use firstbyte_probe::probe::describe_io;
 use firstbyte_report::averages::{AveragesView, json, table};
 use firstbyte_report::chart;
+use firstbyte_sources::averages::DailyAverages;
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{print, whole};

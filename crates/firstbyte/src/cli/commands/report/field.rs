@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use firstbyte_core::field_data::{FieldLine, FieldLines};
 use firstbyte_probe::probe::describe_io;
 use firstbyte_report::field_data::{field_data, field_json, field_rows, field_rows_header};
 use firstbyte_report::warning::Warning;
+use firstbyte_sources::field_data::{FieldLine, FieldLines};
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exports, Lines, print, whole};
@@ -44,7 +44,7 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
                 written = rows.export(&line);
             }
         };
-        let skip = |line, error: firstbyte_core::field_data::FieldLineError| {
+        let skip = |line, error: firstbyte_sources::field_data::FieldLineError| {
             let (file, detail) = (path.clone(), error.to_string());
             terminal::warn(&Warning::UnreadLine { file, line, detail });
         };

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use firstbyte_core::field_data::begins_field_data;
-use firstbyte_core::har::begins_archive;
-use firstbyte_core::netlog::net_export;
-use firstbyte_core::server_log::begins_server_log;
+use firstbyte_sources::field_data::begins_field_data;
+use firstbyte_sources::har::begins_archive;
+use firstbyte_sources::netlog::net_export;
+use firstbyte_sources::server_log::begins_server_log;
 
 use crate::cli::exit::{self, Problem};
 use crate::cli::unpacked::unpacked;

@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use firstbyte_core::netlog::net_export::NetExportReader;
-use firstbyte_core::netlog::{NetLogEvent, NetLogReduction, NetLogRequest, NetLogSummary};
 use firstbyte_report::netlog::{NetLogCsv, NetLogReport, line, text};
 use firstbyte_report::warning::Warning;
+use firstbyte_sources::netlog::net_export::NetExportReader;
+use firstbyte_sources::netlog::{NetLogEvent, NetLogReduction, NetLogRequest, NetLogSummary};
 
 use super::unreadable;
 use crate::cli::exit::{self, Problem};

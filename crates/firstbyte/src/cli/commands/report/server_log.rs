@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use firstbyte_core::server_log::{
-    LogDimension, LogLineError, LoggedRequest, ServerLogReader, ServerLogSummary,
-};
 use firstbyte_report::server_log::{ServerLogCsv, ServerLogReport, line, text};
 use firstbyte_report::warning::Warning;
+use firstbyte_sources::server_log::{
+    LogDimension, LogLineError, LoggedRequest, ServerLogReader, ServerLogSummary,
+};
 
 use super::unreadable;
 use crate::cli::exit::{self, Problem};

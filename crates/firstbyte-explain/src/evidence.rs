@@ -1,0 +1,163 @@
+//! What an explanation rests on: connections, made in several ways.
+
+use std::time::Duration;
+
+use firstbyte_core::run::Shortfall;
+use firstbyte_core::split::Split;
+use firstbyte_core::stats::{ClockSteps, Estimate, median, paired_effect_in_steps};
+use firstbyte_core::timeline::{Connection, Failure};
+
+/// A way to connect, tried for what its difference says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WayKind {
+    /// As the user asked: the connection that is explained.
+    Subject,
+    /// The same, with TLS 1.3 at most and at least.
+    Tls13,
+    /// The same, with TLS 1.2.
+    Tls12,
+    /// A session is resumed.
+    Resumed,
+    /// A session is resumed, and the request leaves as early data.
+    EarlyData,
+    /// On a connection that is open.
+    Reused,
+    /// Without TLS.
+    Plain,
+    /// Over QUIC.
+    Http3,
+    /// Over IPv4 alone.
+    Ipv4,
+    /// Over IPv6 alone.
+    Ipv6,
+    /// With a share for the group that the server chose.
+    ServersGroup,
+    /// As the user asked, by another client.
+    OtherClient,
+}
+
+impl WayKind {
+    /// Every way, in the order in which they are shown.
+    pub const ALL: [Self; 12] = [
+        Self::Subject,
+        Self::Plain,
+        Self::Tls12,
+        Self::Tls13,
+        Self::Resumed,
+        Self::EarlyData,
+        Self::Reused,
+        Self::Http3,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::ServersGroup,
+        Self::OtherClient,
+    ];
+
+    /// The name used in stored forms, and of the cell in the run file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Subject => "as it is",
+            Self::Tls13 => "TLS 1.3",
+            Self::Tls12 => "TLS 1.2",
+            Self::Resumed => "resumed",
+            Self::EarlyData => "0-RTT",
+            Self::Reused => "connection reused",
+            Self::Plain => "http",
+            Self::Http3 => "HTTP/3",
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+            Self::ServersGroup => "server's group",
+            Self::OtherClient => "other client",
+        }
+    }
+
+    /// The way with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// One way, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// Connections whose facts prove that they were made this way, with their rounds, ascending.
+    pub proven: Vec<(u32, Connection)>,
+    /// The first connection made this way, measured apart: names and routes were not cached.
+    pub first: Option<Connection>,
+    /// Connections that came to their end as something else, with what they lack.
+    pub unproven: Vec<(Shortfall, Connection)>,
+    /// Connections that failed.
+    pub failed: Vec<Failure>,
+}
+
+impl Way {
+    /// The proven connections.
+    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.proven.iter().map(|(_, connection)| connection)
+    }
+
+    /// The median of what `of` gives, over the proven connections that it gives something for.
+    pub fn median(&self, of: impl Fn(&Connection) -> Option<Duration>) -> Option<Duration> {
+        let values: Vec<f64> =
+            self.connections().filter_map(&of).map(|d| d.as_nanos() as f64).collect();
+        median(&values).map(|ns| Duration::from_nanos(ns as u64))
+    }
+
+    /// The median of their totals.
+    pub fn total(&self) -> Option<Duration> {
+        self.median(|c| Some(Split::attribute(c).total()))
+    }
+
+    /// What this way's total takes less than `other`'s, round by round; negative where it takes more.
+    pub fn saves_against(&self, other: &Self) -> Option<Estimate> {
+        let total = |c: &Connection| Split::attribute(c).total().as_nanos() as f64;
+        let (mut base, mut variant) = (Vec::new(), Vec::new());
+        let steps = ClockSteps { base: self.resolution_ns(), variant: other.resolution_ns() };
+        for (round, connection) in &self.proven {
+            if let Some((_, with)) = other.proven.iter().find(|(other, _)| other == round) {
+                base.push(total(connection));
+                variant.push(total(with));
+            }
+        }
+        Some(paired_effect_in_steps(&base, &variant, steps, 1)?.difference)
+    }
+
+    /// The largest steps of a reported clock that its connections were timed by, nanoseconds; zero without.
+    pub(super) fn resolution_ns(&self) -> f64 {
+        let steps = self.connections().filter_map(|connection| connection.marks.resolution());
+        steps.max().unwrap_or_default().as_nanos() as f64
+    }
+
+    /// How many connections were asked for, the first one apart.
+    pub fn asked(&self) -> usize {
+        self.proven.len() + self.unproven.len() + self.failed.len()
+    }
+
+    /// The connection in the middle by total time.
+    pub fn middle(&self) -> Option<&Connection> {
+        let mut order: Vec<&Connection> = self.connections().collect();
+        order.sort_by_key(|c| Split::attribute(c).total());
+        order.get(order.len().saturating_sub(1) / 2).copied()
+    }
+}
+
+/// All that was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The ways that were tried. The subject is among them.
+    pub ways: Vec<(WayKind, Way)>,
+    /// The redirects that led from the URL given to the one explained, one visit's.
+    pub redirects: Vec<Connection>,
+}
+
+impl Evidence {
+    /// One of the ways, if it was tried.
+    pub fn way(&self, kind: WayKind) -> Option<&Way> {
+        self.ways.iter().find(|(other, _)| *other == kind).map(|(_, way)| way)
+    }
+
+    /// The connections that are explained.
+    pub fn subject(&self) -> Option<&Way> {
+        self.way(WayKind::Subject)
+    }
+}

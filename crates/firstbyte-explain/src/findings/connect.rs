@@ -1,0 +1,136 @@
+//! The TCP handshake and the way there: lost SYNs, addresses that do not answer, addresses that are far.
+
+use std::time::Duration;
+
+use super::{Seen, ms};
+use crate::{Finding, FindingKind, Saving, WayKind};
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{AttemptOutcome, Connection, PhaseName};
+
+/// The first retransmission of a SYN comes after a second (RFC 6298 §2.1).
+const SYN_TIMEOUT: Duration = Duration::from_millis(900);
+/// A nearer address is worth a word from here on, and from a fifth of the round trip.
+const NEARER: Duration = Duration::from_millis(5);
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    syn_loss(seen, found);
+    fallback(seen, found);
+    far_address(seen, found);
+}
+
+fn variation(connection: &Connection) -> Duration {
+    super::part(connection, PhaseName::Connect, |parts| parts.variation)
+}
+
+fn syn_loss(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let lost: Vec<Duration> =
+        seen.connections().map(variation).filter(|time| *time >= SYN_TIMEOUT).collect();
+    let Some(longest) = lost.iter().max() else { return };
+    let cost = lost.iter().sum::<Duration>() / u32::try_from(lost.len()).unwrap_or(u32::MAX);
+    found.push(Finding {
+        kind: FindingKind::SynLoss,
+        title: "SYN segments are lost".into(),
+        cost,
+        evidence: format!(
+            "{} of {} connections were set up {} later than a round trip (up to {}): the SYN is \
+             sent again after 1 s, then 2 s more",
+            lost.len(),
+            seen.count(),
+            ms(cost),
+            ms(*longest)
+        ),
+        advice: "look for what drops SYNs on the way: a full accept queue (ListenOverflows in \
+                 nstat), a firewall, SYN flood protection, a lossy link"
+            .into(),
+        avoided_by: None,
+        concerns: (lost.len() < seen.count()).then_some("some connections"),
+        change: None,
+        saving: Saving { predicted: Some(cost), measured: None },
+    });
+}
+
+fn fallback(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let cost = seen.median(|c| Split::attribute(c).parts.fallback);
+    if cost.is_zero() {
+        return;
+    }
+    let gave_up = seen.connections().find_map(|c| {
+        let lost = c.attempts.iter().find(|a| a.outcome != AttemptOutcome::Won)?;
+        let winner = c.attempts.iter().find(|a| a.outcome == AttemptOutcome::Won)?;
+        Some((lost, winner.remote))
+    });
+    let Some((lost, winner)) = gave_up else { return };
+    let first = lost.remote;
+    // One that fails has answered, in its way, or could not be sent to.
+    let (does, was) = match lost.outcome {
+        AttemptOutcome::Failed { .. } => ("fails", "failed, and cost"),
+        _ => ("does not answer", "was tried for"),
+    };
+    let (of, own, way) = if first.is_ipv6() {
+        ("IPv6", WayKind::Ipv6, WayKind::Ipv4)
+    } else {
+        ("IPv4", WayKind::Ipv4, WayKind::Ipv6)
+    };
+    let alone = match seen.evidence.way(own) {
+        Some(way) if way.proven.is_empty() && way.asked() > 0 => {
+            format!("; over {of} alone none of {} connections came about", way.asked())
+        }
+        _ => String::new(),
+    };
+    found.push(Finding {
+        kind: FindingKind::Fallback,
+        title: format!("an {of} address that {does} is tried first"),
+        cost,
+        evidence: format!(
+            "{} {was} {} before {} (RFC 8305 §5){alone}",
+            first.ip(),
+            ms(cost),
+            winner.ip()
+        ),
+        advice: format!("mend {of} to this address, or take the address out of DNS"),
+        avoided_by: Some(way),
+        concerns: None,
+        change: None,
+        saving: Saving {
+            predicted: Some(cost),
+            measured: seen.evidence.way(way).and_then(|way| way.saves_against(seen.subject)),
+        },
+    });
+}
+
+/// The same name has an address that is nearer than the one connected to.
+fn far_address(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let Some(rtt) = seen.rtt else { return };
+    let remote = |c: &Connection| c.facts.remote.map(|r| r.ip());
+    let used = seen.subject.middle().and_then(remote);
+    let nearest = [WayKind::Ipv4, WayKind::Ipv6]
+        .into_iter()
+        .filter_map(|kind| {
+            let way = seen.evidence.way(kind)?;
+            Some((way.median(|c| Split::attribute(c).rtt)?, way.middle().and_then(remote)?, way))
+        })
+        .min_by_key(|(rtt, ..)| *rtt);
+    let (Some((nearest, address, way)), Some(used)) = (nearest, used) else { return };
+    let gain = rtt.saturating_sub(nearest);
+    if address == used || gain < NEARER.max(rtt / 5) {
+        return;
+    }
+    let trips = seen.subject.middle().map_or(0, |c| Split::attribute(c).round_trips);
+    found.push(Finding {
+        kind: FindingKind::FarAddress,
+        title: "another address of the same name is nearer".into(),
+        cost: gain * trips,
+        evidence: format!(
+            "round trip {} to {used}, {} to {address}; a connection takes {}",
+            ms(rtt),
+            ms(nearest),
+            super::round_trips(trips)
+        ),
+        advice: "see why the paths differ (peering, tunnels, where the edge announces the address)"
+            .into(),
+        avoided_by: None,
+        concerns: None,
+        change: None,
+        saving: Saving { predicted: Some(gain * trips), measured: way.saves_against(seen.subject) },
+    });
+}

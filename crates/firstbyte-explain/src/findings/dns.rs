@@ -1,0 +1,79 @@
+//! The name lookup: a slow resolver, and IPv6 addresses that come late.
+
+use std::time::Duration;
+
+use super::{Seen, ms};
+use crate::{Finding, FindingKind, Saving, WayKind};
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{Connection, Mark, PhaseName, RecordType};
+
+/// A resolver in the same building answers from its cache within a few milliseconds.
+const SLOW: Duration = Duration::from_millis(20);
+/// Answers to two questions asked together lie closer than this.
+const APART: Duration = Duration::from_millis(10);
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let late = seen.median(late_aaaa);
+    if late >= APART {
+        let waited = seen.how_many(|c| late_aaaa(c) >= APART);
+        found.push(Finding {
+            kind: FindingKind::LateAaaa,
+            title: "the connection waits for IPv6 addresses that come late".into(),
+            cost: late,
+            evidence: format!(
+                "in {waited} of {} lookups the answer to AAAA came {} after the one to A",
+                seen.count(),
+                ms(late)
+            ),
+            advice: "see why the name's servers answer AAAA slowly; a client can use IPv4 alone, \
+                     or connect after the Resolution Delay of RFC 8305 (50 ms)"
+                .into(),
+            avoided_by: Some(WayKind::Ipv4),
+            concerns: None,
+            change: None,
+            saving: Saving { predicted: Some(late), measured: None },
+        });
+    }
+    let slow = seen.median(|c| resolver(c).saturating_sub(late_aaaa(c)));
+    if slow >= SLOW {
+        let first = seen.subject.first.as_ref().map(resolver);
+        let first =
+            first.map_or_else(String::new, |first| format!(", {} for the first", ms(first)));
+        found.push(Finding {
+            kind: FindingKind::SlowDns,
+            title: "the name lookup is slow".into(),
+            cost: slow,
+            evidence: format!(
+                "the resolver took {} in the median of {} lookups{first}",
+                ms(slow),
+                seen.count()
+            ),
+            advice: "a resolver that is nearer or caches; a longer TTL of the name's records"
+                .into(),
+            avoided_by: None,
+            concerns: None,
+            change: None,
+            saving: Saving { predicted: Some(slow), measured: None },
+        });
+    }
+}
+
+fn resolver(connection: &Connection) -> Duration {
+    Split::attribute(connection)
+        .phase(PhaseName::Resolve)
+        .map_or(Duration::ZERO, |p| p.parts.resolver)
+}
+
+/// How long the AAAA answer was waited for when the A answer was there.
+fn late_aaaa(connection: &Connection) -> Duration {
+    let answered = |wanted: RecordType| {
+        let lookup = connection.lookups.iter().find(|l| l.record_type == wanted)?;
+        (lookup.error.is_none() && !lookup.addresses.is_empty()).then_some(lookup.end)?
+    };
+    let (Some(a), Some(end)) =
+        (answered(RecordType::A), connection.marks.at(Mark::DomainLookupEnd))
+    else {
+        return Duration::ZERO;
+    };
+    if end > a { end.since(a) } else { Duration::ZERO }
+}

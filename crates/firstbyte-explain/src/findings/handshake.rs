@@ -1,0 +1,171 @@
+//! The TLS handshake: its version, a second ClientHello, slow servers.
+
+use std::time::Duration;
+
+use super::{Seen, ms, part};
+use crate::replay::Fault;
+use crate::{Change, Finding, FindingKind, Saving, WayKind};
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{Connection, Handshake, PhaseName, TlsFacts};
+
+/// Fetching a certificate from a file or an agent takes a client longer than checking one.
+const SLOW_CLIENT: Duration = Duration::from_millis(5);
+/// A lost segment is sent again after 200 ms at least (Linux, TCP_RTO_MIN), or two round trips.
+const RETRANSMISSION: Duration = Duration::from_millis(150);
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    version(seen, found);
+    hello_retry_request(seen, found);
+    slow(seen, found);
+}
+
+fn tls(connection: &Connection) -> Option<&TlsFacts> {
+    connection.facts.tls.as_ref()
+}
+
+fn version(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let is_12 = |c: &Connection| tls(c).is_some_and(|t| t.version.as_deref() == Some("TLSv1.2"));
+    let full = |c: &Connection| tls(c).is_some_and(|t| t.handshake != Some(Handshake::Resumed));
+    let (true, Some(rtt)) = (seen.most(|c| is_12(c) && full(c)), seen.rtt) else { return };
+    let Some(cost) = seen.cost(Fault::Tls12) else { return };
+    let of_it = seen.how_many(is_12);
+    let refused = seen.evidence.way(WayKind::Tls13).is_some_and(|way| way.proven.is_empty());
+    let refused = if refused { "; TLS 1.3 alone is refused" } else { "" };
+    found.push(Finding {
+        kind: FindingKind::Tls12,
+        title: "TLS 1.2 is spoken: its handshake takes a round trip more than TLS 1.3".into(),
+        cost,
+        evidence: format!(
+            "the server chose TLS 1.2 in {of_it} of {} handshakes; a round trip is {}{refused}",
+            seen.count(),
+            ms(rtt)
+        ),
+        advice: "turn TLS 1.3 on at the server (nginx: ssl_protocols TLSv1.2 TLSv1.3)".into(),
+        avoided_by: None,
+        concerns: None,
+        change: Some(Change::Tls13),
+        saving: Saving {
+            predicted: None,
+            measured: seen
+                .evidence
+                .way(WayKind::Tls13)
+                .and_then(|way| way.saves_against(seen.subject)),
+        },
+    });
+}
+
+fn hello_retry_request(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let retried = |c: &Connection| {
+        tls(c).is_some_and(|t| t.handshake == Some(Handshake::FullWithHelloRetryRequest))
+    };
+    let (true, Some(rtt)) = (seen.most(retried), seen.rtt) else { return };
+    let group = seen.subject.middle().and_then(tls).and_then(|t| t.group.clone());
+    let wanted = group.map_or_else(String::new, |group| format!(", for a share of {group}"));
+    found.push(Finding {
+        kind: FindingKind::HelloRetryRequest,
+        title: "the server asks for another key share (HelloRetryRequest)".into(),
+        cost: rtt,
+        evidence: format!(
+            "{} of {} handshakes had a second ClientHello{wanted}",
+            seen.how_many(retried),
+            seen.count()
+        ),
+        advice:
+            "let the server take a group that clients send a share for: X25519MLKEM768, X25519 \
+                 (nginx: ssl_ecdh_curve)"
+                .into(),
+        avoided_by: None,
+        concerns: None,
+        change: Some(Change::FirstShare),
+        saving: Saving {
+            predicted: None,
+            measured: seen
+                .evidence
+                .way(WayKind::ServersGroup)
+                .and_then(|way| way.saves_against(seen.subject)),
+        },
+    });
+}
+
+/// Time that is the server's, in the handshake, and what it may be for.
+fn slow(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let server = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.server);
+    let client = |c: &Connection| part(c, PhaseName::Tls, |parts| parts.client);
+    let lossy = |c: &Connection| {
+        c.facts.tcp.as_ref().and_then(|t| t.retransmits).is_some_and(|n| n > 0)
+            && server(c) + part(c, PhaseName::Tls, |parts| parts.pause) >= RETRANSMISSION
+    };
+    let lost = seen.how_many(lossy);
+    if lost > 0 {
+        let paid = |c: &Connection| server(c) + part(c, PhaseName::Tls, |parts| parts.pause);
+        let cost: Duration = seen.connections().filter(|c| lossy(c)).map(paid).sum();
+        let cost = cost / u32::try_from(lost).unwrap_or(u32::MAX);
+        found.push(Finding {
+            kind: FindingKind::HandshakeLoss,
+            title: "segments of the handshake are lost".into(),
+            cost,
+            evidence: format!(
+                "{lost} of {} connections sent segments again within the TLS handshake, and waited {}",
+                seen.count(),
+                ms(cost)
+            ),
+            advice: "look for loss on the way; large ClientHellos are dropped by some middleboxes".into(),
+            avoided_by: None,
+            concerns: (lost < seen.count()).then_some("some connections"),
+            change: None,
+            saving: Saving { predicted: Some(cost), measured: None },
+        });
+    }
+    let time = seen.cost(Fault::Handshake).filter(|_| lost * 2 <= seen.count());
+    let beyond = |time: &Duration| {
+        (*time).min(seen.above_syn(PhaseName::Tls)).min(seen.usual(server)) >= seen.uncertain()
+    };
+    if let Some(time) = time.filter(beyond) {
+        found.push(Finding {
+            kind: FindingKind::SlowHandshake,
+            title: "the server takes long over its handshake messages".into(),
+            cost: time,
+            evidence: format!(
+                "{} of the TLS handshake are neither round trips nor client, in the median of {}",
+                ms(time),
+                seen.count()
+            ),
+            advice:
+                "look at what the server does before its ServerHello: OCSP responses fetched on \
+                     demand, keys on another machine, a full queue, large RSA keys"
+                    .into(),
+            avoided_by: None,
+            concerns: None,
+            change: None,
+            saving: Saving { predicted: Some(time), measured: None },
+        });
+    }
+    let asked = |c: &Connection| {
+        c.flights.iter().any(|f| f.messages.iter().any(|m| m.contains("CertificateRequest")))
+    };
+    let time = seen.median(client);
+    if seen.most(asked) && time >= SLOW_CLIENT {
+        found.push(Finding {
+            kind: FindingKind::ClientCertificate,
+            title: "the server asks for a client certificate".into(),
+            cost: time,
+            evidence: format!(
+                "a CertificateRequest in {} of {} handshakes, and {} of the client's time in them",
+                seen.how_many(asked),
+                seen.count(),
+                ms(time)
+            ),
+            advice: "ask for client certificates only where they are needed; keep keys near".into(),
+            avoided_by: None,
+            concerns: None,
+            change: None,
+            saving: Saving::default(),
+        });
+    }
+}
+
+/// The time of the TLS handshake that a resumed one would not take, besides round trips.
+pub(super) fn certificates_take(connection: &Connection) -> Duration {
+    let split = Split::attribute(connection);
+    split.phase(PhaseName::Tls).map_or(Duration::ZERO, |tls| tls.parts.server + tls.parts.client)
+}

@@ -1,0 +1,68 @@
+//! QUIC: Retry, and the limit of three times what the client had sent.
+
+use super::{Seen, bytes};
+use crate::{Change, Finding, FindingKind, Saving, WayKind};
+use firstbyte_core::split::Split;
+use firstbyte_core::timeline::{Connection, QuicFacts, TlsFacts};
+
+const OVER_HTTP3: &str = "connections over HTTP/3";
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let quic = |c: &Connection| c.facts.quic.is_some();
+    let (way, concerns) = match seen.evidence.way(WayKind::Http3) {
+        _ if seen.most(quic) => (seen.subject, None),
+        Some(way) if !way.proven.is_empty() => (way, Some(OVER_HTTP3)),
+        _ => return,
+    };
+    let Some(rtt) = way.median(|c| Split::attribute(c).rtt) else { return };
+    let n = way.proven.len();
+    let facts = |c: &Connection| c.facts.quic.clone().unwrap_or_default();
+    let how_many =
+        |are: fn(&QuicFacts) -> bool| way.connections().filter(|c| are(&facts(c))).count();
+
+    let retried = how_many(|quic| quic.retry);
+    if retried * 2 > n {
+        found.push(Finding {
+            kind: FindingKind::QuicRetry,
+            title: "QUIC connections begin with a Retry".into(),
+            cost: rtt,
+            evidence: format!("a Retry packet in {retried} of {n} handshakes"),
+            advice:
+                "ask for it only under attack; give clients address tokens (NEW_TOKEN, RFC 9000 \
+                     §8.1.3)"
+                    .into(),
+            avoided_by: None,
+            concerns,
+            change: Some(Change::NoRetry),
+            saving: Saving { predicted: Some(rtt), measured: None },
+        });
+    }
+    let stalled = how_many(|quic| quic.amplification_stall.is_some());
+    // A chain that outgrows TCP's window too has been found there.
+    let known = found.iter().any(|finding| finding.kind == FindingKind::LargeChain);
+    if stalled * 2 > n && !known {
+        let cost = way.median(|c| facts(c).amplification_stall).unwrap_or(rtt);
+        let chain = way
+            .middle()
+            .and_then(|c| c.facts.tls.as_ref())
+            .and_then(TlsFacts::certificate_chain_bytes);
+        let chain =
+            chain.map_or_else(String::new, |n| format!("; the certificates are {}", bytes(n)));
+        found.push(Finding {
+            kind: FindingKind::AmplificationLimit,
+            title: "the certificates outgrow what an unvalidated QUIC server may send".into(),
+            cost,
+            evidence: format!(
+                "the server stood still at three times the client's bytes in {stalled} of {n} \
+                 handshakes{chain}"
+            ),
+            advice:
+                "send a chain below about 3,000 bytes (no root, ECDSA, certificate compression)"
+                    .into(),
+            avoided_by: None,
+            concerns,
+            change: Some(Change::SmallChain),
+            saving: Saving { predicted: Some(cost), measured: None },
+        });
+    }
+}

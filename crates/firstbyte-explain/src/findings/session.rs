@@ -1,0 +1,142 @@
+//! What repeated visits could spare: sessions, early data, connections kept open.
+
+use std::time::Duration;
+
+use super::handshake::certificates_take;
+use super::{Seen, ms};
+use crate::{Change, Finding, FindingKind, Saving, WayKind};
+use firstbyte_core::run::{Metric, Metrics, Shortfall};
+use firstbyte_core::timeline::Connection;
+
+const REPEATED: &str = "repeated visits";
+
+pub(super) fn find(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let resumes = resumption(seen, found);
+    // A HelloRetryRequest rejects early data (RFC 8446 §4.2.10): that is found by itself.
+    let retried = found.iter().any(|f| f.kind == FindingKind::HelloRetryRequest);
+    if resumes && !retried {
+        early_data(seen, found);
+    }
+    reuse(seen, found);
+}
+
+/// Says whether sessions are resumed.
+fn resumption(seen: &Seen<'_>, found: &mut Vec<Finding>) -> bool {
+    let Some(way) = seen.evidence.way(WayKind::Resumed) else { return false };
+    let completed = way.proven.len() + way.unproven.len();
+    if completed == 0 || way.proven.len() * 2 > completed {
+        return !way.proven.is_empty();
+    }
+    let lacks = |wanted: Shortfall| way.unproven.iter().filter(|(why, _)| *why == wanted).count();
+    let (none, refused) = (lacks(Shortfall::NoSession), lacks(Shortfall::NotResumed));
+    let mut evidence = Vec::new();
+    if none > 0 {
+        evidence.push(format!("no session was left for {none} of {completed} visits"));
+    }
+    if refused > 0 {
+        evidence.push(format!("{refused} of {} sessions offered were declined", completed - none));
+    }
+    if evidence.is_empty() {
+        return true;
+    }
+    let is_12 = |c: &Connection| {
+        c.facts.tls.as_ref().is_some_and(|tls| tls.version.as_deref() == Some("TLSv1.2"))
+    };
+    let round_trip = if seen.most(is_12) { seen.rtt.unwrap_or_default() } else { Duration::ZERO };
+    found.push(Finding {
+        kind: FindingKind::NoResumption,
+        title: "sessions are not resumed".into(),
+        cost: round_trip + seen.median(certificates_take),
+        evidence: evidence.join("; "),
+        advice: "turn session tickets on, with one key for all servers behind the name (nginx: \
+                 ssl_session_tickets, ssl_session_ticket_key)"
+            .into(),
+        avoided_by: None,
+        concerns: Some(REPEATED),
+        change: Some(Change::Resumption),
+        saving: Saving::default(),
+    });
+    !way.proven.is_empty()
+}
+
+fn early_data(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let (Some(way), Some(rtt)) = (seen.evidence.way(WayKind::EarlyData), seen.rtt) else { return };
+    let completed = way.proven.len() + way.unproven.len();
+    if completed == 0 || way.proven.len() * 2 > completed {
+        return;
+    }
+    let lacks = |wanted: Shortfall| way.unproven.iter().filter(|(why, _)| *why == wanted).count();
+    // That none was sent although a ticket allows it is not the server's doing.
+    let (refused, rejected, too_early) = (
+        lacks(Shortfall::EarlyDataNotAllowed),
+        lacks(Shortfall::EarlyDataRejected),
+        lacks(Shortfall::TooEarly),
+    );
+    let mut evidence = Vec::new();
+    if refused > 0 {
+        evidence
+            .push(format!("tickets did not allow early data for {refused} of {completed} visits"));
+    }
+    if rejected > 0 {
+        evidence.push(format!("early data was rejected {rejected} times"));
+    }
+    if too_early > 0 {
+        evidence.push(format!("it was answered 425 (Too Early) {too_early} times"));
+    }
+    if evidence.is_empty() {
+        return;
+    }
+    found.push(Finding {
+        kind: FindingKind::NoEarlyData,
+        title: "sessions are resumed, but the request waits for the handshake (no early data)"
+            .into(),
+        cost: rtt,
+        evidence: evidence.join("; "),
+        advice:
+            "take early data for requests that may be repeated (nginx: ssl_early_data on, with \
+                 425 from the application where it matters, RFC 8470)"
+                .into(),
+        avoided_by: None,
+        concerns: Some(REPEATED),
+        change: Some(Change::EarlyData),
+        saving: Saving::default(),
+    });
+}
+
+fn reuse(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let Some(way) = seen.evidence.way(WayKind::Reused) else { return };
+    let completed = way.proven.len() + way.unproven.len();
+    if completed == 0 || !way.proven.is_empty() {
+        return;
+    }
+    let closes = |c: &Connection| {
+        let http = c.facts.http.as_ref();
+        http.is_some_and(|h| {
+            h.version.as_deref() == Some("1.0")
+                || h.header("connection").is_some_and(|v| v.eq_ignore_ascii_case("close"))
+        })
+    };
+    let said = seen.how_many(closes);
+    let said = if said > 0 {
+        format!("; it says so in {said} of {} responses (Connection: close)", seen.count())
+    } else {
+        String::new()
+    };
+    let setup =
+        |c: &Connection| Metrics::from_connection(c).get(Metric::Setup).map(Duration::from_nanos);
+    let cost = seen.subject.median(setup).unwrap_or_default();
+    found.push(Finding {
+        kind: FindingKind::NoReuse,
+        title: "the server closes the connection after each response".into(),
+        cost,
+        evidence: format!(
+            "none of {completed} second requests found its connection open{said}; setting one up takes {}",
+            ms(cost)
+        ),
+        advice: "keep connections open (nginx: keepalive_timeout; HTTP/1.1 or 2 towards clients)".into(),
+        avoided_by: None,
+        concerns: Some("further requests"),
+        change: Some(Change::Reuse),
+        saving: Saving { predicted: Some(cost), measured: None },
+    });
+}

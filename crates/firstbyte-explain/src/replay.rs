@@ -1,0 +1,346 @@
+//! A connection played again, without one or several of its faults.
+//!
+//! Input: what `fit` read from a connection over TCP: who wrote how much after what, and how the hosts behave. Output:
+//! what it would take with faults removed, by the simulated TCP of `predict`. So what a fault costs beside others is
+//! what removing it would save, and faults that hide each other share their cost (Shapley's value).
+
+use std::time::Duration;
+
+use firstbyte_core::simulation::Path;
+use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
+use firstbyte_core::simulation::tcp::{self, Habits, Nanos, Observer};
+/// What can be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Fault {
+    /// The server's time before the response.
+    Think,
+    /// The server's time in the handshake.
+    Handshake,
+    /// The server stands still within an answer.
+    Pause,
+    /// Nagle's algorithm.
+    Nagle,
+    /// A window that begins with fewer than ten segments.
+    Window,
+    /// Certificates, but for a short leaf.
+    Chain,
+    /// A response that no usual window holds.
+    Body,
+    /// The round trip that TLS 1.2 takes more.
+    Tls12,
+    /// The rate of the link.
+    Link,
+}
+
+impl Fault {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Think,
+        Self::Handshake,
+        Self::Pause,
+        Self::Nagle,
+        Self::Window,
+        Self::Chain,
+        Self::Body,
+        Self::Tls12,
+        Self::Link,
+    ];
+}
+
+/// What a fault costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    /// The total would be so much less without it alone, nanoseconds.
+    pub alone: f64,
+    /// The mean of what that saves over the orders in which all faults can be removed, nanoseconds.
+    pub mean: f64,
+}
+
+/// What servers begin with (RFC 6928).
+const USUAL: u32 = 10;
+/// A leaf with an ECDSA key.
+const SHORT_CHAIN: u64 = 900;
+/// After the certificates a server's flight has a signature and a Finished.
+const BEHIND_CHAIN: u64 = 300;
+/// What ten segments of the smallest usual size hold (RFC 9000 §14).
+const LARGE_BODY: u64 = 12_000;
+const SMALL_BODY: u64 = 1_000;
+/// Hosts take that long for nothing.
+const NOISE: i64 = 150_000;
+
+/// What a write of the server's began, or went on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// An answer in the handshake.
+    Handshake,
+    /// The rest of one.
+    HandshakeMore,
+    /// The response, or what comes before it.
+    Think,
+    /// The rest of the response.
+    More,
+}
+
+/// What the server writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    /// Bytes of the client's that it answers.
+    pub needs: u64,
+    /// From when these are there, or from the write before it, nanoseconds.
+    pub after: i64,
+    pub start: u64,
+    pub end: u64,
+    pub role: Role,
+}
+
+/// What the client sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Bytes of the server's that were there.
+    pub needs: u64,
+    pub after: i64,
+    pub bytes: u64,
+}
+
+/// A connection, ready to be played.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    pub client: Vec<Sent>,
+    pub server: Vec<Write>,
+    pub habits: Habits,
+    pub path: Path,
+    /// Bytes of the server's certificates, and of the response's body.
+    pub chain: Option<u64>,
+    pub body: Option<u64>,
+    /// A full handshake of TLS 1.2.
+    pub tls12: bool,
+}
+
+/// When what was there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arrived {
+    pub connected: Nanos,
+    /// Bytes in order, with when the last of them came.
+    pub course: Vec<(u64, Nanos)>,
+}
+
+impl Arrived {
+    /// When so many bytes were there.
+    pub(super) fn at(&self, bytes: u64) -> Option<Nanos> {
+        let index = self.course.partition_point(|(end, _)| *end < bytes);
+        self.course.get(index).map(|(_, at)| *at)
+    }
+}
+
+impl Observer for Arrived {
+    fn connected(&mut self, _: Nanos, at: Nanos, _: u32) {
+        self.connected = at;
+    }
+    fn sent(&mut self, _: Nanos, _: u64, _: u64, _: bool) {}
+    fn received(&mut self, at: Nanos, _: u64, end: u64) {
+        self.course.push((end, at));
+    }
+    fn acknowledged(&mut self, _: Nanos, _: u64) {}
+    fn wrote(&mut self, _: Nanos, _: usize) {}
+}
+
+impl Replay {
+    /// The faults that it may have.
+    fn faults(&self) -> Vec<Fault> {
+        let took =
+            |roles: &[Role]| self.server.iter().any(|w| roles.contains(&w.role) && w.after > NOISE);
+        let has = |fault: &Fault| match fault {
+            Fault::Think => took(&[Role::Think]),
+            Fault::Handshake => took(&[Role::Handshake]),
+            Fault::Pause => took(&[Role::More, Role::HandshakeMore]),
+            Fault::Nagle => self.habits.nagle,
+            Fault::Window => self.habits.initial_window < USUAL,
+            Fault::Chain => self.certificates().is_some(),
+            Fault::Body => self.body.is_some_and(|bytes| bytes > LARGE_BODY),
+            Fault::Tls12 => self.tls12,
+            Fault::Link => self.path.down.rate.is_some(),
+        };
+        Fault::ALL.into_iter().filter(has).collect()
+    }
+
+    /// What each fault costs.
+    pub(super) fn costs(&self) -> Vec<(Fault, Cost)> {
+        let Some(whole) = self.total(&[]) else { return Vec::new() };
+        let mut faults = self.faults();
+        let saves = |without: &[Fault], fault: Fault| -> f64 {
+            let mut also = without.to_vec();
+            also.push(fault);
+            let before = if without.is_empty() { Some(whole) } else { self.total(without) };
+            match (before, self.total(&also)) {
+                (Some(before), Some(after)) => before as f64 - after as f64,
+                _ => 0.0,
+            }
+        };
+        // What saves nothing, alone or as the last one, has no part in it.
+        let all = faults.clone();
+        faults.retain(|fault| {
+            let others: Vec<Fault> = all.iter().copied().filter(|o| o != fault).collect();
+            let least = NOISE as f64;
+            saves(&[], *fault).abs() > least || saves(&others, *fault).abs() > least
+        });
+        let totals: Vec<f64> = (0..1_usize << faults.len())
+            .map(|without| {
+                let chosen = faults.iter().enumerate().filter(|(i, _)| without & (1 << i) != 0);
+                let chosen: Vec<Fault> = chosen.map(|(_, fault)| *fault).collect();
+                self.total(&chosen).unwrap_or(whole) as f64
+            })
+            .collect();
+        let cost = |(index, fault): (usize, &Fault)| {
+            let alone = totals[0] - totals[1 << index];
+            (*fault, Cost { alone, mean: shapley(&totals, index) })
+        };
+        faults.iter().enumerate().map(cost).collect()
+    }
+
+    /// From the SYN to the last byte of the response, nanoseconds.
+    pub(super) fn total(&self, without: &[Fault]) -> Option<Nanos> {
+        let is_out = |fault| without.contains(&fault);
+        let mut played = self.clone();
+        for write in &mut played.server {
+            let out = match write.role {
+                Role::Think => is_out(Fault::Think),
+                Role::Handshake => is_out(Fault::Handshake),
+                Role::More | Role::HandshakeMore => is_out(Fault::Pause),
+            };
+            if out {
+                write.after = 0;
+            }
+        }
+        if is_out(Fault::Nagle) {
+            played.habits.nagle = false;
+        }
+        if is_out(Fault::Window) {
+            played.habits.initial_window = played.habits.initial_window.max(USUAL);
+        }
+        if is_out(Fault::Link) {
+            played.path.down.rate = None;
+        }
+        if is_out(Fault::Tls12) {
+            played.spare_a_round_trip();
+        }
+        if let (true, Some((begin, end))) = (is_out(Fault::Chain), self.certificates()) {
+            played.shrink(begin, end, 0);
+        }
+        if let (true, Some(bytes)) = (is_out(Fault::Body), self.body) {
+            let end = played.server.last().map_or(0, |write| write.end);
+            played.shrink(end.saturating_sub(bytes), end, SMALL_BODY);
+        }
+        let arrived = played.play()?;
+        arrived.at(played.server.last()?.end)
+    }
+
+    /// Where certificates are that need not be.
+    fn certificates(&self) -> Option<(u64, u64)> {
+        let first = self.server.first()?.needs;
+        let flight = self.server.iter().take_while(|write| write.needs == first).last()?;
+        let end = flight.end.checked_sub(BEHIND_CHAIN)?;
+        let begin = end.saturating_sub(self.chain?.checked_sub(SHORT_CHAIN)?);
+        (begin < end).then_some((begin, end))
+    }
+
+    /// The server writes less: of what is from one byte to another only so much, the same share of each write.
+    fn shrink(&mut self, begin: u64, end: u64, left: u64) {
+        if end <= begin {
+            return;
+        }
+        let share = left as f64 / (end - begin) as f64;
+        let old = std::mem::take(&mut self.server);
+        let within = |write: &Write| end.min(write.end).saturating_sub(begin.max(write.start));
+        let mut new: Vec<Write> = Vec::with_capacity(old.len());
+        let mut total = 0;
+        for write in &old {
+            let of_it = within(write);
+            // Something is left of each write: it was made.
+            let kept = if of_it > 0 { ((of_it as f64 * share) as u64).max(1) } else { 0 };
+            let (start, bytes) = (total, write.end - write.start - of_it + kept);
+            total += bytes;
+            new.push(Write { start, end: total, ..*write });
+        }
+        for sent in &mut self.client {
+            let holds = old.iter().position(|write| write.end >= sent.needs);
+            if let Some(index) = holds.filter(|_| sent.needs > 0) {
+                let (old, new) = (&old[index], &new[index]);
+                let whole = sent.needs == old.end;
+                let part = new.start + (sent.needs - old.start).min(new.end - new.start);
+                sent.needs = if whole { new.end } else { part };
+            }
+        }
+        // Of writes right behind each other, where one ended was a matter of size.
+        for (old, write) in old.iter().zip(new) {
+            match self.server.last_mut() {
+                Some(last)
+                    if within(old) > 0
+                        && last.needs == write.needs
+                        && write.after <= NOISE
+                        && old.start > begin =>
+                {
+                    last.end = write.end;
+                }
+                _ => self.server.push(write),
+            }
+        }
+    }
+
+    /// As with TLS 1.3: the request goes with the Finished, and what answered the Finished comes before the response.
+    fn spare_a_round_trip(&mut self) {
+        let Some(request) = self.client.iter().position(|sent| {
+            let needs = sent.needs;
+            needs > 0 && self.server.iter().any(|w| w.end <= needs && w.needs > self.first_bytes())
+        }) else {
+            return;
+        };
+        let Some(before) = request.checked_sub(1).filter(|before| *before > 0) else { return };
+        let sent: u64 = self.client[..=request].iter().map(|sent| sent.bytes).sum();
+        let Sent { after, bytes, .. } = self.client.remove(request);
+        self.client[before].after += after;
+        self.client[before].bytes += bytes;
+        let first = self.first_bytes();
+        for write in &mut self.server {
+            if write.needs > first && write.needs < sent {
+                write.needs = sent;
+            }
+        }
+    }
+
+    fn first_bytes(&self) -> u64 {
+        self.client.first().map_or(0, |sent| sent.bytes)
+    }
+
+    /// Plays it as it is.
+    pub(super) fn play(&self) -> Option<Arrived> {
+        let (mut client, mut server) = (Lines::default(), Lines::default());
+        for Sent { needs, after, bytes } in &self.client {
+            client.write(*needs, duration(*after), *bytes);
+        }
+        for Write { needs, after, start, end, .. } in &self.server {
+            server.write(*needs, duration(*after), end - start);
+        }
+        let mut arrived = Arrived::default();
+        let mut dialogue = Dialogue { client, server, ..Dialogue::default() };
+        dialogue.places.response_end = dialogue.server.bytes;
+        tcp::play(&dialogue, &self.habits, &self.path, &mut arrived).ok()?;
+        Some(arrived)
+    }
+}
+
+fn duration(ns: i64) -> Duration {
+    Duration::from_nanos(ns.max(0).unsigned_abs())
+}
+
+/// The mean, over all orders of removal, of what removing one fault saves. `totals` is by the set of faults that are
+/// removed.
+fn shapley(totals: &[f64], index: usize) -> f64 {
+    let count = totals.len().trailing_zeros();
+    let factorial = |n: u32| (1..=n).map(f64::from).product::<f64>();
+    let without = (0..totals.len()).filter(|without| without & (1 << index) == 0);
+    let saved = without.map(|without| {
+        let removed = without.count_ones();
+        let weight = factorial(removed) * factorial(count - removed - 1) / factorial(count);
+        weight * (totals[without] - totals[without | (1 << index)])
+    });
+    saved.sum()
+}

@@ -1,0 +1,369 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::fixtures::{Path, healthy, lacking, over_quic};
+use super::reconcile::{Witness, reconcile, server_timing};
+use super::*;
+use firstbyte_core::run::Shortfall;
+use firstbyte_core::timeline::{AttemptOutcome, Clock, Connection, Offset, Stamp};
+
+fn kinds(evidence: &Evidence) -> Vec<&'static str> {
+    findings(evidence).iter().map(|finding| finding.kind.name()).collect()
+}
+
+fn ms(n: f64) -> Duration {
+    Duration::from_nanos((n * 1e6) as u64)
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    assert_eq!(kinds(&healthy(&Path::default())), [""; 0]);
+    assert_eq!(kinds(&healthy(&Path { rtt: 200_000, ..Path::default() })), [""; 0]);
+    assert_eq!(kinds(&healthy(&Path { rtt: 300, ..Path::default() })), [""; 0]);
+    assert_eq!(kinds(&Evidence::default()), [""; 0]);
+}
+
+#[test]
+fn each_fault_is_one_finding_and_costs_what_it_takes() {
+    let sound = Path::default();
+    let cases: [(&str, Path, f64); 12] = [
+        ("tls-1.2", Path { tls12: true, ..sound.clone() }, 30.0),
+        ("hello-retry-request", Path { retry_request: true, ..sound.clone() }, 30.0),
+        ("large-chain", Path { stalls: 2, ..sound.clone() }, 60.0),
+        ("slow-server", Path { think: 120_000, ..sound.clone() }, 120.0),
+        ("nagle", Path { pause: 70_000, tickets: false, ..sound.clone() }, 70.0),
+        ("pause", Path { pause: 500_000, ..sound.clone() }, 500.0),
+        ("syn-loss", Path { syn_lost: true, ..sound.clone() }, 1_000.0),
+        ("slow-dns", Path { dns: 150_000, ..sound.clone() }, 150.0),
+        ("late-aaaa", Path { aaaa_late: 50_000, ..sound.clone() }, 50.0),
+        ("fallback", Path { fallback: 250_000, ..sound.clone() }, 250.0),
+        ("slow-handshake", Path { handshake_server: 40_000, ..sound.clone() }, 40.0),
+        ("slow-client", Path { client: 30_000, ..sound }, 30.0),
+    ];
+    for (name, path, cost) in cases {
+        let found = findings(&healthy(&path));
+        let names: Vec<&str> = found.iter().map(|f| f.kind.name()).collect();
+        assert_eq!(names, [name]);
+        let off = found[0].cost.abs_diff(ms(cost));
+        assert!(off < ms(1.5), "{name} costs {:?}, not {cost} ms", found[0].cost);
+        assert!(!found[0].evidence.is_empty() && !found[0].advice.is_empty());
+    }
+}
+
+#[test]
+fn an_address_that_refuses_is_not_said_to_be_silent() {
+    let title = |refused: bool| {
+        let mut evidence = healthy(&Path { fallback: 250_000, ..Path::default() });
+        let all = evidence.ways.iter_mut().flat_map(|(_, way)| &mut way.proven);
+        for first in all.filter_map(|(_, c)| c.attempts.first_mut()).filter(|_| refused) {
+            first.outcome = AttemptOutcome::Failed { error: "connection refused".into() };
+        }
+        let found = findings(&evidence);
+        assert_eq!(found[0].kind, FindingKind::Fallback);
+        (found[0].title.clone(), found[0].evidence.clone())
+    };
+    assert_eq!(title(false).0, "an IPv6 address that does not answer is tried first");
+    let (title, evidence) = title(true);
+    assert_eq!(title, "an IPv6 address that fails is tried first");
+    let before = "2001:db8::1 failed, and cost 250 ms before 198.51.100.1";
+    assert!(evidence.starts_with(before), "{evidence}");
+}
+
+#[test]
+fn a_response_held_back_behind_tickets_is_no_slow_server() {
+    let reused_is_fast = |path: &Path| {
+        let mut evidence = healthy(path);
+        evidence.ways.retain(|(kind, _)| *kind != WayKind::Reused);
+        evidence.ways.push((WayKind::Reused, Path::default().way(20)));
+        evidence
+    };
+    let path = Path { think: 30_000 + 41_000, ..Path::default() };
+    assert_eq!(kinds(&healthy(&path)), ["slow-server"], "it is as slow without tickets");
+    let found = findings(&reused_is_fast(&path));
+    assert_eq!((found.len(), found[0].kind), (1, FindingKind::Nagle));
+    assert!(found[0].cost.abs_diff(ms(71.0)) < ms(1.5), "{:?}", found[0].cost);
+    let slow = Path { think: 120_000, ..Path::default() };
+    assert_eq!(kinds(&reused_is_fast(&slow)), ["slow-server"], "no acknowledgement takes 90 ms");
+}
+
+#[test]
+fn early_data_after_a_retry_request_is_no_finding_of_its_own() {
+    let path = Path { retry_request: true, ..Path::default() };
+    let mut evidence = healthy(&path);
+    evidence.ways.retain(|(kind, _)| *kind != WayKind::EarlyData);
+    evidence.ways.push((WayKind::EarlyData, lacking(&path, Shortfall::EarlyDataRejected)));
+    assert_eq!(kinds(&evidence), ["hello-retry-request"]);
+}
+
+#[test]
+fn what_servers_do_not_offer_is_found_by_trying() {
+    let sound = Path::default();
+    let with = |kind: WayKind, way: Way| {
+        let mut evidence = healthy(&sound);
+        evidence.ways.retain(|(other, _)| *other != kind);
+        evidence.ways.push((kind, way));
+        evidence
+    };
+    let none = lacking(&sound, Shortfall::NoSession);
+    let evidence = with(WayKind::Resumed, none.clone());
+    assert_eq!(kinds(&evidence), ["no-resumption"]);
+    // Without sessions there is no early data: one cause, one finding.
+    let mut evidence = with(WayKind::EarlyData, none);
+    evidence.ways.retain(|(kind, _)| *kind != WayKind::Resumed);
+    evidence.ways.push((WayKind::Resumed, lacking(&sound, Shortfall::NotResumed)));
+    let found = findings(&evidence);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].evidence, "20 of 20 sessions offered were declined");
+
+    for (why, words) in [
+        (Shortfall::EarlyDataNotAllowed, "tickets did not allow early data for 20 of 20 visits"),
+        (Shortfall::EarlyDataRejected, "early data was rejected 20 times"),
+        (Shortfall::TooEarly, "it was answered 425 (Too Early) 20 times"),
+    ] {
+        let found = findings(&with(WayKind::EarlyData, lacking(&sound, why)));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].kind, found[0].evidence.as_str()), (FindingKind::NoEarlyData, words));
+        assert_eq!((found[0].cost, found[0].concerns), (ms(30.0), Some("repeated visits")));
+    }
+    let unsent = with(WayKind::EarlyData, lacking(&sound, Shortfall::EarlyDataNotSent));
+    assert_eq!(findings(&unsent), []);
+    let found = kinds(&with(WayKind::Reused, lacking(&sound, Shortfall::NotReused)));
+    assert_eq!(found, ["no-reuse"]);
+}
+
+#[test]
+fn quic_has_findings_of_its_own() {
+    let over = |way: Way| {
+        let mut evidence = healthy(&Path::default());
+        evidence.ways.push((WayKind::Http3, way));
+        findings(&evidence)
+    };
+    assert_eq!(over(over_quic(false, None)), []);
+    let retry = over(over_quic(true, None));
+    assert_eq!((retry.len(), retry[0].kind), (1, FindingKind::QuicRetry));
+    assert_eq!((retry[0].cost, retry[0].concerns), (ms(30.0), Some("connections over HTTP/3")));
+    let stalled = over(over_quic(false, Some(31_000)));
+    assert_eq!((stalled.len(), stalled[0].kind), (1, FindingKind::AmplificationLimit));
+    assert_eq!(stalled[0].cost, ms(31.0));
+}
+
+#[test]
+fn a_large_chain_is_one_finding_over_tcp_and_quic() {
+    let mut evidence = healthy(&Path { stalls: 1, ..Path::default() });
+    evidence.ways.push((WayKind::Http3, over_quic(false, Some(31_000))));
+    assert_eq!(kinds(&evidence), ["large-chain"]);
+    let found = findings(&evidence);
+    assert_eq!(
+        found[0].evidence,
+        "the certificates are 41,920 bytes; after 14,480 bytes the server stood still for 30.0 ms"
+    );
+}
+
+#[test]
+fn the_nearer_family_is_named() {
+    let mut evidence = healthy(&Path { rtt: 60_000, ..Path::default() });
+    let mut near = Path { rtt: 30_000, ..Path::default() }.way(20);
+    for (_, connection) in &mut near.proven {
+        connection.facts.remote = Some("[2001:db8::1]:443".parse().unwrap());
+    }
+    evidence.ways.push((WayKind::Ipv6, near));
+    let found = findings(&evidence);
+    assert_eq!((found.len(), found[0].kind), (1, FindingKind::FarAddress));
+    assert_eq!(found[0].cost, ms(90.0));
+    let saved = found[0].saving.measured.unwrap();
+    assert!((saved.value - 90e6).abs() < 1e5, "{saved:?}");
+    assert!(saved.interval.is_some());
+}
+
+#[test]
+fn redirects_cost_what_their_connections_took() {
+    let mut evidence = healthy(&Path::default());
+    let mut hop = Path { tls12: true, ..Path::default() }.connection();
+    hop.url = "http://server.test/".into();
+    let cost = firstbyte_core::split::total(&hop);
+    evidence.redirects = vec![hop.clone(), hop];
+    let found = findings(&evidence);
+    assert_eq!((found.len(), found[0].kind), (1, FindingKind::Redirects));
+    assert_eq!(found[0].cost, cost * 2);
+    assert!(found[0].advice.contains("Strict-Transport-Security"));
+}
+
+#[test]
+fn the_equation_of_curl_s_length() {
+    let path = Path { rtt: 82_000, tls12: true, stalls: 2, think: 8_000, ..Path::default() };
+    let way = path.way(20);
+    let equation = Equation::from_connections(way.connections(), None).unwrap();
+    assert_eq!(equation.round_trips(), 6);
+    assert_eq!(equation.rtt, Some(ms(82.0)));
+    let of = |kind, span| {
+        equation.terms.iter().find(|t| t.kind == kind && t.span == Some(span)).unwrap()
+    };
+    assert_eq!(of(TermKind::RoundTrips, Span::Tls).round_trips, 2);
+    assert_eq!(of(TermKind::Stalls, Span::Tls).round_trips, 2);
+    assert_eq!(of(TermKind::Server, Span::Request).time, ms(8.0));
+    let interval = of(TermKind::Server, Span::Request).interval.unwrap();
+    assert!(interval.low <= 8e6 && interval.high >= 8e6);
+    assert_eq!((equation.typical, equation.of), (20, 20));
+}
+
+#[test]
+fn the_first_connection_is_told_apart() {
+    let path = Path::default();
+    let cold = Path { dns: 80_000, think: 30_000, ..Path::default() }.connection();
+    let way = path.way(20);
+    let equation = Equation::from_connections(way.connections(), Some(&cold)).unwrap();
+    let (total, extras) = equation.first.unwrap();
+    assert_eq!((extras[0].kind, extras[1].kind), (TermKind::Resolver, TermKind::Server));
+    assert!((extras[0].ns - 79_000_000).abs() < 1_000_000);
+    let more: i64 = extras.iter().map(|extra| extra.ns).sum();
+    assert_eq!(more as i128, total.as_nanos() as i128 - equation.total.as_nanos() as i128);
+}
+
+#[test]
+fn an_odd_one_is_not_typical() {
+    let mut way = Path::default().way(20);
+    way.proven[3].1 = Path { retry_request: true, ..Path::default() }.connection();
+    let equation = Equation::from_connections(way.connections(), None).unwrap();
+    assert_eq!((equation.typical, equation.of, equation.round_trips()), (19, 20, 3));
+}
+
+#[test]
+fn server_timing_is_read() {
+    let said = |value| {
+        let path = Path { timing: Some(value), ..Path::default() };
+        server_timing(&path.connection()).map(|(time, names)| (time, names.join("+")))
+    };
+    assert_eq!(said("db;dur=5.5, app;desc=\"x\";dur=2.5"), Some((ms(8.0), "db+app".into())));
+    assert_eq!(said("cache;desc=hit, total;dur=9, db;dur=8"), Some((ms(9.0), "total".into())));
+    for nothing in ["miss", "db;dur=", "db;dur=-1", "db;dur=NaN", ";;,", ""] {
+        assert_eq!(said(nothing), None, "{nothing}");
+    }
+}
+
+#[test]
+fn witnesses_agree_within_what_the_estimate_is_good_for() {
+    let held = |said: f64, estimated: f64| {
+        reconcile(Witness::Log, ms(said), ms(estimated), None, None).agrees()
+    };
+    assert!(held(8.0, 8.4) && held(100.0, 104.9));
+    assert!(!held(8.0, 8.6) && !held(100.0, 110.0));
+    let wide = reconcile(Witness::Log, ms(8.0), ms(10.0), None, Some(ms(3.0)));
+    assert!(wide.agrees());
+}
+
+proptest! {
+    /// Whatever the connections were like, the terms add up to the total, to the nanosecond.
+    #[test]
+    fn terms_add_up(
+        rtt in 100i64..300_000, stalls in 0i64..4, think in 0i64..500_000, pause in 0i64..300_000,
+        tls12: bool, dns in 0i64..100_000, n in 1u32..30,
+    ) {
+        let path = Path { rtt, stalls, think, pause, tls12, dns, ..Path::default() };
+        let way = path.way(n);
+        let first = Path { syn_lost: true, ..path }.connection();
+        let equation = Equation::from_connections(way.connections(), Some(&first)).unwrap();
+        let sum: Duration = equation.terms.iter().map(|term| term.time).sum();
+        prop_assert_eq!(sum, equation.total);
+        for term in &equation.terms {
+            if let Some(interval) = term.interval {
+                let value = term.time.as_nanos() as f64;
+                prop_assert!(interval.low <= value && value <= interval.high);
+            }
+        }
+        let (total, extras) = equation.first.unwrap();
+        let more: i128 = extras.iter().map(|extra| i128::from(extra.ns)).sum();
+        prop_assert_eq!(more, total.as_nanos() as i128 - equation.total.as_nanos() as i128);
+    }
+}
+
+/// As a browser's trace tells of them, in steps of 5 ms.
+fn as_reported(mut evidence: Evidence) -> Evidence {
+    const STEP_NS: u32 = 5_000_000;
+    let read = |stamp: Stamp| {
+        let at = stamp.at.as_nanos().div_euclid(STEP_NS.into()) * i64::from(STEP_NS);
+        let clock = Clock::Reported { resolution_ns: STEP_NS };
+        Stamp { at: Offset::from_nanos(at), clock }
+    };
+    for (_, connection) in evidence.ways.iter_mut().flat_map(|(_, way)| &mut way.proven) {
+        connection.flights.iter_mut().flat_map(|f| &mut f.chunks).for_each(|chunk| {
+            chunk.stamp = read(chunk.stamp);
+        });
+        for (mark, stamp) in connection.marks.iter().collect::<Vec<_>>() {
+            connection.marks.set(mark, read(stamp));
+        }
+    }
+    evidence
+}
+
+#[test]
+fn the_steps_of_a_clock_are_in_the_equation_and_no_finding() {
+    let evidence = as_reported(healthy(&Path::default()));
+    assert_eq!(kinds(&evidence), [""; 0]);
+    let connections: Vec<&Connection> = evidence.subject().unwrap().connections().collect();
+    let equation = Equation::from_connections(connections, None).unwrap();
+    assert!(equation.interval.unwrap().half_width() >= 5e6, "{equation:?}");
+    for term in &equation.terms {
+        let least = 5e6 * f64::from(term.round_trips.max(1));
+        assert!(term.interval.unwrap().half_width() >= least, "{term:?}");
+    }
+    // 6 ms more than usual are within two steps; 120 ms are not.
+    let slow = |think| kinds(&as_reported(healthy(&Path { think, ..Path::default() })));
+    assert_eq!(slow(6_000), [""; 0]);
+    assert_eq!(slow(120_000), ["slow-server"]);
+}
+
+/// A log of nginx that has these: client's port, milliseconds since 1970, milliseconds taken, resumed.
+fn logged(lines: &[(u16, u64, u64, bool)]) -> Vec<firstbyte_sources::server_log::LoggedRequest> {
+    let mut requests = Vec::new();
+    for (port, at, took, resumed) in lines {
+        let (second, third) = (at / 1_000, at % 1_000);
+        let resumed = if *resumed { "r" } else { "." };
+        let line = format!(
+            "{{\"firstbyte\":\"nginx 1\",\"time\":\"{second}.{third:03}\",\"client_port\":\"{port}\",\
+             \"tls\":\"TLSv1.3\",\"resumed\":\"{resumed}\",\"early_data\":\"0\",\
+             \"request_time\":\"{}.{:03}\"}}\n",
+            took / 1_000,
+            took % 1_000
+        );
+        let mut reader = firstbyte_sources::server_log::ServerLogReader::default();
+        reader.feed(line.as_bytes(), |_, request| requests.push(request.unwrap()));
+    }
+    requests
+}
+
+#[test]
+fn connections_are_found_in_a_log_by_port_and_time() {
+    const BEGAN_MS: u64 = 1_700_000_000_000;
+    let mut evidence = Evidence::default();
+    let mut way = Path { think: 42_000, ..Path::default() }.way(3);
+    for (round, connection) in &mut way.proven {
+        connection.started_unix_ns = Some((BEGAN_MS + u64::from(*round) * 1_000) * 1_000_000);
+        connection.facts.local = Some(([192, 0, 2, 1], 50_000 + *round as u16).into());
+    }
+    evidence.ways.push((WayKind::Subject, way));
+    let lines = logged(&[
+        // Another connection, with another port.
+        (40_000, BEGAN_MS, 999, true),
+        // The first two are in it; so is one with the same port an hour before.
+        (50_000, BEGAN_MS - 3_600_000, 999, true),
+        (50_000, BEGAN_MS + 100, 20, false),
+        // Nearer in time than the one behind it.
+        (50_001, BEGAN_MS + 1_100, 20, true),
+        (50_001, BEGAN_MS + 5_000, 999, false),
+    ]);
+    let mut search = ServerLogSearch::for_evidence(&evidence);
+    lines.into_iter().for_each(|line| search.add(line));
+    assert_eq!(search.lines(), 5);
+    let found = search.finish(ms(42.0), None, None).unwrap();
+    assert_eq!((found.said, found.agrees()), (ms(20.0), false));
+    let Witness::ServerLog(log) = &found.witness else { panic!("{found:?}") };
+    assert_eq!((log.found, log.of, log.step), (2, 3, ms(1.0)));
+    let difference = log.difference.unwrap().value / 1e6;
+    assert!((difference - 22.0).abs() < 1.0, "{difference}");
+    // One of the two is logged as resumed, and neither was.
+    let said = Agreement { compared: 2, agree: 1, logged_yes: 1 };
+    assert_eq!((log.resumed, log.early_data.agree), (said, 2));
+    let none = ServerLogSearch::for_evidence(&evidence);
+    assert_eq!(none.finish(ms(42.0), None, None), None);
+}

@@ -1,0 +1,184 @@
+//! What a reader of packets has to say of a connection, wherever between the ends it stands.
+//!
+//! In: a measured connection (places in its streams), its packets at both ends, the path. Out: the quantities
+//! of `docs/wire.md` as they were at the ends themselves.
+
+use std::time::Duration;
+
+use super::places::{Places, bytes};
+use super::stream::Stream;
+use super::walk::{Event, Walk};
+use super::{Captured, End, Known, Rule, Truth, Untold};
+use firstbyte_core::split::Part;
+use firstbyte_core::timeline::{Connection, Direction, Handshake, Mark};
+
+/// A segment below this length may be one that Nagle's algorithm holds back.
+const SMALL: u64 = 1_200;
+/// An acknowledgement so late waited for its timer.
+const DELAYED: i64 = 15_000_000;
+
+/// A connection's quantities as they were at its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Smallest way there and smallest way back, of packets up to the handshake's end.
+    pub round_trip: Duration,
+    /// From the SYN to the SYN/ACK at the client; absent over QUIC.
+    pub connect: Option<Duration>,
+    /// The same from the last SYN, which all see that the first may not have reached.
+    pub connect_last: Option<Duration>,
+    /// Where the handshake's time went.
+    pub handshake: HandshakeTruth,
+    /// At the client, from the request's last byte to the response's first.
+    pub wait: Duration,
+    /// At the server, the same.
+    pub answer: Duration,
+    /// At the client, from the response's first byte to its last.
+    pub transfer: Duration,
+    /// For how long the server's kernel held small segments until delayed acknowledgements came, at most;
+    /// zero where it held none.
+    pub held: Duration,
+}
+
+/// From the ClientHello's departure to the departure of the client's Finished, or in full handshakes of TLS
+/// 1.2 to the arrival of the server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandshakeTruth {
+    /// On the way, what was lost and what waited for acknowledgements included.
+    pub network: Duration,
+    /// Within the server: before its answers, and between writes of one.
+    pub server: Duration,
+    /// Within the client.
+    pub client: Duration,
+    /// By how much `server` may be more, and `network` less.
+    pub open: Duration,
+}
+
+impl HandshakeTruth {
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.network + self.server + self.client
+    }
+}
+
+/// What is true of `connection` for whoever reads its packets.
+///
+/// # Errors
+/// Why that cannot be told; also of a connection that was open before.
+pub fn passage(
+    connection: &Connection,
+    captured: &Captured,
+    known: &Known,
+) -> Result<Passage, Untold> {
+    let places = Places::from_connection(connection).ok_or(Untold::NotMeasured)?;
+    if connection.facts.reused {
+        return Err(Untold::NotMeasured);
+    }
+    let [client, server] =
+        [End::Client, End::Server].map(|from| Stream::from_captured(captured, from));
+    let found = |packet: Option<usize>| packet.ok_or(Untold::NotCaptured);
+    let hello = found(client.sent.iter().position(|sent| sent.has_payload()))?;
+    let begin = client.sent[hello].departed;
+    let last =
+        last_of_handshake(connection, &places, &client, &server).ok_or(Untold::NotCaptured)?;
+    let [first, whole] = match places.stream {
+        true => {
+            [server.completes(places.response_start + 1), server.completes(places.response_end)]
+        }
+        false => [places.response_start_at, places.response_end_at]
+            .map(|at| server.last_arrival(at + super::walk::TOUCHING, |_| true)),
+    };
+    let (first, whole) = (found(first)?, found(whole)?);
+    let asked = found(match places.stream {
+        true => client.sent.iter().position(|sent| sent.end >= places.request_end),
+        false => client
+            .sent
+            .iter()
+            .rposition(|sent| sent.departed <= places.request_end_at + super::walk::TOUCHING),
+    })?;
+    let arrived =
+        |stream: &Stream, index: usize| stream.sent[index].arrived.ok_or(Untold::NotCaptured);
+    let there = match places.stream {
+        true => found(client.completes(places.request_end))?,
+        false => asked,
+    };
+    let (begun, ended) = (arrived(&server, first)?, arrived(&server, whole)?);
+    let answered = server.sent[server.first_copy(first)].departed;
+    let opened = |stream: &Stream, from_arrival: bool| {
+        let syn = stream.sent.iter().find(|sent| sent.syn)?;
+        if from_arrival { syn.arrived } else { Some(syn.departed) }
+    };
+    let connect = opened(&server, true).zip(opened(&client, false)).map(|(to, from)| to - from);
+    let last_syn = client.sent.iter().rfind(|sent| sent.syn).map(|sent| sent.departed);
+    let connect_last = opened(&server, true).zip(last_syn).map(|(to, from)| to - from);
+    let over = match last {
+        Event::Departed(_, index) => client.sent[index].departed,
+        Event::Arrived(_, index) => arrived(&server, index)?,
+        Event::Origin => return Err(Untold::NoPath),
+    };
+    let least = |stream: &Stream| {
+        let before = stream.sent.iter().filter(|sent| sent.departed <= over);
+        before.filter_map(|sent| Some(sent.arrived? - sent.departed)).min()
+    };
+    let round_trip = least(&client).zip(least(&server)).ok_or(Untold::NotCaptured)?;
+    let wait = begun - client.sent[asked].departed;
+    let answer = answered - arrived(&client, there)?;
+    let handshake = Places { origin: begin, ..places };
+    let walk = Walk::new([client, server], handshake, *known, Vec::new());
+    let held = walk.held_back(|small, late| small < SMALL && late >= DELAYED);
+    let truth = walk.run_from(last)?;
+    Ok(Passage {
+        round_trip: time(round_trip.0 + round_trip.1),
+        connect: connect.map(time),
+        connect_last: connect_last.map(time),
+        handshake: handshake_truth(&truth),
+        wait: time(wait),
+        answer: time(answer),
+        transfer: time(ended - begun),
+        held: time(held),
+    })
+}
+
+/// With what the handshake was over for the client.
+fn last_of_handshake(
+    connection: &Connection,
+    places: &Places,
+    client: &Stream,
+    server: &Stream,
+) -> Option<Event> {
+    let complete = connection.marks.at(Mark::HandshakeComplete)?;
+    let tls = connection.facts.tls.as_ref()?;
+    let by_server =
+        tls.version.as_deref() == Some("TLSv1.2") && tls.handshake == Some(Handshake::Full);
+    if !places.stream {
+        let at = places.origin + complete.as_nanos();
+        let distance = |index: &usize| (client.sent[*index].departed - at).abs();
+        let left = (0..client.sent.len()).min_by_key(distance)?;
+        return Some(Event::Departed(End::Client, left));
+    }
+    if by_server {
+        let place = bytes(connection, Direction::Received, |at| at <= complete);
+        return Some(Event::Arrived(End::Server, server.completes(place)?));
+    }
+    let place = bytes(connection, Direction::Sent, |at| at < complete);
+    let left = client.sent.iter().position(|sent| sent.has_payload() && sent.end > place)?;
+    Some(Event::Departed(End::Client, left))
+}
+
+fn handshake_truth(truth: &Truth) -> HandshakeTruth {
+    let mut sums = [0; 3];
+    for step in &truth.path {
+        let of = match (step.part, step.rule) {
+            (Part::Pause, Rule::DelayedAck) => 0,
+            (Part::Server | Part::Pause, _) => 1,
+            (Part::Client, _) => 2,
+            _ => 0,
+        };
+        sums[of] += step.to - step.from;
+    }
+    let [network, server, client] = sums.map(time);
+    HandshakeTruth { network, server, client, open: truth.open }
+}
+
+fn time(ns: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(0))
+}

@@ -1,0 +1,88 @@
+//! What is taken from the measured connection: its origin, and places in the two streams.
+
+use std::time::Duration;
+
+use super::stream::{Sent, Stream};
+use firstbyte_core::timeline::{Connection, Direction, Mark, Offset};
+
+/// Places in the streams, and the little of time that packets cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    /// Nanoseconds since the Unix epoch.
+    pub origin: i64,
+    /// What the name service took.
+    pub resolved: Duration,
+    /// Over TCP.
+    pub stream: bool,
+    /// Bytes of the client's stream up to the end of the request; over QUIC, when it had left.
+    pub request_end: u64,
+    /// Bytes of the client's stream up to the end of its Finished.
+    pub finished_end: u64,
+    /// Bytes of the server's stream before the response.
+    pub response_start: u64,
+    /// Bytes of the server's stream up to the end of the response.
+    pub response_end: u64,
+    /// The same as times, for datagrams, which have no places: nanoseconds since the Unix epoch.
+    pub request_end_at: i64,
+    pub response_start_at: i64,
+    pub response_end_at: i64,
+}
+
+impl Places {
+    pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
+        if connection.failure.is_some() {
+            return None;
+        }
+        let origin = i64::try_from(connection.started_unix_ns?).ok()?;
+        let mark = |mark| connection.marks.at(mark);
+        let (asked, begun, ended) =
+            (mark(Mark::RequestEnd)?, mark(Mark::ResponseStart)?, mark(Mark::ResponseEnd)?);
+        let resolved = match (mark(Mark::DomainLookupStart), mark(Mark::DomainLookupEnd)) {
+            (Some(start), Some(end)) => end.since(start),
+            _ => Duration::ZERO,
+        };
+        let finished = mark(Mark::HandshakeComplete).unwrap_or(asked);
+        let up_to = |direction, until: Offset| bytes(connection, direction, |at| at <= until);
+        Some(Self {
+            origin,
+            resolved,
+            stream: connection.facts.quic.is_none(),
+            request_end: up_to(Direction::Sent, asked),
+            finished_end: up_to(Direction::Sent, finished),
+            response_start: bytes(connection, Direction::Received, |at| at < begun),
+            response_end: up_to(Direction::Received, ended),
+            request_end_at: origin + asked.as_nanos(),
+            response_start_at: origin + begun.as_nanos(),
+            response_end_at: origin + ended.as_nanos(),
+        })
+    }
+}
+
+impl Places {
+    /// Of an exchange on a connection that was open: its flights begin at the origin, the streams before.
+    pub(super) fn on_open(self, [client, server]: &[Stream; 2]) -> Self {
+        let origin = self.origin;
+        let end = |sent: &mut dyn Iterator<Item = &Sent>| sent.map(|s| s.end).max().unwrap_or(0);
+        let asked = end(&mut client.sent.iter().filter(|sent| sent.departed < origin));
+        let answered = |sent: &&Sent| sent.arrived.is_some_and(|at| at < origin);
+        let answered = end(&mut server.sent.iter().filter(answered));
+        Self {
+            request_end: asked + self.request_end,
+            finished_end: asked + self.finished_end,
+            response_start: answered + self.response_start,
+            response_end: answered + self.response_end,
+            ..self
+        }
+    }
+}
+
+/// Bytes of one direction whose stamps are so.
+pub(super) fn bytes(
+    connection: &Connection,
+    direction: Direction,
+    so: impl Fn(Offset) -> bool,
+) -> u64 {
+    let flights = connection.flights.iter().filter(|flight| flight.direction == direction);
+    let chunks = flights.flat_map(|flight| &flight.chunks);
+    chunks.take_while(|chunk| so(chunk.stamp.at)).map(|chunk| chunk.bytes).sum()
+}
