@@ -14,6 +14,7 @@ pub mod document;
 pub mod explain;
 pub mod field_data;
 pub mod har;
+pub mod leb128;
 pub mod netlog;
 pub mod page_load;
 pub mod page_savings;

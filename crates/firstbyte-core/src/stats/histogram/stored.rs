@@ -8,6 +8,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::leb128::{Leb128Error, put_leb128, take_leb128};
+
 use super::{COARSEST_SCALE, ExponentialHistogram, HISTOGRAM_SCALE, possible};
 
 /// Why bytes are no histogram.
@@ -33,32 +35,41 @@ impl fmt::Display for StoredHistogramError {
 
 impl std::error::Error for StoredHistogramError {}
 
+impl From<Leb128Error> for StoredHistogramError {
+    fn from(error: Leb128Error) -> Self {
+        match error {
+            Leb128Error::Incomplete => Self::Incomplete,
+            Leb128Error::OutOfRange => Self::OutOfRange,
+        }
+    }
+}
+
 /// Counts from this on stand beside their bucket's place.
 const LARGE: u64 = 4;
 
 impl ExponentialHistogram {
     /// Appends it to `out`.
     pub fn store(&self, out: &mut Vec<u8>) {
-        put(out, u128::from((self.scale - COARSEST_SCALE).unsigned_abs()));
-        put(out, u128::from(self.zero));
-        put(out, self.buckets.len() as u128);
-        put(out, self.sum_ns);
+        put_leb128(out, u128::from((self.scale - COARSEST_SCALE).unsigned_abs()));
+        put_leb128(out, u128::from(self.zero));
+        put_leb128(out, self.buckets.len() as u128);
+        put_leb128(out, self.sum_ns);
         if let Some((least, most)) = self.ends {
-            put(out, least.as_nanos());
-            put(out, most.saturating_sub(least).as_nanos());
+            put_leb128(out, least.as_nanos());
+            put_leb128(out, most.saturating_sub(least).as_nanos());
         }
         let mut next = None;
         for (index, number) in &self.buckets {
             let gap = match next {
                 Some(next) => index.abs_diff(next),
                 None => {
-                    put(out, u128::from((index << 1 ^ index >> 31).cast_unsigned()));
+                    put_leb128(out, u128::from((index << 1 ^ index >> 31).cast_unsigned()));
                     0
                 }
             };
-            put(out, u128::from(gap) << 2 | u128::from((number - 1).min(LARGE - 1)));
+            put_leb128(out, u128::from(gap) << 2 | u128::from((number - 1).min(LARGE - 1)));
             if *number >= LARGE {
-                put(out, u128::from(number - LARGE));
+                put_leb128(out, u128::from(number - LARGE));
             }
             next = Some(index + 1);
         }
@@ -71,16 +82,16 @@ impl ExponentialHistogram {
     pub fn restore(bytes: &[u8]) -> Result<Self, StoredHistogramError> {
         let out_of_range = StoredHistogramError::OutOfRange;
         let mut rest = bytes;
-        let scale: u8 = take(&mut rest)?;
+        let scale: u8 = take_leb128(&mut rest)?;
         let scale = i8::try_from(scale).ok().and_then(|scale| scale.checked_add(COARSEST_SCALE));
         let scale = scale.filter(|scale| *scale <= HISTOGRAM_SCALE).ok_or(out_of_range)?;
-        let zero: u64 = take(&mut rest)?;
-        let buckets: usize = take(&mut rest)?;
-        let sum_ns = take(&mut rest)?;
+        let zero: u64 = take_leb128(&mut rest)?;
+        let buckets: usize = take_leb128(&mut rest)?;
+        let sum_ns = take_leb128(&mut rest)?;
         let mut histogram = Self { scale, count: zero, zero, sum_ns, ..Self::default() };
         if zero > 0 || buckets > 0 {
-            let least = duration(take(&mut rest)?)?;
-            let wider = duration(take(&mut rest)?)?;
+            let least = duration(take_leb128(&mut rest)?)?;
+            let wider = duration(take_leb128(&mut rest)?)?;
             histogram.ends = Some((least, least.checked_add(wider).ok_or(out_of_range)?));
         }
         // A bucket is a byte at least: a number of them that is made up reserves nothing.
@@ -92,15 +103,15 @@ impl ExponentialHistogram {
         let mut next = match buckets {
             0 => 0,
             _ => {
-                let zigzag: u32 = take(&mut rest)?;
+                let zigzag: u32 = take_leb128(&mut rest)?;
                 (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed()
             }
         };
         for _ in 0..buckets {
-            let token: u64 = take(&mut rest)?;
+            let token: u64 = take_leb128(&mut rest)?;
             let gap = i32::try_from(token >> 2).map_err(|_| out_of_range)?;
             let number = match token & 3 {
-                3 => take::<u64>(&mut rest)?.checked_add(LARGE).ok_or(out_of_range)?,
+                3 => take_leb128::<u64>(&mut rest)?.checked_add(LARGE).ok_or(out_of_range)?,
                 less_one => less_one + 1,
             };
             let index = next.checked_add(gap).filter(|index| possible.contains(index));
@@ -117,27 +128,4 @@ fn duration(ns: u128) -> Result<Duration, StoredHistogramError> {
     const SECOND: u128 = 1_000_000_000;
     let seconds = u64::try_from(ns / SECOND).map_err(|_| StoredHistogramError::OutOfRange)?;
     Ok(Duration::new(seconds, (ns % SECOND) as u32))
-}
-
-fn put(out: &mut Vec<u8>, mut number: u128) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take<N: TryFrom<u128>>(rest: &mut &[u8]) -> Result<N, StoredHistogramError> {
-    let mut number = 0_u128;
-    for place in 0.. {
-        let (byte, after) = rest.split_first().ok_or(StoredHistogramError::Incomplete)?;
-        *rest = after;
-        let bits = u128::from(byte & 0x7f);
-        let shifted = bits.checked_shl(7 * place).filter(|shifted| shifted >> (7 * place) == bits);
-        number |= shifted.ok_or(StoredHistogramError::OutOfRange)?;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    N::try_from(number).map_err(|_| StoredHistogramError::OutOfRange)
 }

@@ -1,0 +1,357 @@
+//! Samples of a time, summed up: what can be added to what others have, and what months of measuring are read from.
+//!
+//! In: samples. Out: how many, how they failed, what each fact was how often, and a histogram of every time. Two rollups
+//! added up are the rollup of all their samples, whatever the order (but for which values of a fact that has many are told
+//! apart). Definitions: `docs/monitor.md`, "Rollups".
+
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use firstbyte_core::run::{Metric, Metrics, Shortfall, Standing, Taken};
+use firstbyte_core::split::{Parts, Split};
+use firstbyte_core::stats::ExponentialHistogram;
+use firstbyte_core::timeline::{Certificate, Connection, FailureType};
+use time::OffsetDateTime;
+
+pub use stored::StoredRollupError;
+
+/// Values of one fact that are told apart; the ones after them are [`OTHER_VALUES`].
+pub const MOST_VALUES: usize = 32;
+/// What stands for further values of a fact.
+pub const OTHER_VALUES: &str = "(others)";
+
+/// A time that rollups have a histogram of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// A stretch of the visit.
+    Metric(Metric),
+    /// What one part has of the connection's whole time.
+    Part(MonitoredPart),
+    /// The round-trip time that parts were told apart by.
+    Rtt,
+}
+
+/// Whose a time was. The name service's is the metric "resolve".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MonitoredPart {
+    /// Round trips counted times the round-trip time.
+    Network,
+    /// What the TCP handshake took above one round trip.
+    Variation,
+    /// The server's.
+    Server,
+    /// The client's.
+    Client,
+    /// Between the first and the last byte of flights.
+    Transfer,
+    /// The sender stood still.
+    Pause,
+    /// Attempts in vain.
+    Fallback,
+    /// Not attributable.
+    Unexplained,
+}
+
+impl MonitoredPart {
+    /// Every part.
+    pub const ALL: [Self; 8] = [
+        Self::Network,
+        Self::Variation,
+        Self::Server,
+        Self::Client,
+        Self::Transfer,
+        Self::Pause,
+        Self::Fallback,
+        Self::Unexplained,
+    ];
+
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Variation => "variation",
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::Transfer => "transfer",
+            Self::Pause => "pause",
+            Self::Fallback => "fallback",
+            Self::Unexplained => "unexplained",
+        }
+    }
+
+    const fn of(self, parts: &Parts) -> Duration {
+        match self {
+            Self::Network => parts.network,
+            Self::Variation => parts.variation,
+            Self::Server => parts.server,
+            Self::Client => parts.client,
+            Self::Transfer => parts.transfer,
+            Self::Pause => parts.pause,
+            Self::Fallback => parts.fallback,
+            Self::Unexplained => parts.unexplained,
+        }
+    }
+}
+
+impl Measure {
+    /// How many there are.
+    pub const COUNT: usize = Metric::ALL.len() + MonitoredPart::ALL.len() + 1;
+
+    /// Every measure, in the order in which they are stored.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let metrics = Metric::ALL.into_iter().map(Self::Metric);
+        let parts = MonitoredPart::ALL.into_iter().map(Self::Part);
+        metrics.chain(parts).chain(std::iter::once(Self::Rtt))
+    }
+
+    /// The name used in stored forms: "ttfb", "part.server", "rtt".
+    pub fn name(self) -> String {
+        match self {
+            Self::Metric(metric) => metric.name().to_owned(),
+            Self::Part(part) => format!("part.{}", part.name()),
+            Self::Rtt => "rtt".to_owned(),
+        }
+    }
+
+    /// The measure with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|measure| measure.name() == name)
+    }
+
+    const fn place(self) -> usize {
+        match self {
+            Self::Metric(metric) => metric as usize,
+            Self::Part(part) => Metric::ALL.len() + part as usize,
+            Self::Rtt => Self::COUNT - 1,
+        }
+    }
+}
+
+macro_rules! monitored_facts {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// Something that was negotiated or proven, and may explain why times changed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum MonitoredFact {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl MonitoredFact {
+            /// Every fact.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name used in stored forms.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+monitored_facts! {
+    /// The address connected to.
+    Address = "address";
+    /// "TLSv1.3" or "TLSv1.2".
+    TlsVersion = "tls.version";
+    /// IANA name of the cipher suite.
+    CipherSuite = "tls.cipher_suite";
+    /// The key-exchange group.
+    Group = "tls.group";
+    /// "full", "full-hello-retry-request" or "resumed".
+    Handshake = "tls.handshake";
+    /// "accepted" or "rejected"; absent where none was sent.
+    EarlyData = "tls.early_data";
+    /// The server's certificate: key, issuer, the end of its validity.
+    Certificate = "tls.certificate";
+    /// Bytes of the chain, DER.
+    ChainBytes = "tls.chain_bytes";
+    /// "1.1", "2" or "3".
+    HttpVersion = "http.version";
+    /// The status code.
+    HttpStatus = "http.status";
+    /// Round trips counted from the origin to the last byte.
+    RoundTrips = "round_trips";
+    /// How many of these the server stood still for, its window full.
+    Stalls = "stalls";
+    /// "retry" where the server asked for a proof of the address first (RFC 9000 §8.1.2).
+    QuicRetry = "quic.retry";
+    /// "stalled" where the server's first flight stood still at its limit (RFC 9000 §8.1).
+    QuicAmplification = "quic.amplification";
+}
+
+impl MonitoredFact {
+    /// The fact with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|fact| fact.name() == name)
+    }
+}
+
+/// What samples of a time came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollup {
+    /// Samples, all of them.
+    pub samples: u64,
+    /// Those that failed, by type.
+    pub failures: BTreeMap<FailureType, u64>,
+    /// Those that came to their end as something else than what was asked for.
+    pub unproven: BTreeMap<Shortfall, u64>,
+    /// Of those that did not fail, how often each value was seen.
+    pub facts: BTreeMap<MonitoredFact, BTreeMap<String, u64>>,
+    /// Of those that neither failed nor are unproven.
+    times: BTreeMap<Measure, ExponentialHistogram>,
+}
+
+impl Rollup {
+    /// Counts `taken`.
+    pub fn add(&mut self, taken: &Taken) {
+        self.samples += 1;
+        let sample = &taken.sample;
+        if let Some(failure) = sample.failure() {
+            *self.failures.entry(failure.failure_type()).or_default() += 1;
+            return;
+        }
+        let connection = &sample.connection;
+        let split = Split::attribute(connection);
+        self.add_facts(connection, &split);
+        match taken.standing {
+            Standing::Unproven(shortfall) => *self.unproven.entry(shortfall).or_default() += 1,
+            Standing::Failed => *self.failures.entry(FailureType::Unknown).or_default() += 1,
+            Standing::Proven => {
+                let metrics = Metrics::from_split(connection, &split).of_requests(sample);
+                self.add_times(&metrics, &split);
+            }
+        }
+    }
+
+    fn add_times(&mut self, metrics: &Metrics, split: &Split) {
+        for metric in Metric::ALL {
+            if let Some(ns) = metrics.get(metric) {
+                self.add_time(Measure::Metric(metric), Duration::from_nanos(ns));
+            }
+        }
+        for part in MonitoredPart::ALL {
+            self.add_time(Measure::Part(part), part.of(&split.parts));
+        }
+        if let Some(rtt) = split.rtt {
+            self.add_time(Measure::Rtt, rtt);
+        }
+    }
+
+    /// Counts one value of `measure`.
+    pub fn add_time(&mut self, measure: Measure, time: Duration) {
+        self.times.entry(measure).or_default().add(time);
+    }
+
+    fn add_facts(&mut self, connection: &Connection, split: &Split) {
+        use MonitoredFact as Fact;
+        let facts = &connection.facts;
+        if let Some(remote) = facts.remote {
+            self.add_fact(Fact::Address, &remote.ip().to_string(), 1);
+        }
+        if let Some(tls) = &facts.tls {
+            let mut text = |fact, value: &Option<String>| {
+                if let Some(value) = value {
+                    self.add_fact(fact, value, 1);
+                }
+            };
+            text(Fact::TlsVersion, &tls.version);
+            text(Fact::CipherSuite, &tls.cipher_suite);
+            text(Fact::Group, &tls.group);
+            if let Some(handshake) = tls.handshake {
+                self.add_fact(Fact::Handshake, handshake.name(), 1);
+            }
+            if let Some(accepted) = tls.early_data.and_then(|early| early.accepted) {
+                let what = if accepted { "accepted" } else { "rejected" };
+                self.add_fact(Fact::EarlyData, what, 1);
+            }
+            if let Some(leaf) = tls.certificates.first() {
+                self.add_fact(Fact::Certificate, &certificate(leaf), 1);
+            }
+            if let Some(bytes) = tls.certificate_chain_bytes() {
+                self.add_fact(Fact::ChainBytes, &bytes.to_string(), 1);
+            }
+        }
+        if let Some(http) = &facts.http {
+            if let Some(version) = &http.version {
+                self.add_fact(Fact::HttpVersion, version, 1);
+            }
+            if let Some(status) = http.status {
+                self.add_fact(Fact::HttpStatus, &status.to_string(), 1);
+            }
+        }
+        if let Some(quic) = &facts.quic {
+            let retry = if quic.retry { "retry" } else { "none" };
+            self.add_fact(Fact::QuicRetry, retry, 1);
+            let stalled = if quic.amplification_stall.is_some() { "stalled" } else { "none" };
+            self.add_fact(Fact::QuicAmplification, stalled, 1);
+        }
+        if split.rtt.is_some() {
+            self.add_fact(Fact::RoundTrips, &split.round_trips.to_string(), 1);
+            let stalls: u32 = split.phases.iter().map(|phase| phase.stalls).sum();
+            self.add_fact(Fact::Stalls, &stalls.to_string(), 1);
+        }
+    }
+
+    /// Counts `number` samples in which `fact` was `value`.
+    pub fn add_fact(&mut self, fact: MonitoredFact, value: &str, number: u64) {
+        let values = self.facts.entry(fact).or_default();
+        match values.get_mut(value) {
+            Some(count) => *count += number,
+            None => {
+                let value = if values.len() < MOST_VALUES { value } else { OTHER_VALUES };
+                *values.entry(value.to_owned()).or_default() += number;
+            }
+        }
+    }
+
+    /// Adds all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.samples += other.samples;
+        for (failure, number) in &other.failures {
+            *self.failures.entry(*failure).or_default() += number;
+        }
+        for (shortfall, number) in &other.unproven {
+            *self.unproven.entry(*shortfall).or_default() += number;
+        }
+        for (fact, values) in &other.facts {
+            for (value, number) in values {
+                self.add_fact(*fact, value, *number);
+            }
+        }
+        for (measure, histogram) in &other.times {
+            self.times.entry(*measure).or_default().merge(histogram);
+        }
+    }
+
+    /// The values of `measure`; none where there was none.
+    pub fn times(&self, measure: Measure) -> Option<&ExponentialHistogram> {
+        self.times.get(&measure)
+    }
+
+    /// Counts the values that `histogram` has as values of `measure`.
+    pub fn add_times_of(&mut self, measure: Measure, histogram: &ExponentialHistogram) {
+        self.times.entry(measure).or_default().merge(histogram);
+    }
+
+    /// Samples that failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Whether nothing was counted.
+    pub const fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+}
+
+/// What tells one certificate from the next: a new one of the same issuer ends at another time.
+fn certificate(leaf: &Certificate) -> String {
+    let end = leaf.not_after_unix.and_then(|end| OffsetDateTime::from_unix_timestamp(end).ok());
+    let until = end.map(|end| format!(", until {}", end.date())).unwrap_or_default();
+    format!("{}, issued by {}{until}", leaf.key, leaf.issuer)
+}

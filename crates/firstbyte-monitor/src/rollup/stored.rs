@@ -1,0 +1,172 @@
+//! A rollup as few bytes: of an hour with a sample a minute, about one kilobyte.
+//!
+//! Numbers are LEB128. In this order: the version of the form; samples; how many types of failure, and of each its number and
+//! count; the same of shortfalls; how many values of facts, and of each the number that the store has given it, and its count;
+//! then, for each measure that there is a histogram of, its number, its length in bytes, and the histogram as the core stores
+//! it. Types, shortfalls and measures are numbered as in their lists, which only grow at their ends.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use firstbyte_core::leb128::{Leb128Error, put_leb128, take_leb128};
+use firstbyte_core::run::Shortfall;
+use firstbyte_core::stats::{ExponentialHistogram, StoredHistogramError};
+use firstbyte_core::timeline::FailureType;
+
+use super::{Measure, MonitoredFact, Rollup};
+
+const VERSION: u8 = 1;
+
+/// Why bytes are no rollup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredRollupError {
+    /// Written by a later version.
+    Version(u8),
+    /// A number that is none.
+    Number(Leb128Error),
+    /// A histogram that is none.
+    Histogram(StoredHistogramError),
+    /// A failure, shortfall, measure or value of that number is not known.
+    Unknown(&'static str, u64),
+}
+
+impl fmt::Display for StoredRollupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => {
+                write!(f, "a rollup of version {version}, which is later than this one")
+            }
+            Self::Number(Leb128Error::Incomplete) => f.write_str("a rollup that breaks off"),
+            Self::Number(Leb128Error::OutOfRange) => {
+                f.write_str("a rollup with a number that is out of range")
+            }
+            Self::Histogram(error) => error.fmt(f),
+            Self::Unknown(what, number) => {
+                write!(f, "a rollup with {what} {number}, which is not known")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StoredRollupError {}
+
+impl From<Leb128Error> for StoredRollupError {
+    fn from(error: Leb128Error) -> Self {
+        Self::Number(error)
+    }
+}
+
+impl From<StoredHistogramError> for StoredRollupError {
+    fn from(error: StoredHistogramError) -> Self {
+        Self::Histogram(error)
+    }
+}
+
+impl Rollup {
+    /// Appends it to `out`. `number_of` gives each value of a fact a number.
+    ///
+    /// # Errors
+    /// Those of `number_of`.
+    pub fn store<E>(
+        &self,
+        out: &mut Vec<u8>,
+        mut number_of: impl FnMut(MonitoredFact, &str) -> Result<u64, E>,
+    ) -> Result<(), E> {
+        out.push(VERSION);
+        put(out, self.samples);
+        put(out, self.failures.len() as u64);
+        for (failure, count) in &self.failures {
+            put(out, *failure as u64);
+            put(out, *count);
+        }
+        put(out, self.unproven.len() as u64);
+        for (shortfall, count) in &self.unproven {
+            put(out, *shortfall as u64);
+            put(out, *count);
+        }
+        put(out, self.facts.values().map(|values| values.len() as u64).sum());
+        for (fact, values) in &self.facts {
+            for (value, count) in values {
+                put(out, number_of(*fact, value)?);
+                put(out, *count);
+            }
+        }
+        let mut bytes = Vec::new();
+        for (measure, histogram) in &self.times {
+            bytes.clear();
+            histogram.store(&mut bytes);
+            put(out, measure.place() as u64);
+            put(out, bytes.len() as u64);
+            out.extend_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    /// The rollup that `bytes` are. `value_of` knows what `number_of` has given numbers to.
+    ///
+    /// # Errors
+    /// [`StoredRollupError`].
+    pub fn restore<'a>(
+        bytes: &[u8],
+        value_of: impl Fn(u64) -> Option<(MonitoredFact, &'a str)>,
+    ) -> Result<Self, StoredRollupError> {
+        Self::restore_of(bytes, value_of, |_| true)
+    }
+
+    /// The same, with those histograms alone that `wanted` says: unpacking them takes the most time.
+    ///
+    /// # Errors
+    /// [`StoredRollupError`].
+    pub fn restore_of<'a>(
+        bytes: &[u8],
+        value_of: impl Fn(u64) -> Option<(MonitoredFact, &'a str)>,
+        wanted: impl Fn(Measure) -> bool,
+    ) -> Result<Self, StoredRollupError> {
+        let (version, mut rest) =
+            bytes.split_first().ok_or(StoredRollupError::Number(Leb128Error::Incomplete))?;
+        if *version != VERSION {
+            return Err(StoredRollupError::Version(*version));
+        }
+        let rest = &mut rest;
+        let mut rollup = Self { samples: take_leb128(rest)?, ..Self::default() };
+        for _ in 0..take_leb128::<u64>(rest)? {
+            let failure = known(FailureType::ALL, take_leb128(rest)?, "failure")?;
+            rollup.failures.insert(failure, take_leb128(rest)?);
+        }
+        for _ in 0..take_leb128::<u64>(rest)? {
+            let shortfall = known(&Shortfall::ALL, take_leb128(rest)?, "shortfall")?;
+            rollup.unproven.insert(shortfall, take_leb128(rest)?);
+        }
+        for _ in 0..take_leb128::<u64>(rest)? {
+            let number = take_leb128(rest)?;
+            let (fact, value) =
+                value_of(number).ok_or(StoredRollupError::Unknown("value", number))?;
+            let values: &mut BTreeMap<String, u64> = rollup.facts.entry(fact).or_default();
+            values.insert(value.to_owned(), take_leb128(rest)?);
+        }
+        while !rest.is_empty() {
+            let number: u64 = take_leb128(rest)?;
+            let length: usize = take_leb128(rest)?;
+            let (histogram, after) = rest
+                .split_at_checked(length)
+                .ok_or(StoredRollupError::Number(Leb128Error::Incomplete))?;
+            *rest = after;
+            let place = usize::try_from(number).unwrap_or(usize::MAX);
+            let measure = Measure::all().nth(place);
+            let measure = measure.ok_or(StoredRollupError::Unknown("measure", number))?;
+            if wanted(measure) {
+                rollup.times.insert(measure, ExponentialHistogram::restore(histogram)?);
+            }
+        }
+        Ok(rollup)
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: u64) {
+    put_leb128(out, u128::from(number));
+}
+
+fn known<T: Copy>(all: &[T], number: u64, what: &'static str) -> Result<T, StoredRollupError> {
+    let known = usize::try_from(number).ok().and_then(|number| all.get(number));
+    known.copied().ok_or(StoredRollupError::Unknown(what, number))
+}
