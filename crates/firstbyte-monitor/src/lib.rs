@@ -5,5 +5,6 @@
 
 pub mod calendar;
 pub mod configuration;
+pub mod detect;
 pub mod rollup;
 pub mod watch;

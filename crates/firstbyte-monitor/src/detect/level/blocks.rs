@@ -1,11 +1,11 @@
 //! Values without their hour of the day and their weekday, and medians of six hours of them.
 
-use super::{BLOCK, DAY, HOUR, Point};
+use super::{BLOCK, DAY, HOUR, Point, WEEKS};
 
 /// Fewest days of which a profile of the day is made, and fewest values of an hour of it.
 const PROFILE: (i64, usize) = (7, 5);
 /// Fewest days of which weekdays are told apart.
-const WEEKDAYS: i64 = 21;
+const WEEKDAYS: i64 = WEEKS;
 /// Weekdays are taken off where days vary by so much less without them.
 const WEEKDAYS_MATTER: f64 = 0.6;
 /// Fewest values of a block that is made of hours.
@@ -27,6 +27,8 @@ pub(super) struct Deseasoned {
     pub(super) points: Vec<Point>,
     /// In the order of time; six hours of too few values have none.
     pub(super) blocks: Vec<Block>,
+    /// From the first to the last.
+    pub(super) days: i64,
 }
 
 impl Deseasoned {
@@ -44,7 +46,7 @@ impl Deseasoned {
             take_weekdays_off(&mut points);
         }
         let blocks = blocks(&points, if hourly { FEWEST_HOURS } else { 1 });
-        Self { points, blocks }
+        Self { points, blocks, days }
     }
 }
 
@@ -103,8 +105,8 @@ fn profile(
         if enough { middle(apart) } else { 0.0 }
     });
     let mut medians: Vec<f64> = medians.collect();
-    let mean = medians.iter().sum::<f64>() / parts as f64;
-    medians.iter_mut().for_each(|median| *median -= mean);
+    let usual = middle(&mut medians.clone());
+    medians.iter_mut().for_each(|median| *median -= usual);
     medians
 }
 

@@ -126,8 +126,7 @@ fn change(
         .map(|at| (at, -sums.cost(0, at) - sums.cost(at, n)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((0, 0.0));
-    let possible =
-        |at: &usize| -sums.cost(0, *at) - sums.cost(*at, n) >= most - 2.0 * dispersion;
+    let possible = |at: &usize| -sums.cost(0, *at) - sums.cost(*at, n) >= most - 2.0 * dispersion;
     let first = (1..n).find(possible).unwrap_or(best);
     let last = (1..n).rev().find(possible).unwrap_or(best);
     let at = |index: usize| near.get(index).or(near.last()).map_or(0, |point| point.at);
@@ -219,7 +218,8 @@ impl Sums {
         let mut from = vec![0; n + 1];
         for end in 1..=n {
             let all = |start: &usize| cost[*start] + self.cost(*start, end) + penalty;
-            let best = (0..end).map(|start| (start, all(&start))).min_by(|a, b| a.1.total_cmp(&b.1));
+            let best =
+                (0..end).map(|start| (start, all(&start))).min_by(|a, b| a.1.total_cmp(&b.1));
             if let Some((start, least)) = best {
                 (from[end], cost[end]) = (start, least);
             }

@@ -20,7 +20,6 @@ use firstbyte_core::stats::Interval;
 pub use sudden::sudden;
 
 use blocks::Deseasoned;
-use noise::Noise;
 
 /// Milliseconds of an hour.
 pub(crate) const HOUR: i64 = 3_600_000;
@@ -28,6 +27,11 @@ pub(crate) const HOUR: i64 = 3_600_000;
 pub(crate) const DAY: i64 = 24 * HOUR;
 /// Milliseconds of what medians are taken of.
 pub(crate) const BLOCK: i64 = 6 * HOUR;
+
+/// Days after which a week's course is known. Before that a level has to last for longer than working days or a weekend do, to
+/// be confirmed: so many medians of six hours.
+const WEEKS: i64 = 21;
+const YOUNG: usize = 24;
 
 /// A figure of a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,7 +83,7 @@ impl LevelSettings {
         propose: Gate { absolute: 1e6, share: 0.02, spreads: 3.0 },
         confirm: Gate { absolute: 1e6, share: 0.015, spreads: 1.0 },
         sudden: Gate { absolute: 1e6, share: 0.02, spreads: 10.0 },
-        errors: [3.5, 5.0],
+        errors: [3.5, 4.5],
         shortest: [3, 4],
     };
     /// For p90 and spread of times in nanoseconds: figures that vary more.
@@ -87,7 +91,7 @@ impl LevelSettings {
         propose: Gate { absolute: 2e6, share: 0.05, spreads: 3.0 },
         confirm: Gate { absolute: 2e6, share: 0.04, spreads: 1.5 },
         sudden: Gate { absolute: 2e6, share: 0.05, spreads: 10.0 },
-        errors: [4.0, 5.5],
+        errors: [4.0, 5.0],
         shortest: [3, 4],
     };
 }
@@ -145,7 +149,11 @@ pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
     if values.len() < 2 * settings.shortest[1] {
         return Vec::new();
     }
-    let found = segments::confirmed(&values, settings);
+    let shortest = match deseasoned.days {
+        days if days < WEEKS => YOUNG.max(settings.shortest[1]),
+        _ => settings.shortest[1],
+    };
+    let found = segments::confirmed(&values, shortest, settings);
     let mut all = place::changes(&deseasoned, &found.bounds, &found.noise, Certainty::Confirmed);
     if let Some(change) = scan::proposed(&deseasoned, &found, settings) {
         all.push(change);

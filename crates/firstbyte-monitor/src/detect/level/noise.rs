@@ -6,8 +6,9 @@ use super::blocks::middle;
 const LAGS: usize = 20;
 /// A value farther away than so many spreads counts as one that far away, where correlations are concerned.
 const FAR: f64 = 3.0;
-/// The standard error of a median against that of a mean, of normal values: √(π/2).
-const MEDIAN: f64 = 1.2533;
+/// The standard error of a median against that of a mean: √(π/2) of independent normal values, less of values that hang
+/// together. Intervals hold with this (`docs/statistics.md`).
+const MEDIAN: f64 = 1.1;
 /// No level is known better than to one part in a million.
 const FINEST: f64 = 1e-6;
 
@@ -29,10 +30,10 @@ impl Noise {
         let freedom = (n as f64 / n.saturating_sub(levels).max(1) as f64).sqrt();
         let deviation = 1.4826 * middle(&mut sizes) * freedom;
         // Where more than half are the same value, the others say how large noise is.
-        let mean = 1.2533 * sizes.iter().map(|size| size.min(10.0 * deviation)).sum::<f64>()
+        let mean = 1.2533 * sizes.iter().map(|size| size.min(5.0 * deviation)).sum::<f64>()
             / n.max(1) as f64;
         let all = 1.2533 * sizes.iter().sum::<f64>() / n.max(1) as f64;
-        let spread = if deviation > 0.0 { deviation.max(0.5 * mean) } else { all };
+        let spread = if deviation > 0.0 { deviation.max(0.9 * mean) } else { all };
         let spread = spread.max(FINEST * level.abs()).max(f64::MIN_POSITIVE);
         let held: Vec<f64> =
             residuals.iter().map(|r| r.clamp(-FAR * spread, FAR * spread)).collect();
@@ -41,13 +42,12 @@ impl Noise {
         for lag in 1..=LAGS.min(n / 4) {
             let product: f64 = held.iter().zip(&held[lag..]).map(|(a, b)| a * b).sum();
             let correlation = product / square.max(f64::MIN_POSITIVE);
-            // What chance makes of none: twice its standard error.
+            // What chance makes of none: its standard error.
             if correlation < 1.0 / (n as f64).sqrt() {
                 break;
             }
             inflation += 2.0 * correlation;
         }
-        // Fitted levels take slow noise with them: never less than neighbours that share some.
         Self { spread, inflation }
     }
 

@@ -8,9 +8,9 @@ use super::segments::level;
 use super::{Certainty, Change, DAY, HOUR, Point};
 
 /// How far from where six-hour medians change the change is looked for.
-const REACH: i64 = DAY;
+const REACH: i64 = 2 * DAY;
 /// Places count as possible whose cost is within so many mean absolute deviations, times how long noise lasts.
-const POSSIBLE: f64 = 2.0;
+const POSSIBLE: f64 = 5.0;
 /// Standard errors of an interval of 95 %; more than 1.96, as noise is an estimate.
 const ERRORS: f64 = 2.1;
 
@@ -32,7 +32,8 @@ pub(super) fn change(
     noise: &Noise,
     certainty: Certainty,
 ) -> Change {
-    let sides = [&deseasoned.blocks[bounds[0]..bounds[1]], &deseasoned.blocks[bounds[1]..bounds[2]]];
+    let sides =
+        [&deseasoned.blocks[bounds[0]..bounds[1]], &deseasoned.blocks[bounds[1]..bounds[2]]];
     let [before, after] = sides.map(|side| {
         let values: Vec<f64> = side.iter().map(|block| block.value).collect();
         level(&values)
@@ -66,22 +67,28 @@ fn between(points: &[Point], from: i64, until: i64) -> &[Point] {
 pub(super) fn place(points: &[Point], before: f64, after: f64) -> Option<(i64, [i64; 2])> {
     let width = points.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(HOUR);
     // What it saves that a value belongs to the level after. Far ones say no more than that they are beyond either level.
-    let saved: Vec<f64> =
-        points.iter().map(|point| (point.value - before).abs() - (point.value - after).abs()).collect();
+    let saved: Vec<f64> = points
+        .iter()
+        .map(|point| (point.value - before).abs() - (point.value - after).abs())
+        .collect();
     // The new level begins at the index from which on most is saved.
     let mut sums = vec![0.0; points.len() + 1];
     for index in (0..points.len()).rev() {
         sums[index] = sums[index + 1] + saved[index];
     }
-    let (best, most) =
-        sums[..points.len()].iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
-    let residuals = points.iter().enumerate().map(|(index, point)| {
-        point.value - if index < best { before } else { after }
-    });
+    let (best, most) = sums[..points.len()]
+        .iter()
+        .enumerate()
+        .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+    let residuals = points
+        .iter()
+        .enumerate()
+        .map(|(index, point)| point.value - if index < best { before } else { after });
     let residuals: Vec<f64> = residuals.collect();
     let own = Noise::of(&residuals, before, 1);
     let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
-    let slack = POSSIBLE * middle(&mut sizes).max(1e-3 * (after - before).abs()) * own.inflation.sqrt();
+    let slack =
+        POSSIBLE * middle(&mut sizes).max(1e-3 * (after - before).abs()) * own.inflation.sqrt();
     let possible = |index: &usize| sums[*index] >= most - slack;
     let first = (0..points.len()).find(possible).unwrap_or(best);
     let last = (0..points.len()).rev().find(possible).unwrap_or(best);

@@ -17,14 +17,16 @@ pub(super) struct Segments {
 }
 
 /// The levels of `values`, all of whose changes are confirmed.
-pub(super) fn confirmed(values: &[f64], settings: &LevelSettings) -> Segments {
+pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSettings) -> Segments {
     let around = rough_scale(values);
     let penalty = PENALTY * around * (values.len() as f64).ln();
-    let mut bounds = cheapest(values, settings.shortest[1], penalty);
+    let mut bounds = cheapest(values, shortest, penalty);
     loop {
         let noise = noise_around(values, &bounds);
         let weakest = (1..bounds.len() - 1)
-            .map(|index| (index, strength(values, &bounds[index - 1..=index + 1], &noise, settings)))
+            .map(|index| {
+                (index, strength(values, &bounds[index - 1..=index + 1], &noise, settings))
+            })
             .min_by(|a, b| a.1.total_cmp(&b.1));
         match weakest {
             Some((index, strength)) if strength < 1.0 => bounds.remove(index),

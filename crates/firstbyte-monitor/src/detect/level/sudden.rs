@@ -32,7 +32,9 @@ pub fn sudden(samples: &[Point], usual: Option<f64>, settings: &LevelSettings) -
     let before = near_level(&values[..split], true);
     let after = near_level(&values[split..], false);
     let spread = batch_spread(&values[..split]).max(usual.unwrap_or_default());
-    if (after - before).abs() < settings.sudden.least(before, spread) || !stayed(&values[split..], before, after) {
+    if (after - before).abs() < settings.sudden.least(before, spread)
+        || !stayed(&values[split..], before, after)
+    {
         return None;
     }
     let held = n - split >= FEWEST[2];
@@ -75,8 +77,8 @@ fn apart(values: &[f64], at: usize) -> bool {
     };
     let left = &values[at.saturating_sub(NEAR)..at];
     let right = &values[at..(at + NEAR).min(values.len())];
-    astray(left, up) <= ASTRAY * left.len() as f64
-        && astray(right, !up) <= ASTRAY * right.len() as f64
+    astray(left, !up) <= ASTRAY * left.len() as f64
+        && astray(right, up) <= ASTRAY * right.len() as f64
 }
 
 /// Whether every quarter of what came after is nearer to the new level than to the old one.
