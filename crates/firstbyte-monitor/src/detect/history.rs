@@ -56,6 +56,11 @@ impl InMemory {
         self.samples.entry(series).or_default().entry(at).or_default().merge(rollup);
     }
 
+    #[cfg(test)]
+    pub(super) fn samples_only(&mut self, series: u64, at: i64, rollup: &Rollup) {
+        self.samples.entry(series).or_default().entry(at).or_default().merge(rollup);
+    }
+
     /// Counts what was taken within the hour of `at`, of which no single samples are kept.
     pub fn add_hours(&mut self, series: u64, at: i64, rollup: &Rollup) {
         let hour = at.div_euclid(HOUR) * HOUR;

@@ -1,7 +1,7 @@
 //! What is found in drawn series, and what is not.
 
 use super::drawn::{DAYS, Shape, changed, failing, hours, visits, watched};
-use super::failures::{Counted, failure_changes, sudden_failures};
+use super::failures::failure_changes;
 use super::*;
 use firstbyte_core::stats::quantile;
 
