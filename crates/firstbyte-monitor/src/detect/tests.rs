@@ -245,7 +245,7 @@ fn case(seed: u64) -> (String, Told, Option<String>) {
             let way = if now >= at { after } else { before };
             history.add(*id, now, &way.visit(&mut random));
         }
-        if minute % 5 == 4 || minute >= 120 && minute <= 130 {
+        if minute % 5 == 4 || (120..=130).contains(&minute) {
             detector.look(&history, now);
         }
         let count = (minute - 119) as usize;
@@ -382,10 +382,10 @@ fn cost_of_a_look() {
     }
     let now = START + 40 * DAY;
     let mut detector = Detector::new(Settings::default(), Vec::new());
-    let clock = std::time::Instant::now();
+    let clock = firstbyte_clock::timer_now();
     assert_eq!(detector.look(&history, now), []);
     let first = clock.elapsed();
-    let clock = std::time::Instant::now();
+    let clock = firstbyte_clock::timer_now();
     assert_eq!(detector.look(&history, now + MINUTE), []);
     println!("40 days of hours: {first:?}; the latest samples alone: {:?}", clock.elapsed());
 }

@@ -162,7 +162,7 @@ fn change_tables() {
         );
     }
     let points: Vec<_> = (0..20).map(|seed| hours(Shape::Plain, seed)).collect();
-    let clock = std::time::Instant::now();
+    let clock = firstbyte_clock::timer_now();
     points.iter().for_each(|points| {
         std::hint::black_box(changes(points, &LevelSettings::TIMES));
     });
