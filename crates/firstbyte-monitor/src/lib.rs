@@ -5,6 +5,7 @@
 
 pub mod calendar;
 pub mod configuration;
+pub mod detect;
 pub mod rollup;
 pub mod store;
 pub mod watch;

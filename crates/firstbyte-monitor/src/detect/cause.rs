@@ -1,0 +1,397 @@
+//! Why: what of a series changed with its times, and explains them.
+//!
+//! In: the rollups around a change. Out: parts of the time that moved, the facts that can have moved them, and those that changed
+//! at the same time and cannot. Rollups know no joint distributions, so three things have to agree: the fact moved at the same slot; what
+//! moved is what such a fact can move (the table [`CAN_MOVE`]); where it says by how much, by about as much. Reasons: `docs/statistics.md`.
+
+use std::collections::BTreeMap;
+
+use firstbyte_core::run::Metric;
+
+use super::event::{Cause, Statistic};
+use super::level::Change;
+use crate::rollup::{Measure, MonitoredFact as Fact, MonitoredPart, Rollup};
+
+/// The least share of samples that has another value, for a fact to have moved.
+const SHARE: f64 = 0.1;
+/// A part is named that explains at least so much of the change.
+const EXPLAINS: f64 = 0.2;
+/// Fewest round trips on average that count.
+const TRIPS: f64 = 0.1;
+
+/// What a change of times can consist in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    RoundTrips,
+    Rtt,
+    Part(MonitoredPart),
+    Resolver,
+}
+
+use By::{Part, RoundTrips, Rtt};
+use Metric::{Connect, Quic, Receive, Resolve, Send, Tls, Wait};
+use MonitoredPart::{Client, Fallback, Pause, Server, Transfer, Unexplained, Variation};
+
+const HANDSHAKES: &[Metric] = &[Tls, Quic];
+const EXCHANGE: &[Metric] = &[Send, Wait, Receive];
+const PHASES: [Metric; 7] = [Resolve, Connect, Tls, Quic, Send, Wait, Receive];
+
+/// What a fact can move, and in which phases (none: in all). `docs/statistics.md` gives the reasons.
+const CAN_MOVE: &[(Fact, &[By], &[Metric])] = &[
+    (Fact::QuicRetry, &[RoundTrips], HANDSHAKES),
+    (Fact::QuicAmplification, &[RoundTrips, Part(Pause)], HANDSHAKES),
+    (Fact::EarlyData, &[RoundTrips, Part(Server)], &[Tls, Quic, Send, Wait]),
+    (Fact::TlsVersion, &[RoundTrips, Part(Server), Part(Client)], HANDSHAKES),
+    (Fact::ChainBytes, &[RoundTrips, Part(Transfer), Part(Pause)], HANDSHAKES),
+    (
+        Fact::Handshake,
+        &[RoundTrips, Part(Server), Part(Client), Part(Transfer), Part(Pause)],
+        HANDSHAKES,
+    ),
+    (Fact::Group, &[Part(Server), Part(Client), Part(Transfer)], HANDSHAKES),
+    (Fact::Certificate, &[Part(Server), Part(Client)], HANDSHAKES),
+    (
+        Fact::HttpVersion,
+        &[RoundTrips, Part(Server), Part(Client), Part(Transfer), Part(Pause)],
+        &[Connect, Tls, Quic, Send, Wait, Receive],
+    ),
+    (Fact::HttpStatus, &[RoundTrips, Part(Server), Part(Transfer), Part(Pause)], EXCHANGE),
+    (Fact::Address, &[Rtt, Part(Variation), Part(Server), Part(Fallback), Part(Unexplained)], &[]),
+];
+
+/// Why a series changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Explanation {
+    /// Facts first, then parts, most important first.
+    pub(super) causes: Vec<Cause>,
+    pub(super) also: Vec<Cause>,
+    /// The same for series that changed for the same reason.
+    pub(super) key: String,
+}
+
+/// Why `change` came about in a series with rollups `slots`, in the order of time.
+pub(super) fn explain(
+    slots: &[(i64, Rollup)],
+    change: &Change,
+    statistic: Statistic,
+) -> Explanation {
+    let [mut before, mut after] = [Rollup::default(), Rollup::default()];
+    let split = |at: &i64| (*at < change.between[0], *at >= change.between[1]);
+    for (at, rollup) in slots {
+        match split(at) {
+            (true, _) => before.merge(rollup),
+            (_, true) => after.merge(rollup),
+            _ => {}
+        }
+    }
+    // Where the time of the change takes all of one side, it is cut where the change is most likely.
+    if before.is_empty() || after.is_empty() {
+        [before, after] = [Rollup::default(), Rollup::default()];
+        for (at, rollup) in slots {
+            if *at < change.at { before.merge(rollup) } else { after.merge(rollup) }
+        }
+    }
+    if statistic == Statistic::Failures {
+        return of_failures(&before, &after, slots, change);
+    }
+    let quantile = if statistic == Statistic::Median { 0.5 } else { 0.9 };
+    let sides = Sides { before: &before, after: &after, quantile };
+    let parts = sides.parts(change.difference());
+    let phases = sides.phases();
+    let moved = moved_facts(&before, &after, slots, change);
+    let mut chosen: Option<(f64, Fact)> = None;
+    for (rank, (fact, by, within)) in CAN_MOVE.iter().enumerate() {
+        if !moved.contains(fact) {
+            continue;
+        }
+        let Some(part) = parts.iter().find(|part| by.contains(&part.by)) else { continue };
+        if !(within.is_empty() || phases.iter().any(|phase| within.contains(phase))) {
+            continue;
+        }
+        if let Some(misfit) = misfit(*fact, part, &before, &after) {
+            // What explains more of the change comes first; then what fits; then the order of the table.
+            let cost = misfit - part.share.min(1.0) + 0.001 * rank as f64;
+            if chosen.is_none_or(|(least, _)| cost < least) {
+                chosen = Some((cost, *fact));
+            }
+        }
+    }
+    let as_cause = |fact: &Fact| Cause::Fact {
+        fact: fact.name().to_owned(),
+        before: shares(&before, *fact),
+        after: shares(&after, *fact),
+    };
+    let mut causes: Vec<Cause> = chosen.iter().map(|(_, fact)| as_cause(fact)).collect();
+    causes.extend(parts.iter().map(|part| part.cause.clone()));
+    let also = moved.iter().filter(|fact| chosen.is_none_or(|(_, cause)| cause != **fact));
+    let key = match (chosen, parts.first()) {
+        (Some((_, fact)), _) => fact.name().to_owned(),
+        (None, Some(part)) => format!("{:?}", part.by),
+        (None, None) => String::new(),
+    };
+    Explanation { causes, also: also.map(as_cause).collect(), key }
+}
+
+/// A part of the time that moved.
+struct Moved {
+    by: By,
+    /// Of the whole change.
+    share: f64,
+    /// After less before; round trips, or nanoseconds.
+    difference: f64,
+    cause: Cause,
+}
+
+struct Sides<'a> {
+    before: &'a Rollup,
+    after: &'a Rollup,
+    quantile: f64,
+}
+
+impl Sides<'_> {
+    fn both(&self, measure: Measure) -> Option<(f64, f64)> {
+        let of = |rollup: &Rollup| {
+            Some(rollup.times(measure)?.quantile(self.quantile)?.value.as_nanos() as f64)
+        };
+        match (of(self.before), of(self.after)) {
+            (None, None) => None,
+            (a, b) => Some((a.unwrap_or_default(), b.unwrap_or_default())),
+        }
+    }
+
+    /// Parts that moved in the direction of the change, most first.
+    fn parts(&self, difference: f64) -> Vec<Moved> {
+        let total = self.both(Measure::Metric(Metric::Total)).map_or(0.0, |(a, b)| b - a);
+        let whole = if total.abs() > difference.abs() { total } else { difference };
+        let mut all: Vec<Moved> = Vec::new();
+        let mut part = |by, name: &str, values: (f64, f64), effect: f64| {
+            let share = effect / whole;
+            if share >= EXPLAINS {
+                let (before, after) = values;
+                let cause = Cause::Part { part: name.to_owned(), before, after };
+                all.push(Moved { by, share, difference: after - before, cause });
+            }
+        };
+        let trips = (mean(self.before, Fact::RoundTrips), mean(self.after, Fact::RoundTrips));
+        let rtt = self.both(Measure::Rtt);
+        if let ((Some(a), Some(b)), Some(rtt)) = (trips, rtt) {
+            let middle = [(a + b) / 2.0, (rtt.0 + rtt.1) / 2.0];
+            if (b - a).abs() >= TRIPS {
+                // At p90 a share of the samples makes all of the difference.
+                let effect = if self.quantile > 0.5 { (b - a).signum() } else { b - a };
+                part(RoundTrips, "round trips", (a, b), effect * middle[1]);
+            }
+            part(Rtt, "rtt", rtt, middle[0] * (rtt.1 - rtt.0));
+        }
+        for which in MonitoredPart::ALL.into_iter().filter(|part| *part != MonitoredPart::Network) {
+            if let Some(values) = self.both(Measure::Part(which)) {
+                part(Part(which), which.name(), values, values.1 - values.0);
+            }
+        }
+        if let Some(values) = self.both(Measure::Metric(Resolve)) {
+            part(By::Resolver, "resolver", values, values.1 - values.0);
+        }
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all
+    }
+
+    /// Phases that have a good part in the change.
+    fn phases(&self) -> Vec<Metric> {
+        let moved = PHASES
+            .map(|phase| self.both(Measure::Metric(phase)).map_or(0.0, |(a, b)| (b - a).abs()));
+        let most = moved.iter().copied().fold(0.0, f64::max);
+        let good = |(_, moved): &(Metric, f64)| *moved >= 0.3 * most && most > 0.0;
+        PHASES.into_iter().zip(moved).filter(good).map(|(phase, _)| phase).collect()
+    }
+}
+
+/// The mean of a fact whose values are numbers.
+fn mean(rollup: &Rollup, fact: Fact) -> Option<f64> {
+    let values = rollup.facts.get(&fact)?;
+    let (mut sum, mut all) = (0.0, 0.0);
+    for (value, count) in values {
+        if let Ok(value) = value.parse::<f64>() {
+            sum += value * *count as f64;
+            all += *count as f64;
+        }
+    }
+    (all > 0.0).then(|| sum / all)
+}
+
+/// The share of samples with each value of `fact`; those without one are not among them.
+fn shares(rollup: &Rollup, fact: Fact) -> BTreeMap<String, f64> {
+    let Some(values) = rollup.facts.get(&fact) else { return BTreeMap::new() };
+    let all = (rollup.samples - rollup.failed()).max(1) as f64;
+    values.iter().map(|(value, count)| (value.clone(), *count as f64 / all)).collect()
+}
+
+/// How badly what moved fits what the change of the fact would make of it; none where it contradicts.
+fn misfit(fact: Fact, part: &Moved, before: &Rollup, after: &Rollup) -> Option<f64> {
+    let share = |value: &str| {
+        let of = |rollup| shares(rollup, fact).get(value).copied().unwrap_or_default();
+        of(after) - of(before)
+    };
+    let expected = match (fact, part.by) {
+        (Fact::TlsVersion, RoundTrips) => Some(-share("TLSv1.3")),
+        (Fact::EarlyData, RoundTrips) => Some(-share("accepted")),
+        (Fact::QuicRetry, RoundTrips) => Some(share("retry")),
+        (Fact::QuicAmplification, RoundTrips) => Some(share("stalled")),
+        (Fact::Handshake, RoundTrips) => {
+            let retried = share("full-hello-retry-request");
+            // A resumed handshake saves a round trip up to TLS 1.2 only.
+            let old = shares(before, Fact::TlsVersion).get("TLSv1.2").copied().unwrap_or_default();
+            Some(retried - old * share("resumed"))
+        }
+        _ => None,
+    };
+    if let Some(expected) = expected {
+        let fits =
+            expected * part.difference > 0.0 && (0.5..=2.0).contains(&(part.difference / expected));
+        return fits.then(|| 0.5 * (part.difference / expected).ln().abs());
+    }
+    let agrees = match fact {
+        // A longer chain takes longer, a resumed handshake less.
+        Fact::ChainBytes => (mean(after, fact)? - mean(before, fact)?) * part.difference > 0.0,
+        Fact::Handshake => share("resumed") * part.difference < 0.0,
+        // One that was only renewed has the same key and issuer.
+        Fact::Certificate => kinds(before) != kinds(after),
+        _ => true,
+    };
+    agrees.then_some(0.1)
+}
+
+/// Certificates without the end of their validity.
+fn kinds(rollup: &Rollup) -> Vec<String> {
+    let certificates = rollup.facts.get(&Fact::Certificate).into_iter().flatten();
+    let mut kinds: Vec<String> = certificates
+        .map(|(value, _)| value.split(", until ").next().unwrap_or(value).to_owned())
+        .collect();
+    kinds.dedup();
+    kinds
+}
+
+/// Facts whose values changed at the same time, in the order of the table.
+fn moved_facts(
+    before: &Rollup,
+    after: &Rollup,
+    slots: &[(i64, Rollup)],
+    change: &Change,
+) -> Vec<Fact> {
+    // How many round trips there were is no reason, but what reasons do.
+    let facts = Fact::ALL.iter().filter(|fact| !matches!(fact, Fact::RoundTrips | Fact::Stalls));
+    facts
+        .copied()
+        .filter(|fact| {
+            has_moved(*fact, before, after) && at_that_time(*fact, before, after, slots, change)
+        })
+        .collect()
+}
+
+/// The count of each value on both sides; "" is none.
+fn counts(fact: Fact, before: &Rollup, after: &Rollup) -> BTreeMap<String, [f64; 2]> {
+    let mut all: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+    for (side, rollup) in [before, after].into_iter().enumerate() {
+        let mut rest = rollup.samples.saturating_sub(rollup.failed());
+        for (value, count) in rollup.facts.get(&fact).into_iter().flatten() {
+            all.entry(value.clone()).or_default()[side] += *count as f64;
+            rest = rest.saturating_sub(*count);
+        }
+        if rest > 0 {
+            all.entry(String::new()).or_default()[side] += rest as f64;
+        }
+    }
+    all
+}
+
+/// By the G-test, and by a share that matters.
+fn has_moved(fact: Fact, before: &Rollup, after: &Rollup) -> bool {
+    let counts = counts(fact, before, after);
+    let sums = [0, 1].map(|side| counts.values().map(|count| count[side]).sum::<f64>());
+    let all = sums[0] + sums[1];
+    if sums[0] == 0.0 || sums[1] == 0.0 {
+        return false;
+    }
+    let distance: f64 =
+        counts.values().map(|count| (count[0] / sums[0] - count[1] / sums[1]).abs() / 2.0).sum();
+    let mut g = 0.0;
+    for count in counts.values() {
+        for side in 0..2 {
+            if count[side] > 0.0 {
+                let expected = (count[0] + count[1]) * sums[side] / all;
+                g += 2.0 * count[side] * (count[side] / expected).ln();
+            }
+        }
+    }
+    let freedom = (counts.len() - 1) as f64;
+    // Far beyond what χ² exceeds once in ten thousand.
+    distance >= SHARE && g > freedom + 5.0 * (2.0 * freedom).sqrt() + 10.0
+}
+
+/// Whether the values that have become more did so when times changed.
+fn at_that_time(
+    fact: Fact,
+    before: &Rollup,
+    after: &Rollup,
+    slots: &[(i64, Rollup)],
+    change: &Change,
+) -> bool {
+    let (old, new) = (shares(before, fact), shares(after, fact));
+    let gained: Vec<&String> = new
+        .iter()
+        .filter(|(value, share)| **share > old.get(*value).copied().unwrap_or_default())
+        .map(|(value, _)| value)
+        .collect();
+    // One that has only become absent is followed by what it was.
+    let (tracked, rises) =
+        if gained.is_empty() { (old.keys().collect(), false) } else { (gained, true) };
+    let width = slots.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or_default();
+    let mut sums = vec![(0.0, 0.0)];
+    for (_, rollup) in slots {
+        let last: (f64, f64) = sums[sums.len() - 1];
+        let values = rollup.facts.get(&fact);
+        let with: u64 = tracked.iter().filter_map(|value| values?.get(*value)).sum();
+        let all = rollup.samples.saturating_sub(rollup.failed());
+        sums.push((last.0 + with as f64, last.1 + all as f64));
+    }
+    let cost = |from: usize, until: usize| {
+        let (with, all) = (sums[until].0 - sums[from].0, sums[until].1 - sums[from].1);
+        let term = |k: f64| if k > 0.0 { k * (k / all).ln() } else { 0.0 };
+        -term(with) - term(all - with)
+    };
+    let n = slots.len();
+    let Some(at) =
+        (1..n).min_by(|a, b| (cost(0, *a) + cost(*a, n)).total_cmp(&(cost(0, *b) + cost(*b, n))))
+    else {
+        return false;
+    };
+    let _ = rises;
+    (change.between[0] - width..=change.between[1] + width).contains(&slots[at].0)
+}
+
+fn of_failures(
+    before: &Rollup,
+    after: &Rollup,
+    slots: &[(i64, Rollup)],
+    change: &Change,
+) -> Explanation {
+    let shares = |rollup: &Rollup| -> BTreeMap<String, f64> {
+        let all = rollup.samples.max(1) as f64;
+        let types = rollup.failures.iter();
+        types.map(|(failure, count)| (failure.as_str().to_owned(), *count as f64 / all)).collect()
+    };
+    let (old, new) = (shares(before), shares(after));
+    let apart = |failure: &String| {
+        let of = |shares: &BTreeMap<String, f64>| shares.get(failure).copied().unwrap_or_default();
+        of(&new) - of(&old)
+    };
+    let most =
+        old.keys().chain(new.keys()).max_by(|a, b| apart(a).abs().total_cmp(&apart(b).abs()));
+    let key = format!("failures {}", most.map_or("", String::as_str));
+    let also = moved_facts(before, after, slots, change).into_iter().map(|fact| Cause::Fact {
+        fact: fact.name().to_owned(),
+        before: self::shares(before, fact),
+        after: self::shares(after, fact),
+    });
+    let cause = Cause::Fact { fact: "failure".to_owned(), before: old, after: new };
+    Explanation { causes: vec![cause], also: also.collect(), key }
+}

@@ -1,0 +1,337 @@
+//! An event: one change with its cause and its scope, as it is stored and sent. `docs/formats.md` has every field.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::level::Certainty;
+use super::time_text;
+
+/// What [`Event::format`] says.
+pub const FORMAT: &str = "firstbyte/event";
+
+/// Where an event is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Proposed: it may be withdrawn.
+    Provisional,
+    /// It held.
+    Confirmed,
+    /// It went away before it was confirmed, or was something else.
+    Withdrawn,
+}
+
+impl From<Certainty> for State {
+    fn from(certainty: Certainty) -> Self {
+        match certainty {
+            Certainty::Proposed => Self::Provisional,
+            Certainty::Confirmed => Self::Confirmed,
+        }
+    }
+}
+
+/// The figure that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// Half of the samples take no longer.
+    Median,
+    /// Nine in ten take no longer.
+    P90,
+    /// Between the quartiles.
+    Spread,
+    /// The share of samples that fail.
+    Failures,
+}
+
+impl Statistic {
+    const fn phrase(self) -> &'static str {
+        match self {
+            Self::Median => "",
+            Self::P90 => ", p90",
+            Self::Spread => ", spread",
+            Self::Failures => "",
+        }
+    }
+}
+
+/// Something that changed with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cause {
+    /// What was negotiated or proven: the share of samples with each value.
+    Fact {
+        /// Its name, as rollups have it.
+        fact: String,
+        /// Before.
+        before: BTreeMap<String, f64>,
+        /// After.
+        after: BTreeMap<String, f64>,
+    },
+    /// A part of the time: "round trips" is a number of them, all others are nanoseconds.
+    Part {
+        /// Its name.
+        part: String,
+        /// Before: the median, of round trips the mean.
+        before: f64,
+        /// After.
+        after: f64,
+    },
+}
+
+/// How many of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quorum {
+    /// That show it.
+    pub seen: usize,
+    /// That could.
+    pub of: usize,
+}
+
+/// Where it was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// Targets that show it, by name.
+    pub targets: Vec<String>,
+    /// Of how many that are measured.
+    pub of: usize,
+    /// The fewest tags that tell the series that show it from those that do not.
+    pub tags: BTreeMap<String, String>,
+    /// Of the series with these targets and tags, how many show it, by the tags that they are told apart by; "series" is all.
+    pub quorum: BTreeMap<String, Quorum>,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// [`FORMAT`].
+    pub format: String,
+    /// 1.
+    pub version: u32,
+    /// Stays the same for as long as the event is told.
+    pub id: String,
+    /// Where it is in its life.
+    pub state: State,
+    /// The phase that changed most, or "total"; of failures "failures".
+    pub metric: String,
+    /// The figure that changed.
+    pub statistic: Statistic,
+    /// The level before, nanoseconds; of failures a share.
+    #[serde(flatten)]
+    pub size: Size,
+    /// Since when.
+    #[serde(with = "time_text")]
+    pub at: i64,
+    /// Not before the first, not after the second.
+    #[serde(with = "time_text::pair")]
+    pub at_between: [i64; 2],
+    /// When the level of before came back, where it did.
+    #[serde(with = "time_text::maybe", default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+    /// What explains it: facts first, then parts of the time.
+    pub cause: Vec<Cause>,
+    /// Facts that changed at the time, and explain nothing of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_changed: Vec<Cause>,
+    /// Where.
+    pub scope: Scope,
+    /// Samples before and after, of all series.
+    pub samples: Samples,
+    /// The series that show it, as the store calls them.
+    pub series: Vec<u64>,
+    /// What people noted at that time.
+    #[serde(default)]
+    pub annotations: Vec<String>,
+}
+
+/// How large it is. Times are whole nanoseconds, failures shares of all samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Size {
+    /// Of times.
+    Time {
+        /// The level before.
+        before_ns: i64,
+        /// The level after.
+        after_ns: i64,
+        /// After less before.
+        difference_ns: i64,
+        /// Of the difference, 95 %.
+        interval_ns: [i64; 2],
+    },
+    /// Of failures.
+    Share {
+        /// The share before.
+        before: f64,
+        /// The share after.
+        after: f64,
+        /// After less before.
+        difference: f64,
+        /// Of the difference, 95 %.
+        interval: [f64; 2],
+    },
+}
+
+/// Of how many samples it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+}
+
+impl Event {
+    /// "TLS at edge sydney, family 6: 593.1 → 296.6 ms (−296.5, 95 % interval −296.9 to −296.1) since …". Values of tags and facts are
+    /// as they came: whoever prints it on a terminal escapes them.
+    pub fn sentence(&self) -> String {
+        let mut text = phrase(&self.metric).to_owned();
+        text.push_str(self.statistic.phrase());
+        let at = match self.scope.targets.as_slice() {
+            [] => String::new(),
+            [one] => format!(" at {one}"),
+            many if many.len() == self.scope.of => format!(" at all {} targets", many.len()),
+            many => format!(" at {} of {} targets", many.len(), self.scope.of),
+        };
+        text.push_str(&at);
+        for (tag, value) in &self.scope.tags {
+            let _ = match tag.as_str() {
+                "family" => write!(text, ", IPv{value}"),
+                _ => write!(text, ", {tag} {value}"),
+            };
+        }
+        text.push_str(": ");
+        text.push_str(&self.size.phrase());
+        let _ = write!(text, " since {}", time_text::phrase(self.at));
+        if let Some(until) = self.until {
+            let _ = write!(text, ", until {}", time_text::phrase(until));
+        }
+        for (tag, quorum) in self.scope.quorum.iter().filter(|(tag, _)| *tag != "series") {
+            let _ = write!(text, "; {} of {} {}", quorum.seen, quorum.of, plural(tag));
+        }
+        if let Some(all) = self.scope.quorum.get("series").filter(|all| all.seen < all.of) {
+            let _ = write!(text, "; {} of {} series", all.seen, all.of);
+        }
+        if let Some(cause) = cause_phrase(&self.cause) {
+            let _ = write!(text, "; {cause}");
+        }
+        text.push('.');
+        text
+    }
+}
+
+impl Size {
+    /// `after − before`, in nanoseconds or as a share.
+    pub const fn difference(&self) -> f64 {
+        match self {
+            Self::Time { difference_ns, .. } => *difference_ns as f64,
+            Self::Share { difference, .. } => *difference,
+        }
+    }
+
+    fn phrase(&self) -> String {
+        let say = |values: [f64; 5], unit: &str| {
+            let [before, after, difference, low, high] = values;
+            let largest = before.abs().max(after.abs());
+            let digits = if largest < 1.0 { 2 } else { 1 };
+            format!(
+                "{before:.digits$} → {after:.digits$} {unit} ({}, 95 % interval {} to {})",
+                signed(difference, digits),
+                signed(low, digits),
+                signed(high, digits)
+            )
+        };
+        match *self {
+            Self::Time { before_ns, after_ns, difference_ns, interval_ns: [low, high] } => {
+                say([before_ns, after_ns, difference_ns, low, high].map(|ns| ns as f64 / 1e6), "ms")
+            }
+            Self::Share { before, after, difference, interval: [low, high] } => {
+                say([before, after, difference, low, high].map(|share| share * 100.0), "%")
+            }
+        }
+    }
+}
+
+fn signed(value: f64, digits: usize) -> String {
+    let sign = if value < 0.0 { "−" } else { "+" };
+    format!("{sign}{:.digits$}", value.abs())
+}
+
+fn plural(tag: &str) -> String {
+    match tag {
+        "family" => "families".to_owned(),
+        tag => format!("{tag}s"),
+    }
+}
+
+/// What a metric is called at the beginning of a sentence.
+fn phrase(metric: &str) -> &str {
+    match metric {
+        "resolve" => "DNS",
+        "connect" => "TCP",
+        "tls" => "TLS",
+        "quic" => "QUIC",
+        "wait" => "Wait",
+        "receive" => "Receive",
+        "send" => "Send",
+        "total" => "Total",
+        "failures" => "Failures",
+        other => other,
+    }
+}
+
+/// The cause in words: the fact, and what it did to round trips or parts.
+fn cause_phrase(causes: &[Cause]) -> Option<String> {
+    let facts = causes.iter().filter_map(|cause| match cause {
+        Cause::Fact { fact, before, after } => {
+            let name = fact.rsplit('.').next().unwrap_or(fact).replace('_', " ");
+            Some(format!("{name} {}", shares(before, after)))
+        }
+        Cause::Part { .. } => None,
+    });
+    let parts = causes.iter().filter_map(|cause| match cause {
+        Cause::Part { part, before, after } if part == "round trips" => Some(trips(after - before)),
+        Cause::Part { part, before, after } => {
+            Some(format!("{part} {} ms", signed((after - before) / 1e6, 1)))
+        }
+        Cause::Fact { .. } => None,
+    });
+    let [facts, parts] = [facts.collect::<Vec<_>>(), parts.collect::<Vec<_>>()];
+    match (facts.join(", "), parts.join(", ")) {
+        (facts, parts) if facts.is_empty() && parts.is_empty() => None,
+        (facts, parts) if parts.is_empty() => Some(facts),
+        (facts, parts) if facts.is_empty() => Some(parts),
+        (facts, parts) => Some(format!("{facts}: {parts}")),
+    }
+}
+
+fn trips(difference: f64) -> String {
+    let how = if difference < 0.0 { "less" } else { "more" };
+    let number = difference.abs();
+    if (number - 1.0).abs() < 0.05 {
+        format!("a round trip {how}")
+    } else if (number - number.round()).abs() < 0.05 {
+        format!("{number:.0} round trips {how}")
+    } else {
+        format!("{number:.2} round trips {how} on average")
+    }
+}
+
+/// "TLSv1.2 → TLSv1.3", or shares where values are mixed.
+fn shares(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> String {
+    let most = |shares: &BTreeMap<String, f64>| {
+        let found = shares.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        found.map(|(value, share)| (value.clone(), *share))
+    };
+    match (most(before), most(after)) {
+        (Some((old, _)), Some((new, _))) if old != new => format!("{old} → {new}"),
+        (_, Some((value, share))) => {
+            let was = before.get(&value).copied().unwrap_or_default();
+            format!("{value} {:.0} → {:.0} %", was * 100.0, share * 100.0)
+        }
+        (Some((value, share)), None) => format!("{value} {:.0} → 0 %", share * 100.0),
+        (None, None) => "none".to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! Changes of one figure of one series: its median, p90 or spread, hour by hour; or its share of failures ([`failures`]).
+//!
+//! In: values in the order of time. Out: changes, proposed or confirmed. Pure: nothing is drawn, nothing reads a clock.
+//! Method, and what was measured of it: `docs/statistics.md`, "Changes in a monitored series".
+
+mod blocks;
+#[cfg(test)]
+mod drawn;
+pub mod failures;
+mod noise;
+mod place;
+mod scan;
+mod segments;
+mod sudden;
+#[cfg(test)]
+mod tests;
+
+use firstbyte_core::stats::Interval;
+
+pub use sudden::sudden;
+
+use blocks::Deseasoned;
+
+/// Milliseconds of an hour.
+pub(crate) const HOUR: i64 = 3_600_000;
+/// Milliseconds of a day.
+pub(crate) const DAY: i64 = 24 * HOUR;
+/// Milliseconds of what medians are taken of.
+pub(crate) const BLOCK: i64 = 6 * HOUR;
+
+/// Days after which a week's course is known. Before that a level has to last for longer than working days or a weekend do, to
+/// be confirmed: so many medians of six hours.
+const WEEKS: i64 = 21;
+const YOUNG: usize = 24;
+
+/// A figure of a slot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// When the slot begins, or the sample was taken: milliseconds since the Unix epoch.
+    pub at: i64,
+    /// The figure, in the unit that the gate has.
+    pub value: f64,
+    /// How many samples it is of.
+    pub samples: u64,
+}
+
+/// How large a change has to be. The largest of all that apply counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gate {
+    /// In the unit of the values.
+    pub absolute: f64,
+    /// Of the level before.
+    pub share: f64,
+    /// Usual spreads of a six-hour median.
+    pub spreads: f64,
+}
+
+impl Gate {
+    /// The least change at `level` that counts.
+    pub fn least(&self, level: f64, spread: f64) -> f64 {
+        self.absolute.max(self.share * level.abs()).max(self.spreads * spread)
+    }
+}
+
+/// What to look for in a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LevelSettings {
+    /// To be proposed.
+    pub propose: Gate,
+    /// To be confirmed.
+    pub confirm: Gate,
+    /// To be proposed from raw samples.
+    pub sudden: Gate,
+    /// Standard errors that a change is of, to be proposed and to be confirmed.
+    pub errors: [f64; 2],
+    /// Fewest six-hour medians of a level, to be proposed and to be confirmed.
+    pub shortest: [usize; 2],
+}
+
+impl LevelSettings {
+    /// For medians of times in nanoseconds.
+    pub const TIMES: Self = Self {
+        propose: Gate { absolute: 1e6, share: 0.02, spreads: 3.0 },
+        confirm: Gate { absolute: 1e6, share: 0.015, spreads: 1.0 },
+        sudden: Gate { absolute: 1e6, share: 0.02, spreads: 10.0 },
+        errors: [3.5, 5.0],
+        shortest: [3, 4],
+    };
+    /// For p90 and spread of times in nanoseconds: figures that vary more.
+    pub const TAILS: Self = Self {
+        propose: Gate { absolute: 2e6, share: 0.05, spreads: 3.0 },
+        confirm: Gate { absolute: 2e6, share: 0.04, spreads: 1.5 },
+        sudden: Gate { absolute: 2e6, share: 0.05, spreads: 10.0 },
+        errors: [4.0, 5.5],
+        shortest: [3, 4],
+    };
+}
+
+/// How sure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Certainty {
+    /// It may go away.
+    Proposed,
+    /// It held.
+    Confirmed,
+}
+
+/// A change of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Whether it is to be relied on.
+    pub certainty: Certainty,
+    /// Where the new level begins.
+    pub at: i64,
+    /// Not before the first, not after the second.
+    pub between: [i64; 2],
+    /// The level before.
+    pub before: f64,
+    /// The level after.
+    pub after: f64,
+    /// Of `after − before`, 95 %.
+    pub interval: Interval,
+    /// Samples of either level.
+    pub samples: [u64; 2],
+}
+
+impl Change {
+    /// `after − before`.
+    pub fn difference(&self) -> f64 {
+        self.after - self.before
+    }
+
+    /// Whether it can be the same as `other`: both of one time.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.between[0] <= other.between[1] && other.between[0] <= self.between[1]
+    }
+}
+
+/// Confirmed changes of `points`, in order of time, and at most one that is proposed after them.
+///
+/// None with fewer than two days of values.
+pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
+    let ordered = points.windows(2).all(|pair| pair[0].at < pair[1].at);
+    if !ordered || points.iter().any(|point| !point.value.is_finite()) {
+        return Vec::new();
+    }
+    let deseasoned = Deseasoned::of(points);
+    let values: Vec<f64> = deseasoned.blocks.iter().map(|block| block.value).collect();
+    if values.len() < 2 * settings.shortest[1] {
+        return Vec::new();
+    }
+    let shortest = match deseasoned.days {
+        days if days < WEEKS => YOUNG.max(settings.shortest[1]),
+        _ => settings.shortest[1],
+    };
+    let found = segments::confirmed(&values, shortest, settings);
+    let mut all = place::changes(&deseasoned, &found.bounds, &found.noise, Certainty::Confirmed);
+    if let Some(change) = scan::proposed(&deseasoned, &found, settings) {
+        all.push(change);
+    }
+    all
+}

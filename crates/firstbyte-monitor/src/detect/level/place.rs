@@ -1,0 +1,98 @@
+//! When a change was, and how large it is, with intervals.
+
+use firstbyte_core::stats::Interval;
+
+use super::blocks::{Deseasoned, middle};
+use super::noise::Noise;
+use super::segments::level;
+use super::{Certainty, Change, DAY, HOUR, Point};
+
+/// How far from where six-hour medians change the change is looked for.
+const REACH: i64 = 2 * DAY;
+/// Places count as possible whose cost is within so many mean absolute deviations, times how long noise lasts.
+const POSSIBLE: f64 = 5.0;
+/// Standard errors of an interval of 95 %; more than 1.96, as noise is an estimate.
+const ERRORS: f64 = 2.1;
+
+/// The changes between levels that `bounds` of blocks divide.
+pub(super) fn changes(
+    deseasoned: &Deseasoned,
+    bounds: &[usize],
+    noise: &Noise,
+    certainty: Certainty,
+) -> Vec<Change> {
+    let triples = bounds.windows(3);
+    triples.map(|bounds| change(deseasoned, bounds, noise, certainty)).collect()
+}
+
+/// The change between two levels, whose blocks are `bounds[0]..bounds[1]` and `bounds[1]..bounds[2]`.
+pub(super) fn change(
+    deseasoned: &Deseasoned,
+    bounds: &[usize],
+    noise: &Noise,
+    certainty: Certainty,
+) -> Change {
+    let sides =
+        [&deseasoned.blocks[bounds[0]..bounds[1]], &deseasoned.blocks[bounds[1]..bounds[2]]];
+    let [before, after] = sides.map(|side| {
+        let values: Vec<f64> = side.iter().map(|block| block.value).collect();
+        level(&values)
+    });
+    let samples = sides.map(|side| side.iter().map(|block| block.samples).sum());
+    let error = ERRORS * noise.error(sides[0].len(), sides[1].len());
+    let rough = sides[1].first().map_or(0, |block| block.at);
+    let start = sides[0].first().map_or(i64::MIN, |block| block.at);
+    let end = deseasoned.blocks.get(bounds[2]).map_or(i64::MAX, |block| block.at);
+    let near = between(&deseasoned.points, start.max(rough - REACH), end.min(rough + REACH));
+    let (at, between) = place(near, before, after).unwrap_or((rough, [rough - DAY, rough + DAY]));
+    Change {
+        certainty,
+        at,
+        between,
+        before,
+        after,
+        interval: Interval { low: after - before - error, high: after - before + error },
+        samples,
+    }
+}
+
+/// The points from `from` on and before `until`.
+fn between(points: &[Point], from: i64, until: i64) -> &[Point] {
+    let first = points.partition_point(|point| point.at < from);
+    let end = points.partition_point(|point| point.at < until);
+    &points[first..end.max(first)]
+}
+
+/// Where `points` go from one level to the other, and where they may: the cheapest places by absolute deviations.
+pub(super) fn place(points: &[Point], before: f64, after: f64) -> Option<(i64, [i64; 2])> {
+    let width = points.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(HOUR);
+    // What it saves that a value belongs to the level after. Far ones say no more than that they are beyond either level.
+    let saved: Vec<f64> = points
+        .iter()
+        .map(|point| (point.value - before).abs() - (point.value - after).abs())
+        .collect();
+    // The new level begins at the index from which on most is saved.
+    let mut sums = vec![0.0; points.len() + 1];
+    for index in (0..points.len()).rev() {
+        sums[index] = sums[index + 1] + saved[index];
+    }
+    let (best, most) = sums[..points.len()]
+        .iter()
+        .enumerate()
+        .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+    let residuals = points
+        .iter()
+        .enumerate()
+        .map(|(index, point)| point.value - if index < best { before } else { after });
+    let residuals: Vec<f64> = residuals.collect();
+    let own = Noise::of(&residuals, before, 1);
+    let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
+    let slack =
+        POSSIBLE * middle(&mut sizes).max(1e-3 * (after - before).abs()) * own.inflation.sqrt();
+    let possible = |index: &usize| sums[*index] >= most - slack;
+    let first = (0..points.len()).find(possible).unwrap_or(best);
+    let last = (0..points.len()).rev().find(possible).unwrap_or(best);
+    // A slot that is half of either level counts as one of the two.
+    let from = first.checked_sub(1).map_or(points[0].at - width, |index| points[index].at);
+    Some((points[best].at, [from, points[last].at + width]))
+}

@@ -1,0 +1,157 @@
+//! Levels of six-hour medians: the cheapest division by absolute deviations (PELT's problem, Killick, Fearnhead and Eckley
+//! 2012, solved outright), less the changes that noise explains.
+
+use super::LevelSettings;
+use super::blocks::middle;
+use super::noise::Noise;
+
+/// What another level has to save, in mean absolute deviations times the logarithm of the number of values.
+const PENALTY: f64 = 2.0;
+
+/// Levels.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Segments {
+    /// First value of each level, and the number of values: one more than levels.
+    pub(super) bounds: Vec<usize>,
+    pub(super) noise: Noise,
+}
+
+/// The levels of `values`, all of whose changes are confirmed.
+pub(super) fn confirmed(values: &[f64], shortest: usize, settings: &LevelSettings) -> Segments {
+    let around = rough_scale(values);
+    let penalty = PENALTY * around * (values.len() as f64).ln();
+    let mut bounds = cheapest(values, shortest, penalty);
+    loop {
+        let noise = noise_around(values, &bounds);
+        let weakest = (1..bounds.len() - 1)
+            .map(|index| {
+                (index, strength(values, &bounds[index - 1..=index + 1], &noise, settings))
+            })
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        match weakest {
+            Some((index, strength)) if strength < 1.0 => bounds.remove(index),
+            _ => return Segments { bounds, noise },
+        };
+    }
+}
+
+/// The difference over what it takes: the smaller of gate and standard errors.
+fn strength(values: &[f64], bounds: &[usize], noise: &Noise, settings: &LevelSettings) -> f64 {
+    let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
+    let before = level(&values[from..at]);
+    let difference = (level(&values[at..until]) - before).abs();
+    let gate = settings.confirm.least(before, noise.spread);
+    let errors = settings.errors[1] * noise.error(at - from, until - at);
+    (difference / gate).min(difference / errors)
+}
+
+/// The median of `values`.
+pub(super) fn level(values: &[f64]) -> f64 {
+    middle(&mut values.to_vec())
+}
+
+/// Noise around the levels between `bounds`.
+pub(super) fn noise_around(values: &[f64], bounds: &[usize]) -> Noise {
+    let mut residuals = Vec::with_capacity(values.len());
+    for pair in bounds.windows(2) {
+        let own = level(&values[pair[0]..pair[1]]);
+        residuals.extend(values[pair[0]..pair[1]].iter().map(|value| value - own));
+    }
+    Noise::of(&residuals, level(values), bounds.len() - 1)
+}
+
+/// The mean absolute deviation as differences of neighbours show it, which no level hides; with what lasts in it.
+fn rough_scale(values: &[f64]) -> f64 {
+    let mut steps: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    let mean = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
+    let usual = middle(&mut steps);
+    let scale = if usual > 0.0 { usual } else { mean };
+    scale.max(1e-9 * level(values).abs()).max(f64::MIN_POSITIVE)
+}
+
+/// The first values of the levels that cost least, and the number of values.
+fn cheapest(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize> {
+    let n = values.len();
+    let mut cost = vec![f64::INFINITY; n + 1];
+    let mut from = vec![0; n + 1];
+    cost[0] = 0.0;
+    let mut costs = RunningCost::with_capacity(n);
+    for start in (0..n).filter(|start| *start == 0 || *start >= shortest) {
+        if !cost[start].is_finite() {
+            continue;
+        }
+        costs.clear();
+        for (end, value) in (start + 1..=n).zip(&values[start..]) {
+            let own = costs.add(*value);
+            let all = cost[start] + own + penalty;
+            if end - start >= shortest && all < cost[end] {
+                cost[end] = all;
+                from[end] = start;
+            }
+        }
+    }
+    let mut bounds = vec![n];
+    let mut at = n;
+    while at > 0 {
+        at = from[at];
+        bounds.push(at);
+    }
+    bounds.reverse();
+    bounds
+}
+
+/// The sum of absolute deviations from the median of values that come one by one.
+struct RunningCost {
+    sorted: Vec<f64>,
+    low: f64,
+    sum: f64,
+}
+
+impl RunningCost {
+    fn with_capacity(n: usize) -> Self {
+        Self { sorted: Vec::with_capacity(n), low: 0.0, sum: 0.0 }
+    }
+
+    fn clear(&mut self) {
+        self.sorted.clear();
+        (self.low, self.sum) = (0.0, 0.0);
+    }
+
+    /// The cost with `value`.
+    fn add(&mut self, value: f64) -> f64 {
+        let half = self.sorted.len() / 2;
+        let was_odd = self.sorted.len() % 2 == 1;
+        let place = self.sorted.partition_point(|other| *other < value);
+        self.sorted.insert(place, value);
+        self.sum += value;
+        // `low` is the sum of the lower half; of an odd number the middle is in neither.
+        if was_odd {
+            self.low += if place <= half { value } else { self.sorted[half] };
+            self.sum - 2.0 * self.low
+        } else {
+            if place < half {
+                self.low += value - self.sorted[half];
+            }
+            self.sum - 2.0 * self.low - self.sorted[half]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_cost_is_the_sum_of_absolute_deviations() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut costs = RunningCost::with_capacity(100);
+        let mut values = Vec::new();
+        for _ in 0..100 {
+            let value = (random.f64() * 20.0).round();
+            values.push(value);
+            let own = level(&values);
+            let expected: f64 = values.iter().map(|value| (value - own).abs()).sum();
+            assert!((costs.add(value) - expected).abs() < 1e-9, "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A change so large that a few samples show it.
+
+use firstbyte_core::stats::Interval;
+
+use super::blocks::middle;
+use super::place::place;
+use super::{Certainty, Change, LevelSettings, Point};
+
+/// Samples that are looked at.
+const WINDOW: usize = 240;
+/// Fewest samples before, and after; and after, to be confirmed.
+const FEWEST: [usize; 3] = [20, 7, 40];
+/// On either side so many samples next to the change are compared: the day's course does not matter to them.
+const NEAR: usize = 30;
+/// The share of samples on the wrong side of the middle between both levels.
+const ASTRAY: f64 = 0.15;
+/// Medians of so many samples have a usual spread.
+const BATCH: usize = 8;
+
+/// The change in the last of `samples`, in order of time, if it is larger than what is usual many times over.
+///
+/// `usual` is the usual spread of a six-hour median, where it is known.
+pub fn sudden(samples: &[Point], usual: Option<f64>, settings: &LevelSettings) -> Option<Change> {
+    let samples = &samples[samples.len().saturating_sub(WINDOW)..];
+    let n = samples.len();
+    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    let split = (FEWEST[0]..=n.checked_sub(FEWEST[1])?)
+        .map(|at| (at, difference(&values, at).abs()))
+        .filter(|(at, _)| apart(&values, *at))
+        .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?
+        .0;
+    let before = near_level(&values[..split], true);
+    let after = near_level(&values[split..], false);
+    let spread = batch_spread(&values[..split]).max(usual.unwrap_or_default());
+    if (after - before).abs() < settings.sudden.least(before, spread)
+        || !stayed(&values[split..], before, after)
+    {
+        return None;
+    }
+    let held = n - split >= FEWEST[2];
+    let near = &samples[split.saturating_sub(NEAR)..(split + NEAR).min(n)];
+    let (at, between) = place(near, before, after)?;
+    // Of the medians of as many as there are: batches have a spread, and more samples a smaller one.
+    let error = |count: usize| spread * (BATCH as f64 / count.min(NEAR) as f64).sqrt().max(0.5);
+    let error = 2.1 * error(split).hypot(error(n - split));
+    Some(Change {
+        certainty: if held { Certainty::Confirmed } else { Certainty::Proposed },
+        at,
+        between,
+        before,
+        after,
+        interval: Interval { low: after - before - error, high: after - before + error },
+        samples: [split as u64, (n - split) as u64],
+    })
+}
+
+/// The median of the values next to the change.
+fn near_level(values: &[f64], at_end: bool) -> f64 {
+    let near = match at_end {
+        true => &values[values.len().saturating_sub(NEAR)..],
+        false => &values[..values.len().min(NEAR)],
+    };
+    middle(&mut near.to_vec())
+}
+
+fn difference(values: &[f64], at: usize) -> f64 {
+    near_level(&values[at..], false) - near_level(&values[..at], true)
+}
+
+/// Whether nearly all values next to the place are on their side.
+fn apart(values: &[f64], at: usize) -> bool {
+    let (before, after) = (near_level(&values[..at], true), near_level(&values[at..], false));
+    let half = before + (after - before) / 2.0;
+    let up = after > before;
+    let astray = |values: &[f64], above: bool| {
+        values.iter().filter(|value| (**value > half) != above).count() as f64
+    };
+    let left = &values[at.saturating_sub(NEAR)..at];
+    let right = &values[at..(at + NEAR).min(values.len())];
+    astray(left, !up) <= ASTRAY * left.len() as f64
+        && astray(right, up) <= ASTRAY * right.len() as f64
+}
+
+/// Whether every quarter of what came after is nearer to the new level than to the old one.
+fn stayed(values: &[f64], before: f64, after: f64) -> bool {
+    let quarter = values.len().div_ceil(4).max(3);
+    values.chunks(quarter).all(|chunk| {
+        let own = middle(&mut chunk.to_vec());
+        (own - after).abs() < (own - before).abs()
+    })
+}
+
+/// The usual spread of the median of eight samples: as batches show it, and as single samples do.
+fn batch_spread(values: &[f64]) -> f64 {
+    let steps = |values: &[f64]| {
+        let mut steps: Vec<f64> =
+            values.windows(2).map(|pair| (pair[1] - pair[0]).abs() / 2_f64.sqrt()).collect();
+        1.4826 * middle(&mut steps)
+    };
+    let medians: Vec<f64> = values
+        .rchunks(BATCH)
+        .filter(|batch| batch.len() == BATCH)
+        .map(|batch| middle(&mut batch.to_vec()))
+        .collect();
+    let single = 1.2533 * steps(values) / (BATCH as f64).sqrt();
+    if medians.len() >= 6 { single.max(steps(&medians)) } else { single }
+}
