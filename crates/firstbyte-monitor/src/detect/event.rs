@@ -23,6 +23,17 @@ pub enum State {
     Withdrawn,
 }
 
+impl State {
+    /// The name used in stored forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Provisional => "provisional",
+            Self::Confirmed => "confirmed",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
 impl From<Certainty> for State {
     fn from(certainty: Certainty) -> Self {
         match certainty {

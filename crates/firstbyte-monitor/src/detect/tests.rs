@@ -55,8 +55,7 @@ impl Way {
 
     /// One visit.
     fn visit(&self, random: &mut fastrand::Rng) -> Rollup {
-        let mut rollup = Rollup::default();
-        rollup.samples = 1;
+        let mut rollup = Rollup { samples: 1, ..Rollup::default() };
         if random.f64() < self.failing {
             rollup.failures.insert(FailureType::TcpRefused, 1);
             return rollup;

@@ -9,18 +9,20 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use firstbyte_clock::{Monotonic, Realtime, file_stamp};
 use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
-use firstbyte_monitor::store::{Folded, Retention, SeriesId, Store, StoreError};
+use firstbyte_monitor::store::{Folded, Retention, SeriesId, Store, StoreError, StoredEvent};
 use firstbyte_probe::probe::describe_io;
 use tracing::{debug, info};
 
 use super::backlog::Backlog;
+use super::changes::ChangeWatch;
 use super::labels::series_labels;
 use super::raw::{RawLimits, outdated, raw_files};
 use crate::runs::{DayWriter, RunError};
@@ -40,6 +42,9 @@ const LONGEST_START: Duration = Duration::from_millis(1_500);
 /// Rollups that wait in memory for a store that cannot be written, at most; the raw files have the rest.
 const MOST_WAITING: usize = 50_000;
 
+/// Who is told in words.
+pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// What a recorder keeps, and where.
 pub(crate) struct RecorderSettings {
     /// Where raw files are.
@@ -53,7 +58,7 @@ pub(crate) struct RecorderSettings {
     pub(crate) raw_limits: RawLimits,
     pub(crate) retention: Retention,
     /// Told what went wrong, and what goes on again.
-    pub(crate) tell: Box<dyn Fn(&str) + Send>,
+    pub(crate) tell: Tell,
 }
 
 /// What a recorder came to.
@@ -69,6 +74,7 @@ pub(crate) struct Recorded {
 pub(crate) struct Recorder {
     pending: SyncSender<Taken>,
     thread: JoinHandle<Recorded>,
+    changes: ChangeWatch,
     path: PathBuf,
 }
 
@@ -86,14 +92,20 @@ impl Recorder {
     /// # Errors
     /// When it cannot be opened: another process writes it, or there is no way to write there.
     pub(crate) fn start(settings: RecorderSettings) -> Result<Self, RecorderError> {
-        let worker = Worker::open(settings)?;
+        let tell = Arc::clone(&settings.tell);
+        let (events, to_keep) = channel();
+        let worker = Worker::open(settings, to_keep)?;
         let path = worker.days.path().to_owned();
+        let store = worker.store.path().to_owned();
+        let labels = series_labels(&worker.settings.header).unwrap_or_default();
+        let series: Vec<_> = worker.series.iter().copied().zip(labels).collect();
         let (pending, samples) = sync_channel(MOST_PENDING);
         let thread = std::thread::Builder::new()
             .name("recorder".into())
             .spawn(move || worker.work(&samples))
             .map_err(RecorderError::Thread)?;
-        Ok(Self { pending, thread, path })
+        let changes = ChangeWatch::start(&store, &series, events, tell)?;
+        Ok(Self { pending, thread, changes, path })
     }
 
     /// The raw file that it began with.
@@ -109,6 +121,7 @@ impl Recorder {
 
     /// Waits until all is written.
     pub(crate) fn finish(self) -> Recorded {
+        self.changes.finish();
         drop(self.pending);
         self.thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
     }
@@ -122,6 +135,10 @@ struct Worker {
     store: Store,
     series: Vec<SeriesId>,
     backlog: Backlog,
+    /// Events to keep.
+    events: Receiver<StoredEvent>,
+    /// Those that could not be kept yet.
+    waiting: Vec<StoredEvent>,
     /// How far raw files are summed up, where the store does not know it yet.
     summed: BTreeMap<String, u64>,
     lost: u64,
@@ -136,7 +153,10 @@ struct Worker {
 }
 
 impl Worker {
-    fn open(settings: RecorderSettings) -> Result<Self, RecorderError> {
+    fn open(
+        settings: RecorderSettings,
+        events: Receiver<StoredEvent>,
+    ) -> Result<Self, RecorderError> {
         let lock = lock(&settings).map_err(RecorderError::Raw)?;
         let Prepared { store, series, backlog } =
             prepare_or_begin_anew(&settings).map_err(RecorderError::Store)?;
@@ -151,6 +171,8 @@ impl Worker {
             store,
             series,
             backlog,
+            events,
+            waiting: Vec::new(),
             summed: BTreeMap::new(),
             lost: 0,
             losing: 0,
@@ -250,6 +272,7 @@ impl Worker {
         match flushed {
             Ok(flushed) => {
                 self.summed.clear();
+                self.keep_events();
                 if flushed.damaged > 0 {
                     let (number, path) = (flushed.damaged, self.store.path().display());
                     (self.settings.tell)(&format!("{path}: {number} damaged rollups begin anew"));
@@ -274,6 +297,12 @@ impl Worker {
         let now = Monotonic::now();
         (self.flushed, self.flush_took) = (now, now.since(began));
         debug!(took = ?self.flush_took, "the store is up to date");
+    }
+
+    fn keep_events(&mut self) {
+        self.waiting.extend(self.events.try_iter());
+        let store = &self.store;
+        self.waiting.retain(|event| store.put_event(event).is_err());
     }
 
     /// Gives up what waits in memory: the raw files have it.

@@ -77,7 +77,7 @@ impl Scene {
             periods: vec![Duration::from_secs(1); targets.len()],
             raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },
             retention: Retention::default(),
-            tell: Box::new(move |what| told.lock().unwrap().push(what.to_owned())),
+            tell: Arc::new(move |what| told.lock().unwrap().push(what.to_owned())),
         }
     }
 

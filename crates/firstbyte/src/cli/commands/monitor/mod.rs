@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firstbyte_core::document::run::{
@@ -71,7 +72,7 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
         periods,
         raw_limits: RawLimits { age: configuration.keep.raw, bytes: configuration.keep.raw_size },
         retention: retention(&configuration.keep),
-        tell: Box::new(move |what| tell.tell(what)),
+        tell: Arc::new(move |what| tell.tell(what)),
     });
     let recorder = recorder.map_err(recorder_problem)?;
     note(&format!("measuring {}", overview(&configuration, &all)));
