@@ -32,7 +32,7 @@ pub(super) struct Deseasoned {
 }
 
 impl Deseasoned {
-    pub(super) fn of(points: &[Point]) -> Self {
+    pub(super) fn without_season(points: &[Point]) -> Self {
         let mut points = points.to_vec();
         let hourly = points.windows(2).any(|pair| pair[1].at - pair[0].at < BLOCK);
         let days = match (points.first(), points.last()) {

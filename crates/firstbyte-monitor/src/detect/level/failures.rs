@@ -49,7 +49,7 @@ pub fn failure_changes(points: &[Counted]) -> Vec<Change> {
         })
         .filter(|block| block.samples > 0)
         .collect();
-    let sums = Sums::of(&blocks);
+    let sums = Sums::up_to_each(&blocks);
     let mut bounds = sums.cheapest(PENALTY);
     let dispersion = loop {
         let dispersion = sums.dispersion(&blocks, &bounds);
@@ -89,7 +89,7 @@ pub fn failure_changes(points: &[Counted]) -> Vec<Change> {
 pub fn sudden_failures(samples: &[Counted]) -> Option<Change> {
     let samples = &samples[samples.len().saturating_sub(WINDOW)..];
     let n = samples.len();
-    let sums = Sums::of(samples);
+    let sums = Sums::up_to_each(samples);
     let split = (FEWEST[0]..=n.checked_sub(FEWEST[1])?)
         .max_by(|a, b| sums.ratio(0, *a, n).total_cmp(&sums.ratio(0, *b, n)))?;
     let ratio = sums.ratio(0, split, n);
@@ -120,7 +120,7 @@ fn change(
     dispersion: f64,
     certainty: Certainty,
 ) -> Change {
-    let sums = Sums::of(near);
+    let sums = Sums::up_to_each(near);
     let n = near.len();
     let (best, most) = (1..n)
         .map(|at| (at, -sums.cost(0, at) - sums.cost(at, n)))
@@ -162,7 +162,7 @@ fn wilson(n: f64, p: f64) -> (f64, f64) {
 struct Sums(Vec<Count>);
 
 impl Sums {
-    fn of(points: &[Counted]) -> Self {
+    fn up_to_each(points: &[Counted]) -> Self {
         let mut sums = vec![(0.0, 0.0)];
         let mut all = (0.0, 0.0);
         for point in points {

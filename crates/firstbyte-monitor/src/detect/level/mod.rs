@@ -144,7 +144,7 @@ pub fn changes(points: &[Point], settings: &LevelSettings) -> Vec<Change> {
     if !ordered || points.iter().any(|point| !point.value.is_finite()) {
         return Vec::new();
     }
-    let deseasoned = Deseasoned::of(points);
+    let deseasoned = Deseasoned::without_season(points);
     let values: Vec<f64> = deseasoned.blocks.iter().map(|block| block.value).collect();
     if values.len() < 2 * settings.shortest[1] {
         return Vec::new();

@@ -23,7 +23,7 @@ pub(super) struct Noise {
 
 impl Noise {
     /// Of what `residuals` of values of about `level` show.
-    pub(super) fn of(residuals: &[f64], level: f64, levels: usize) -> Self {
+    pub(super) fn around_levels(residuals: &[f64], level: f64, levels: usize) -> Self {
         let n = residuals.len();
         let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
         // A median of few values is nearer to them than the truth is.

@@ -85,7 +85,7 @@ pub(super) fn place(points: &[Point], before: f64, after: f64) -> Option<(i64, [
         .enumerate()
         .map(|(index, point)| point.value - if index < best { before } else { after });
     let residuals: Vec<f64> = residuals.collect();
-    let own = Noise::of(&residuals, before, 1);
+    let own = Noise::around_levels(&residuals, before, 1);
     let mut sizes: Vec<f64> = residuals.iter().map(|r| r.abs()).collect();
     let slack =
         POSSIBLE * middle(&mut sizes).max(1e-3 * (after - before).abs()) * own.inflation.sqrt();

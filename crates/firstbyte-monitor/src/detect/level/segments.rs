@@ -57,7 +57,7 @@ pub(super) fn noise_around(values: &[f64], bounds: &[usize]) -> Noise {
         let own = level(&values[pair[0]..pair[1]]);
         residuals.extend(values[pair[0]..pair[1]].iter().map(|value| value - own));
     }
-    Noise::of(&residuals, level(values), bounds.len() - 1)
+    Noise::around_levels(&residuals, level(values), bounds.len() - 1)
 }
 
 /// The mean absolute deviation as differences of neighbours show it, which no level hides; with what lasts in it.
