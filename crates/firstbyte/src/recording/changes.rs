@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Ten days of a sample each ten minutes, the last two of them 20 ms slower over IPv6.
+    /// Thirty days of a sample each ten minutes, the last two of them 20 ms slower over IPv6.
     #[test]
     fn a_change_in_the_store_is_an_event_that_can_be_kept() {
         let directory = tempfile::tempdir().unwrap();
@@ -186,10 +186,10 @@ mod tests {
         let ids = store.enrol(&all).unwrap();
         let now = 1_795_392_000_000;
         let mut random = fastrand::Rng::with_seed(1);
-        for minute in (0..10 * 1_440).step_by(10) {
-            let at = now / 1_000 - 10 * 86_400 + minute * 60;
+        for minute in (0..30 * 1_440).step_by(10) {
+            let at = now / 1_000 - 30 * 86_400 + minute * 60;
             for (id, labels) in ids.iter().zip(&all) {
-                let slower = minute >= 8 * 1_440 && labels.way.ends_with('6');
+                let slower = minute >= 28 * 1_440 && labels.way.ends_with('6');
                 let ms = 60.0 + random.f64() + if slower { 20.0 } else { 0.0 };
                 let time = Duration::from_secs_f64(ms / 1e3);
                 let mut rollup = Rollup::default();
