@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use firstbyte_sources::har::{clean, page, read_archive};
 use firstbyte_fuzz::bounds::Bounds;
+use firstbyte_sources::har::{clean, page, read_archive};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -3,10 +3,10 @@
 
 #![no_main]
 
+use firstbyte_fuzz::bounds::Bounds;
 use firstbyte_sources::server_log::{
     LogDimension, LogLineError, LoggedRequest, ServerLogReader, ServerLogSummary, begins_server_log,
 };
-use firstbyte_fuzz::bounds::Bounds;
 use libfuzzer_sys::fuzz_target;
 
 type Line = (u64, Result<LoggedRequest, LogLineError>);
