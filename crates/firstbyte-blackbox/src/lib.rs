@@ -1,7 +1,7 @@
 //! Answers as blackbox_exporter does: an unchanged configuration of it, and Prometheus' scrapes.
 //!
 //! In: a configuration's text, requests. Out: responses, by [`Exporter::handle`], which any server of HTTP can call;
-//! [`serve`] is one. `http` is probed by `firstbyte-probe`, whose times are the kernel's; `tcp`, `dns`, `icmp` and `grpc` here.
+//! [`serve`] is one, and [`serve_requests`] is the same server for anything else that answers. `http` is probed by `firstbyte-probe`, whose times are the kernel's; `tcp`, `dns`, `icmp` and `grpc` here.
 //! Prints nothing. One thread: probers are of the runtime that they are used in.
 
 pub mod configuration;
@@ -14,7 +14,7 @@ mod probe;
 mod server;
 
 pub use exporter::{Answer, Exporter, ExporterOptions};
-pub use server::serve;
+pub use server::{ServerLimits, serve, serve_requests};
 
 /// Whose metrics they are: these came with versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use super::replay::{Arrived, Replay, Role, Sent, Write};
+use super::replay::{Arrived, RECORD, Replay, Role, Sent, Write};
 use firstbyte_core::simulation::tcp::Habits;
 use firstbyte_core::simulation::{Link, Path};
 use firstbyte_core::split::{Part, Split, segment_bytes};
-use firstbyte_core::timeline::{Connection, Direction, Handshake, Mark, Offset, TlsFacts};
+use firstbyte_core::timeline::{self, Connection, Direction, Handshake, Mark, Offset, TlsFacts};
 
 /// Windows that servers begin with; a larger one never fills.
 const WINDOWS: u32 = 20;
@@ -31,8 +31,6 @@ const TOGETHER: i64 = 150_000;
 /// Delayed acknowledgements: at least so long, and then up to a tick or two later.
 const DELAYED: i64 = 38_000_000;
 const TICKS: i64 = 6_000_000;
-/// What is read ends with TLS records, so many bytes before or behind the end of a packet.
-const RECORD: u64 = 32;
 /// Costs are negative logarithms of odds, those of the split's judge.
 const THINK: f64 = 0.7;
 const PAUSE: f64 = 1.9;
@@ -195,12 +193,17 @@ impl Seen {
                 break;
             }
             if flight.direction == Direction::Sent {
-                sent += bytes;
                 client.push(Sent { needs: received, after: (first - last).max(0), bytes });
                 last = flight.last().as_nanos();
-                if last <= request_left {
-                    asked.push((last, sent));
+                // What leaves right behind the request (an acknowledgement of settings) is not waited for.
+                let in_time = |chunk: &&timeline::Chunk| chunk.stamp.at.as_nanos() <= request_left;
+                let question = flight.chunks.iter().take_while(in_time);
+                let (left, bytes_asked) =
+                    question.fold((0, 0), |(_, sum), c| (c.stamp.at.as_nanos(), sum + c.bytes));
+                if bytes_asked > 0 {
+                    asked.push((left, sent + bytes_asked));
                 }
+                sent += bytes;
                 continue;
             }
             for chunk in flight.chunks.iter().filter(|chunk| chunk.bytes > 0) {
@@ -430,7 +433,7 @@ impl Seen {
 
     /// When what lies between two places is there as it was played.
     fn played(&self, arrived: &Arrived, start: u64, end: u64) -> Option<i64> {
-        let at = arrived.at(end.saturating_sub(RECORD).max(start + 1))?;
+        let at = arrived.nearly_at(start, end)?;
         Some(at as i64 - arrived.connected as i64 + self.connected)
     }
 

@@ -9,6 +9,10 @@ use std::time::Duration;
 use firstbyte_core::simulation::Path;
 use firstbyte_core::simulation::dialogue::{Dialogue, Lines};
 use firstbyte_core::simulation::tcp::{self, Habits, Nanos, Observer};
+
+/// What is read ends with TLS records, so many bytes before or behind the end of a packet.
+pub(super) const RECORD: u64 = 32;
+
 /// What can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Fault {
@@ -129,6 +133,11 @@ impl Arrived {
         let index = self.course.partition_point(|(end, _)| *end < bytes);
         self.course.get(index).map(|(_, at)| *at)
     }
+
+    /// When what lies between two places was there, but for what may be of the packet behind it.
+    pub(super) fn nearly_at(&self, start: u64, end: u64) -> Option<Nanos> {
+        self.at(end.saturating_sub(RECORD).max(start + 1))
+    }
 }
 
 impl Observer for Arrived {
@@ -230,7 +239,8 @@ impl Replay {
             played.shrink(end.saturating_sub(bytes), end, SMALL_BODY);
         }
         let arrived = played.play()?;
-        arrived.at(played.server.last()?.end)
+        let last = played.server.last()?;
+        arrived.nearly_at(last.start, last.end)
     }
 
     /// Where certificates are that need not be.

@@ -6,7 +6,9 @@ use super::fixtures::{Path, healthy, lacking, over_quic};
 use super::reconcile::{Witness, reconcile, server_timing};
 use super::*;
 use firstbyte_core::run::Shortfall;
-use firstbyte_core::timeline::{AttemptOutcome, Clock, Connection, Offset, Stamp};
+use firstbyte_core::timeline::{
+    AttemptOutcome, Chunk, Clock, Connection, Direction, Flight, Mark, Offset, Stamp,
+};
 
 fn kinds(evidence: &Evidence) -> Vec<&'static str> {
     findings(evidence).iter().map(|finding| finding.kind.name()).collect()
@@ -130,6 +132,74 @@ fn what_servers_do_not_offer_is_found_by_trying() {
     assert_eq!(findings(&unsent), []);
     let found = kinds(&with(WayKind::Reused, lacking(&sound, Shortfall::NotReused)));
     assert_eq!(found, ["no-reuse"]);
+}
+
+/// A busy client acknowledged the server's settings 0.1 ms after its request. Of the sizes that were read, six bytes
+/// would not fit four segments.
+#[test]
+fn what_leaves_behind_the_request_is_not_answered_by_the_response() {
+    let at = |us: i64| Stamp { at: Offset::from_nanos(us * 1_000), clock: Clock::Kernel };
+    let flight = |direction, chunks: &[(i64, u64)]| Flight {
+        direction,
+        chunks: chunks.iter().map(|(us, bytes)| Chunk::new(at(*us), *bytes)).collect(),
+        messages: Vec::new(),
+    };
+    let connection = |path: &Path, request: i64, flights: &[(Direction, &[(i64, u64)])]| {
+        let mut c = path.connection();
+        c.flights = flights.iter().map(|(to, chunks)| flight(*to, chunks)).collect();
+        let last = flights.last().unwrap().1;
+        for (mark, us) in [
+            (Mark::DomainLookupStart, 20),
+            (Mark::DomainLookupEnd, 2_990),
+            (Mark::ConnectStart, 3_000),
+            (Mark::TcpConnected, 33_000),
+            (Mark::SecureConnectionStart, 33_000),
+            (Mark::HandshakeComplete, request - 500),
+            (Mark::RequestStart, request),
+            (Mark::RequestEnd, request),
+            (Mark::ResponseStart, last[last.len().min(2) - 1].0),
+            (Mark::ResponseEnd, last[last.len() - 1].0),
+        ] {
+            c.marks.set(mark, at(us));
+        }
+        (c.lookups, c.attempts[0].start) = (Vec::new(), Offset::from_nanos(3_000_000));
+        c.attempts[0].end = Some(Offset::from_nanos(33_000_000));
+        c.facts.tcp.as_mut().unwrap().send_mss = Some(1_428);
+        c.facts.tls.as_mut().unwrap().certificates[0].der_bytes = 600;
+        c
+    };
+    let (sent, received) = (Direction::Sent, Direction::Received);
+    let subject = connection(
+        &Path::default(),
+        64_603,
+        &[
+            (sent, &[(33_047, 1_490)]),
+            (received, &[(63_651, 1_248)]),
+            (sent, &[(64_603, 262)]),
+            (received, &[(94_871, 311), (95_025, 520), (95_059, 597), (95_073, 1_434)]),
+        ],
+    );
+    let older = connection(
+        &Path { tls12: true, ..Path::default() },
+        97_865,
+        &[
+            (sent, &[(33_232, 186)]),
+            (received, &[(66_282, 1_118)]),
+            (sent, &[(66_942, 93)]),
+            (received, &[(97_358, 51), (97_358, 69)]),
+            (sent, &[(97_865, 203), (98_000, 38)]),
+            (received, &[(128_100, 176), (128_136, 1_252), (128_153, 786)]),
+        ],
+    );
+    let way = |c: &Connection| Way {
+        proven: (0..9).map(|round| (round, c.clone())).collect(),
+        ..Way::default()
+    };
+    let evidence = Evidence {
+        ways: vec![(WayKind::Subject, way(&subject)), (WayKind::Tls12, way(&older))],
+        ..Evidence::default()
+    };
+    assert_eq!(kinds(&evidence), [""; 0]);
 }
 
 #[test]

@@ -6,12 +6,14 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::access_log::Entry;
 use crate::ca::Ca;
 use crate::capture::Capture;
+use crate::changes::{Changeable, ChangesThread};
 use crate::clock;
 use crate::error::LabError;
 use crate::forwarder::{Counters, Forwarder, MiddleFrame, Port};
@@ -20,7 +22,7 @@ use crate::log_copies::LogCopies;
 use crate::network::{HostNetwork, Network};
 use crate::options::LabOptions;
 use crate::process::{self, Published};
-use crate::reports::{CaptureStats, ForwarderStats, ServerReport, ServerTime};
+use crate::reports::{CaptureStats, ChangeReport, ForwarderStats, ServerReport, ServerTime};
 use crate::scenario::{Role, Scenario};
 use crate::servers::{Servers, start_dns};
 use crate::sys::{PacketRing, RingSize, start_in_network};
@@ -33,14 +35,15 @@ const ETHERNET_HEADER: usize = 14;
 /// A running lab, seen from its own process.
 pub struct Lab {
     scenario: Scenario,
-    network: Network,
-    ca: Ca,
+    network: Arc<Network>,
+    ca: Arc<Ca>,
     warnings: Vec<LabWarning>,
     environment: Vec<(String, String)>,
     capture_dir: Option<PathBuf>,
     counters: Arc<Counters>,
-    // Dropped in this order: the forwarder ends before the capture that it feeds.
-    servers: Servers,
+    // Dropped in this order: nothing changes servers that end, the forwarder ends before the capture that it feeds.
+    changes: ChangesThread,
+    servers: Arc<Mutex<Servers>>,
     _forwarder: ForwarderThread,
     captures: Vec<Capture>,
     logs: Option<LogCopies>,
@@ -53,6 +56,7 @@ impl Lab {
     pub(crate) fn set_up(scenario: &Scenario, options: &LabOptions) -> Result<Self, LabError> {
         let (scratch, mut warnings) = process::prepare_mounts(scenario, options)?;
         let ca = Ca::new().map_err(|error| LabError::Certificates { reason: error.to_string() })?;
+        let ca = Arc::new(ca);
         let environment = environment(scenario, &ca, &scratch)?;
 
         let mut network = Network::build(scenario)?;
@@ -64,13 +68,23 @@ impl Lab {
         let counters = Arc::new(Counters::default());
         let seed = options.seed.unwrap_or(scenario.seed);
         let ports = open_ports(scenario, &network, seed)?;
-        let forwarder = Forwarder::new(ports, Arc::clone(&counters), middle);
+        let (links, link_changes) = channel();
+        let forwarder = Forwarder::new(ports, Arc::clone(&counters), middle, link_changes);
         let forwarder = ForwarderThread::start(forwarder)?;
 
         start_dns(scenario, &network)?;
         let servers = Servers::start(scenario, &network, &ca, &scratch, options.server)?;
         let logs = options.logs.as_deref().map(|to| LogCopies::start(to, &servers)).transpose()?;
         let client = &scenario.client().name;
+        let server_reports = servers.reports();
+        let (network, servers) = (Arc::new(network), Arc::new(Mutex::new(servers)));
+        let changeable = Changeable {
+            links,
+            servers: Arc::clone(&servers),
+            network: Arc::clone(&network),
+            ca: Arc::clone(&ca),
+        };
+        let changes = ChangesThread::start(scenario, changeable)?;
         let published = process::publish(&Published {
             scenario: scenario.name.clone(),
             started: clock::wall(),
@@ -80,7 +94,7 @@ impl Lab {
                 .iter()
                 .map(|host| (host.name.clone(), host.namespace.number()))
                 .collect(),
-            servers: servers.reports(),
+            servers: server_reports,
             environment: environment.clone(),
         })?;
         let lab = Self {
@@ -91,6 +105,7 @@ impl Lab {
             environment,
             capture_dir: options.capture.clone(),
             counters,
+            changes,
             servers,
             _forwarder: forwarder,
             captures,
@@ -108,7 +123,7 @@ impl Lab {
 
     /// Its web servers, and which software each one is.
     pub fn servers(&self) -> Vec<ServerReport> {
-        self.servers.reports()
+        self.with_servers(Servers::reports)
     }
 
     /// The access log of a host's server: see [`crate::access_log`]. It is in the lab's own file system,
@@ -117,7 +132,8 @@ impl Lab {
     /// # Errors
     /// No server runs on that host.
     pub fn server_log(&self, host: &str) -> Result<PathBuf, LabError> {
-        self.servers.log(host).map(Path::to_owned).ok_or_else(|| self.unknown(host))
+        self.with_servers(|servers| servers.log(host).map(Path::to_owned))
+            .ok_or_else(|| self.unknown(host))
     }
 
     /// The requests that a host's server has written down so far. nginx and Caddy do so after the
@@ -183,7 +199,12 @@ impl Lab {
 
     /// What each web server has taken of the processor so far.
     pub fn server_times(&self) -> Vec<ServerTime> {
-        self.servers.processor_times()
+        self.with_servers(Servers::processor_times)
+    }
+
+    /// What has changed so far of what the scenario says will.
+    pub fn changes(&self) -> Vec<ChangeReport> {
+        self.changes.reports()
     }
 
     /// What became of the frames so far.
@@ -224,6 +245,11 @@ impl Lab {
         process::wait_for_end();
         // Nobody is there any more to be told why it failed.
         i32::from(self.save_logs().is_err())
+    }
+
+    fn with_servers<T>(&self, look: impl FnOnce(&Servers) -> T) -> T {
+        // Whoever panicked left servers that are there, or are not.
+        look(&self.servers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn place(&self, host: &str) -> Result<&HostNetwork, LabError> {

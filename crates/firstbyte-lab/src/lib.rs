@@ -19,6 +19,8 @@ mod warning;
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
+mod changes;
+#[cfg(target_os = "linux")]
 mod forwarder;
 #[cfg(target_os = "linux")]
 mod lab;
@@ -39,7 +41,7 @@ mod unsupported;
 
 pub use error::LabError;
 pub use options::LabOptions;
-pub use reports::{CaptureStats, ForwarderStats, ServerReport, ServerTime};
+pub use reports::{CaptureStats, ChangeReport, ForwarderStats, ServerReport, ServerTime};
 pub use scenario::{Scenario, ScenarioError, ServerChoice};
 pub use warning::LabWarning;
 

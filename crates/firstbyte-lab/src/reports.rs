@@ -1,6 +1,7 @@
 //! What a lab says about its parts.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use firstbyte_core::timeline::ProcessorTime;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,17 @@ pub struct ServerTime {
     pub host: String,
     /// Since it was up, as the kernel counts it: in ticks, mostly of 10 ms.
     pub taken: ProcessorTime,
+}
+
+/// A change of the lab while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeReport {
+    /// When it was due, since the lab was ready.
+    pub after: Duration,
+    /// Whose links or servers changed.
+    pub hosts: Vec<String>,
+    /// Why it did not come about, if it did not.
+    pub failure: Option<String>,
 }
 
 /// How complete a capture file is.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::access_log::Entry;
 use crate::error::LabError;
 use crate::options::LabOptions;
-use crate::reports::{CaptureStats, ForwarderStats, ServerReport, ServerTime};
+use crate::reports::{CaptureStats, ChangeReport, ForwarderStats, ServerReport, ServerTime};
 use crate::scenario::Scenario;
 use crate::warning::LabWarning;
 
@@ -88,6 +88,11 @@ impl Lab {
 
     /// What each web server has taken of the processor so far.
     pub fn server_times(&self) -> Vec<ServerTime> {
+        match self.0 {}
+    }
+
+    /// What has changed so far of what the scenario says will.
+    pub fn changes(&self) -> Vec<ChangeReport> {
         match self.0 {}
     }
 

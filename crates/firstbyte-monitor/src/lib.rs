@@ -1,11 +1,17 @@
-//! Watching targets for months: what is measured ([`configuration`]), when ([`calendar`]), the loop that does it ([`watch`]), and
-//! what samples come to ([`rollup`]).
+//! Watching targets for months: what is measured ([`configuration`]), when ([`calendar`]), at which addresses ([`edges`]), the
+//! loop that does it ([`watch`]), what samples come to ([`rollup`]), whether that is what was promised ([`budget`]), and who is sent what changed ([`webhook`])
+//! and the figures ([`push`]).
 //!
 //! Input: a TOML file, or URLs. Output: samples, each of a series, through a sink. Nothing here prints.
 
+mod binomial;
+pub mod budget;
 pub mod calendar;
 pub mod configuration;
 pub mod detect;
+pub mod edges;
+pub mod push;
 pub mod rollup;
 pub mod store;
 pub mod watch;
+pub mod webhook;

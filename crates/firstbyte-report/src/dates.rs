@@ -35,6 +35,14 @@ pub fn minute(unix_ns: u64) -> Option<String> {
     Some(format!("{day} {month} {year}, {:02}:{:02} UTC", t.hour(), t.minute()))
 }
 
+/// The same to the second: `20 November 2026, 14:05:09 UTC`.
+pub fn second(unix_ns: u64) -> Option<String> {
+    let t = utc(i128::from(unix_ns))?;
+    let (day, month, year) = (t.day(), t.month(), t.year());
+    let (hour, minute, second) = (t.hour(), t.minute(), t.second());
+    Some(format!("{day} {month} {year}, {hour:02}:{minute:02}:{second:02} UTC"))
+}
+
 /// `unix_seconds` as a date: `2026-11-20`.
 pub(crate) fn date(unix_seconds: i64) -> Option<String> {
     utc(i128::from(unix_seconds) * 1_000_000_000).map(day)

@@ -38,6 +38,7 @@ pub mod percentiles;
 pub mod prediction;
 pub mod qlog;
 mod requests;
+pub mod rollups;
 pub mod sequence;
 pub mod server_log;
 pub mod shell;

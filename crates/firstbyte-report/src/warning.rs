@@ -6,7 +6,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use firstbyte_core::units::print_time;
 use firstbyte_lab::LabWarning;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
@@ -97,6 +99,15 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// A change that the lab's scenario has did not come about.
+    LabDidNotChange {
+        /// When it was due.
+        after: Duration,
+        /// Whose links or servers.
+        hosts: String,
+        /// Why not.
+        reason: String,
+    },
     /// The lab is not quite what it should be.
     Lab(LabWarning),
 }
@@ -119,6 +130,7 @@ impl Warning {
             Self::CaptureLacksFrames { .. } => "capture-lacks-frames",
             Self::CaptureIncomplete { .. } => "capture-incomplete",
             Self::LogsNotSaved { .. } => "logs-not-saved",
+            Self::LabDidNotChange { .. } => "lab-did-not-change",
             Self::Lab(warning) => warning.code(),
         }
     }
@@ -148,7 +160,8 @@ impl Warning {
             | Self::Unprepared { .. }
             | Self::Interrupted
             | Self::CaptureIncomplete { .. }
-            | Self::LogsNotSaved { .. } => return None,
+            | Self::LogsNotSaved { .. }
+            | Self::LabDidNotChange { .. } => return None,
         })
     }
 }
@@ -198,6 +211,10 @@ impl fmt::Display for Warning {
                 write!(f, "{} is incomplete: {reason}", file.display())
             }
             Self::LogsNotSaved { reason } => f.write_str(reason),
+            Self::LabDidNotChange { after, hosts, reason } => {
+                let after = print_time(*after);
+                write!(f, "{hosts} did not change after {after}: {reason}")
+            }
             Self::Lab(warning) => warning.fmt(f),
         }
     }
@@ -233,7 +250,12 @@ mod tests {
             Warning::MachineTooBusy { lost: 3, of: 4_000 },
             Warning::CaptureLacksFrames { file: file.clone(), frames: 3 },
             Warning::CaptureIncomplete { file, reason: reason.clone() },
-            Warning::LogsNotSaved { reason },
+            Warning::LogsNotSaved { reason: reason.clone() },
+            Warning::LabDidNotChange {
+                after: Duration::from_secs(30),
+                hosts: "sydney".into(),
+                reason,
+            },
         ];
         all.extend(LabWarning::ALL.map(Warning::Lab));
         all

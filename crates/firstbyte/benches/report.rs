@@ -6,6 +6,8 @@
 //! an export, exceed their limits, which are for 1.2 million samples on two idle processors.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
+mod visits;
+
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -19,12 +21,8 @@ use firstbyte_core::document::run::{
     AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader, sample_line,
 };
 use firstbyte_core::run::{Cell, Factor, Shortfall, Standing, Taken};
-use firstbyte_core::timeline::{
-    Attempt, AttemptOutcome, Certificate, Chunk, Clock, Connection, Direction, Facts, Flight,
-    Handshake, Header, HttpFacts, Lookup, Mark, Offset, RecordType, Sample, Stamp, TcpFacts,
-    TlsFacts,
-};
 use nix::sys::resource::{UsageWho, getrusage};
+use visits::Visit;
 
 /// What a report of the whole may take.
 const WALL: Duration = Duration::from_secs(5);
@@ -155,149 +153,13 @@ fn write(path: &Path, rounds: u32, cells: u32) {
 
 const STARTED: u64 = 1_795_183_509_123_456_000;
 
-/// A visit over TLS 1.2 or 1.3 with HTTP/2, as much in it as there is in a real one.
 fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> Taken {
-    let mut late = 0;
-    let mut at = |after_us: i64| {
-        late += after_us * 1_000 + random.i64(0..400_000);
-        late
-    };
-    let rtt = 10_000 * (1 + index as i64 / 2);
-    let trips = if index.is_multiple_of(2) { 2 } else { 1 };
-    let points = [40, 1_500, 30, rtt, trips * rtt + 800, 5, rtt + 2_000, 300].map(&mut at);
-    let [asked, named, syn, open, secure, sent, first, last] = points;
-    let mut c = Connection {
-        url: cell.url.clone(),
-        started_unix_ns: Some(STARTED + u64::from(round) * 400_000_000),
-        ..Connection::default()
-    };
-    for (mark, ns, clock) in [
-        (Mark::DomainLookupStart, asked, Clock::User),
-        (Mark::DomainLookupEnd, named, Clock::User),
-        (Mark::ConnectStart, syn, Clock::User),
-        (Mark::TcpConnected, open, Clock::KernelDerived),
-        (Mark::SecureConnectionStart, open, Clock::KernelDerived),
-        (Mark::HandshakeComplete, secure, Clock::Kernel),
-        (Mark::RequestStart, sent, Clock::Kernel),
-        (Mark::RequestEnd, sent, Clock::Kernel),
-        (Mark::ResponseStart, first, Clock::Kernel),
-        (Mark::ResponseEnd, last, Clock::Kernel),
-    ] {
-        c.marks.set(mark, Stamp { at: Offset::from_nanos(ns), clock });
-    }
-    let offset = Offset::from_nanos;
-    c.lookups = [RecordType::Aaaa, RecordType::A]
-        .map(|record_type| Lookup {
-            record_type,
-            start: offset(asked),
-            end: Some(offset(named - 10_000)),
-            addresses: vec!["198.51.100.7".parse().unwrap()],
-            error: None,
-        })
-        .into();
-    let remote = "198.51.100.7:443".parse().unwrap();
-    let end = Some(offset(open));
-    c.attempts = vec![Attempt { remote, start: offset(syn), end, outcome: AttemptOutcome::Won }];
-    let chunk = |ns: i64, bytes: u64, acknowledged: Option<i64>| Chunk {
-        stamp: Stamp::kernel(offset(ns)),
-        bytes,
-        acknowledged: acknowledged.map(offset),
-        segments: None,
-    };
-    let flight = |direction, chunks: Vec<Chunk>, messages: &[&str]| Flight {
-        direction,
-        chunks,
-        messages: messages.iter().map(ToString::to_string).collect(),
-    };
-    c.flights = vec![
-        flight(
-            Direction::Sent,
-            vec![chunk(open + 300_000, 1_720, Some(secure - 900_000))],
-            &["ClientHello"],
-        ),
-        flight(
-            Direction::Received,
-            vec![chunk(secure - 800_000, 2_856, None), chunk(secure - 700_000, 1_428, None)],
-            &[
-                "ServerHello",
-                "{EncryptedExtensions}",
-                "{Certificate}",
-                "{CertificateVerify}",
-                "{Finished}",
-            ],
-        ),
-        flight(
-            Direction::Sent,
-            vec![chunk(sent, 312, Some(first - 2_000_000))],
-            &["{Finished}", "{HEADERS}"],
-        ),
-        flight(
-            Direction::Received,
-            vec![chunk(first - 500_000, 600, None)],
-            &["{NewSessionTicket}"],
-        ),
-        flight(
-            Direction::Received,
-            vec![chunk(first, 2_856, None), chunk(last, 1_200, None)],
-            &["{HEADERS}", "{DATA}"],
-        ),
-    ];
-    c.facts = Facts {
-        remote: Some(remote),
-        local: Some("192.0.2.10:40122".parse().unwrap()),
-        tcp: Some(TcpFacts {
-            syn_rtt: Some(Duration::from_nanos((open - syn) as u64)),
-            min_rtt: Some(Duration::from_nanos((open - syn) as u64 - 4_000)),
-            retransmits: Some(0),
-            send_mss: Some(1_448),
-            receive_mss: Some(1_448),
-            out_of_order: Some(0),
-            congestion_control: Some("cubic".into()),
-            syn_departure_uncertainty: Some(Duration::from_micros(9)),
-        }),
-        tls: Some(TlsFacts {
-            version: Some("TLSv1.3".into()),
-            cipher_suite: Some("TLS_AES_256_GCM_SHA384".into()),
-            group: Some("X25519MLKEM768".into()),
-            handshake: Some(Handshake::Full),
-            alpn: Some("h2".into()),
-            certificates: vec![
-                Certificate {
-                    subject: "CN=www.example, O=Example".into(),
-                    issuer: "CN=Example CA, O=Example".into(),
-                    key: "RSA 2048".into(),
-                    not_after_unix: Some(1_798_761_599),
-                    der_bytes: 1_842,
-                };
-                3
-            ],
-            verified: Some(true),
-            tickets_received: Some(2),
-            ..TlsFacts::default()
-        }),
-        http: Some(HttpFacts {
-            method: "GET".into(),
-            version: Some("2".into()),
-            status: Some(200),
-            headers: [
-                ("server", "nginx/1.22.1".to_owned()),
-                (
-                    "date",
-                    format!("Sat, 21 Nov 2026 05:{:02}:{:02} GMT", round / 60 % 60, round % 60),
-                ),
-                ("content-type", "text/html; charset=utf-8".to_owned()),
-                ("x-request-id", format!("{:016x}", random.u64(..))),
-                ("strict-transport-security", "max-age=31536000".to_owned()),
-            ]
-            .map(|(name, value)| Header { name: name.into(), value })
-            .into(),
-            request_bytes: Some(214),
-            upload_bytes: Some(0),
-            header_bytes: Some(207),
-            body_bytes: Some(3_704),
-            ..HttpFacts::default()
-        }),
-        ..Facts::default()
+    let visit = Visit {
+        url: &cell.url,
+        is_tls12: index.is_multiple_of(2),
+        rtt: Duration::from_micros(10_000 * (1 + index as u64 / 2)),
+        started_unix_ns: STARTED + u64::from(round) * 400_000_000,
+        number: round,
     };
     Taken {
         cell: index as u16,
@@ -306,13 +168,6 @@ fn taken(index: usize, cell: &Cell, round: u32, random: &mut fastrand::Rng) -> T
             _ => Standing::Proven,
         },
         lateness: Duration::from_nanos(random.u64(0..90_000)),
-        sample: Sample {
-            sequence: round,
-            warmup: false,
-            requested_url: cell.url.clone(),
-            redirects: Vec::new(),
-            connection: c,
-            requests: None,
-        },
+        sample: visit.sample(random),
     }
 }

@@ -5,9 +5,15 @@
 //! `firstbyte-core`; the emulated network is `firstbyte-lab`.
 
 pub mod cli;
+mod exposition;
+mod monitor_server;
 mod parallel;
 pub mod plans;
+mod posting;
 pub mod prediction;
+mod pushing;
 mod recording;
 pub mod rum;
 pub mod runs;
+mod study;
+mod webhooks;

@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -21,7 +21,7 @@ use nix::sys::time::TimeSpec;
 
 use crate::clock::{Offset, monotonic_ns};
 use crate::link::{DropCause, Link, Nanos, Offer};
-use crate::scenario::Family;
+use crate::scenario::{Family, LinkSettings};
 use crate::sys::{PacketRing, prefer_this_thread};
 use frame::{ETHERNET_HEADER, Envelope};
 use wake::WakeMargin;
@@ -51,6 +51,13 @@ pub(crate) struct Port {
     pub(crate) down: Link,
 }
 
+/// Another link of the host whose port has this number.
+pub(crate) struct LinkChange {
+    pub(crate) port: usize,
+    pub(crate) up: LinkSettings,
+    pub(crate) down: LinkSettings,
+}
+
 /// A frame as it passes the middle, for a capture there.
 pub(crate) struct MiddleFrame {
     pub(crate) realtime_ns: u64,
@@ -66,6 +73,7 @@ pub(crate) struct Forwarder {
     offset: Offset,
     counters: Arc<Counters>,
     middle: Option<Sender<MiddleFrame>>,
+    changes: Receiver<LinkChange>,
     next_drop_check: Nanos,
     wake: WakeMargin,
 }
@@ -95,6 +103,7 @@ impl Forwarder {
         ports: Vec<Port>,
         counters: Arc<Counters>,
         middle: Option<Sender<MiddleFrame>>,
+        changes: Receiver<LinkChange>,
     ) -> Self {
         let addresses = ports.iter().enumerate();
         let routes = addresses
@@ -108,6 +117,7 @@ impl Forwarder {
             offset: Offset::now(),
             counters,
             middle,
+            changes,
             next_drop_check: 0,
             wake: WakeMargin::new(),
         }
@@ -120,11 +130,22 @@ impl Forwarder {
         let _ = nix::sys::prctl::set_timerslack(1);
         loop {
             self.offset = Offset::now();
+            self.change_links();
             let received = self.receive();
             let now = monotonic_ns();
             self.release(now);
             if !received && !self.wait(now, stop) {
                 return self.check_drops();
+            }
+        }
+    }
+
+    /// A change holds from the next frame on: it need not wake anybody.
+    fn change_links(&mut self) {
+        while let Ok(LinkChange { port, up, down }) = self.changes.try_recv() {
+            if let Some(port) = self.ports.get_mut(port) {
+                port.up.change(&up);
+                port.down.change(&down);
             }
         }
     }

@@ -61,6 +61,13 @@ impl Link {
         }
     }
 
+    /// It is as `settings` say from now on. What is on its way stays as it was; random decisions go on.
+    pub fn change(&mut self, settings: &LinkSettings) {
+        self.serialiser = settings.rate.map(|rate| Serialiser::new(rate, settings.queue));
+        self.ipv4.change(&settings.ipv4, settings.queue);
+        self.ipv6.change(&settings.ipv6, settings.queue);
+    }
+
     /// Decides on an IP packet of `bytes` bytes that arrives at `now`.
     ///
     /// Offers must be in order of arrival. Lost packets take their time at the configured rate:
@@ -151,6 +158,11 @@ impl Path {
             random,
             opening: OpeningLoss::new(settings.drop_syn, settings.drop_data),
         }
+    }
+
+    fn change(&mut self, settings: &PathSettings, queue: Duration) {
+        let Self { last_release, random, .. } = self;
+        *self = Self { last_release: *last_release, ..Self::new(settings, queue, random.clone()) };
     }
 
     /// Draws the same two numbers for every packet, so that changing one setting leaves the other's

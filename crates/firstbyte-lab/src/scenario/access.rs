@@ -15,6 +15,9 @@ impl Scenario {
             add(&mut client.up, access, up_jitter, access.up_bits_per_second);
             add(&mut client.down, access, down_jitter, access.down_bits_per_second);
         }
+        for change in &mut self.changes {
+            change.scenario = change.scenario.clone().with_access(access);
+        }
         self
     }
 }

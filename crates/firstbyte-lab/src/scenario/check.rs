@@ -9,7 +9,7 @@ use super::error::ScenarioError;
 use super::place::{DURATION, Place, optional, quoted};
 use super::{
     CongestionControl, Host, LinkSettings, PathSettings, Rate, ResolverSettings, Role, Scenario,
-    server, units,
+    change, server, units,
 };
 
 const MILLISECONDS: &str = r#"whole milliseconds from "1ms" to "60s", such as "20ms""#;
@@ -45,7 +45,7 @@ pub(super) fn scenario(
     }
     roles(&place, &hosts)?;
     unique(&place, &hosts)?;
-    Ok(Scenario {
+    let mut scenario = Scenario {
         name: name.to_owned(),
         description: document.description,
         story: document.story.trim().to_owned(),
@@ -53,7 +53,10 @@ pub(super) fn scenario(
         hosts,
         source: source.to_owned(),
         directory: std::env::current_dir().unwrap_or_default(),
-    })
+        changes: Vec::new(),
+    };
+    scenario.changes = change::changes(&place, &scenario, document.change)?;
+    Ok(scenario)
 }
 
 /// One client, at most one resolver, at least one server.
@@ -76,14 +79,19 @@ fn roles(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// No two hosts share a host name, an address or a DNS name.
+/// No two hosts share a host name or an address. A DNS name is of one host, or of several servers: its edges.
 fn unique(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
-    let mut seen: HashMap<String, &str> = HashMap::new();
+    let mut seen: HashMap<String, &Host> = HashMap::new();
     for host in hosts {
-        let mut claim = |key: &str, value: String| match seen.insert(value.clone(), &host.name) {
+        let mut claim = |key: &str, value: String| match seen.insert(value.clone(), host) {
+            Some(first)
+                if key == "names" && first.role == Role::Server && host.role == Role::Server =>
+            {
+                Ok(())
+            }
             Some(first) => {
                 let place = place.at(&host.name);
-                Err(place.at(key).twice(quoted(&value), first))
+                Err(place.at(key).twice(quoted(&value), &first.name))
             }
             None => Ok(()),
         };
@@ -101,7 +109,7 @@ fn unique(place: &Place<'_>, hosts: &[Host]) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
+pub(super) fn host(place: &Place<'_>, raw: HostDocument) -> Result<Host, ScenarioError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if raw.name.is_empty() || raw.name.len() > 15 || !raw.name.chars().all(plain) {
         let allowed = "1 to 15 of a-z, 0-9 and -";

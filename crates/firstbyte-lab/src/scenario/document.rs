@@ -17,6 +17,19 @@ pub(super) struct Document {
     pub(super) seed: u64,
     #[serde(default)]
     pub(super) host: Vec<HostDocument>,
+    #[serde(default)]
+    pub(super) change: Vec<ChangeDocument>,
+}
+
+/// One `[[change]]`: keys of a host that are others from some time on.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeDocument {
+    pub(super) after: String,
+    pub(super) host: String,
+    pub(super) server: Option<toml::Table>,
+    pub(super) up: Option<toml::Table>,
+    pub(super) down: Option<toml::Table>,
 }
 
 /// One `[[host]]`.
@@ -45,6 +58,7 @@ pub(super) struct HostDocument {
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerDocument {
     pub(super) kind: Option<String>,
+    pub(super) refuses: Option<bool>,
     pub(super) page_bytes: Option<WrittenSize>,
     pub(super) think_time: Option<String>,
     pub(super) handshake_delay: Option<String>,

@@ -4,6 +4,7 @@
 //! has been checked: everything after this module may rely on it.
 
 mod access;
+mod change;
 mod check;
 mod command;
 mod content;
@@ -20,6 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use change::Change;
 pub use command::{CommandSettings, Paths};
 pub use error::ScenarioError;
 pub use server::{ServerChoice, ServerSettings};
@@ -43,6 +45,8 @@ pub struct Scenario {
     pub source: String,
     /// The directory that the file is in; the working directory where there is none.
     pub directory: PathBuf,
+    /// What it becomes while it runs, in the order of time.
+    pub changes: Vec<Change>,
 }
 
 /// One machine of the lab: a network namespace with one interface.
@@ -163,7 +167,15 @@ impl Scenario {
         let stem = path.file_stem().unwrap_or_default();
         let scenario = Self::parse(&stem.to_string_lossy(), name_or_path, &source)?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        Ok(Self { directory: scenario.directory.join(directory), ..scenario })
+        let mut scenario = scenario;
+        scenario.move_to(directory);
+        Ok(scenario)
+    }
+
+    /// Its file is in `directory`, seen from where it was said to be.
+    fn move_to(&mut self, directory: &Path) {
+        self.directory = self.directory.join(directory);
+        self.changes.iter_mut().for_each(|change| change.scenario.move_to(directory));
     }
 
     /// Reads and checks the text of a scenario file; `file` is what errors call it.

@@ -30,6 +30,8 @@ const MAX_TICKETS: u64 = 20;
 pub struct ServerSettings {
     /// Which server software.
     pub choice: ServerChoice,
+    /// Whether nothing listens: connections are refused.
+    pub refuses: bool,
     /// Size of the page at `/`.
     pub page_bytes: usize,
     /// Time between a request and its response; the built-in server only.
@@ -196,6 +198,7 @@ pub(super) fn check(
     };
     let mut settings = ServerSettings {
         choice: kind,
+        refuses: raw.refuses.unwrap_or_default(),
         page_bytes: page_bytes(&place.at("page_bytes"), raw.page_bytes)?,
         think_time: duration_of("think_time", raw.think_time)?,
         handshake_delay: duration_of("handshake_delay", raw.handshake_delay)?,

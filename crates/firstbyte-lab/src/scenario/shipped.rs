@@ -1,7 +1,7 @@
 //! The scenarios that come with the crate: name and file.
 
 /// Published measurements, then faults, then rulers for clients, pages and instruments.
-pub(super) const SHIPPED: [(&str, &str); 22] = [
+pub(super) const SHIPPED: [(&str, &str); 23] = [
     ("govuk", include_str!("../../scenarios/govuk.toml")),
     ("codavel", include_str!("../../scenarios/codavel.toml")),
     ("pq", include_str!("../../scenarios/pq.toml")),
@@ -19,6 +19,7 @@ pub(super) const SHIPPED: [(&str, &str); 22] = [
     ("redirect-chain", include_str!("../../scenarios/redirect-chain.toml")),
     ("quic-retry", include_str!("../../scenarios/quic-retry.toml")),
     ("clean", include_str!("../../scenarios/clean.toml")),
+    ("monitor", include_str!("../../scenarios/monitor.toml")),
     ("clients", include_str!("../../scenarios/clients.toml")),
     ("page", include_str!("../../scenarios/page.toml")),
     ("accuracy", include_str!("../../scenarios/accuracy.toml")),

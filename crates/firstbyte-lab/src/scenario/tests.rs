@@ -6,7 +6,7 @@ use crate::scenario::Family;
 use crate::{Scenario, ServerChoice};
 
 const SHIPPED: &str = "govuk, codavel, pq, curl-length, nam, nagle, syn-loss, big-chain, hrr, slow-dns, \
-    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, clients, page, \
+    slow-aaaa, broken-ipv6, no-tickets, slow-server, redirect-chain, quic-retry, clean, monitor, clients, page, \
     accuracy, capacity, quiet";
 
 const CLIENT: &str = r#"
@@ -340,7 +340,7 @@ fn what_must_be_unique() {
             r#"paris.ipv4 = "198.51.100.1" is already used by server"#,
         ),
         (
-            host("paris", "server", "192.0.2.7", "www.test"),
+            host("paris", "resolver", "192.0.2.7", "www.test"),
             r#"paris.names = "www.test" is already used by server"#,
         ),
         (
@@ -428,4 +428,73 @@ fn content_is_as_long_as_it_is_said_to_be() {
         "server.kind = 'nginx'\n[host.server.content.\"/a\"]\ntype = 'text/css'\nthink_time = '1ms'",
     ));
     assert!(said.contains("nginx has neither"), "{said}");
+}
+
+#[test]
+fn a_change_is_the_scenario_from_then_on() {
+    let source = with_server(
+        r#"server = { tls = ["1.2"], page_bytes = 3000, redirects = { "http://www.test/" = "https://www.test/" } }
+up = { delay = "10ms", ipv6 = { delay = "20ms" } }
+[[change]]
+after = "30s"
+host = "server"
+server = { tls = ["1.2", "1.3"] }
+[[change]]
+after = "2min"
+host = "server"
+up = { ipv6 = { delay = "40ms" } }"#,
+    );
+    let scenario = Scenario::parse("good", "good.toml", &source).unwrap();
+    let [first, second] = scenario.changes.as_slice() else { panic!("{:?}", scenario.changes) };
+    assert_eq!((first.after.as_secs(), second.after.as_secs()), (30, 120));
+    assert_eq!(second.hosts, ["server"]);
+    let server = |scenario: &Scenario| scenario.host("server").unwrap().server.clone().unwrap();
+    assert_ne!(server(&first.scenario).versions, server(&scenario).versions);
+    assert_eq!(server(&first.scenario).page_bytes, 3_000, "what is not said stays");
+    assert_eq!(server(&first.scenario).redirects, server(&scenario).redirects);
+    assert_eq!(server(&second.scenario), server(&first.scenario), "each goes on from the last");
+    let up = &second.scenario.host("server").unwrap().up;
+    let ms = Duration::from_millis;
+    assert_eq!((up.ipv4.delay, up.ipv6.delay), (ms(10), ms(40)));
+}
+
+#[test]
+fn changes_that_cannot_be_are_refused() {
+    let change = |lines: &str| message(&with_server(&format!("[[change]]\n{lines}")));
+    for (lines, part) in [
+        (
+            "after = \"1s\"\nhost = \"sever\"",
+            "change[0].host = \"sever\" is not allowed\n  allowed: client, server",
+        ),
+        ("after = \"soon\"\nhost = \"server\"", "change[0].after = \"soon\""),
+        ("host = \"server\"", "missing field `after`"),
+        ("after = \"1s\"\nhost = \"server\"\nipv4 = \"192.0.2.9\"", "unknown field `ipv4`"),
+        (
+            "after = \"1s\"\nhost = \"server\"\nup = { mtu = 1400 }",
+            "change[0].up = mtu or initial_window is not allowed",
+        ),
+        (
+            "after = \"1s\"\nhost = \"server\"\nup = { delya = \"1ms\" }",
+            "change[0]: unknown field `delya`",
+        ),
+        ("after = \"1s\"\nhost = \"server\"\nserver = { tls = [\"1.1\"] }", "change[0].server.tls"),
+        ("after = \"1s\"\nhost = \"client\"\nserver = { tls = [\"1.2\"] }", "change[0].server"),
+        (
+            "after = \"9s\"\nhost = \"server\"\n[[change]]\nafter = \"1s\"\nhost = \"server\"",
+            "not before the change above it",
+        ),
+    ] {
+        let found = change(lines);
+        assert!(found.contains(part), "{lines}: {found}");
+    }
+}
+
+#[test]
+fn a_name_is_of_several_servers_and_of_nobody_else() {
+    let second = SERVER.replace("\"server\"\nrole", "\"second\"\nrole").replace("100.1", "100.2");
+    let source = with_server(&second);
+    let edges = Scenario::parse("good", "good.toml", &source).unwrap();
+    assert_eq!(edges.servers().count(), 2);
+    let client = source.replace("192.0.2.1\"", "192.0.2.1\"\nnames = [\"www.test\"]");
+    assert!(message(&client).contains("is already used by"), "{}", message(&client));
 }

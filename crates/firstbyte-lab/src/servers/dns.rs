@@ -154,11 +154,13 @@ struct Zone {
 
 impl Zone {
     fn from_scenario(scenario: &Scenario) -> Self {
-        let entry = |host: &crate::scenario::Host| {
-            let addresses: Vec<IpAddr> = host.addresses().collect();
-            host.names.iter().map(move |name| (name.clone(), addresses.clone())).collect::<Vec<_>>()
-        };
-        Self { addresses: scenario.hosts.iter().flat_map(entry).collect() }
+        let mut addresses: HashMap<String, Vec<IpAddr>> = HashMap::new();
+        for host in &scenario.hosts {
+            for name in &host.names {
+                addresses.entry(name.clone()).or_default().extend(host.addresses());
+            }
+        }
+        Self { addresses }
     }
 
     /// The answer to a message; `None` if it is not a query at all.

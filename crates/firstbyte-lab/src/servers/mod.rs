@@ -20,7 +20,7 @@ use firstbyte_core::timeline::ProcessorTime;
 
 use crate::access_log::AccessLog;
 use crate::builtin_server::{self, Listeners};
-use crate::ca::{Ca, ServerCertificate};
+use crate::ca::{Ca, LeafOptions, ServerCertificate};
 use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::network::{HostNetwork, Network};
@@ -40,18 +40,28 @@ const HTTP: u16 = 80;
 /// Of a host's loopback: the built-in server behind one that passes requests on.
 pub(super) const BACKEND: u16 = 8_080;
 
+/// Of a host that refuses connections.
+const NONE: &str = "none";
 const BUILTIN: &str = "built-in (rustls)";
 const BUILTIN_HTTP3: &str = "built-in (rustls, quinn)";
 
 /// The running web servers; they stop when this is dropped.
 pub(crate) struct Servers {
     running: Vec<Running>,
+    /// Unless `Auto`, goes before what a scenario says.
+    choice: ServerChoice,
+    scratch: PathBuf,
+    installed: Installed,
 }
 
 struct Running {
     report: ServerReport,
     log: PathBuf,
+    certificate: ServerCertificate,
+    /// What the certificate was made for.
+    leaf: LeafOptions,
     http3: bool,
+    refuses: bool,
     /// nginx, Caddy or a program of the scenario's.
     process: Option<Spawned>,
     start_limit: Duration,
@@ -72,38 +82,80 @@ impl Servers {
         scratch: &Path,
         choice: ServerChoice,
     ) -> Result<Self, LabError> {
-        let mut installed = Installed::default();
-        let mut running = Vec::new();
+        let installed = Installed::default();
+        let mut servers =
+            Self { running: Vec::new(), choice, scratch: scratch.to_owned(), installed };
         for host in scenario.servers() {
-            let (Some(settings), Some(place)) = (&host.server, network.host(&host.name)) else {
-                continue;
-            };
-            let certificate = ca
-                .issue_with(&host.names, &settings.leaf)
-                .map_err(|error| LabError::Certificates { reason: error.to_string() })?;
-            let choice = if choice == ServerChoice::Auto { settings.choice } else { choice };
-            let directory = scratch.join(&host.name);
-            let log = directory.join("access.log");
-            let origin = scenario.directory.as_path();
-            let quic_initial_window = scenario.quic_initial_window(host);
-            let start = Start {
-                host,
-                settings,
-                place,
-                certificate,
-                directory,
-                log,
-                origin,
-                quic_initial_window,
-            };
-            running.push(start.all(choice, &mut installed)?);
+            if let Some(running) = servers.start_one(scenario, host, network, ca, None)? {
+                servers.running.push(running);
+            }
         }
-        let mut servers = Self { running };
-        servers.wait_until_up(scenario, network)?;
+        let begun = monotonic_ns();
         for running in &mut servers.running {
-            running.taken_before = running.processor();
+            running.wait_until_up(scenario, network, begun)?;
         }
         Ok(servers)
+    }
+
+    /// Ends the server of a host, and starts it as `scenario` has it, with the same certificate where nothing else is asked
+    /// for. Connections that are open are cut; who comes in between is refused.
+    pub(crate) fn change(
+        &mut self,
+        scenario: &Scenario,
+        host: &str,
+        network: &Network,
+        ca: &Ca,
+    ) -> Result<(), LabError> {
+        let Some(host) = scenario.servers().find(|server| server.name == host) else {
+            return Ok(());
+        };
+        let running = self.running.iter().position(|running| running.report.host == host.name);
+        let before = running.map(|at| self.running.remove(at));
+        let certificate = before.as_ref().map(|before| (before.leaf, before.certificate.clone()));
+        drop(before);
+        if let Some(mut running) = self.start_one(scenario, host, network, ca, certificate)? {
+            running.wait_until_up(scenario, network, monotonic_ns())?;
+            self.running.push(running);
+        }
+        Ok(())
+    }
+
+    fn start_one(
+        &mut self,
+        scenario: &Scenario,
+        host: &Host,
+        network: &Network,
+        ca: &Ca,
+        certificate: Option<(LeafOptions, ServerCertificate)>,
+    ) -> Result<Option<Running>, LabError> {
+        let (Some(settings), Some(place)) = (&host.server, network.host(&host.name)) else {
+            return Ok(None);
+        };
+        let certificate = match certificate {
+            Some((leaf, certificate)) if leaf == settings.leaf => certificate,
+            _ => ca
+                .issue_with(&host.names, &settings.leaf)
+                .map_err(|error| LabError::Certificates { reason: error.to_string() })?,
+        };
+        let choice = if self.choice == ServerChoice::Auto { settings.choice } else { self.choice };
+        let directory = self.scratch.join(&host.name);
+        let log = directory.join("access.log");
+        let origin = scenario.directory.as_path();
+        let quic_initial_window = scenario.quic_initial_window(host);
+        let start = Start {
+            host,
+            settings,
+            place,
+            certificate,
+            directory,
+            log,
+            origin,
+            quic_initial_window,
+        };
+        match settings.refuses {
+            true => Ok(Some(start.running(NONE, None, Vec::new()))),
+            false => start.all(choice, &mut self.installed).map(Some),
+        }
     }
 
     pub(crate) fn reports(&self) -> Vec<ServerReport> {
@@ -134,32 +186,6 @@ impl Servers {
     pub(crate) fn logs(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.running.iter().map(|running| (running.report.host.as_str(), running.log.as_path()))
     }
-
-    fn wait_until_up(&mut self, scenario: &Scenario, network: &Network) -> Result<(), LabError> {
-        let begun = monotonic_ns();
-        for running in &mut self.running {
-            let limit = running.start_limit;
-            let name = &running.report.host;
-            let (Some(host), Some(place)) = (scenario.host(name), network.host(name)) else {
-                continue;
-            };
-            while let Some(down) = place
-                .namespace
-                .within(|| missing(host, running.http3))
-                .map_err(|errno| running.failed(format!("cannot enter its host: {errno}")))?
-            {
-                if let Some(reason) = running.process.as_mut().and_then(Spawned::ended) {
-                    return Err(running.failed(reason));
-                }
-                if monotonic_ns() - begun > limit.as_nanos() as u64 {
-                    let reason = format!("nothing listens at {down} after {} s", limit.as_secs());
-                    return Err(running.failed(reason));
-                }
-                std::thread::sleep(START_POLL);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Where nothing listens yet, seen from the host itself.
@@ -185,6 +211,36 @@ fn udp_is_bound(port: u16) -> bool {
 }
 
 impl Running {
+    /// Waits until it accepts connections. It has been started at `begun`, or earlier.
+    fn wait_until_up(
+        &mut self,
+        scenario: &Scenario,
+        network: &Network,
+        begun: u64,
+    ) -> Result<(), LabError> {
+        let limit = self.start_limit;
+        let name = &self.report.host;
+        let (Some(host), Some(place)) = (scenario.host(name), network.host(name)) else {
+            return Ok(());
+        };
+        while let Some(down) = place
+            .namespace
+            .within(|| (!self.refuses).then(|| missing(host, self.http3)).flatten())
+            .map_err(|errno| self.failed(format!("cannot enter its host: {errno}")))?
+        {
+            if let Some(reason) = self.process.as_mut().and_then(Spawned::ended) {
+                return Err(self.failed(reason));
+            }
+            if monotonic_ns() - begun > limit.as_nanos() as u64 {
+                let reason = format!("nothing listens at {down} after {} s", limit.as_secs());
+                return Err(self.failed(reason));
+            }
+            std::thread::sleep(START_POLL);
+        }
+        self.taken_before = self.processor();
+        Ok(())
+    }
+
     fn processor(&self) -> Option<ProcessorTime> {
         // Where a built-in one does part of the work, the process's time is not all of the server's.
         let process = self.process.as_ref().filter(|_| self.builtin.is_empty())?;
@@ -372,7 +428,10 @@ impl Start<'_> {
         Running {
             report: ServerReport { host: self.host.name.clone(), kind: kind.to_owned() },
             log: self.log,
+            leaf: self.settings.leaf,
+            certificate: self.certificate,
             http3: self.settings.http3,
+            refuses: self.settings.refuses,
             process,
             start_limit: START_LIMIT,
             builtin,

@@ -9,19 +9,35 @@ use std::time::Duration;
 use firstbyte_core::units::{
     BareShare, BareSize, BareTime, parse_share, parse_size, parse_time, print_time,
 };
-use firstbyte_probe::experiment::{Axis, Matrix};
+use firstbyte_probe::experiment::{Axis, Matrix, Variant};
 use firstbyte_probe::probe::Target;
+use firstbyte_probe::probe::options::Options;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::expand::expand;
 use super::layer::Layer;
 use super::mistake::{Mistake, Mistakes, closest};
-use super::{Configuration, Keep, Limits, MOST_TARGETS, TargetSettings, name_of};
+use super::{Configuration, Keep, Limits, MOST_TARGETS, ServerSettings, TargetSettings, name_of};
+use crate::budget::Promise;
 
-const TOP: &[&str] =
-    &["place", "tags", "store", "keep", "limits", "defaults", "template", "target"];
-const SHARED: &[&str] = &["every", "jitter", "timeout", "vary", "way", "tags"];
+const TOP: &[&str] = &[
+    "place",
+    "tags",
+    "store",
+    "listen",
+    "token_file",
+    "modules",
+    "keep",
+    "limits",
+    "defaults",
+    "template",
+    "target",
+    "webhook",
+    "push",
+];
+const SHARED: &[&str] =
+    &["every", "jitter", "timeout", "vary", "way", "edges", "cacert", "budget", "tags"];
 const TARGET: &[&str] = &["name", "use", "url", "urls", "urls_file"];
 
 const SHORTEST_EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +48,7 @@ type Value<'t> = Spanned<DeValue<'t>>;
 
 pub(super) struct Document<'t> {
     root: DeTable<'t>,
-    mistakes: Mistakes<'t>,
+    pub(super) mistakes: Mistakes<'t>,
 }
 
 /// A URL of a target, and where it is written.
@@ -67,7 +83,7 @@ impl<'t> Document<'t> {
         let place = self.text(&root, "place").map(|(text, _)| text.to_owned());
         let store = self.text(&root, "store").map(|(text, _)| PathBuf::from(text));
         let own_tags = self.tags(&root);
-        let (keep, limits) = (self.keep(&root), self.limits(&root));
+        let (keep, limits, server) = (self.keep(&root), self.limits(&root), self.server(&root));
         let mut defaults = self.table(&root, "defaults").map_or_else(Layer::default, |table| {
             self.known(table, SHARED, "[defaults]");
             self.layer(table)
@@ -76,6 +92,8 @@ impl<'t> Document<'t> {
             defaults.tags.entry(name).or_insert(value);
         }
         let templates = self.templates(&root);
+        let webhooks = self.webhooks(&root, read_file);
+        let pushes = self.pushes(&root);
         let mut targets = Targets::default();
         for value in self.list(&root, "target") {
             let Some(table) = self.table_of(value, "[[target]]") else { continue };
@@ -85,7 +103,7 @@ impl<'t> Document<'t> {
             let hint = "write [[target]] and url = \"https://…\"".to_owned();
             self.mistakes.add(0..0, "no target", Some(hint));
         }
-        Configuration { place, store, keep, limits, targets: targets.all }
+        Configuration { place, store, keep, limits, server, webhooks, pushes, targets: targets.all }
     }
 
     fn templates(&mut self, root: &DeTable<'t>) -> HashMap<String, Layer> {
@@ -162,6 +180,17 @@ impl<'t> Document<'t> {
         let matrix = Matrix::new(&settings.axes, &settings.visit());
         if let (true, Some((way, why))) = (matrix.variants.is_empty(), matrix.left_out.first()) {
             self.mistakes.add(at, format!("none of its ways can be had: {way}: {why}"), None);
+            return;
+        }
+        let names_edge = |variant: &&Variant| {
+            let Options { resolve, connect_to, .. } = &variant.visit.options;
+            !resolve.is_empty() || !connect_to.is_empty()
+        };
+        if let (true, Some(variant)) = (settings.all_edges, matrix.variants.iter().find(names_edge))
+        {
+            let what = format!("edges \"all\", and an edge of its own: {}", variant.cell.name());
+            let hint = "write edges = \"any\" here, or leave the edge out".to_owned();
+            self.mistakes.add(at, what, Some(hint));
         }
     }
 
@@ -218,7 +247,44 @@ impl<'t> Document<'t> {
             });
             share.map_err(|why| self.mistakes.add(at, format!("jitter {text:?}: {why}"), None)).ok()
         });
-        Layer { every, jitter, timeout, axes: self.axes(table), tags: self.tags(table) }
+        let all_edges = self.text(table, "edges").and_then(|(text, at)| match text {
+            "all" => Some(true),
+            "any" => Some(false),
+            _ => {
+                let what = format!("edges {text:?} is neither \"all\" nor \"any\"");
+                let hint = "\"all\" measures each address of a name by itself".to_owned();
+                self.mistakes.add(at, what, Some(hint));
+                None
+            }
+        });
+        let cacert = self.text(table, "cacert").map(|(file, _)| PathBuf::from(file));
+        let (axes, tags) = (self.axes(table), self.tags(table));
+        let mut budget = BTreeMap::new();
+        if let Some(promises) = self.table(table, "budget") {
+            self.promises(promises, "", &mut budget);
+        }
+        Layer { every, jitter, timeout, axes, all_edges, cacert, budget, tags }
+    }
+
+    /// `"ttfb.p95" = "300ms"`, or without the quotes: a table in a table then.
+    fn promises(
+        &mut self,
+        table: &DeTable<'t>,
+        before: &str,
+        budget: &mut BTreeMap<String, Promise>,
+    ) {
+        for (key, value) in table {
+            let name = format!("{before}{}", key.get_ref());
+            if let Some(inner) = value.get_ref().as_table() {
+                self.promises(inner, &format!("{name}."), budget);
+                continue;
+            }
+            let Some(limit) = self.text_of(value, &name) else { continue };
+            match Promise::read(&name, limit) {
+                Ok(promise) => _ = budget.insert(name, promise),
+                Err((what, hint)) => self.mistakes.add(key.span(), what, Some(hint)),
+            }
+        }
     }
 
     fn axes(&mut self, table: &DeTable<'t>) -> Option<Vec<Axis>> {
@@ -256,8 +322,18 @@ impl<'t> Document<'t> {
     }
 
     fn tags(&mut self, table: &DeTable<'t>) -> BTreeMap<String, String> {
+        self.names_and_texts(table, "tags", "tag")
+    }
+
+    /// The table in `key`: each is called `kind`, and becomes a label of metrics.
+    pub(super) fn names_and_texts(
+        &mut self,
+        table: &DeTable<'t>,
+        key: &str,
+        kind: &str,
+    ) -> BTreeMap<String, String> {
         let mut tags = BTreeMap::new();
-        let Some(all) = self.table(table, "tags") else { return tags };
+        let Some(all) = self.table(table, key) else { return tags };
         for (name, value) in all {
             let (written, at) = (name.get_ref(), name.span());
             let mut letters = written.chars();
@@ -265,14 +341,16 @@ impl<'t> Document<'t> {
                 && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
                 && !written.starts_with("__");
             if !is_label {
-                let hint = "write letters, digits and _: tags become labels of metrics".to_owned();
-                self.mistakes.add(at, format!("{written:?} cannot be a tag's name"), Some(hint));
+                let hint = format!("write letters, digits and _: {key} become labels of metrics");
+                let what = format!("{written:?} cannot be a {kind}'s name");
+                self.mistakes.add(at, what, Some(hint));
                 continue;
             }
             let Some(text) = self.text_of(value, written) else { continue };
             if text.chars().count() > 200 || text.chars().any(char::is_control) {
-                let what =
-                    format!("tag {written}: longer than 200 characters, or not one line of text");
+                let what = format!(
+                    "{kind} {written}: longer than 200 characters, or not one line of text"
+                );
                 self.mistakes.add(value.span(), what, None);
                 continue;
             }
@@ -308,6 +386,24 @@ impl<'t> Document<'t> {
         keep
     }
 
+    fn server(&mut self, root: &DeTable<'t>) -> ServerSettings {
+        let mut file = |key| self.text(root, key).map(|(text, _)| PathBuf::from(text));
+        let (token_file, modules) = (file("token_file"), file("modules"));
+        let mut server = ServerSettings { listen: None, token_file, modules };
+        let Some((text, at)) = self.text(root, "listen") else { return server };
+        let Ok(address) = text.parse() else {
+            let what = format!("listen {text:?} is no address with a port");
+            let hint = "write listen = \"127.0.0.1:9115\", or \"[::1]:9115\"".to_owned();
+            self.mistakes.add(at, what, Some(hint));
+            return server;
+        };
+        if let Err((what, hint)) = server.may_listen(address) {
+            self.mistakes.add(at, what, Some(hint));
+        }
+        server.listen = Some(address);
+        server
+    }
+
     fn limits(&mut self, root: &DeTable<'t>) -> Limits {
         let mut limits = Limits::default();
         let Some(table) = self.table(root, "limits") else { return limits };
@@ -334,7 +430,7 @@ impl<'t> Document<'t> {
         limits
     }
 
-    fn time(
+    pub(super) fn time(
         &mut self,
         table: &DeTable<'t>,
         key: &str,
@@ -354,7 +450,7 @@ impl<'t> Document<'t> {
     }
 
     /// Notes keys of `table` that are not among `known`.
-    fn known(&mut self, table: &DeTable<'t>, known: &[&str], place: &str) {
+    pub(super) fn known(&mut self, table: &DeTable<'t>, known: &[&str], place: &str) {
         for key in table.keys() {
             let written = key.get_ref();
             if known.contains(&written.as_ref()) {
@@ -372,12 +468,16 @@ impl<'t> Document<'t> {
         }
     }
 
-    fn text<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> Option<(&'d str, Range<usize>)> {
+    pub(super) fn text<'d>(
+        &mut self,
+        table: &'d DeTable<'t>,
+        key: &str,
+    ) -> Option<(&'d str, Range<usize>)> {
         let value = table.get(key)?;
         Some((self.text_of(value, key)?, value.span()))
     }
 
-    fn text_of<'d>(&mut self, value: &'d Value<'t>, key: &str) -> Option<&'d str> {
+    pub(super) fn text_of<'d>(&mut self, value: &'d Value<'t>, key: &str) -> Option<&'d str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             let hint = Some("write it in quotes".to_owned());
@@ -386,12 +486,20 @@ impl<'t> Document<'t> {
         text
     }
 
-    fn table<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> Option<&'d DeTable<'t>> {
+    pub(super) fn table<'d>(
+        &mut self,
+        table: &'d DeTable<'t>,
+        key: &str,
+    ) -> Option<&'d DeTable<'t>> {
         let value = table.get(key)?;
         self.table_of(value, key)
     }
 
-    fn table_of<'d>(&mut self, value: &'d Value<'t>, place: &str) -> Option<&'d DeTable<'t>> {
+    pub(super) fn table_of<'d>(
+        &mut self,
+        value: &'d Value<'t>,
+        place: &str,
+    ) -> Option<&'d DeTable<'t>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             let what = format!("{place} is {}, not a table", kind(value));
@@ -401,17 +509,17 @@ impl<'t> Document<'t> {
     }
 
     /// What is in a list; nothing where there is none.
-    fn list<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> &'d [Value<'t>] {
+    pub(super) fn list<'d>(&mut self, table: &'d DeTable<'t>, key: &str) -> &'d [Value<'t>] {
         let Some(value) = table.get(key) else { return &[] };
         match value.get_ref().as_array() {
             Some(list) => list,
             None => {
                 let hint = match key {
-                    "target" => "write [[target]], with two brackets",
-                    _ => "write it in [ ]",
+                    "target" | "webhook" | "push" => format!("write [[{key}]], with two brackets"),
+                    _ => "write it in [ ]".to_owned(),
                 };
                 let what = format!("{key} is {}, not a list", kind(value));
-                self.mistakes.add(value.span(), what, Some(hint.to_owned()));
+                self.mistakes.add(value.span(), what, Some(hint));
                 &[]
             }
         }

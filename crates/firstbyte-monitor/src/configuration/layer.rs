@@ -1,12 +1,14 @@
 //! The settings that `[defaults]`, templates and targets have in common.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_probe::experiment::Axis;
 use firstbyte_probe::probe::Target;
 
 use super::TargetSettings;
+use crate::budget::Promise;
 
 /// What one place in the file says; absent is what it does not say.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,10 @@ pub(super) struct Layer {
     pub(super) jitter: Option<f64>,
     pub(super) timeout: Option<Duration>,
     pub(super) axes: Option<Vec<Axis>>,
+    pub(super) all_edges: Option<bool>,
+    pub(super) cacert: Option<PathBuf>,
+    /// By their names.
+    pub(super) budget: BTreeMap<String, Promise>,
     pub(super) tags: BTreeMap<String, String>,
 }
 
@@ -23,15 +29,20 @@ const JITTER: f64 = 0.1;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Layer {
-    /// It, and what it does not say from `below`. Tags are joined by their names.
+    /// It, and what it does not say from `below`. Tags and promises are joined by their names.
     pub(super) fn over(self, below: &Self) -> Self {
         let mut tags = below.tags.clone();
         tags.extend(self.tags);
+        let mut budget = below.budget.clone();
+        budget.extend(self.budget);
         Self {
             every: self.every.or(below.every),
             jitter: self.jitter.or(below.jitter),
             timeout: self.timeout.or(below.timeout),
             axes: self.axes.or_else(|| below.axes.clone()),
+            all_edges: self.all_edges.or(below.all_edges),
+            cacert: self.cacert.or_else(|| below.cacert.clone()),
+            budget,
             tags,
         }
     }
@@ -45,6 +56,9 @@ impl Layer {
             jitter: self.jitter.unwrap_or(JITTER),
             timeout: self.timeout.unwrap_or(TIMEOUT),
             axes: self.axes.unwrap_or_default(),
+            all_edges: self.all_edges.unwrap_or(false),
+            cacert: self.cacert,
+            budget: self.budget.into_values().collect(),
             tags: self.tags,
         }
     }

@@ -3,15 +3,19 @@
 //! A [`Configuration`] that exists has been checked. Settings come in three layers, the later ones ahead: `[defaults]`, a
 //! `[template.NAME]` that a target names, and the `[[target]]`. Every key is described in `docs/monitor.md`.
 
+mod destination;
 mod document;
 mod expand;
 mod layer;
 mod mistake;
+mod push;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +25,9 @@ use firstbyte_probe::probe::options::Options;
 
 pub use mistake::Mistake;
 
+use crate::budget::Promise;
+use crate::push::PushSettings;
+use crate::webhook::WebhookSettings;
 use document::Document;
 use layer::Layer;
 
@@ -38,8 +45,42 @@ pub struct Configuration {
     pub keep: Keep,
     /// How much is done at once.
     pub limits: Limits,
+    /// What it answers others.
+    pub server: ServerSettings,
+    /// Who is sent what changed.
+    pub webhooks: Vec<WebhookSettings>,
+    /// Who is sent the figures.
+    pub pushes: Vec<PushSettings>,
     /// In the order of the file.
     pub targets: Vec<TargetSettings>,
+}
+
+/// The server of a monitor. Its files are named from the configuration's directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Where it listens; there is none when absent.
+    pub listen: Option<SocketAddr>,
+    /// The token that requests have to bring.
+    pub token_file: Option<PathBuf>,
+    /// Modules of blackbox_exporter, which `/probe` is answered by.
+    pub modules: Option<PathBuf>,
+}
+
+impl ServerSettings {
+    /// Why it may not listen at `address`, and what to do: others could read, and have probed, whatever they like.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do.
+    pub fn may_listen(&self, address: SocketAddr) -> Result<(), (String, String)> {
+        match address.ip().to_canonical().is_loopback() || self.token_file.is_some() {
+            true => Ok(()),
+            false => Err((
+                format!("listen {address}: whoever reaches it could read all that is measured"),
+                "listen at 127.0.0.1, or name a token_file in the configuration: requests then have to bring its token"
+                    .to_owned(),
+            )),
+        }
+    }
 }
 
 /// For how long things are kept.
@@ -101,6 +142,12 @@ pub struct TargetSettings {
     pub timeout: Duration,
     /// Ways to connect, a series each: axes as in `compare --vary`, and named ways as in `compare --way`.
     pub axes: Vec<Axis>,
+    /// Each address of its name is measured by itself.
+    pub all_edges: bool,
+    /// Its certificate leads to one in this file, PEM, and not to one of the system's. Named from the configuration's directory.
+    pub cacert: Option<PathBuf>,
+    /// What is promised of it, by name.
+    pub budget: Vec<Promise>,
     /// What it is, in words of whoever watches.
     pub tags: BTreeMap<String, String>,
 }
@@ -119,7 +166,8 @@ pub struct UrlSettings {
 impl TargetSettings {
     /// How it is visited, before any axis.
     pub fn visit(&self) -> Visit {
-        let options = Options { max_time: Some(self.timeout), ..Options::default() };
+        let mut options = Options { max_time: Some(self.timeout), ..Options::default() };
+        options.tls.ca_file.clone_from(&self.cacert);
         Visit { target: self.target.clone(), options }
     }
 }
@@ -136,6 +184,12 @@ impl Configuration {
         let mut document = Document::parse(text);
         let configuration = document.configuration(read_file);
         document.finish().map(|()| configuration)
+    }
+
+    /// The names that are measured at each of their addresses.
+    pub fn edge_hosts(&self) -> BTreeSet<String> {
+        let at_edges = self.targets.iter().filter(|target| target.all_edges);
+        at_edges.map(|target| target.target.host.clone()).collect()
     }
 
     /// What is watched where URLs alone are given.
@@ -156,7 +210,9 @@ impl Configuration {
             targets.push(settings);
         }
         let (keep, limits) = (Keep::default(), Limits::default());
-        Ok(Self { place: None, store: None, keep, limits, targets })
+        let server = ServerSettings::default();
+        let (webhooks, pushes) = (Vec::new(), Vec::new());
+        Ok(Self { place: None, store: None, keep, limits, server, webhooks, pushes, targets })
     }
 }
 

@@ -160,6 +160,49 @@ fn what_is_no_toml_is_named_with_the_rest() {
 }
 
 #[test]
+fn a_server_beyond_this_machine_needs_a_token() {
+    let target = "\n[[target]]\nurl = \"https://a.test/\"\n";
+    let read = |text: &str| Configuration::read(&format!("{text}{target}"), &mut no_files);
+    for good in [
+        "listen = \"127.0.0.1:9115\"",
+        "listen = \"[::1]:0\"",
+        "listen = \"127.3.2.1:1\"",
+        "listen = \"0.0.0.0:9115\"\ntoken_file = \"token\"",
+    ] {
+        assert!(read(good).unwrap().server.listen.is_some(), "{good}");
+    }
+    for (bad, part) in [
+        ("listen = \"0.0.0.0:9115\"", "1:10: listen 0.0.0.0:9115: whoever reaches it"),
+        ("listen = \"[::]:9115\"", "name a token_file"),
+        ("listen = \"localhost:9115\"", "is no address with a port: write listen = "),
+        ("listen = 9115", "listen is an integer, not text"),
+        ("token_fil = \"x\"", "did you mean \"token_file\"?"),
+    ] {
+        let found = mistakes(&format!("{bad}{target}"));
+        assert!(found.iter().any(|mistake| mistake.contains(part)), "{bad}: {found:?}");
+    }
+    let server = read("modules = \"b.yml\"").unwrap().server;
+    assert_eq!((server.listen, server.modules), (None, Some("b.yml".into())));
+}
+
+#[test]
+fn edges_are_all_or_any_and_not_beside_others() {
+    let with = |text: &str| format!("[[target]]\nurl = \"https://a.test/\"\n{text}\n");
+    for (bad, part) in [
+        ("edges = \"some\"", "3:9: edges \"some\" is neither \"all\" nor \"any\""),
+        ("edges = true", "edges is a boolean, not text"),
+        ("edges = \"all\"\nvary = [\"edge=x:192.0.2.1\"]", "and an edge of its own: X"),
+        ("edges = \"all\"\nway = [\"x: edge=x:192.0.2.1\"]", "or leave the edge out"),
+    ] {
+        let found = mistakes(&with(bad));
+        assert!(found.iter().any(|mistake| mistake.contains(part)), "{bad}: {found:?}");
+    }
+    let read = |text: &str| Configuration::read(&with(text), &mut no_files).unwrap().edge_hosts();
+    assert!(read("edges = \"any\"\nvary = [\"edge=x:192.0.2.1\"]").is_empty());
+    assert_eq!(read("edges = \"all\"").len(), 1);
+}
+
+#[test]
 fn urls_alone_are_a_configuration() {
     let urls = ["example.com".to_owned(), "http://example.org/x".to_owned()];
     let configuration = Configuration::of_urls(&urls, UrlSettings::default()).unwrap();
@@ -187,4 +230,37 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn budgets_are_joined_by_name_and_their_mistakes_have_lines() {
+    let configuration = read(
+        r#"
+[defaults]
+budget = { failures = "1%", ttfb.p95 = "300ms" }
+[[target]]
+url = "https://a.test/"
+budget = { "ttfb.p95" = "150ms", part.server.median = "20ms" }
+[[target]]
+url = "https://b.test/"
+"#,
+    );
+    let budget = |target: usize| -> Vec<(&str, Option<u128>)> {
+        let all = configuration.targets[target].budget.iter();
+        all.map(|one| (one.name.as_str(), one.limit().map(|limit| limit.as_millis()))).collect()
+    };
+    assert_eq!(
+        budget(0),
+        [("failures", None), ("part.server.median", Some(20)), ("ttfb.p95", Some(150))]
+    );
+    assert_eq!(budget(1), [("failures", None), ("ttfb.p95", Some(300))]);
+    let text =
+        "[[target]]\nurl = \"https://a.test/\"\nbudget = { ttfb.p96 = \"1s\", failures = 1 }";
+    assert_eq!(
+        mistakes(text),
+        [
+            "3:17: nothing is promised by \"ttfb.p96\": after the full stop is one of median, p75, p90, p95, p99",
+            "3:40: failures is an integer, not text: write it in quotes",
+        ]
+    );
 }

@@ -91,8 +91,10 @@ pub(super) fn explain(
             if *at < change.at { before.merge(rollup) } else { after.merge(rollup) }
         }
     }
-    if statistic == Statistic::Failures {
-        return of_failures(&before, &after, slots, change);
+    match statistic {
+        Statistic::Failures => return of_failures(&before, &after, slots, change),
+        Statistic::Shortfalls => return of_shortfalls(&before, &after, slots, change),
+        Statistic::Median | Statistic::P90 | Statistic::Spread => {}
     }
     let quantile = if statistic == Statistic::Median { 0.5 } else { 0.9 };
     let sides = Sides { before: &before, after: &after, quantile };
@@ -342,8 +344,7 @@ fn at_that_time(
         .map(|(value, _)| value)
         .collect();
     // One that has only become absent is followed by what it was.
-    let (tracked, rises) =
-        if gained.is_empty() { (old.keys().collect(), false) } else { (gained, true) };
+    let tracked = if gained.is_empty() { old.keys().collect() } else { gained };
     let width = slots.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or_default();
     let mut sums = vec![(0.0, 0.0)];
     for (_, rollup) in slots {
@@ -364,7 +365,6 @@ fn at_that_time(
     else {
         return false;
     };
-    let _ = rises;
     (change.between[0] - width..=change.between[1] + width).contains(&slots[at].0)
 }
 
@@ -394,4 +394,36 @@ fn of_failures(
     });
     let cause = Cause::Fact { fact: "failure".to_owned(), before: old, after: new };
     Explanation { causes: vec![cause], also: also.collect(), key }
+}
+
+/// What somebody can ask for, and get something else.
+const ASKED_FOR: [Fact; 6] = [
+    Fact::EarlyData,
+    Fact::TlsVersion,
+    Fact::Handshake,
+    Fact::Group,
+    Fact::HttpVersion,
+    Fact::Address,
+];
+
+/// What was asked for and is no longer what comes of it is its own cause.
+fn of_shortfalls(
+    before: &Rollup,
+    after: &Rollup,
+    slots: &[(i64, Rollup)],
+    change: &Change,
+) -> Explanation {
+    let mut moved = moved_facts(before, after, slots, change);
+    let asked = ASKED_FOR.iter().find_map(|fact| moved.iter().position(|moved| moved == fact));
+    let chosen = asked.map(|at| moved.remove(at));
+    let as_cause = |fact: Fact| Cause::Fact {
+        fact: fact.name().to_owned(),
+        before: shares(before, fact),
+        after: shares(after, fact),
+    };
+    Explanation {
+        causes: chosen.map(as_cause).into_iter().collect(),
+        also: moved.into_iter().map(as_cause).collect(),
+        key: format!("shortfalls {}", chosen.map_or("", Fact::name)),
+    }
 }

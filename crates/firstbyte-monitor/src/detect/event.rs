@@ -55,15 +55,36 @@ pub enum Statistic {
     Spread,
     /// The share of samples that fail.
     Failures,
+    /// The share of samples that come to their end as something else than what was asked for.
+    Shortfalls,
 }
 
 impl Statistic {
+    /// Whether it is a share of samples, and not a time.
+    pub(super) const fn is_share(self) -> bool {
+        matches!(self, Self::Failures | Self::Shortfalls)
+    }
+
+    /// Whether changes of both can be the same one.
+    pub(super) fn is_like(self, other: Self) -> bool {
+        self == other || !(self.is_share() || other.is_share())
+    }
+
+    /// What it is called where it is no statistic of a metric.
+    pub(super) const fn share_name(self) -> Option<&'static str> {
+        match self {
+            Self::Failures => Some("failures"),
+            Self::Shortfalls => Some("shortfalls"),
+            Self::Median | Self::P90 | Self::Spread => None,
+        }
+    }
+
     const fn phrase(self) -> &'static str {
         match self {
             Self::Median => "",
             Self::P90 => ", p90",
             Self::Spread => ", spread",
-            Self::Failures => "",
+            Self::Failures | Self::Shortfalls => "",
         }
     }
 }
@@ -90,6 +111,16 @@ pub enum Cause {
         /// After.
         after: f64,
     },
+}
+
+impl Cause {
+    /// What it is: the fact's name, or the part's.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Fact { fact, .. } => fact,
+            Self::Part { part, .. } => part,
+        }
+    }
 }
 
 /// How many of how many.
@@ -125,11 +156,11 @@ pub struct Event {
     pub id: String,
     /// Where it is in its life.
     pub state: State,
-    /// The phase that changed most, or "total"; of failures "failures".
+    /// The phase that changed most, or "total"; of shares "failures" or "shortfalls".
     pub metric: String,
     /// The figure that changed.
     pub statistic: Statistic,
-    /// The level before, nanoseconds; of failures a share.
+    /// The level before, nanoseconds; of failures and shortfalls a share.
     #[serde(flatten)]
     pub size: Size,
     /// Since when.
@@ -157,7 +188,7 @@ pub struct Event {
     pub annotations: Vec<String>,
 }
 
-/// How large it is. Times are whole nanoseconds, failures shares of all samples.
+/// How large it is. Times are whole nanoseconds, failures and shortfalls shares of all samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Size {
@@ -172,7 +203,7 @@ pub enum Size {
         /// Of the difference, 95 %.
         interval_ns: [i64; 2],
     },
-    /// Of failures.
+    /// Of failures and shortfalls.
     Share {
         /// The share before.
         before: f64,
@@ -229,7 +260,25 @@ impl Event {
             let _ = write!(text, "; {cause}");
         }
         text.push('.');
+        if !self.annotations.is_empty() {
+            let _ = write!(text, " Noted then: {}.", self.annotations.join("; "));
+        }
         text
+    }
+}
+
+impl Event {
+    /// Whether it says something that people have not read in `before`, the same event earlier: its state, its end, which facts
+    /// explain it, what was noted. Figures that are known better are none.
+    pub fn is_news_after(&self, before: &Self) -> bool {
+        let news = |event: &Self| {
+            let facts = event.cause.iter().filter_map(|cause| match cause {
+                Cause::Fact { fact, .. } => Some(fact.clone()),
+                Cause::Part { .. } => None,
+            });
+            (event.state, event.until.is_some(), facts.collect::<Vec<_>>())
+        };
+        news(self) != news(before) || self.annotations != before.annotations
     }
 }
 
@@ -289,6 +338,7 @@ fn phrase(metric: &str) -> &str {
         "send" => "Send",
         "total" => "Total",
         "failures" => "Failures",
+        "shortfalls" => "Not as asked",
         other => other,
     }
 }

@@ -5,9 +5,11 @@ use firstbyte_core::stats::ExponentialHistogram;
 
 use super::cause::{self, Explanation};
 use super::event::Statistic;
-use super::history::{History, Step};
+use super::history::History;
 use super::level::failures::{Counted, failure_changes, sudden_failures};
-use super::level::{Certainty, Change, DAY, HOUR, LevelSettings, Point, changes, sudden};
+use super::level::{
+    BLOCK, Certainty, Change, DAY, HOUR, LevelSettings, Point, WINDOW, changes, sudden,
+};
 use super::together::Found;
 use crate::rollup::{Measure, Rollup};
 
@@ -15,8 +17,6 @@ use crate::rollup::{Measure, Rollup};
 pub(super) const RECENT: i64 = 6 * HOUR;
 /// The same, of series with few samples, and how many are few.
 const RARE: (i64, usize) = (2 * DAY, 60);
-/// So far back first: of series with many samples that is enough.
-const LATEST: (i64, usize) = (10 * 60_000, 240);
 /// Metrics that are looked at: the phases, and the whole, for what no phase shows.
 const METRICS: [Metric; 8] = [
     Metric::Resolve,
@@ -28,6 +28,8 @@ const METRICS: [Metric; 8] = [
     Metric::Receive,
     Metric::Total,
 ];
+/// Shares of samples that are looked at, the worst first.
+const SHARES: [Statistic; 2] = [Statistic::Failures, Statistic::Shortfalls];
 /// Fewest samples of a slot for its p90 and its spread to be figures.
 const FEWEST_FOR_TAILS: u64 = 10;
 /// Around a change rollups of so many hours are compared.
@@ -53,18 +55,24 @@ fn points(slots: &[(i64, Rollup)], metric: Metric, statistic: Statistic) -> Vec<
     slots.iter().filter_map(of).collect()
 }
 
-fn counted(slots: &[(i64, Rollup)]) -> Vec<Counted> {
-    let of = |(at, rollup): &(i64, Rollup)| Counted {
-        at: *at,
-        failed: rollup.failed(),
-        samples: rollup.samples,
+/// Of shares: how many samples count for it, of how many.
+fn counted(slots: &[(i64, Rollup)], share: Statistic) -> Vec<Counted> {
+    let count = |(at, rollup): &(i64, Rollup)| {
+        let (failed, samples) = match share {
+            // Who failed came to no end that could be another.
+            Statistic::Shortfalls => {
+                (rollup.unproven.values().sum(), rollup.samples - rollup.failed())
+            }
+            _ => (rollup.failed(), rollup.samples),
+        };
+        (samples > 0).then_some(Counted { at: *at, failed, samples })
     };
-    slots.iter().map(of).collect()
+    slots.iter().filter_map(count).collect()
 }
 
 /// Changes in the hours from `from` on that have ended at `now`.
 pub(super) fn in_hours(history: &dyn History, series: u64, from: i64, now: i64) -> Vec<Found> {
-    let slots = history.rollups(series, Step::Hour, from, now.div_euclid(HOUR) * HOUR);
+    let slots = history.hours(series, from, now.div_euclid(HOUR) * HOUR);
     let mut all: Vec<(Metric, Statistic, Change)> = Vec::new();
     for metric in METRICS {
         for statistic in [Statistic::Median, Statistic::P90, Statistic::Spread] {
@@ -76,19 +84,18 @@ pub(super) fn in_hours(history: &dyn History, series: u64, from: i64, now: i64) 
             all.extend(found.into_iter().map(|change| (metric, statistic, change)));
         }
     }
-    let failures = failure_changes(&counted(&slots)).into_iter();
-    all.extend(failures.map(|change| (Metric::Total, Statistic::Failures, change)));
-    shifts(series, &slots, all)
+    for share in SHARES {
+        let found = failure_changes(&counted(&slots, share)).into_iter();
+        all.extend(found.map(|change| (Metric::Total, share, change)));
+    }
+    shifts(series, &slots, all, BLOCK)
 }
 
 /// Changes in the latest samples.
 pub(super) fn in_samples(history: &dyn History, series: u64, now: i64) -> Vec<Found> {
-    let mut slots = history.rollups(series, Step::Sample, now - LATEST.0, now + 1);
-    if slots.len() < LATEST.1 {
-        slots = history.rollups(series, Step::Sample, now - RECENT, now + 1);
-    }
+    let mut slots = history.samples(series, now - RECENT, now + 1, WINDOW);
     if slots.len() < RARE.1 {
-        slots = history.rollups(series, Step::Sample, now - RARE.0, now + 1);
+        slots = history.samples(series, now - RARE.0, now + 1, WINDOW);
     }
     let mut all = Vec::new();
     for metric in METRICS {
@@ -96,16 +103,19 @@ pub(super) fn in_samples(history: &dyn History, series: u64, now: i64) -> Vec<Fo
         let found = sudden(&points, None, &LevelSettings::TIMES);
         all.extend(found.map(|change| (metric, Statistic::Median, change)));
     }
-    let failures = sudden_failures(&counted(&slots));
-    all.extend(failures.map(|change| (Metric::Total, Statistic::Failures, change)));
-    shifts(series, &slots, all)
+    for share in SHARES {
+        let found = sudden_failures(&counted(&slots, share)).into_iter();
+        all.extend(found.map(|change| (Metric::Total, share, change)));
+    }
+    shifts(series, &slots, all, 0)
 }
 
-/// Changes of one time are one: of failures if there are any, else of the phase that changed most, by its median if that did.
+/// Changes of one time, by no more than `grain` apart, are one: of failures if there are any, else of shortfalls, else of the phase that changed most, by its median if that did.
 fn shifts(
     series: u64,
     slots: &[(i64, Rollup)],
     mut all: Vec<(Metric, Statistic, Change)>,
+    grain: i64,
 ) -> Vec<Found> {
     // Those whose time is known best come first.
     all.sort_by_key(|(metric, statistic, change)| {
@@ -113,24 +123,28 @@ fn shifts(
     });
     let mut groups: Vec<Vec<(Metric, Statistic, Change)>> = Vec::new();
     for one in all {
-        match groups.iter_mut().find(|group| group.iter().all(|other| other.2.overlaps(&one.2))) {
+        let same = |group: &&mut Vec<(Metric, Statistic, Change)>| {
+            group.iter().all(|other| other.2.overlaps(&one.2, grain))
+        };
+        match groups.iter_mut().find(same) {
             Some(group) => group.push(one),
             None => groups.push(vec![one]),
         }
     }
-    groups.into_iter().filter_map(|group| shift(series, slots, &group)).collect()
+    groups.into_iter().filter_map(|group| shift(series, slots, &group, grain)).collect()
 }
 
 fn shift(
     series: u64,
     slots: &[(i64, Rollup)],
     group: &[(Metric, Statistic, Change)],
+    grain: i64,
 ) -> Option<Found> {
     let rank = |(metric, statistic, change): &(Metric, Statistic, Change)| {
         let phase = *metric != Metric::Total;
         let median = *statistic == Statistic::Median;
-        let failures = *statistic == Statistic::Failures;
-        (failures, change.certainty, median, phase, change.difference().abs() as u64)
+        let share = SHARES.iter().rev().position(|share| share == statistic).map(|at| at + 1);
+        (share, change.certainty, median, phase, change.difference().abs() as u64)
     };
     let (metric, statistic, leading) = *group.iter().max_by_key(|one| rank(one))?;
     // When it was, is known by whichever figure shows it best.
@@ -143,6 +157,6 @@ fn shift(
         slots.iter().filter(|(at, _)| (change.at - COMPARED..change.at + COMPARED).contains(at));
     let near: Vec<(i64, Rollup)> = near.cloned().collect();
     let Explanation { causes, also, key } = cause::explain(&near, &change, statistic);
-    let metric = if statistic == Statistic::Failures { "failures" } else { metric.name() };
-    Some(Found { series, metric: metric.to_owned(), statistic, change, causes, also, key })
+    let metric = statistic.share_name().unwrap_or(metric.name());
+    Some(Found { series, metric: metric.to_owned(), statistic, change, grain, causes, also, key })
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::level::HOUR;
+use super::notes::Note;
 use crate::rollup::Rollup;
 
 /// A series: one target, visited in one way from one place.
@@ -17,23 +18,24 @@ pub struct SeriesLabels {
     pub tags: BTreeMap<String, String>,
 }
 
-/// How finely time is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// A rollup for each sample, with the time that it was taken at; where these are not kept, the finest rollups that are.
-    Sample,
-    /// Hours.
-    Hour,
-}
-
-/// What was measured.
+/// What was measured. Times are milliseconds since the Unix epoch.
 pub trait History {
     /// All series that are measured now.
-    fn series(&self) -> Vec<SeriesLabels>;
+    fn series(&self) -> &[SeriesLabels];
 
-    /// Rollups that begin at `from` or after and before `until` (milliseconds since the Unix epoch), in the order of time, with when
-    /// they begin. Slots without samples have none.
-    fn rollups(&self, series: u64, step: Step, from: i64, until: i64) -> Vec<(i64, Rollup)>;
+    /// When the last sample of `series` before `until` was taken, where that is known. A series is looked at again when this changes.
+    fn newest(&self, series: u64, until: i64) -> Option<i64>;
+
+    /// The latest samples of `series` at `from` or after and before `until`, at most `most` of them, in the order of time: a rollup
+    /// for each, with when it was taken; where single samples are not kept, the finest rollups that are.
+    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<(i64, Rollup)>;
+
+    /// The hours of `series` that begin at `from` or after and before `until`, in the order of time. Hours without samples are not
+    /// there.
+    fn hours(&self, series: u64, from: i64, until: i64) -> Vec<(i64, Rollup)>;
+
+    /// What people noted at `from` or after and before `until`.
+    fn notes(&self, from: i64, until: i64) -> Vec<Note>;
 }
 
 /// Samples in memory.
@@ -42,12 +44,18 @@ pub struct InMemory {
     series: Vec<SeriesLabels>,
     samples: BTreeMap<u64, BTreeMap<i64, Rollup>>,
     hours: BTreeMap<u64, BTreeMap<i64, Rollup>>,
+    notes: Vec<Note>,
 }
 
 impl InMemory {
     /// Has a series.
     pub fn add_series(&mut self, labels: SeriesLabels) {
         self.series.push(labels);
+    }
+
+    /// Has a note.
+    pub fn add_note(&mut self, note: Note) {
+        self.notes.push(note);
     }
 
     /// Counts what was taken at `at`.
@@ -69,17 +77,30 @@ impl InMemory {
 }
 
 impl History for InMemory {
-    fn series(&self) -> Vec<SeriesLabels> {
-        self.series.clone()
+    fn series(&self) -> &[SeriesLabels] {
+        &self.series
     }
 
-    fn rollups(&self, series: u64, step: Step, from: i64, until: i64) -> Vec<(i64, Rollup)> {
-        let kept = match step {
-            Step::Sample => self.samples.get(&series),
-            Step::Hour => self.hours.get(&series),
-        };
-        let within =
-            kept.filter(|_| from < until).into_iter().flat_map(|all| all.range(from..until));
+    fn newest(&self, series: u64, until: i64) -> Option<i64> {
+        let (at, _) = self.samples.get(&series)?.range(..until).next_back()?;
+        Some(*at)
+    }
+
+    fn samples(&self, series: u64, from: i64, until: i64, most: usize) -> Vec<(i64, Rollup)> {
+        let kept = self.samples.get(&series).filter(|_| from < until);
+        let latest = kept.into_iter().flat_map(|all| all.range(from..until).rev()).take(most);
+        let mut latest: Vec<_> = latest.map(|(at, rollup)| (*at, rollup.clone())).collect();
+        latest.reverse();
+        latest
+    }
+
+    fn hours(&self, series: u64, from: i64, until: i64) -> Vec<(i64, Rollup)> {
+        let kept = self.hours.get(&series).filter(|_| from < until);
+        let within = kept.into_iter().flat_map(|all| all.range(from..until));
         within.map(|(at, rollup)| (*at, rollup.clone())).collect()
+    }
+
+    fn notes(&self, from: i64, until: i64) -> Vec<Note> {
+        self.notes.iter().filter(|note| (from..until).contains(&note.at)).cloned().collect()
     }
 }

@@ -9,7 +9,11 @@ mod cause;
 mod event;
 mod figures;
 mod history;
+#[cfg(test)]
+mod kinds_tests;
+mod latest;
 pub mod level;
+mod notes;
 mod scope;
 #[cfg(test)]
 mod tests;
@@ -21,9 +25,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use level::{BLOCK, Certainty, DAY, HOUR};
 
 pub use event::{Cause, Event, FORMAT, Quorum, Samples, Scope, Size, State, Statistic};
-pub use history::{History, InMemory, SeriesLabels, Step};
+pub use history::{History, InMemory, SeriesLabels};
+pub use latest::LatestSamples;
+pub use notes::Note;
 
-use together::{Together, together};
+use together::{Found, Together, together};
 
 /// What a detector looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +56,22 @@ pub struct Detector {
     events: Vec<Event>,
     /// Of every series the block of six hours in which its hours were looked at last.
     looked: BTreeMap<u64, i64>,
+    /// What the latest samples of every series showed, and the last of them.
+    seen: BTreeMap<u64, (Option<i64>, Vec<Found>)>,
+    /// Of every event the series that are sure to be of it: they stay, also when their change is too old to be seen.
+    sure: BTreeMap<String, BTreeSet<u64>>,
 }
 
 impl Detector {
     /// One that has told of `events` before, as a store has them.
     pub fn new(settings: Settings, events: Vec<Event>) -> Self {
-        let events = events.into_iter().filter(|event| event.state != State::Withdrawn).collect();
-        Self { settings, events, looked: BTreeMap::new() }
+        let events: Vec<Event> =
+            events.into_iter().filter(|event| event.state != State::Withdrawn).collect();
+        let confirmed = events.iter().filter(|event| event.state == State::Confirmed);
+        let sure = confirmed
+            .map(|event| (event.id.clone(), event.series.iter().copied().collect()))
+            .collect();
+        Self { settings, events, looked: BTreeMap::new(), seen: BTreeMap::new(), sure }
     }
 
     /// Events that are told now.
@@ -66,11 +81,11 @@ impl Detector {
 
     /// Looks at all series, `now` in milliseconds since the Unix epoch. Out: events that are new, or are not as they were.
     ///
-    /// The latest samples of every series are looked at every time, its hours when six of them have ended.
+    /// The latest samples of a series are looked at when there are new ones, its hours when six of them have ended.
     pub fn look(&mut self, history: &dyn History, now: i64) -> Vec<Event> {
         let all = history.series();
         let (mut found, mut hours_of) = (Vec::new(), BTreeSet::new());
-        for series in &all {
+        for series in all {
             // Not all series at the same time.
             let block = (now - (series.id % 6) as i64 * HOUR).div_euclid(BLOCK);
             let hours = self.looked.insert(series.id, block) != Some(block);
@@ -79,15 +94,29 @@ impl Detector {
                 let from = now.div_euclid(HOUR) * HOUR - self.settings.days * DAY;
                 found.extend(figures::in_hours(history, series.id, from, now));
             }
-            found.extend(figures::in_samples(history, series.id, now));
+            let newest = history.newest(series.id, now + 1);
+            let (until, seen) = self.seen.entry(series.id).or_default();
+            if *until != newest {
+                *seen = figures::in_samples(history, series.id, now);
+                *until = newest;
+            }
+            found.extend(seen.iter().cloned());
         }
         let before = self.events.clone();
         let groups = together(found);
-        let mut supported = BTreeSet::new();
+        let mut shown: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         for group in &groups {
-            supported.extend(self.tell(group, &all, now));
+            if let Some(id) = self.tell(group, all, now) {
+                shown.entry(id).or_default().extend(group.found.iter().map(|found| found.series));
+            }
         }
-        self.withdraw(&supported, &hours_of, now);
+        self.recount(&shown, &hours_of, all, now);
+        self.withdraw(&shown, &hours_of, now);
+        // What was noted after the last look is told too, for as long as it is news.
+        let news = now - self.settings.provisional_for * DAY;
+        for event in self.events.iter_mut().filter(|event| event.at > news) {
+            event.annotations = notes::notes_of(event, all, history);
+        }
         let mut told: Vec<Event> =
             self.events.iter().filter(|event| !before.contains(event)).cloned().collect();
         self.events.retain(|event| event.state != State::Withdrawn);
@@ -97,8 +126,11 @@ impl Detector {
 
     /// Makes an event of `group`, or edits the one that it is: its identity.
     fn tell(&mut self, group: &Together, all: &[SeriesLabels], now: i64) -> Option<String> {
+        let confirmed = |found: &&Found| found.change.certainty == Certainty::Confirmed;
+        let own = group.found.iter().filter(confirmed).map(|found| found.series);
         if let Some(known) = self.events.iter_mut().find(|event| group.is(event)) {
             edit(known, group, all);
+            self.sure.entry(known.id.clone()).or_default().extend(own);
             return Some(known.id.clone());
         }
         let sure = group.certainty == Certainty::Confirmed;
@@ -118,29 +150,61 @@ impl Detector {
         let taken = self.events.iter().filter(|other| other.id.starts_with(&event.id)).count();
         let id = if taken > 0 { format!("{}-{}", event.id, taken + 1) } else { event.id.clone() };
         self.events.push(Event { id: id.clone(), ..event });
+        self.sure.insert(id.clone(), own.collect());
         Some(id)
     }
 
+    /// Whose events they are: the series that show it now, those that are sure, and those that were not looked at. What one
+    /// series showed by chance for a while is not of an event for good.
+    fn recount(
+        &mut self,
+        shown: &BTreeMap<String, BTreeSet<u64>>,
+        hours_of: &BTreeSet<u64>,
+        all: &[SeriesLabels],
+        now: i64,
+    ) {
+        for event in &mut self.events {
+            let Some(showing) = shown.get(&event.id) else { continue };
+            let sure = self.sure.get(&event.id);
+            let stays = |series: &u64| {
+                showing.contains(series)
+                    || sure.is_some_and(|sure| sure.contains(series))
+                    || !is_looked_at(event.at, *series, hours_of, now)
+            };
+            let known = event.series.iter().copied().filter(stays);
+            let members: BTreeSet<u64> = known.chain(showing.iter().copied()).collect();
+            event.scope = scope::scope(&members, all);
+            event.series = members.into_iter().collect();
+        }
+    }
+
     /// Provisional events that were looked at, and are no longer seen, or have waited for too long.
-    fn withdraw(&mut self, supported: &BTreeSet<String>, hours_of: &BTreeSet<u64>, now: i64) {
+    fn withdraw(
+        &mut self,
+        shown: &BTreeMap<String, BTreeSet<u64>>,
+        hours_of: &BTreeSet<u64>,
+        now: i64,
+    ) {
         let patience = self.settings.provisional_for * DAY;
         let provisional = |event: &&mut Event| event.state == State::Provisional;
         for event in self.events.iter_mut().filter(provisional) {
-            // Samples show a change for some hours; after that hours have to.
-            let looked = event.series.iter().any(|id| hours_of.contains(id))
-                || now - event.at < figures::RECENT;
-            let gone = looked && !supported.contains(&event.id);
+            let looked = event.series.iter().any(|id| is_looked_at(event.at, *id, hours_of, now));
+            let gone = looked && !shown.contains_key(&event.id);
             if gone || event.until.is_some() || now - event.at > patience {
                 event.state = State::Withdrawn;
+                self.sure.remove(&event.id);
             }
         }
     }
 }
 
-/// What is known better now. Series that showed it once stay; its identity and what people noted do too.
+/// Whether a change of `at` would have been seen in `series` now. Samples show a change for some hours; after that hours have to.
+fn is_looked_at(at: i64, series: u64, hours_of: &BTreeSet<u64>, now: i64) -> bool {
+    hours_of.contains(&series) || now - at < figures::RECENT
+}
+
+/// What is known better now. Its identity and what people noted stay; whose it is, [`Detector::recount`] says.
 fn edit(event: &mut Event, group: &Together, all: &[SeriesLabels]) {
-    let mut members: BTreeSet<u64> = event.series.iter().copied().collect();
-    members.extend(group.found.iter().map(|found| found.series));
     let new = group.event(all);
     let sure = new.state == State::Confirmed;
     // A later look by hours does not take back what samples have shown more finely.
@@ -159,6 +223,4 @@ fn edit(event: &mut Event, group: &Together, all: &[SeriesLabels]) {
         }
         event.state = new.state;
     }
-    event.scope = scope::scope(&members, all);
-    event.series = members.into_iter().collect();
 }

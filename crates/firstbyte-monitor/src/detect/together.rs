@@ -13,6 +13,8 @@ pub(super) struct Found {
     pub(super) metric: String,
     pub(super) statistic: Statistic,
     pub(super) change: Change,
+    /// By how many milliseconds its time may be off beyond what it says: figures of hours are medians of blocks, or tails.
+    pub(super) grain: i64,
     pub(super) causes: Vec<Cause>,
     pub(super) also: Vec<Cause>,
     /// The same for all that changed for the same reason.
@@ -39,16 +41,21 @@ pub(super) fn together(mut found: Vec<Found>) -> Vec<Together> {
             let first = &group.found[0];
             first.key == one.key
                 && (!one.key.is_empty() || first.metric == one.metric)
-                && (first.statistic == Statistic::Failures)
-                    == (one.statistic == Statistic::Failures)
+                && first.statistic.is_like(one.statistic)
                 && (first.change.difference() > 0.0) == (change.difference() > 0.0)
-                && group.between[0] <= change.between[1]
-                && change.between[0] <= group.between[1]
+                && group.between[0] <= change.between[1] + one.grain
+                && change.between[0] <= group.between[1] + one.grain
         };
         match groups.iter_mut().find(same) {
             Some(group) => {
-                group.between[0] = group.between[0].max(change.between[0]);
-                group.between[1] = group.between[1].min(change.between[1]);
+                let both = [
+                    group.between[0].max(change.between[0]),
+                    group.between[1].min(change.between[1]),
+                ];
+                // Two that are some hours apart are of the time that is known best: the first one's.
+                if both[0] <= both[1] {
+                    group.between = both;
+                }
                 group.certainty = group.certainty.max(change.certainty);
                 group.found.push(one);
             }
@@ -79,15 +86,21 @@ impl Together {
     /// Whether it is what `event` tells of.
     pub(super) fn is(&self, event: &Event) -> bool {
         let typical = self.typical();
-        let failures =
-            (typical.statistic == Statistic::Failures) == (event.statistic == Statistic::Failures);
         let slack = BLOCK;
         let near = event.at_between[0] - slack <= self.between[1]
             && self.between[0] <= event.at_between[1] + slack;
         // Series that are not yet among those of the event have to agree on more than the time.
-        let known = self.shares_a_series(event)
-            || (event.cause.first() == typical.causes.first() && event.metric == typical.metric);
-        failures && near && known && typical.change.difference() * event.size.difference() > 0.0
+        let names =
+            [event.cause.first(), typical.causes.first()].map(|cause| cause.map(Cause::name));
+        let same_reason = match names {
+            [None, None] => event.metric == typical.metric,
+            [event, typical] => event == typical,
+        };
+        let known = self.shares_a_series(event) || same_reason;
+        typical.statistic.is_like(event.statistic)
+            && near
+            && known
+            && typical.change.difference() * event.size.difference() > 0.0
     }
 
     /// Whether it is the return to what was before `event`.
@@ -113,14 +126,14 @@ impl Together {
         let mut series: Vec<u64> = self.found.iter().map(|one| one.series).collect();
         series.sort_unstable();
         series.dedup();
-        let size = match typical.statistic {
-            Statistic::Failures => Size::Share {
+        let size = match typical.statistic.is_share() {
+            true => Size::Share {
                 before: change.before,
                 after: change.after,
                 difference: change.difference(),
                 interval: [change.interval.low, change.interval.high],
             },
-            _ => {
+            false => {
                 let whole = |ns: f64| ns.round() as i64;
                 Size::Time {
                     before_ns: whole(change.before),

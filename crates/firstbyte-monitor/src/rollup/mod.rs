@@ -338,6 +338,22 @@ impl Rollup {
         self.times.entry(measure).or_default().merge(histogram);
     }
 
+    /// All but its times.
+    pub fn without_times(&self) -> Self {
+        Self {
+            samples: self.samples,
+            failures: self.failures.clone(),
+            unproven: self.unproven.clone(),
+            facts: self.facts.clone(),
+            times: BTreeMap::new(),
+        }
+    }
+
+    /// Every measure that there are times of.
+    pub fn all_times(&self) -> impl Iterator<Item = (Measure, &ExponentialHistogram)> {
+        self.times.iter().map(|(measure, times)| (*measure, times))
+    }
+
     /// Samples that failed.
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()

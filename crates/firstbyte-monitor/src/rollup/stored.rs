@@ -17,6 +17,8 @@ use super::{Measure, MonitoredFact, Rollup};
 
 const VERSION: u8 = 1;
 
+type Facts = BTreeMap<MonitoredFact, BTreeMap<String, u64>>;
+
 /// Why bytes are no rollup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredRollupError {
@@ -122,6 +124,30 @@ impl Rollup {
         value_of: impl Fn(u64) -> Option<(MonitoredFact, &'a str)>,
         wanted: impl Fn(Measure) -> bool,
     ) -> Result<Self, StoredRollupError> {
+        Self::restore_parts(bytes, wanted, |facts, number, count| {
+            let (fact, value) =
+                value_of(number).ok_or(StoredRollupError::Unknown("value", number))?;
+            facts.entry(fact).or_default().insert(value.to_owned(), count);
+            Ok(())
+        })
+    }
+
+    /// The same, without facts: nobody has to know their values.
+    ///
+    /// # Errors
+    /// [`StoredRollupError`].
+    pub fn restore_without_facts(
+        bytes: &[u8],
+        wanted: impl Fn(Measure) -> bool,
+    ) -> Result<Self, StoredRollupError> {
+        Self::restore_parts(bytes, wanted, |_, _, _| Ok(()))
+    }
+
+    fn restore_parts(
+        bytes: &[u8],
+        wanted: impl Fn(Measure) -> bool,
+        mut put_fact: impl FnMut(&mut Facts, u64, u64) -> Result<(), StoredRollupError>,
+    ) -> Result<Self, StoredRollupError> {
         let (version, mut rest) =
             bytes.split_first().ok_or(StoredRollupError::Number(Leb128Error::Incomplete))?;
         if *version != VERSION {
@@ -139,10 +165,7 @@ impl Rollup {
         }
         for _ in 0..take_leb128::<u64>(rest)? {
             let number = take_leb128(rest)?;
-            let (fact, value) =
-                value_of(number).ok_or(StoredRollupError::Unknown("value", number))?;
-            let values: &mut BTreeMap<String, u64> = rollup.facts.entry(fact).or_default();
-            values.insert(value.to_owned(), take_leb128(rest)?);
+            put_fact(&mut rollup.facts, number, take_leb128(rest)?)?;
         }
         while !rest.is_empty() {
             let number: u64 = take_leb128(rest)?;

@@ -141,6 +141,8 @@ proptest! {
         prop_assert_eq!(numbers.restore(&bytes), Ok(rollup.clone()));
         let none = Rollup::restore_of(&bytes, |_| Some((MonitoredFact::Group, "x")), |_| false);
         prop_assert_eq!(none.map(|rollup| rollup.times.len()), Ok(0));
+        let bare = Rollup { facts: BTreeMap::new(), ..rollup };
+        prop_assert_eq!(Rollup::restore_without_facts(&bytes, |_| true), Ok(bare));
     }
 
     #[test]

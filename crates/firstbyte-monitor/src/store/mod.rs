@@ -6,6 +6,7 @@
 
 mod error;
 mod events;
+mod pending;
 mod reader;
 mod retention;
 mod schema;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::StoreError;
 pub use events::{Annotation, StoredEvent};
+pub use pending::PendingRollups;
 pub use reader::{RollupAt, StoreReader};
 pub use retention::{Retained, Retention};
 pub use writer::{Flushed, Folded, Store};

@@ -24,6 +24,8 @@ pub struct RollupAt {
 pub struct StoreReader {
     connection: Connection,
     values: HashMap<u64, (MonitoredFact, String)>,
+    /// Whether answers have facts: of thousands of rollups they take the most time.
+    with_facts: bool,
     /// Rows that could not be read since it was opened.
     damaged: u64,
 }
@@ -35,7 +37,13 @@ impl StoreReader {
     /// When there is none, or it cannot be read.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = schema::open_to_read(path)?;
-        Ok(Self { connection, values: HashMap::new(), damaged: 0 })
+        Ok(Self { connection, values: HashMap::new(), with_facts: true, damaged: 0 })
+    }
+
+    /// The same, whose rollups have no facts.
+    #[must_use]
+    pub fn without_facts(self) -> Self {
+        Self { with_facts: false, ..self }
     }
 
     /// Every series that the store has known.
@@ -91,6 +99,33 @@ impl StoreReader {
         Ok(sum)
     }
 
+    /// Where the oldest rollup of `step` begins, of all series; absent where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn oldest(&self, step: Step) -> Result<Option<i64>, StoreError> {
+        let read = || -> rusqlite::Result<Option<i64>> {
+            let table = step.table();
+            let mut first = self
+                .connection
+                .prepare_cached(&format!("SELECT min(key) FROM {table} WHERE key >= ?1"))?;
+            let (mut series, mut oldest): (SeriesId, Option<i64>) = (0, None);
+            while let Some(next) =
+                first.query_row([key(series, 0)], |row| row.get::<_, Option<i64>>(0))?
+            {
+                let start = number_in(next) * step.seconds();
+                oldest = Some(oldest.map_or(start, |oldest| oldest.min(start)));
+                let own = SeriesId::try_from(next >> 32).unwrap_or(SeriesId::MAX);
+                match own.checked_add(1) {
+                    Some(after) => series = after,
+                    None => break,
+                }
+            }
+            Ok(oldest)
+        };
+        read().map_err(StoreError::sqlite("read rollups"))
+    }
+
     /// Events of a period, the last one first.
     ///
     /// # Errors
@@ -137,6 +172,9 @@ impl StoreReader {
         body: &[u8],
         wanted: impl Fn(Measure) -> bool,
     ) -> Result<Option<Rollup>, StoreError> {
+        if !self.with_facts {
+            return Ok(Rollup::restore_without_facts(body, &wanted).ok());
+        }
         let restore = |values: &HashMap<u64, (MonitoredFact, String)>| {
             let value = |number| values.get(&number).map(|(fact, value)| (*fact, value.as_str()));
             Rollup::restore_of(body, value, &wanted)

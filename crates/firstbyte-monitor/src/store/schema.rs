@@ -75,7 +75,7 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // What a power cut takes of rollups is made again from raw samples, which are synced.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "cache_size", -65_536)?;
+        connection.pragma_update(None, "cache_size", -32_768)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         // By hand, between what is written.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -205,3 +205,34 @@ fn a_flush_that_fails_keeps_what_was_counted() {
     let mut reader = StoreReader::open(&fixture.path).unwrap();
     assert_eq!(reader.sum(1, NOW, NOW + 60, |_| true).unwrap().samples, 1);
 }
+
+#[test]
+fn whole_rollups_of_a_step_stand_in_place_of_what_is_there() {
+    let fixture = Fixture::new();
+    let mut store = Store::open(&fixture.path).unwrap();
+    let ids = store.enrol(&[labels("a")]).unwrap();
+    let (first, second) = (sample(20, "TLSv1.2"), sample(30, "TLSv1.3"));
+    for rollup in [&first, &second] {
+        store.put_rollups(Step::Hour, [(ids[0], NOW, rollup)]).unwrap();
+    }
+    let mut reader = StoreReader::open(&fixture.path).unwrap();
+    let all = |reader: &mut StoreReader, step| {
+        reader.rollups(ids[0], step, 0, NOW + 86_400, |_| true).unwrap()
+    };
+    assert_eq!(all(&mut reader, Step::Hour), [RollupAt { start: NOW, rollup: second.clone() }]);
+    assert_eq!(all(&mut reader, Step::Day), []);
+    let mut bare = StoreReader::open(&fixture.path).unwrap().without_facts();
+    let times = bare.rollups(ids[0], Step::Hour, 0, NOW + 1, |_| true).unwrap();
+    let without_facts = Rollup { facts: BTreeMap::new(), ..second.clone() };
+    assert_eq!(times, [RollupAt { start: NOW, rollup: without_facts }]);
+    // What is summed up later is added.
+    let mut pending = PendingRollups::default();
+    pending.add(ids[0], at(NOW + 60), &first);
+    let mut others = PendingRollups::default();
+    others.add(ids[0], at(NOW + 61), &first);
+    pending.add_all(others);
+    store.add_pending(pending);
+    store.flush(&[]).unwrap();
+    assert_eq!(all(&mut reader, Step::Hour)[0].rollup.samples, 3);
+    assert_eq!(all(&mut reader, Step::Minute)[0].rollup.samples, 2);
+}

@@ -3,7 +3,7 @@
 //! With it goes how far each raw file is folded in. So after a crash every sample counts once: what the store has not, is read
 //! again from there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use firstbyte_core::run::Taken;
@@ -11,7 +11,8 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::reader::{all_series, body_at, fact_values};
 use super::{
-    Annotation, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, key, schema,
+    Annotation, PendingRollups, SeriesId, SeriesLabels, Step, StoreError, StoredEvent, events, key,
+    schema,
 };
 use crate::rollup::{MonitoredFact, Rollup};
 
@@ -40,8 +41,8 @@ pub struct Store {
     /// Those given to values of facts.
     values: Values,
     values_are_known: bool,
-    /// What is not in the store yet, by series and minute.
-    open: BTreeMap<(SeriesId, i64), Rollup>,
+    /// What is not in the store yet.
+    open: PendingRollups,
 }
 
 #[derive(Default)]
@@ -89,7 +90,7 @@ impl Store {
     /// When it cannot be opened; see [`StoreError::is_corrupt`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = schema::open_to_write(path)?;
-        let (path, values, open) = (path.to_owned(), Values::default(), BTreeMap::new());
+        let (path, values, open) = (path.to_owned(), Values::default(), PendingRollups::default());
         Ok(Self { path, connection, values, values_are_known: false, open })
     }
 
@@ -170,17 +171,17 @@ impl Store {
 
     /// Counts `taken`, a sample of `series` that began at `unix_ns`. It is in the store after the next flush.
     pub fn add(&mut self, series: SeriesId, unix_ns: u64, taken: &Taken) {
-        self.rollup(series, unix_ns).add(taken);
+        self.open.minute(series, unix_ns).add(taken);
     }
 
     /// Counts all of `rollup` as of a minute.
     pub fn add_rollup(&mut self, series: SeriesId, unix_ns: u64, rollup: &Rollup) {
-        self.rollup(series, unix_ns).merge(rollup);
+        self.open.add(series, unix_ns, rollup);
     }
 
-    fn rollup(&mut self, series: SeriesId, unix_ns: u64) -> &mut Rollup {
-        let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
-        self.open.entry((series, Step::Minute.number(seconds))).or_default()
+    /// Counts all of `rollups`.
+    pub fn add_pending(&mut self, rollups: PendingRollups) {
+        self.open.add_all(rollups);
     }
 
     /// Rollups that wait for the next flush.
@@ -198,10 +199,7 @@ impl Store {
     /// # Errors
     /// When it cannot be written. Then nothing of it is, and what was counted waits for the next flush.
     pub fn flush(&mut self, folded: &[Folded]) -> Result<Flushed, StoreError> {
-        if !self.values_are_known {
-            self.values = Values::all_of(fact_values(&self.connection)?);
-            self.values_are_known = true;
-        }
+        self.know_values()?;
         let (open, values) = (&self.open, &mut self.values);
         let mut flush = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
@@ -232,6 +230,47 @@ impl Store {
                 Err(StoreError::Sqlite { what: "write rollups", source })
             }
         }
+    }
+
+    /// Puts whole rollups of one step, each with its series and where its period begins (seconds since the Unix epoch), in place of
+    /// what is there; other steps stay as they are. For who makes a store of something else than samples.
+    ///
+    /// # Errors
+    /// When it cannot be written. Then none of them is.
+    pub fn put_rollups<'a>(
+        &mut self,
+        step: Step,
+        rollups: impl IntoIterator<Item = (SeriesId, i64, &'a Rollup)>,
+    ) -> Result<(), StoreError> {
+        self.know_values()?;
+        let values = &mut self.values;
+        let put = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let mut body = Vec::new();
+            for (series, start, rollup) in rollups {
+                let key = key(series, step.number(start));
+                put_rollup(&transaction, values, step, key, rollup, &mut body)?;
+            }
+            transaction.commit()
+        };
+        match put(&mut self.connection) {
+            Ok(()) => {
+                self.checkpoint("PASSIVE");
+                Ok(())
+            }
+            Err(source) => {
+                self.values_are_known = false;
+                Err(StoreError::Sqlite { what: "write rollups", source })
+            }
+        }
+    }
+
+    fn know_values(&mut self) -> Result<(), StoreError> {
+        if !self.values_are_known {
+            self.values = Values::all_of(fact_values(&self.connection)?);
+            self.values_are_known = true;
+        }
+        Ok(())
     }
 
     /// How far raw files are folded in.
@@ -295,16 +334,12 @@ impl Drop for Store {
 fn add_all(
     transaction: &Transaction<'_>,
     values: &mut Values,
-    open: &BTreeMap<(SeriesId, i64), Rollup>,
+    open: &PendingRollups,
     step: Step,
     flushed: &mut Flushed,
 ) -> rusqlite::Result<()> {
     let number_of = |minute: i64| step.number(minute * Step::Minute.seconds());
-    let mut open = open.iter().peekable();
-    let put = format!(
-        "INSERT INTO {} (key, body) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET body = ?2",
-        step.table()
-    );
+    let mut open = open.0.iter().peekable();
     let mut body = Vec::new();
     while let Some((&(series, minute), first)) = open.next() {
         let number = number_of(minute);
@@ -324,10 +359,27 @@ fn add_all(
                 Err(_) => flushed.damaged += 1,
             }
         }
-        body.clear();
-        rollup.store(&mut body, |fact, value| values.number(transaction, fact, value))?;
-        transaction.prepare_cached(&put)?.execute(params![key, body])?;
+        put_rollup(transaction, values, step, key, &rollup, &mut body)?;
         flushed.written += 1;
     }
+    Ok(())
+}
+
+/// Puts `rollup` at `key`. `body` is room for its bytes.
+fn put_rollup(
+    transaction: &Transaction<'_>,
+    values: &mut Values,
+    step: Step,
+    key: i64,
+    rollup: &Rollup,
+    body: &mut Vec<u8>,
+) -> rusqlite::Result<()> {
+    body.clear();
+    rollup.store(body, |fact, value| values.number(transaction, fact, value))?;
+    let put = format!(
+        "INSERT INTO {} (key, body) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET body = ?2",
+        step.table()
+    );
+    transaction.prepare_cached(&put)?.execute(params![key, &*body])?;
     Ok(())
 }

@@ -17,6 +17,13 @@ pub struct Variant {
     parts: Vec<WayPart>,
 }
 
+/// Equal where they are called the same and visited alike.
+impl PartialEq for Variant {
+    fn eq(&self, other: &Self) -> bool {
+        self.cell == other.cell && self.visit == other.visit
+    }
+}
+
 impl Variant {
     /// What `sample` counts for.
     pub fn standing(&self, sample: &Sample) -> Standing {

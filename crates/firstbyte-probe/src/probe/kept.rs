@@ -12,6 +12,13 @@ pub struct KeptBody {
     inner: Arc<Mutex<Held>>,
 }
 
+/// Equal where they are the same place.
+impl PartialEq for KeptBody {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Held {
     bytes: Vec<u8>,
@@ -64,6 +71,13 @@ impl Write for Sink {
 /// The certificates that a server showed, in DER, leaf first.
 #[derive(Clone, Debug, Default)]
 pub struct KeptCertificates(Arc<Mutex<Vec<Vec<u8>>>>);
+
+/// Equal where they are the same place.
+impl PartialEq for KeptCertificates {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 impl KeptCertificates {
     /// Those of the last handshake; they are gone then.

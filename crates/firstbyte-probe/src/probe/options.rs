@@ -56,7 +56,7 @@ impl Client {
 }
 
 /// Everything a probe needs to know besides the URL.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Who visits.
     pub client: Client,
@@ -298,7 +298,7 @@ pub enum SessionUse {
 }
 
 /// How to do TLS.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TlsOptions {
     /// Lowest version offered.
     pub min: TlsVersion,
@@ -352,7 +352,7 @@ pub enum HttpVersion {
 }
 
 /// What to ask for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpOptions {
     /// Version.
     pub version: HttpVersion,

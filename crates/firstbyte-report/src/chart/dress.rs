@@ -68,6 +68,27 @@ const DARK: Palette = Palette {
 /// Dashes of series beyond the eighth.
 const DASHES: [&str; 3] = ["", "7 3", "2 2.5"];
 
+/// Classes of texts with their size, and whether they are bold.
+const TYPES: [(&str, f32, bool); 5] = [
+    (".h1", 18.0, true),
+    (".h2", 14.0, true),
+    (".pt", 13.0, true),
+    (".n,.l,.fx,.ux,.v0,.v1,.v2,.v3", 11.5, false),
+    (".in", 11.0, false),
+];
+
+/// The class of paths that were texts.
+pub(super) const LETTERS: &str = "letters";
+
+/// Size and boldness of a text of `class`.
+pub(super) fn type_of_class(class: &str) -> (f32, bool) {
+    let found = TYPES.into_iter().find(|(selectors, ..)| {
+        selectors.split(',').any(|selector| selector.strip_prefix('.') == Some(class))
+    });
+    // What no rule names has the size that renderers of SVG take.
+    found.map_or((12.0, false), |(_, size, bold)| (size, bold))
+}
+
 /// How many series look different.
 pub(crate) const SERIES: usize = 24;
 
@@ -79,6 +100,10 @@ pub(crate) fn standalone(theme: Theme) -> String {
     .replace("PAGE", LIGHT.page);
     css += &shapes();
     css += &colours(&LIGHT);
+    if theme == Theme::Light {
+        // Its texts are paths.
+        css = css.replace("text.", &format!(".{}.", LETTERS));
+    }
     if theme == Theme::Both {
         css += "@media screen and (prefers-color-scheme:dark){\n";
         css += &format!(".page{{fill:{}}}\n", DARK.page);
@@ -106,15 +131,23 @@ pub(crate) fn rules() -> String {
     )
 }
 
+/// Areas in the colours of series: `f0` to `f7`.
+pub(crate) fn series_fills() -> String {
+    let fills = |p: &Palette| -> String {
+        p.series.iter().enumerate().map(|(i, color)| format!(".f{i}{{fill:{color}}}\n")).collect()
+    };
+    let (light, dark) = (fills(&LIGHT), fills(&DARK));
+    format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
+}
+
 /// Sizes and lines: the same in light and dark.
 fn shapes() -> String {
-    let mut css = String::from(
-        ".h1{font-size:18px;font-weight:600}\n\
-         .h2{font-size:14px;font-weight:600}\n\
-         .pt{font-size:13px;font-weight:600}\n\
-         .n,.l,.fx,.ux,.v0,.v1,.v2,.v3{font-size:11.5px}\n\
-         .in{font-size:11px}\n\
-         .g,.ax,.zero,.mn{stroke-width:1;fill:none}\n\
+    let mut css = String::new();
+    for (selectors, size, bold) in TYPES {
+        let weight = if bold { ";font-weight:600" } else { "" };
+        css += &format!("{selectors}{{font-size:{size}px{weight}}}\n");
+    }
+    css += ".g,.ax,.zero,.mn{stroke-width:1;fill:none}\n\
          .tr{stroke-width:1;fill:none;stroke-dasharray:2 3;stroke-opacity:.7}\n\
          .l{paint-order:stroke;stroke-width:3px;stroke-linejoin:round}\n\
          .ci{stroke-width:2;fill:none}\n\
@@ -122,8 +155,7 @@ fn shapes() -> String {
          .um{stroke-width:1.2}\n\
          .ho{stroke-width:1.5;fill:none;stroke-dasharray:4 2}\n\
          .aw{stroke-width:1.3;fill:none}.bu{stroke-width:.7;fill:none;stroke-opacity:.5}\n\
-         .bd{fill-opacity:.22}\n",
-    );
+         .bd{fill-opacity:.22}\n";
     for i in 0..SERIES {
         let dash = match DASHES[i / 8] {
             "" => String::new(),

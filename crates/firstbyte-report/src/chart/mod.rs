@@ -15,6 +15,7 @@ mod differences;
 mod dress;
 mod ecdf;
 mod figure;
+mod outlines;
 mod page_load;
 mod png;
 mod sequence;
@@ -31,8 +32,9 @@ pub use png::PngError;
 pub use sequence::sequences;
 
 pub(crate) use axis::ticks;
-pub(crate) use dress::rules;
+pub(crate) use dress::{rules, series_fills};
 pub(crate) use figure::Key;
+pub(crate) use waterfall::figure as waterfall_figure;
 pub(crate) use ways::figure as ways;
 
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! SVG to pixels, with the font that is shipped: the same picture on every machine.
 
 use std::fmt;
-use std::sync::Arc;
 
 use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{self, fontdb};
+use resvg::usvg;
+
+use super::outlines;
 
 /// Why there is no picture.
 #[derive(Debug)]
@@ -41,16 +42,9 @@ const MOST_PIXELS: u64 = 100_000_000;
 
 /// `svg` at `scale` times its size.
 pub(crate) fn encode(svg: &str, scale: f32) -> Result<Vec<u8>, PngError> {
-    let mut fonts = fontdb::Database::new();
-    fonts.load_font_data(dejavu::sans::regular().to_vec());
-    fonts.load_font_data(dejavu::sans::bold().to_vec());
-    fonts.set_sans_serif_family("DejaVu Sans");
-    let options = usvg::Options {
-        font_family: "DejaVu Sans".into(),
-        fontdb: Arc::new(fonts),
-        ..usvg::Options::default()
-    };
-    let tree = usvg::Tree::from_str(svg, &options).map_err(PngError::Drawing)?;
+    let svg = outlines::outlined(svg).map_err(|error| PngError::Drawing(error.into()))?;
+    let options = usvg::Options::default();
+    let tree = usvg::Tree::from_str(&svg, &options).map_err(PngError::Drawing)?;
     let size = tree.size();
     let (width, height) =
         ((size.width() * scale).ceil() as u32, (size.height() * scale).ceil() as u32);

@@ -5,6 +5,7 @@
 //! drawings. Whatever came from outside is escaped on its way in.
 
 mod hash;
+mod sample;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -13,10 +14,16 @@ use std::fmt::Write as _;
 
 use super::chart::{self, Figure, Key};
 use super::study::{Digest, Grouping, Sentence, Study};
-use super::svg::escape;
+pub use super::svg::escape;
+pub use sample::{SampleView, sample_page};
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
+
+/// The style sheet of these pages, with colours of series as fills, for pages of other makers that load it.
+pub fn style() -> String {
+    format!("{}{}{STYLE}", chart::rules(), chart::series_fills())
+}
 
 /// The page of `study`.
 pub fn page(study: &Study<'_>) -> String {
@@ -75,9 +82,10 @@ fn header(html: &mut String, study: &Study<'_>, digest: &Digest) {
     let proven: u64 = digest.cells.iter().map(|s| s.proven).sum();
     let asked: u64 = digest.cells.iter().map(|s| s.asked).sum();
     let grouped = super::units::grouped;
+    let links = elsewhere(study.links);
     let _ = write!(
         html,
-        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the findings</a>\n<header>\n\
+        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the findings</a>\n<header>\n{links}\
          <h1>{}</h1>\n<p class=\"sub\">{}{}{} ways to connect · {} rounds · {} of {} samples \
          count</p>\n</header>\n<main id=\"main\" tabindex=\"-1\">\n",
         escape(study.title),
@@ -88,6 +96,32 @@ fn header(html: &mut String, study: &Study<'_>, digest: &Digest) {
         grouped(proven),
         grouped(asked),
     );
+}
+
+/// Links to where else to look; nothing where there are none.
+fn elsewhere(links: &[(String, String)]) -> String {
+    if links.is_empty() {
+        return String::new();
+    }
+    let item = |(label, address): &(String, String)| {
+        format!("<li><a href=\"{}\">{}</a></li>", escape(address), escape(label))
+    };
+    let items: String = links.iter().map(item).collect();
+    format!("<nav aria-label=\"Elsewhere\"><ul>{items}</ul></nav>\n")
+}
+
+/// A page that says one thing.
+pub fn notice_page(title: &str, text: &str, links: &[(String, String)]) -> String {
+    let mut html = String::new();
+    begin(&mut html, title, None);
+    let _ = write!(
+        html,
+        "<body>\n<header>\n{}<h1>{}</h1>\n</header>\n<main id=\"main\"><p>{}</p></main>\n</body>\n</html>\n",
+        elsewhere(links),
+        escape(title),
+        escape(text)
+    );
+    html
 }
 
 fn findings(html: &mut String, sentences: &[Sentence]) {

@@ -26,6 +26,7 @@ pub(crate) struct Made {
 impl Made {
     pub(crate) fn study<'a>(&'a self, medians: &'a [Option<&'a Connection>]) -> Study<'a> {
         Study {
+            links: &[],
             title: "TLS 1.2, TLS 1.3 and HTTP/3 on three paths",
             date: "20 November 2026, 14:05 UTC",
             command: "firstbyte compare --vary tls=1.2,1.3 --vary edge=london,vancouver,sydney \

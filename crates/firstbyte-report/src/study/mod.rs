@@ -33,6 +33,8 @@ pub struct Study<'a> {
     pub title: &'a str,
     /// When it was measured, as text.
     pub date: &'a str,
+    /// Where else to look, of a page that is one of several: what it is called, and its address.
+    pub links: &'a [(String, String)],
     /// The command line that repeats it.
     pub command: &'a str,
     /// What it was measured on and with: names and values.

@@ -7,6 +7,8 @@ mod har;
 mod live;
 mod log_format;
 mod monitor;
+mod monitor_events;
+mod monitor_export;
 mod outputs;
 mod page;
 mod predict;
@@ -27,7 +29,9 @@ use firstbyte_core::access::ACCESS_PROFILES;
 pub(super) use har::{HarArgs, HarCommand};
 pub(super) use live::{FilterArgs, LiveArgs};
 pub(super) use log_format::LogFormatArgs;
-pub(super) use monitor::MonitorArgs;
+pub(super) use monitor::{MonitorArgs, MonitorCommand};
+pub(super) use monitor_events::{FormChoice, MonitorEventsArgs, StateChoice};
+pub(super) use monitor_export::{MonitorExportArgs, RowForm, StepChoice};
 pub(super) use outputs::RowArgs;
 pub(super) use page::PageArgs;
 pub(super) use predict::PredictArgs;
@@ -84,7 +88,7 @@ pub(super) enum Command {
     /// Predict what connections would take, of one visitor or of a whole audience
     Predict(Box<PredictArgs>),
     /// Show runs, curl's timers, or HAR files: as text, page, charts, data
-    Report(ReportArgs),
+    Report(Box<ReportArgs>),
     Har(HarArgs),
     LogFormat(LogFormatArgs),
     /// Compare ways to connect to three continents, on this machine alone
@@ -385,18 +389,28 @@ pub(super) struct CompareArgs {
             what requests are told apart by (host, protocol, tls, session, status, method, path)")
 }))]
 pub(super) struct ReportArgs {
-    /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, field data, or
-    /// access logs of nginx, Apache and Caddy
+    /// Run files, CSV files of curl's timers, HAR files, network logs of Chromium's, field data,
+    /// access logs of nginx, Apache and Caddy, or the directory of a monitor's store
     #[arg(required_unless_present = "averages", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Daily averages as an analytics product exports them: when they changed, and by how much
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html", "packets"])]
+          conflicts_with_all = ["files", "by", "csv", "parquet", "har", "html", "packets",
+                                "since", "until", "target"])]
     pub averages: Option<PathBuf>,
     /// A capture of the same connections, made at the client: what each client says of them is
     /// held against it
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub packets: Option<PathBuf>,
+    /// From when on, of a monitor's store [default: 30 days before the end]
+    #[arg(long, value_name = "WHEN", help_heading = "Input")]
+    pub since: Option<String>,
+    /// Until when, of a monitor's store [default: now]
+    #[arg(long, value_name = "WHEN", help_heading = "Input")]
+    pub until: Option<String>,
+    /// This target of a monitor's store. Can be given several times [default: all]
+    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    pub target: Vec<String>,
     /// Hosts of a network log to show, those whose requests waited longest for connections; rows of
     /// access logs
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
@@ -430,6 +444,7 @@ Examples:
   firstbyte report access.log               what a server logged, best as
                                             `firstbyte log-format` has it
   firstbyte report access.log access.log.1.gz --by path,status
+  firstbyte report /var/lib/firstbyte --since 7d    what a monitor summed up
 
 What is read and written is described in docs/formats.md.";
 

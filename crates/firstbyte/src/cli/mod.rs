@@ -23,11 +23,16 @@ mod unpacked;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use firstbyte_monitor::watch::{Series, Watched};
+use firstbyte_probe::experiment::Visitor;
+use firstbyte_probe::probe::{Equipment, SetupError};
 
-use crate::plans::CommandPlan;
+use crate::plans::{CommandPlan, MonitorPlan};
+use crate::recording::Recorded;
 use crate::runs::RunError;
 use args::{Cli, Command};
 use exit::Problem;
@@ -74,6 +79,30 @@ pub fn options_for(arguments: &[&str]) -> Result<firstbyte_probe::probe::options
     plan::probe(&cli.probe).map(|plan| plan.options).map_err(|e| e.to_string())
 }
 
+/// What a monitor came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitored {
+    /// What was measured.
+    pub watched: Watched,
+    /// The raw file that was written last.
+    pub path: PathBuf,
+    /// Samples that could not be written.
+    pub lost: u64,
+}
+
+/// Does what `firstbyte monitor` does, by visitors that `visitor` makes. For benchmarks, whose probers ask nobody.
+///
+/// # Errors
+/// What a user would be told.
+pub fn monitor_by(
+    plan: &MonitorPlan,
+    visitor: &dyn Fn(&Series, &Equipment) -> Result<Visitor, SetupError>,
+) -> Result<Monitored, String> {
+    let measured = commands::monitor::measure(plan, visitor);
+    let (watched, Recorded { path, lost }) = measured.map_err(|problem| problem.to_string())?;
+    Ok(Monitored { watched, path, lost })
+}
+
 /// A run file that cannot be used, in words.
 fn run_problem(error: RunError) -> Problem {
     let code = match error {
@@ -99,7 +128,7 @@ fn report(problem: &Problem) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use clap::CommandFactory;
 

@@ -8,6 +8,8 @@ mod data;
 mod exporter;
 mod lab;
 mod monitor;
+mod monitor_events;
+mod monitor_export;
 #[cfg(test)]
 mod options_tests;
 pub(in crate::cli) mod plan_file;
@@ -25,7 +27,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::args::{
-    Cli, Command, HarCommand, PageArgs, ProbeArgs, RenderArgs, RequestsArgs, VisitArgs, WireCommand,
+    Cli, Command, HarCommand, MonitorCommand, PageArgs, ProbeArgs, RenderArgs, RequestsArgs,
+    VisitArgs, WireCommand,
 };
 use super::exit::{self, Problem};
 use super::typed::Typed;
@@ -57,12 +60,20 @@ pub(super) fn command(cli: &Cli, typed: &Typed) -> Result<CommandPlan, Problem> 
         }
         Some(Command::Page(args)) => CommandPlan::Page(Box::new(page(args, typed)?)),
         Some(Command::Check(args)) => CommandPlan::Check(comparison::check(args)?),
-        Some(Command::Monitor(args)) => CommandPlan::Monitor(Box::new(monitor::monitor(args)?)),
+        Some(Command::Monitor(args)) => match &args.command {
+            Some(MonitorCommand::Events(args)) => {
+                CommandPlan::MonitorEvents(monitor_events::events(args)?)
+            }
+            Some(MonitorCommand::Export(args)) => {
+                CommandPlan::MonitorExport(monitor_export::export(args)?)
+            }
+            None => CommandPlan::Monitor(Box::new(monitor::monitor(args)?)),
+        },
         Some(Command::Exporter(args)) => CommandPlan::Exporter(exporter::exporter(args)?),
         Some(Command::Predict(args)) => {
             CommandPlan::Predict(Box::new(prediction::prediction(args)?))
         }
-        Some(Command::Report(args)) => CommandPlan::Report(Box::new(comparison::report(args))),
+        Some(Command::Report(args)) => CommandPlan::Report(Box::new(comparison::report(args)?)),
         Some(Command::Har(args)) => match &args.command {
             HarCommand::Clean(args) => CommandPlan::HarClean(HarCleanPlan {
                 file: args.file.clone(),

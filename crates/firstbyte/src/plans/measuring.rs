@@ -7,6 +7,7 @@ use firstbyte_core::document::nanoseconds_if_any;
 use firstbyte_lab::ServerChoice;
 use serde::{Deserialize, Serialize};
 
+use super::monitor::Moment;
 use super::outputs::{ColorChoice, Destination, Outputs};
 use firstbyte_probe::experiment::{ExperimentPlan, ExplanationPlan};
 use firstbyte_probe::probe::Secret;
@@ -202,8 +203,8 @@ pub struct DemoPlan {
 /// What was measured before, shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// Run files, or tables of curl's timers, which are compared with each other; archives, a network log, field data, or
-    /// servers' logs.
+    /// Run files, or tables of curl's timers, which are compared with each other; archives, a network log, field data,
+    /// servers' logs, or a monitor's store.
     /// None where there are averages.
     pub files: Vec<PathBuf>,
     /// An analytics export of daily averages, in place of files.
@@ -215,6 +216,15 @@ pub struct ReportPlan {
     pub requests: usize,
     /// Paths of servers' logs to show, the slowest.
     pub paths: usize,
+    /// Of a monitor's store: from when on; thirty days before the end when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Moment>,
+    /// Of a monitor's store: until when; now when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Moment>,
+    /// Of a monitor's store: these targets; all where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     /// How it is shown.
     pub render: RenderPlan,
 }

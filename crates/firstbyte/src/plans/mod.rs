@@ -25,7 +25,10 @@ pub use measuring::{
     CheckPlan, CheckSource, ComparisonPlan, ComparisonSource, DemoPlan, ExplainPlan,
     ExplanationSource, PagePlan, ProbePlan, ProbeView, RenderPlan, ReportPlan,
 };
-pub use monitor::{MonitorPlan, MonitorSource};
+pub use monitor::{
+    EventsForm, Moment, MonitorEventsPlan, MonitorExportPlan, MonitorPlan, MonitorSource,
+    RollupForm, RollupStep,
+};
 pub use outputs::{ColorChoice, Destination, Outputs};
 pub use prediction::{
     AudiencePlan, ExchangePlan, PathPlan, PredictedRequestsPlan, PredictedServerPlan,
@@ -54,6 +57,10 @@ pub enum CommandPlan {
     Check(CheckPlan),
     /// `monitor`.
     Monitor(Box<MonitorPlan>),
+    /// `monitor events`.
+    MonitorEvents(MonitorEventsPlan),
+    /// `monitor export`.
+    MonitorExport(MonitorExportPlan),
     /// `exporter`.
     Exporter(ExporterPlan),
     /// `predict`.

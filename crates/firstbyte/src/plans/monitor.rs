@@ -1,9 +1,11 @@
 //! Targets that are measured again and again.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use firstbyte_core::document::nanoseconds_if_any;
+use firstbyte_monitor::detect::State;
 use firstbyte_probe::probe::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +18,9 @@ pub struct MonitorPlan {
     pub check_only: bool,
     /// Where samples are kept; where the configuration, or the user's own settings, say when absent.
     pub store: Option<PathBuf>,
+    /// Where it answers others; where the configuration says when absent.
+    #[serde(default)]
+    pub listen: Option<SocketAddr>,
     /// For how long; until it is told to stop when absent.
     #[serde(rename = "length_ns", with = "nanoseconds_if_any")]
     pub length: Option<Duration>,
@@ -29,6 +34,8 @@ pub struct MonitorPlan {
 pub enum MonitorSource {
     /// The targets of a TOML file.
     File(PathBuf),
+    /// Three edges in a lab, one of which changes.
+    Demo,
     /// URLs, all in the same way.
     Urls {
         /// `https://` unless they say otherwise.
@@ -42,4 +49,84 @@ pub enum MonitorSource {
         /// Axes, each `AXIS=VALUE,VALUE`.
         vary: Vec<Secret<String>>,
     },
+}
+
+/// What a monitor found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MonitorEventsPlan {
+    /// Where samples are kept; where `monitor` would keep them when absent.
+    pub store: Option<PathBuf>,
+    /// From when on; thirty days before the end when absent.
+    pub since: Option<Moment>,
+    /// Until when; now when absent.
+    pub until: Option<Moment>,
+    /// Events in these states; all but withdrawn ones where there is none.
+    pub states: Vec<State>,
+    /// Events of these targets; of all where there is none.
+    pub targets: Vec<String>,
+    /// How they are written.
+    pub form: EventsForm,
+}
+
+/// A moment, as somebody asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// Seconds since the Unix epoch.
+    At(i64),
+    /// So many seconds before the plan is carried out.
+    SecondsAgo(i64),
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventsForm {
+    /// Sentences.
+    Text,
+    /// One object.
+    Json,
+    /// An event a line.
+    Ndjson,
+}
+
+/// Rollups of a monitor's store, as rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MonitorExportPlan {
+    /// Where samples are kept; where `monitor` would keep them when absent.
+    pub store: Option<PathBuf>,
+    /// The periods that samples are summed up over.
+    pub step: RollupStep,
+    /// From when on; thirty days before the end when absent.
+    pub since: Option<Moment>,
+    /// Until when; now when absent.
+    pub until: Option<Moment>,
+    /// Of these targets; of all where there is none.
+    pub targets: Vec<String>,
+    /// These measures, by their stored names; all where there is none.
+    pub metrics: Vec<String>,
+    /// How they are written.
+    pub form: RollupForm,
+}
+
+/// A period that samples are summed up over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RollupStep {
+    /// A minute.
+    Minute,
+    /// An hour.
+    Hour,
+    /// A day, in UTC.
+    Day,
+}
+
+/// How rollups are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RollupForm {
+    /// CSV.
+    Csv,
+    /// An object a line.
+    Ndjson,
 }

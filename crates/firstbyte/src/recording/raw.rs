@@ -14,16 +14,23 @@ pub(crate) struct RawLimits {
 
 /// A raw file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RawFile {
-    pub(super) path: PathBuf,
-    pub(super) name: String,
+pub(crate) struct RawFile {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
     /// Its day and its number of that day: what files are put in order by.
     day: (String, u32),
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
+}
+
+impl RawFile {
+    /// `2026-11-23`.
+    pub(crate) fn day(&self) -> &str {
+        &self.day.0
+    }
 }
 
 /// All of `directory`, the oldest first.
-pub(super) fn raw_files(directory: &Path) -> io::Result<Vec<RawFile>> {
+pub(crate) fn raw_files(directory: &Path) -> io::Result<Vec<RawFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -4,41 +4,54 @@
 //! every few seconds, in one transaction with how far the raw files are in them. Neither a full disk nor a store that somebody
 //! else holds ends it: it says so, makes room by deleting the oldest raw file, and goes on when it can.
 
+mod in_step;
+
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use firstbyte_clock::{Monotonic, Realtime, file_stamp};
+use firstbyte_clock::{Monotonic, Realtime};
 use firstbyte_core::document::run::RunHeader;
 use firstbyte_core::run::Taken;
-use firstbyte_monitor::store::{Folded, Retention, SeriesId, Store, StoreError, StoredEvent};
+use firstbyte_monitor::budget::Promise;
+use firstbyte_monitor::detect::LatestSamples;
+use firstbyte_monitor::rollup::Rollup;
+use firstbyte_monitor::store::{
+    PendingRollups, Retention, SeriesId, SeriesLabels, StoreError, StoredEvent,
+};
 use firstbyte_probe::probe::describe_io;
-use tracing::{debug, info};
+use tracing::info;
 
 use super::backlog::Backlog;
-use super::changes::ChangeWatch;
+use super::budgets::{BudgetWatch, Promised};
+use super::changes::{ChangeWatch, Watch};
+use super::clock_trust::ClockTrust;
 use super::labels::series_labels;
-use super::raw::{RawLimits, outdated, raw_files};
+use super::observed::{Health, Observed};
+use super::opening::{Prepared, lock, prepare_or_begin_anew};
+use super::raw::{RawLimits, raw_files};
+use super::store_thread::{StoreThread, Summed};
 use crate::runs::{DayWriter, RunError};
+use crate::webhooks::Notices;
 
 /// Samples on their way to the disk, at most: a disk that is slower than that holds measuring up.
-const MOST_PENDING: usize = 10_000;
-/// Samples that are written together, at most.
-const MOST_AT_ONCE: usize = 1_000;
+const MOST_PENDING: usize = 20_000;
+/// Samples that are written together, at most. Of a disk that takes half a second for each write, as busy ones do, a small number would be
+/// the limit to how many are measured.
+const MOST_AT_ONCE: usize = 10_000;
 /// The store is brought up to date this often, or less often where that takes long.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
-/// A flush is not to take more than this share of the thread's time: one in so many.
+/// A flush is not to take more than this share of the time: one in so many.
 const FLUSH_SHARE: u32 = 10;
+/// While something is done with the store, whether it is done is looked at this often.
+const STORE_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Old rollups and files are looked for this often.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
-/// How long its start may take for what an earlier process left.
-const LONGEST_START: Duration = Duration::from_millis(1_500);
 /// Rollups that wait in memory for a store that cannot be written, at most; the raw files have the rest.
 const MOST_WAITING: usize = 50_000;
 
@@ -51,14 +64,40 @@ pub(crate) struct RecorderSettings {
     pub(crate) raw: PathBuf,
     /// The store.
     pub(crate) store: PathBuf,
+    /// Whose samples come, until it is told of others.
+    pub(crate) recorded: RecordedSeries,
+    /// Told what went wrong, and what goes on again.
+    pub(crate) tell: Tell,
+    /// Shown how it goes.
+    pub(crate) observed: Observed,
+    /// Webhooks that events go to.
+    pub(crate) notices: Notices,
+}
+
+/// Whose samples a recorder keeps, and for how long.
+pub(crate) struct RecordedSeries {
     /// What each raw file begins with.
     pub(crate) header: RunHeader,
     /// Of the header's cells, from one sample to the next.
     pub(crate) periods: Vec<Duration>,
+    /// Of the header's cells, what is promised.
+    pub(crate) budgets: Vec<Vec<Promise>>,
     pub(crate) raw_limits: RawLimits,
     pub(crate) retention: Retention,
-    /// Told what went wrong, and what goes on again.
-    pub(crate) tell: Tell,
+}
+
+impl RecordedSeries {
+    pub(super) fn labels(&self) -> Vec<SeriesLabels> {
+        series_labels(&self.header).unwrap_or_default()
+    }
+}
+
+/// What a recorder is handed.
+#[expect(clippy::large_enum_variant, reason = "nearly all are samples")]
+enum Pending {
+    Sample(Taken),
+    /// Cells of samples after it are of these.
+    Series(Box<RecordedSeries>),
 }
 
 /// What a recorder came to.
@@ -72,7 +111,7 @@ pub(crate) struct Recorded {
 
 /// A handle on the thread.
 pub(crate) struct Recorder {
-    pending: SyncSender<Taken>,
+    pending: SyncSender<Pending>,
     thread: JoinHandle<Recorded>,
     changes: ChangeWatch,
     path: PathBuf,
@@ -91,20 +130,30 @@ impl Recorder {
     ///
     /// # Errors
     /// When it cannot be opened: another process writes it, or there is no way to write there.
-    pub(crate) fn start(settings: RecorderSettings) -> Result<Self, RecorderError> {
+    pub(crate) fn start(mut settings: RecorderSettings) -> Result<Self, RecorderError> {
         let tell = Arc::clone(&settings.tell);
+        let notices = std::mem::take(&mut settings.notices);
         let (events, to_keep) = channel();
-        let worker = Worker::open(settings, to_keep)?;
+        let (watched, to_watch) = channel();
+        let budgets = BudgetWatch::new(settings.observed.board());
+        let worker = Worker::open(settings, to_keep, watched.clone())?;
         let path = worker.days.path().to_owned();
-        let store = worker.store.path().to_owned();
-        let labels = series_labels(&worker.settings.header).unwrap_or_default();
-        let series: Vec<_> = worker.series.iter().copied().zip(labels).collect();
+        let store = worker.settings.store.clone();
+        let latest = Arc::clone(&worker.latest);
         let (pending, samples) = sync_channel(MOST_PENDING);
         let thread = std::thread::Builder::new()
             .name("recorder".into())
             .spawn(move || worker.work(&samples))
             .map_err(RecorderError::Thread)?;
-        let changes = ChangeWatch::start(&store, &series, events, tell)?;
+        let changes = ChangeWatch::start(
+            &store,
+            (watched, to_watch),
+            latest,
+            events,
+            tell,
+            notices,
+            budgets,
+        )?;
         Ok(Self { pending, thread, changes, path })
     }
 
@@ -116,7 +165,12 @@ impl Recorder {
     /// Hands `taken` over. Waits only where far too many are pending.
     pub(crate) fn keep(&self, taken: Taken) {
         // It ends after its senders do, unless it panicked, which `finish` then does as well.
-        let _ = self.pending.send(taken);
+        let _ = self.pending.send(Pending::Sample(taken));
+    }
+
+    /// What is handed over from now on is of `series`.
+    pub(crate) fn follow(&self, series: RecordedSeries) {
+        let _ = self.pending.send(Pending::Series(Box::new(series)));
     }
 
     /// Waits until all is written.
@@ -132,37 +186,49 @@ struct Worker {
     /// Held for as long as this lives: nobody else sums up the same raw files.
     _lock: File,
     days: DayWriter,
-    store: Store,
+    store: StoreThread,
     series: Vec<SeriesId>,
+    /// What the store is to have next.
+    sums: PendingRollups,
+    /// Where changes are looked for first.
+    latest: Arc<Mutex<LatestSamples>>,
     backlog: Backlog,
     /// Events to keep.
     events: Receiver<StoredEvent>,
+    /// Who looks for changes, to be told of which series.
+    watched: Sender<Watch>,
     /// Those that could not be kept yet.
     waiting: Vec<StoredEvent>,
     /// How far raw files are summed up, where the store does not know it yet.
-    summed: BTreeMap<String, u64>,
+    summed: Summed,
     lost: u64,
     /// Samples that were lost in a row: raw files cannot be written now.
     losing: u64,
     store_fails: bool,
     /// The store could not be written for so long that raw files are read again when it can.
-    left_to_backlog: Option<(PathBuf, u64)>,
+    left_to_backlog: BTreeMap<PathBuf, u64>,
     flushed: Monotonic,
     flush_took: Duration,
     retained: Monotonic,
+    /// Whether what is old by the wall clock is.
+    clock: ClockTrust,
 }
 
 impl Worker {
     fn open(
         settings: RecorderSettings,
         events: Receiver<StoredEvent>,
+        watched: Sender<Watch>,
     ) -> Result<Self, RecorderError> {
         let lock = lock(&settings).map_err(RecorderError::Raw)?;
         let Prepared { store, series, backlog } =
             prepare_or_begin_anew(&settings).map_err(RecorderError::Store)?;
-        let (header, periods) = (settings.header.clone(), settings.periods.clone());
+        let RecordedSeries { header, periods, .. } = &settings.recorded;
+        let (header, periods) = (header.clone(), periods.clone());
         let days = DayWriter::open(&settings.raw, header, periods, &backlog.files())
             .map_err(RecorderError::Raw)?;
+        let store =
+            StoreThread::start(store, Arc::clone(&settings.tell)).map_err(RecorderError::Thread)?;
         let now = Monotonic::now();
         let mut worker = Self {
             settings,
@@ -170,44 +236,82 @@ impl Worker {
             days,
             store,
             series,
+            sums: PendingRollups::default(),
+            latest: Arc::new(Mutex::new(LatestSamples::default())),
             backlog,
             events,
+            watched,
             waiting: Vec::new(),
-            summed: BTreeMap::new(),
+            summed: Summed::new(),
             lost: 0,
             losing: 0,
             store_fails: false,
-            left_to_backlog: None,
+            left_to_backlog: BTreeMap::new(),
             flushed: now,
             flush_took: Duration::ZERO,
-            retained: now,
+            // Soon, but not before all has begun.
+            retained: now - (RETAIN_EVERY - Duration::from_secs(1)),
+            clock: ClockTrust::from(now, Realtime::now().unix_nanos()),
         };
         worker.tell_of_backlog();
+        worker.have_watched();
         Ok(worker)
     }
 
-    fn work(mut self, samples: &Receiver<Taken>) -> Recorded {
+    fn work(mut self, pending: &Receiver<Pending>) -> Recorded {
         let mut batch = Vec::new();
+        self.settings.observed.says(self.health());
         loop {
-            let wait = if self.backlog.is_empty() { self.until_flush() } else { Duration::ZERO };
-            match samples.recv_timeout(wait) {
-                Ok(taken) => {
-                    batch.push(taken);
-                    batch.extend(samples.try_iter().take(MOST_AT_ONCE - 1));
+            match pending.recv_timeout(self.patience()) {
+                Ok(first) => {
+                    let rest = pending.try_iter().take(MOST_AT_ONCE - 1);
+                    for one in std::iter::once(first).chain(rest) {
+                        match one {
+                            Pending::Sample(taken) => batch.push(taken),
+                            Pending::Series(series) => {
+                                self.write(&mut batch);
+                                self.follow(*series);
+                            }
+                        }
+                    }
                     self.write(&mut batch);
                 }
                 Err(RecvTimeoutError::Timeout) => self.fold_backlog(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.until_flush().is_zero() {
-                self.flush();
+            if let Some(done) = self.store.take_done() {
+                self.take_in(done);
             }
-            if Monotonic::now().since(self.retained) >= RETAIN_EVERY {
-                self.retain();
+            if !self.store.is_busy() {
+                self.settings.observed.keep_annotations(&self.store.store());
+                self.have_store_kept();
             }
+            self.settings.observed.says(self.health());
         }
+        self.wait_for_store();
         self.flush();
+        self.wait_for_store();
+        self.store.finish();
         Recorded { path: self.days.path().to_owned(), lost: self.lost }
+    }
+
+    /// How long it may wait for samples.
+    fn patience(&self) -> Duration {
+        match (self.store.is_busy(), self.backlog.is_empty()) {
+            (true, _) => STORE_LOOK_EVERY,
+            (false, true) => self.until_flush(),
+            (false, false) => Duration::ZERO,
+        }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            runs: true,
+            lost: self.lost,
+            loses: self.losing > 0,
+            store_fails: self.store_fails,
+            catches_up: !self.backlog.is_empty() || !self.left_to_backlog.is_empty(),
+        }
     }
 
     fn until_flush(&self) -> Duration {
@@ -217,6 +321,9 @@ impl Worker {
 
     /// Writes `batch` to the raw file, and counts it.
     fn write(&mut self, batch: &mut Vec<Taken>) {
+        if batch.is_empty() {
+            return;
+        }
         let number = batch.len() as u64;
         loop {
             match self.days.append_all(batch) {
@@ -242,155 +349,68 @@ impl Worker {
                 }
             }
         }
-        if self.left_to_backlog.is_none() {
-            let now = Realtime::now().unix_nanos();
-            for taken in &*batch {
-                let began = taken.sample.connection.started_unix_ns.unwrap_or(now);
-                if let Some(series) = self.series.get(usize::from(taken.cell)) {
-                    self.store.add(*series, began, taken);
-                }
+        let now = Realtime::now().unix_nanos();
+        let to_store = self.left_to_backlog.is_empty();
+        for taken in &*batch {
+            let began = taken.sample.connection.started_unix_ns.unwrap_or(now);
+            let mut one = Rollup::default();
+            one.add(taken);
+            self.settings.observed.count(taken, began, &one);
+            // None before the store could be told of them.
+            let Some(series) = self.series.get(usize::from(taken.cell)) else { continue };
+            if to_store {
+                self.sums.add(*series, began, &one);
             }
+            let at = i64::try_from(began / 1_000_000).unwrap_or(i64::MAX);
+            let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            latest.add(u64::from(*series), at, &one);
+        }
+        if to_store {
             self.summed.insert(file_name(self.days.path()), self.days.length());
         }
         batch.clear();
     }
 
-    /// Brings the store up to date.
-    fn flush(&mut self) {
-        let began = Monotonic::now();
-        let folded: Vec<Folded> = self
-            .summed
-            .iter()
-            .map(|(file, bytes)| Folded { file: file.clone(), bytes: *bytes })
-            .collect();
-        let flushed = loop {
-            match self.store.flush(&folded) {
-                Err(error) if error.is_full() && self.make_room("the disk is full") => {}
-                flushed => break flushed,
-            }
-        };
-        match flushed {
-            Ok(flushed) => {
-                self.summed.clear();
-                self.keep_events();
-                if flushed.damaged > 0 {
-                    let (number, path) = (flushed.damaged, self.store.path().display());
-                    (self.settings.tell)(&format!("{path}: {number} damaged rollups begin anew"));
-                }
-                if std::mem::take(&mut self.store_fails) {
-                    let path = self.store.path().display();
-                    (self.settings.tell)(&format!("{path} can be written again"));
-                }
-                self.read_again();
-            }
-            Err(error) if error.is_corrupt() => self.begin_anew(&error),
+    /// From now on samples are of `recorded`.
+    fn follow(&mut self, recorded: RecordedSeries) {
+        self.settings.recorded = recorded;
+        let labels = self.settings.recorded.labels();
+        self.settings.observed.follow(labels.clone());
+        let RecordedSeries { header, periods, .. } = &self.settings.recorded;
+        let mut not = self.backlog.files();
+        not.extend(self.left_to_backlog.keys().cloned());
+        self.days.follow(header.clone(), periods.clone(), not);
+        self.wait_for_store();
+        let enrolled = self.store.store().enrol(&labels);
+        match enrolled {
+            Ok(series) => self.series = series,
+            // Raw files have their samples until the store can be told of them.
             Err(error) => {
-                if !std::mem::replace(&mut self.store_fails, true) {
-                    let path = self.store.path().display();
-                    (self.settings.tell)(&format!("{path}: {error}: tried again later"));
-                }
-                if self.store.pending() > MOST_WAITING {
-                    self.leave_to_backlog();
-                }
+                info!(%error, "series cannot be added to the store now");
+                self.series.clear();
+                self.leave_to_backlog();
             }
         }
-        let now = Monotonic::now();
-        (self.flushed, self.flush_took) = (now, now.since(began));
-        debug!(took = ?self.flush_took, "the store is up to date");
+        self.have_watched();
     }
 
-    fn keep_events(&mut self) {
-        self.waiting.extend(self.events.try_iter());
-        let store = &self.store;
-        self.waiting.retain(|event| store.put_event(event).is_err());
-    }
-
-    /// Gives up what waits in memory: the raw files have it.
-    fn leave_to_backlog(&mut self) {
-        let path = self.days.path().to_owned();
-        let folded = self.store.folded().ok();
-        let known = folded
-            .and_then(|folded| folded.into_iter().find(|folded| folded.file == file_name(&path)));
-        self.left_to_backlog = Some((path, known.map_or(0, |folded| folded.bytes)));
-        self.store.discard_pending();
-        self.summed.clear();
-    }
-
-    /// After a store could be written again, has raw files read that it missed.
-    fn read_again(&mut self) {
-        let Some((path, bytes)) = self.left_to_backlog.take() else { return };
-        // What is read again must not grow.
-        match self.days.begin_another() {
-            Ok(()) => self.backlog.push(path, bytes),
-            Err(error) => {
-                info!(%error, "cannot begin another raw file");
-                self.left_to_backlog = Some((path, bytes));
-            }
-        }
-    }
-
-    /// The store is damaged: it is moved aside, and made again from raw files.
-    fn begin_anew(&mut self, error: &StoreError) {
-        let path = self.settings.store.clone();
-        let anew = Store::move_aside(&path, &file_stamp()).and_then(|aside| {
-            let mut store = Store::open(&path)?;
-            let labels = series_labels(&self.settings.header).unwrap_or_default();
-            let series = store.enrol(&labels)?;
-            Ok((aside, store, series))
+    /// Has changes looked for in the series of now, in the store of now.
+    fn have_watched(&self) {
+        let labels = self.settings.recorded.labels();
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.keep_alone(&self.series.iter().copied().map(u64::from).collect());
+        drop(latest);
+        // Its receiver may have ended, which its thread's end tells.
+        let ids = self.series.iter().copied();
+        let promised = ids.clone().zip(&labels).zip(&self.settings.recorded.budgets);
+        let promised = promised.filter(|(_, budget)| !budget.is_empty());
+        let promised = promised.map(|((id, labels), budget)| Promised {
+            id,
+            labels: labels.clone(),
+            budget: budget.clone(),
         });
-        match anew {
-            Ok((aside, store, series)) => {
-                let (path, aside) = (path.display(), aside.display());
-                (self.settings.tell)(&format!(
-                    "{path}: {error}: moved to {aside}, and made again from raw samples"
-                ));
-                (self.store, self.series) = (store, series);
-                self.summed.clear();
-                self.left_to_backlog = None;
-                // All files but the new one are read again.
-                match self.days.begin_another() {
-                    Ok(()) => {
-                        let current = self.days.path().to_owned();
-                        let files = raw_files(&self.settings.raw).unwrap_or_default();
-                        self.backlog = Backlog::default();
-                        for file in files.into_iter().filter(|file| file.path != current) {
-                            self.backlog.push(file.path, 0);
-                        }
-                    }
-                    Err(error) => (self.settings.tell)(&format!("raw samples: {error}")),
-                }
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.store_fails, true) {
-                    (self.settings.tell)(&format!("{}: {error}", path.display()));
-                }
-            }
-        }
-    }
-
-    /// Sums up some of what raw files have and the store has not.
-    fn fold_backlog(&mut self) {
-        if self.backlog.is_empty() || self.store_fails {
-            return;
-        }
-        match self.backlog.fold_some(&mut self.store) {
-            Ok(Some(folded)) => {
-                self.summed.insert(folded.file, folded.bytes);
-            }
-            Ok(None) => {}
-            Err(error) => info!(%error, "raw samples wait"),
-        }
-        self.tell_of_backlog();
-    }
-
-    fn tell_of_backlog(&mut self) {
-        for unread in self.backlog.unread.drain(..) {
-            (self.settings.tell)(&format!("raw samples: {unread}: not summed up"));
-        }
-        if self.backlog.is_empty() && self.backlog.samples > 0 {
-            let samples = std::mem::take(&mut self.backlog.samples);
-            (self.settings.tell)(&format!("{samples} samples of raw files are summed up again"));
-        }
+        let _ = self.watched.send(Watch::Budgets(promised.collect()));
+        let _ = self.watched.send(Watch::Series(ids.zip(labels).collect()));
     }
 
     /// Deletes the oldest raw file but the one that is written. Whether there was one.
@@ -404,90 +424,6 @@ impl Worker {
         (self.settings.tell)(&format!("{why}: {} is deleted", oldest.path.display()));
         true
     }
-
-    /// Deletes what is old, or too much.
-    fn retain(&mut self) {
-        let RawLimits { age, bytes } = self.settings.raw_limits;
-        let now = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(0);
-        let oldest = now.saturating_sub_unsigned(age.as_secs());
-        let first_day = firstbyte_clock::day_stamp_of(oldest);
-        let files = raw_files(&self.settings.raw).unwrap_or_default();
-        let mut gone = Vec::new();
-        for file in outdated(&files, self.days.path(), &first_day, bytes) {
-            match std::fs::remove_file(&file.path) {
-                Ok(()) => gone.push(file.name.clone()),
-                Err(error) => {
-                    let (path, why) = (file.path.display(), describe_io(&error));
-                    (self.settings.tell)(&format!("cannot delete {path}: {why}"));
-                }
-            }
-        }
-        let retained = self
-            .store
-            .forget_files(&gone)
-            .and_then(|()| self.store.retain(&self.settings.retention, now));
-        match retained {
-            // The rest soon, but not at once.
-            Ok(retained) if retained.unfinished => {
-                self.retained = Monotonic::now() - (RETAIN_EVERY - Duration::from_secs(1));
-            }
-            Ok(_) => self.retained = Monotonic::now(),
-            Err(error) => {
-                info!(%error, "old rollups stay for now");
-                self.retained = Monotonic::now();
-            }
-        }
-    }
-}
-
-/// Makes the directories, and sees to it that no other process writes there.
-fn lock(settings: &RecorderSettings) -> Result<File, RunError> {
-    let RecorderSettings { raw, store, .. } = settings;
-    std::fs::create_dir_all(raw).map_err(RunError::io(raw, "create"))?;
-    let path = store.with_extension("lock");
-    let options =
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = options.map_err(RunError::io(&path, "create"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(RunError::Locked { path }),
-        Err(TryLockError::Error(error)) => Err(RunError::io(&path, "lock")(error)),
-    }
-}
-
-/// A store, with as much of what an earlier process left in raw files as there is time for at a start.
-struct Prepared {
-    store: Store,
-    series: Vec<SeriesId>,
-    backlog: Backlog,
-}
-
-/// The store of `settings`; one that is damaged is moved aside.
-fn prepare_or_begin_anew(settings: &RecorderSettings) -> Result<Prepared, StoreError> {
-    match prepare(settings) {
-        Err(error) if error.is_corrupt() => {
-            let path = &settings.store;
-            let aside = Store::move_aside(path, &file_stamp())?;
-            let (path, aside) = (path.display(), aside.display());
-            (settings.tell)(&format!(
-                "{path}: {error}: moved to {aside}, and made again from raw samples"
-            ));
-            prepare(settings)
-        }
-        prepared => prepared,
-    }
-}
-
-fn prepare(settings: &RecorderSettings) -> Result<Prepared, StoreError> {
-    let began = Monotonic::now();
-    let mut store = Store::open(&settings.store)?;
-    let mut backlog = Backlog::of_store(&store, &settings.raw)?;
-    while !backlog.is_empty() && Monotonic::now().since(began) < LONGEST_START {
-        let folded: Vec<Folded> = backlog.fold_some(&mut store)?.into_iter().collect();
-        store.flush(&folded)?;
-    }
-    let series = store.enrol(&series_labels(&settings.header).unwrap_or_default())?;
-    Ok(Prepared { store, series, backlog })
 }
 
 fn is_full(error: &io::Error) -> bool {

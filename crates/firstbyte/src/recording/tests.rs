@@ -9,13 +9,14 @@ use std::time::Duration;
 use firstbyte_clock::Realtime;
 use firstbyte_core::document::run::{CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader};
 use firstbyte_core::run::{Cell, Factor, Metric, Standing, Taken};
-use firstbyte_core::timeline::{Mark, Offset, Sample, Stamp};
+use firstbyte_core::timeline::{Cause, Failure, Mark, Offset, PhaseName, Sample, Stamp};
 use firstbyte_monitor::rollup::{Measure, MonitoredFact, Rollup};
 use firstbyte_monitor::store::{Retention, StoreReader};
 use serde_json::json;
 
 use super::*;
 use crate::runs::environment;
+use crate::webhooks::Notices;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -54,6 +55,16 @@ fn header(targets: &[&str]) -> RunHeader {
     }
 }
 
+fn recorded(targets: &[&str]) -> RecordedSeries {
+    RecordedSeries {
+        header: header(targets),
+        periods: vec![Duration::from_secs(1); targets.len()],
+        budgets: vec![Vec::new(); targets.len()],
+        raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },
+        retention: Retention::default(),
+    }
+}
+
 struct Scene {
     directory: tempfile::TempDir,
     told: Arc<Mutex<Vec<String>>>,
@@ -73,11 +84,10 @@ impl Scene {
         RecorderSettings {
             raw: self.directory.path().join("raw"),
             store: self.store(),
-            header: header(targets),
-            periods: vec![Duration::from_secs(1); targets.len()],
-            raw_limits: RawLimits { age: 30 * DAY, bytes: u64::MAX },
-            retention: Retention::default(),
+            recorded: recorded(targets),
             tell: Arc::new(move |what| told.lock().unwrap().push(what.to_owned())),
+            observed: observed(Vec::new(), 0).1,
+            notices: Notices::default(),
         }
     }
 
@@ -222,6 +232,64 @@ fn a_store_that_is_damaged_under_way_is_made_again() {
     assert_eq!(samples(&scene.sum("target-199")), 10);
 }
 
+/// What a recorder shows is what the store then has, also where raw files are read again first.
+#[test]
+fn what_is_shown_is_what_is_kept() {
+    let scene = Scene::new();
+    let labels = recorded(&["a", "b"]).labels();
+    let (observer, shown) = observed(labels, 1);
+    assert_eq!(observer.health(), Health::default());
+    let settings = RecorderSettings { observed: shown, ..scene.settings(&["a", "b"]) };
+    let recorder = Recorder::start(settings).unwrap();
+    for n in 0..7 {
+        recorder.keep(taken(0, n));
+        recorder.keep(taken(1, n));
+    }
+    let mut failed = taken(0, 7);
+    failed.sample.connection.failure =
+        Some(Failure { phase: PhaseName::Connect, cause: Cause::Reset, at: Some(Offset::ZERO) });
+    let kind = failed.sample.failure().unwrap().failure_type();
+    recorder.keep(failed);
+    recorder.finish();
+    let figures = observer.figures();
+    assert_eq!(figures.health, Health { runs: true, ..Health::default() });
+    assert_eq!((figures.series.len(), figures.lateness.count()), (1, 15));
+    let (shown, sum) = (&figures.series[0], scene.sum("a"));
+    assert_eq!((shown.samples, shown.failures[&kind]), (8, 1));
+    assert_eq!((sum.samples, &sum.failures), (8, &shown.failures));
+    assert!(shown.last.is_some_and(|(_, failed)| failed));
+    for (measure, histogram) in MEASURES.iter().zip(&shown.times) {
+        let kept = sum.times(*measure);
+        assert_eq!(histogram.count(), kept.map_or(0, |times| times.count()), "{}", measure.name());
+        assert_eq!(histogram.exponential.sum_ns(), kept.map_or(0, |times| times.sum_ns()));
+    }
+}
+
+/// Other series come while it records: those that stay go on, and each sample counts for its own.
+#[test]
+fn series_change_under_way() {
+    let scene = Scene::new();
+    let recorder = Recorder::start(scene.settings(&["a", "b"])).unwrap();
+    let keep = |cell, number| (0..number).for_each(|n| recorder.keep(taken(cell, n)));
+    keep(0, 30);
+    keep(1, 20);
+    recorder.follow(recorded(&["b", "c", "d"]));
+    keep(0, 5);
+    keep(2, 7);
+    // As it was again, before anything came: the file that was ended is gone on with.
+    recorder.follow(recorded(&["c"]));
+    recorder.follow(recorded(&["a", "b"]));
+    keep(0, 1);
+    assert_eq!(recorder.finish().lost, 0);
+    let of_all = ["a", "b", "d"].map(|target| samples(&scene.sum(target)));
+    assert_eq!(of_all, [31, 25, 7]);
+    assert_eq!(raw_names(&scene).len(), 2, "{:?}", raw_names(&scene));
+    // All of it is known at the next start.
+    scene.record(&["a", "b"], 1);
+    assert_eq!(["a", "b", "d"].map(|target| samples(&scene.sum(target))), [32, 26, 7]);
+    assert_eq!(scene.told(), "");
+}
+
 #[test]
 fn two_do_not_write_the_same_store() {
     let scene = Scene::new();
@@ -245,4 +313,31 @@ fn days_that_are_too_old_go_and_other_files_stay() {
     let gone = raw::outdated(&files, &raw.join(&current), "2026-01-01", u64::MAX);
     assert_eq!(gone.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["2020-01-01.run"]);
     assert!(raw.join("notes.txt").exists());
+}
+
+/// Of a clock that is years ahead all is too old. What is old beside newer days goes as before.
+#[test]
+fn all_that_there_is_does_not_go_by_a_clock_that_may_be_wrong() {
+    let scene = Scene::new();
+    let raw = scene.directory.path().join("raw");
+    scene.record(&["a"], 3);
+    let current = raw.join(raw_names(&scene).remove(0));
+    let old = raw.join("2020-01-01.run");
+    fs::rename(current, &old).unwrap();
+    let recorder = Recorder::start(scene.settings(&["a"])).unwrap();
+    // Two looks at what is old, the first after a second.
+    std::thread::sleep(Duration::from_millis(2_500));
+    recorder.finish();
+    assert!(old.exists());
+    let now = (Realtime::now().unix_nanos() / 1_000_000_000) as i64;
+    let yesterday = firstbyte_clock::day_stamp_of(now - 86_400);
+    fs::copy(&old, raw.join(format!("{yesterday}.run"))).unwrap();
+    let recorder = Recorder::start(scene.settings(&["a"])).unwrap();
+    let begun = firstbyte_clock::Monotonic::now();
+    while old.exists() {
+        assert!(firstbyte_clock::Monotonic::now().since(begun) < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    recorder.finish();
+    assert!(raw.join(format!("{yesterday}.run")).exists());
 }

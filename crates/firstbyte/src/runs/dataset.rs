@@ -35,7 +35,6 @@ pub struct Dataset {
 struct Part {
     source: Source,
     first_row: usize,
-    first_cell: u16,
 }
 
 /// In which form a file has samples.
@@ -111,6 +110,18 @@ impl Dataset {
         Self::from_sources(vec![Source::Run(Box::new(run))])
     }
 
+    /// What `runs` have as samples of other cells than their own: their rows name those of `cells` already.
+    pub fn of_cells(axes: Vec<AxisRecord>, cells: Vec<Cell>, runs: Vec<Run>) -> Self {
+        let (rows, warnings) = (Vec::new(), vec![Warning::NotInTurn]);
+        let mut data = Self { axes, cells, rows, warnings, parts: Vec::new() };
+        for mut run in runs {
+            let first_row = data.rows.len();
+            data.rows.append(&mut run.rows);
+            data.parts.push(Part { source: Source::Run(Box::new(run)), first_row });
+        }
+        data
+    }
+
     fn from_sources(sources: Vec<Source>) -> Self {
         let mut data = Self {
             axes: Vec::new(),
@@ -168,7 +179,7 @@ impl Dataset {
                 self.warnings.append(&mut table.warnings);
             }
         }
-        self.parts.push(Part { source, first_row, first_cell });
+        self.parts.push(Part { source, first_row });
     }
 
     fn add_axis(&mut self, axis: &AxisRecord) {
@@ -217,7 +228,7 @@ impl Dataset {
     pub fn taken(&self, index: usize) -> Result<Taken, RunError> {
         let part = &self.parts[self.part_of(index)];
         let mut taken = part.source.taken(index - part.first_row)?;
-        taken.cell = taken.cell.saturating_add(part.first_cell);
+        taken.cell = self.rows[index].cell;
         Ok(taken)
     }
 
@@ -249,9 +260,10 @@ impl Dataset {
         self.parts.iter().zip(ends).flat_map(move |(part, end)| {
             let of_it = range.start.max(part.first_row)..range.end.min(end);
             let of_it = of_it.start - part.first_row..of_it.end.max(of_it.start) - part.first_row;
-            part.source.taken_in(of_it, detail).map(|taken| {
+            let rows = &self.rows[part.first_row + of_it.start..];
+            part.source.taken_in(of_it, detail).zip(rows).map(|(taken, row)| {
                 let mut taken = taken?;
-                taken.cell = taken.cell.saturating_add(part.first_cell);
+                taken.cell = row.cell;
                 Ok(taken)
             })
         })

@@ -33,6 +33,16 @@ pub struct DayWriter {
     periods: Vec<Duration>,
     /// For each cell, the round after its last, in the file of the day.
     rounds: Vec<u32>,
+    /// What comes next is of other cells.
+    next: Option<OtherCells>,
+}
+
+#[derive(Debug)]
+struct OtherCells {
+    header: RunHeader,
+    periods: Vec<Duration>,
+    /// Files that they do not go to.
+    not: Vec<PathBuf>,
 }
 
 impl DayWriter {
@@ -50,7 +60,18 @@ impl DayWriter {
         std::fs::create_dir_all(directory).map_err(RunError::io(directory, "create"))?;
         let day = day_stamp();
         let (writer, rounds) = Self::of_day(directory, &day, &header, not)?;
-        Ok(Self { directory: directory.to_owned(), header, day, writer, periods, rounds })
+        let directory = directory.to_owned();
+        Ok(Self { directory, header, day, writer, periods, rounds, next: None })
+    }
+
+    /// What is written from now on is of the cells of `header`, of `periods`; where they differ, into another file, which is none
+    /// of `not`. It is begun by the first sample.
+    pub fn follow(&mut self, header: RunHeader, periods: Vec<Duration>, not: Vec<PathBuf>) {
+        self.next = None;
+        match self.header.difference(&header) {
+            None => self.periods = periods,
+            Some(_) => self.next = Some(OtherCells { header, periods, not }),
+        }
     }
 
     /// The file of today.
@@ -69,7 +90,7 @@ impl DayWriter {
     /// When they, or a new day's file, cannot be written; the file then ends with the sample before them.
     pub fn append_all(&mut self, taken: &mut [Taken]) -> io::Result<()> {
         let today = day_stamp();
-        if today != self.day {
+        if today != self.day || self.next.is_some() {
             self.begin(&today, &[]).map_err(|error| match error {
                 RunError::Io { source, .. } => source,
                 error => io::Error::other(error.to_string()),
@@ -100,9 +121,23 @@ impl DayWriter {
     }
 
     fn begin(&mut self, day: &str, not: &[PathBuf]) -> Result<(), RunError> {
-        self.header.created_unix_ns = Realtime::now().unix_nanos();
-        let (writer, rounds) = Self::of_day(&self.directory, day, &self.header, not)?;
-        (self.writer, self.rounds, self.day) = (writer, rounds, day.to_owned());
+        let mut others = not.to_vec();
+        let next = match &self.next {
+            Some(next) => {
+                others.extend_from_slice(&next.not);
+                // It is of the cells before.
+                others.push(self.path().to_owned());
+                &next.header
+            }
+            None => &self.header,
+        };
+        let header = RunHeader { created_unix_ns: Realtime::now().unix_nanos(), ..next.clone() };
+        let (writer, rounds) = Self::of_day(&self.directory, day, &header, &others)?;
+        if let Some(OtherCells { periods, .. }) = self.next.take() {
+            self.periods = periods;
+        }
+        (self.header, self.writer) = (header, writer);
+        (self.rounds, self.day) = (rounds, day.to_owned());
         Ok(())
     }
 

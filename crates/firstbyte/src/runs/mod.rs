@@ -9,6 +9,7 @@ mod days;
 pub mod environment;
 mod error;
 mod header;
+mod period;
 mod read;
 mod write;
 
@@ -17,5 +18,6 @@ pub use dataset::{Dataset, SampleFile};
 pub use days::DayWriter;
 pub use error::RunError;
 pub use header::run_header;
+pub use period::{PlacedRow, rows_of_period};
 pub use read::{BadLine, Run};
 pub use write::{Creation, Done, Resumed, RunWriter};

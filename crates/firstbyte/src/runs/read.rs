@@ -152,6 +152,17 @@ impl Run {
         })
     }
 
+    /// Keeps those of `rows` that `change` wants, as it changes them.
+    pub fn keep_rows(&mut self, mut change: impl FnMut(&mut Row) -> bool) {
+        let (rows, offsets) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.offsets));
+        for (mut row, offset) in rows.into_iter().zip(offsets) {
+            if change(&mut row) {
+                self.rows.push(row);
+                self.offsets.push(offset);
+            }
+        }
+    }
+
     /// The first of `rows` whose line begins at byte `offset`, or behind it.
     pub fn row_from(&self, offset: u64) -> usize {
         self.offsets.partition_point(|begin| *begin < offset)
@@ -223,7 +234,7 @@ impl Block {
 }
 
 /// Reads the line that begins at `offset` into `line`, without its end.
-fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
     let mut block = 8 << 10;
     loop {
@@ -246,7 +257,7 @@ fn read_line(file: &File, offset: u64, line: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// The header, and where what follows it begins.
-fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunError> {
+pub(super) fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunError> {
     let path = || path.to_owned();
     // Whether it is a run shows soon; what is not may have no lines, and no end.
     let mut begin = [0; 512];
@@ -272,9 +283,9 @@ fn header(file: &File, path: &Path) -> Result<(RunHeader, u64), RunError> {
 
 /// What one thread has read.
 #[derive(Debug, Default)]
-struct Part {
-    rows: Vec<Row>,
-    offsets: Vec<u64>,
+pub(super) struct Part {
+    pub(super) rows: Vec<Row>,
+    pub(super) offsets: Vec<u64>,
     facts: FactTable,
     continued: Vec<ContinuedRecord>,
     bad_lines: Vec<BadLine>,
@@ -287,7 +298,13 @@ struct Part {
 impl Part {
     /// Reads the lines that begin between `from` and `to`; where `from` is not known to be the
     /// begin of a line, the first one begins after the first end of a line from the byte before it.
-    fn read(file: &File, from: u64, to: u64, is_inner: bool, cells: usize) -> io::Result<Self> {
+    pub(super) fn read(
+        file: &File,
+        from: u64,
+        to: u64,
+        is_inner: bool,
+        cells: usize,
+    ) -> io::Result<Self> {
         let mut part = Self::default();
         let mut buffer = vec![0; BLOCK];
         // `buffer[begin..end]` is what of the file at `at` was read and not yet looked at.

@@ -61,7 +61,7 @@ impl Received {
 fn decoder<'a>(compression: &str, raw: &'a [u8]) -> Result<Option<Box<dyn Read + 'a>>, String> {
     match compression.to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(None),
-        "br" => Ok(Some(Box::new(brotli::Decompressor::new(raw, 4096)))),
+        "br" => Ok(Some(Box::new(brotli_decompressor::Decompressor::new(raw, 4096)))),
         "deflate" => Ok(Some(Box::new(flate2::read::DeflateDecoder::new(raw)))),
         "gzip" if raw.starts_with(&[0x1f, 0x8b]) => {
             Ok(Some(Box::new(flate2::read::MultiGzDecoder::new(raw))))

@@ -121,6 +121,13 @@ impl ExponentialHistogram {
         }
     }
 
+    /// Makes buckets coarser until at most `most` of them are not empty, as far as [`COARSEST_SCALE`] allows.
+    pub fn limit_buckets(&mut self, most: usize) {
+        while self.buckets.len() > most && self.scale > COARSEST_SCALE {
+            self.downscale(self.scale - 1);
+        }
+    }
+
     fn join_equal(&mut self) {
         self.buckets.dedup_by(|next, kept| {
             let same = next.0 == kept.0;

@@ -43,7 +43,7 @@ impl Shape {
     ];
 }
 
-pub(super) fn normal(random: &mut fastrand::Rng) -> f64 {
+pub(in crate::detect) fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }

@@ -23,8 +23,10 @@ const RATIO: [f64; 2] = [22.0, 30.0];
 const SUDDEN_RATIO: [f64; 2] = [30.0, 45.0];
 /// What another level has to save to be looked at.
 const PENALTY: f64 = 8.0;
-/// Fewest samples before, and after, of those that are looked at one by one; and after, to be confirmed.
-const FEWEST: [usize; 3] = [20, 4, 20];
+/// Fewest samples before, also after to be confirmed, and after, of those that are looked at one by one.
+const FEWEST: [usize; 2] = [20, 4];
+/// Fewest of either, where they are of as long a time as those usually take.
+const FEWEST_OF_LONG: usize = 8;
 /// Samples that are looked at one by one.
 const WINDOW: usize = 400;
 /// Younger than this, a level is proposed only.
@@ -85,25 +87,56 @@ pub fn failure_changes(points: &[Counted]) -> Vec<Change> {
     all.collect()
 }
 
-/// The change of the share in the last of `samples` (one sample each, or few), if it is beyond doubt.
-pub fn sudden_failures(samples: &[Counted]) -> Option<Change> {
+/// Changes of the share in the last of `samples` (one sample each, or few), in order of time, that are beyond doubt.
+pub fn sudden_failures(samples: &[Counted]) -> Vec<Change> {
     let samples = &samples[samples.len().saturating_sub(WINDOW)..];
     let n = samples.len();
     let sums = Sums::up_to_each(samples);
-    let split = (FEWEST[0]..=n.checked_sub(FEWEST[1])?)
-        .max_by(|a, b| sums.ratio(0, *a, n).total_cmp(&sums.ratio(0, *b, n)))?;
-    let ratio = sums.ratio(0, split, n);
-    let (before, after) = (sums.count(0, split), sums.count(split, n));
-    let last = sums.count(split.max(n.saturating_sub(10)), n);
-    let half = (share(before) + share(after)) / 2.0;
-    let stayed = (share(last) > half) == (share(after) > half);
-    let gate = (share(after) - share(before)).abs() >= 10.0 * GATE;
-    if ratio < SUDDEN_RATIO[0] || !stayed || !gate {
-        return None;
+    let (failed, all) = sums.count(0, n);
+    // Nothing failed, or all did: nothing changed.
+    if failed < FEWEST[1] as f64 || failed >= all {
+        return Vec::new();
     }
-    let held = n - split >= FEWEST[2] && ratio >= SUDDEN_RATIO[1];
-    let certainty = if held { Certainty::Confirmed } else { Certainty::Proposed };
-    Some(change(samples, before, after, 1.0, certainty))
+    let mut steps: Vec<i64> = samples.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+    steps.sort_unstable();
+    let usual = steps.get(steps.len() / 2).copied().unwrap_or(i64::MAX);
+    // A level lasts for so many samples, or for as long as so many take: who fails is asked less often.
+    let long = |from: usize, until: usize| {
+        let lasted = samples[until - 1].at - samples[from].at;
+        until - from >= FEWEST[0]
+            || (until - from >= FEWEST_OF_LONG && lasted >= usual.saturating_mul(FEWEST[0] as i64))
+    };
+    let strength = |bounds: &[usize]| {
+        let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
+        let [before, after] = [sums.count(from, at), sums.count(at, until)];
+        // What has begun to go away is none.
+        let last = sums.count(at.max(until.saturating_sub(10)), until);
+        let half = (share(before) + share(after)) / 2.0;
+        let stays = (share(last) > half) == (share(after) > half);
+        let gate = (share(after) - share(before)).abs() >= 10.0 * GATE;
+        match stays && gate && until - at >= FEWEST[1] && long(from, at) {
+            true => sums.ratio(from, at, until) / SUDDEN_RATIO[0],
+            false => 0.0,
+        }
+    };
+    let mut bounds = sums.cheapest(PENALTY);
+    loop {
+        let weakest = (1..bounds.len() - 1)
+            .map(|index| (index, strength(&bounds[index - 1..=index + 1])))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        match weakest {
+            Some((index, strength)) if strength < 1.0 => bounds.remove(index),
+            _ => break,
+        };
+    }
+    let changes = bounds.windows(3).map(|bounds| {
+        let [from, at, until] = [bounds[0], bounds[1], bounds[2]];
+        let held = long(at, until) && sums.ratio(from, at, until) >= SUDDEN_RATIO[1];
+        let certainty = if held { Certainty::Confirmed } else { Certainty::Proposed };
+        let (before, after) = (sums.count(from, at), sums.count(at, until));
+        change(&samples[from..until], before, after, 1.0, certainty)
+    });
+    changes.collect()
 }
 
 /// Failed, of all.

@@ -5,7 +5,7 @@
 
 mod blocks;
 #[cfg(test)]
-mod drawn;
+pub(super) mod drawn;
 pub mod failures;
 mod noise;
 mod place;
@@ -17,7 +17,7 @@ mod tests;
 
 use firstbyte_core::stats::Interval;
 
-pub use sudden::sudden;
+pub use sudden::{WINDOW, sudden};
 
 use blocks::Deseasoned;
 
@@ -130,9 +130,9 @@ impl Change {
         self.after - self.before
     }
 
-    /// Whether it can be the same as `other`: both of one time.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.between[0] <= other.between[1] && other.between[0] <= self.between[1]
+    /// Whether it can be the same as `other`: both of one time, by no more than `slack` milliseconds apart.
+    pub fn overlaps(&self, other: &Self, slack: i64) -> bool {
+        self.between[0] <= other.between[1] + slack && other.between[0] <= self.between[1] + slack
     }
 }
 

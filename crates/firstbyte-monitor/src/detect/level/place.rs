@@ -5,10 +5,11 @@ use firstbyte_core::stats::Interval;
 use super::blocks::{Deseasoned, middle};
 use super::noise::Noise;
 use super::segments::level;
-use super::{Certainty, Change, DAY, HOUR, Point};
+use super::{BLOCK, Certainty, Change, DAY, HOUR, Point, YOUNG};
 
-/// How far from where six-hour medians change the change is looked for.
-const REACH: i64 = 2 * DAY;
+/// How far from where six-hour medians change the change is looked for. A level that is younger than levels may be takes what is
+/// missing from the one before: the change is then as much later.
+const REACH: i64 = YOUNG as i64 * BLOCK + DAY;
 /// Places count as possible whose cost is within so many mean absolute deviations, times how long noise lasts.
 const POSSIBLE: f64 = 5.0;
 /// Standard errors of an interval of 95 %; more than 1.96, as noise is an estimate.

@@ -5,15 +5,18 @@ use firstbyte_core::stats::Interval;
 use super::blocks::middle;
 use super::place::place;
 use super::{Certainty, Change, LevelSettings, Point};
+use crate::binomial::at_least;
 
 /// Samples that are looked at.
-const WINDOW: usize = 240;
+pub const WINDOW: usize = 240;
 /// Fewest samples before, and after; and after, to be confirmed.
 const FEWEST: [usize; 3] = [20, 7, 40];
 /// On either side so many samples next to the change are compared: the day's course does not matter to them.
 const NEAR: usize = 30;
-/// The share of samples on the wrong side of the middle between both levels.
-const ASTRAY: f64 = 0.15;
+/// The largest share of samples on the wrong side of the middle between both levels, before and after.
+const ASTRAY: [f64; 2] = [0.3, 0.15];
+/// The chance, at most, that what is seen after came of the share that was on that side before.
+const BY_CHANCE: f64 = 3e-6;
 /// Medians of so many samples have a usual spread.
 const BATCH: usize = 8;
 
@@ -67,18 +70,20 @@ fn difference(values: &[f64], at: usize) -> f64 {
     near_level(&values[at..], false) - near_level(&values[..at], true)
 }
 
-/// Whether nearly all values next to the place are on their side.
+/// Whether values next to the place are on their side: nearly all after it, and before it so many that those after are not
+/// chance. Before tickets stop, every tenth visit or more has no session already.
 fn apart(values: &[f64], at: usize) -> bool {
     let (before, after) = (near_level(&values[..at], true), near_level(&values[at..], false));
     let half = before + (after - before) / 2.0;
-    let up = after > before;
-    let astray = |values: &[f64], above: bool| {
-        values.iter().filter(|value| (**value > half) != above).count() as f64
-    };
+    let crossed =
+        |values: &[f64]| values.iter().filter(|value| (**value > half) == (after > before)).count();
     let left = &values[at.saturating_sub(NEAR)..at];
     let right = &values[at..(at + NEAR).min(values.len())];
-    astray(left, !up) <= ASTRAY * left.len() as f64
-        && astray(right, up) <= ASTRAY * right.len() as f64
+    let (astray, over) = (crossed(left), crossed(right));
+    let share = (astray as f64 + 1.0) / (left.len() as f64 + 2.0);
+    astray as f64 <= ASTRAY[0] * left.len() as f64
+        && (right.len() - over) as f64 <= ASTRAY[1] * right.len() as f64
+        && at_least(over as u64, right.len() as u64, share) <= BY_CHANCE
 }
 
 /// Whether every quarter of what came after is nearer to the new level than to the old one.

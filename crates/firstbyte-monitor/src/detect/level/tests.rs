@@ -1,7 +1,7 @@
 //! What is found in drawn series, and what is not.
 
 use super::drawn::{DAYS, Shape, changed, failing, hours, visits, watched};
-use super::failures::failure_changes;
+use super::failures::{Counted, failure_changes, sudden_failures};
 use super::*;
 use firstbyte_core::stats::quantile;
 
@@ -167,4 +167,48 @@ fn change_tables() {
         std::hint::black_box(changes(points, &LevelSettings::TIMES));
     });
     println!("one figure, {DAYS} days: {:?}", clock.elapsed() / 20);
+}
+
+/// One visit in six takes twice as long, before all do: a fifth more or less is chance, all of ten are not.
+#[test]
+fn a_slow_way_that_some_took_before_is_seen_when_all_do() {
+    let slow = |index: usize| index >= 120 || index % 6 == 5;
+    let samples: Vec<Point> = (0..160)
+        .map(|index| {
+            let wobble = (index * 7 % 11) as f64 * 0.02;
+            let value = (if slow(index) { 120.0 } else { 60.0 } + wobble) * MS;
+            Point { at: index as i64 * 60_000, value, samples: 1 }
+        })
+        .collect();
+    let seen = |end: usize| sudden(&samples[..end], None, &LevelSettings::TIMES);
+    let first = (40..160).find(|end| seen(*end).is_some()).unwrap();
+    assert!((126..=130).contains(&first), "{first}");
+    // The last one before belongs to either level.
+    assert!((119..=120).contains(&(seen(130).unwrap().at / 60_000)));
+    assert_eq!(seen(160).unwrap().certainty, Certainty::Confirmed);
+}
+
+/// Who fails is asked less often: twenty samples would take hours, the time that they took before does.
+#[test]
+fn failures_are_confirmed_by_time_where_samples_become_rare() {
+    let mut samples: Vec<Counted> =
+        (0..60).map(|minute| Counted { at: minute * 60_000, failed: 0, samples: 1 }).collect();
+    for minute in [60, 61, 62, 63, 64, 66, 70, 78, 86, 94] {
+        samples.push(Counted { at: minute * 60_000, failed: 1, samples: 1 });
+        let changes = sudden_failures(&samples);
+        let certainty = changes.first().map(|change| change.certainty);
+        let expected = match minute {
+            60..64 => None,
+            64..86 => Some(Certainty::Proposed),
+            _ => Some(Certainty::Confirmed),
+        };
+        assert_eq!(certainty, expected, "{minute}");
+    }
+    // It is over.
+    for minute in 95..110 {
+        samples.push(Counted { at: minute * 60_000, failed: 0, samples: 1 });
+    }
+    let [begun, ended] = sudden_failures(&samples)[..] else { panic!() };
+    assert_eq!((begun.at / 60_000, ended.at / 60_000), (60, 95));
+    assert_eq!((begun.certainty, ended.after), (Certainty::Confirmed, 0.0));
 }

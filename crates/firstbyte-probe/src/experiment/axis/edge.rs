@@ -39,6 +39,11 @@ pub(super) fn read(value: &str) -> Result<Rc<dyn Setting>, String> {
     Ok(Rc::new(Edge { name: name.to_owned(), place }))
 }
 
+/// The edge at `address`, called by it.
+pub(super) fn at_address(address: IpAddr) -> Rc<dyn Setting> {
+    Rc::new(Edge { name: address.to_string(), place: Place::Addresses(vec![address]) })
+}
+
 impl Setting for Edge {
     fn label(&self) -> String {
         capitalised(&self.name)

@@ -17,6 +17,7 @@ mod site;
 mod tls;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use firstbyte_core::run::{Shortfall, Standing};
@@ -26,7 +27,7 @@ use crate::probe::Target;
 use crate::probe::options::Options;
 
 /// How one cell's visits are made: what settings change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// What is visited.
     pub target: Target,
@@ -138,6 +139,16 @@ impl Axis {
             return Err(format!("{name} has no value; values are {shape}"));
         }
         Ok(axis)
+    }
+
+    /// One edge alone, called by its address.
+    pub fn of_edge(address: IpAddr) -> Self {
+        const NAME: &str = "edge";
+        let rank = AXES.iter().position(|(name, ..)| *name == NAME).unwrap_or(AXES.len());
+        let setting = edge::at_address(address);
+        let (written, label) = (address.to_string(), setting.label());
+        let value = AxisValue { written, label, parts: vec![WayPart { rank, setting }] };
+        Self { name: NAME, values: vec![value] }
     }
 
     /// Reads `NAME: AXIS=VALUE AXIS=VALUE…`, once for every way.

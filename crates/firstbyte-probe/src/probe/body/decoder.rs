@@ -24,7 +24,7 @@ pub(super) fn decoder(
         "" | "identity" => Box::new(Plain(sink)),
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(sink)),
         "deflate" => Box::new(Deflate { sink, inflate: None, complete: false }),
-        "br" => Box::new(brotli::DecompressorWriter::new(sink, 4096)),
+        "br" => Box::new(brotli_decompressor::DecompressorWriter::new(sink, 4096)),
         "zstd" => Box::new(Zstd::new(sink, raw::Decoder::new()?)),
         _ => return Ok(None),
     }))
@@ -54,7 +54,7 @@ impl Decoder for MultiGzDecoder<Box<dyn Write>> {
     }
 }
 
-impl Decoder for brotli::DecompressorWriter<Box<dyn Write>> {
+impl Decoder for brotli_decompressor::DecompressorWriter<Box<dyn Write>> {
     fn end(&mut self) -> io::Result<()> {
         self.close()
     }

@@ -12,6 +12,7 @@ use firstbyte_sources::har::{
 };
 
 use crate::cli::exit::{self, Problem};
+use super::report::forms::check_forms;
 use crate::cli::exports::{print, sink};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::unpacked::unpacked;
@@ -21,23 +22,11 @@ use crate::plans::{Destination, HarCleanPlan, ReportPlan};
 /// `report` of archives: each by itself, one after the other.
 pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;
-    let not_of_archives = [
-        (outputs.html.is_some(), "--html"),
-        (outputs.parquet.is_some(), "--parquet"),
-        (outputs.har.is_some(), "--har"),
-        (outputs.qlog.is_some(), "--qlog"),
-        (outputs.percentiles.is_some(), "--percentiles"),
-        (plan.render.by.is_some(), "--by"),
-        (plan.render.packets.is_some(), "--packets"),
-    ];
-    if let Some((_, flag)) = not_of_archives.into_iter().find(|(is_asked, _)| *is_asked) {
-        let message = format!("{flag} is of runs, and there is none of an HTTP Archive");
-        let problem = Problem::new(exit::USAGE, message);
-        return Err(match flag {
-            "--har" => problem.hint("firstbyte har clean FILE writes it without secrets"),
-            _ => problem.hint("there are --json, --csv, and --svg or --png of its page"),
-        });
-    }
+    let hint = match outputs.har {
+        Some(_) => "firstbyte har clean FILE writes it without secrets",
+        None => "there are --json, --csv, and --svg or --png of its page",
+    };
+    check_forms(plan, &["--csv", "--svg", "--png"], "not of an HTTP Archive", hint)?;
     if outputs.draw() && plan.files.len() > 1 {
         let message = "pictures of several archives would have one name";
         return Err(Problem::new(exit::USAGE, message).hint("give them one by one"));

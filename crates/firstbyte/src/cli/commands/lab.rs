@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use firstbyte_core::access::AccessProfile;
 use firstbyte_core::timeline::ProcessorTime;
+use firstbyte_core::units::print_time;
 use firstbyte_lab::scenario::{Family, Role};
 use firstbyte_lab::{
     Lab, LabError, LabOptions, RunningLab, Scenario, ServerReport, run as run_lab, up,
@@ -190,6 +191,13 @@ fn show(name: &str, source: bool) -> Result<u8, Problem> {
             text += &format!("{:57}{name}\n", "");
         }
     }
+    for change in &scenario.changes {
+        text += &format!(
+            "\nafter {} it changes: {}\n",
+            print_time(change.after),
+            change.hosts.join(", ")
+        );
+    }
     print(&text)
 }
 
@@ -247,6 +255,12 @@ pub(in crate::cli) fn introduce(lab: &Lab) {
 
 /// Says on standard error what the user would not want to miss.
 fn take_leave(lab: &Lab) {
+    for change in lab.changes() {
+        if let Some(reason) = change.failure {
+            let hosts = change.hosts.join(", ");
+            terminal::warn(&Warning::LabDidNotChange { after: change.after, hosts, reason });
+        }
+    }
     let stats = lab.forwarder_stats();
     let unwanted = stats.ring_full + stats.send_failed;
     if unwanted > 0 {

@@ -8,7 +8,7 @@ mod exporter;
 pub(super) mod har;
 pub(super) mod lab;
 mod log_format;
-mod monitor;
+pub(super) mod monitor;
 pub(super) mod page;
 pub(super) mod predict;
 pub(super) mod probe;
@@ -29,6 +29,8 @@ pub(super) fn carry_out(plan: &CommandPlan) -> Result<u8, Problem> {
         CommandPlan::Page(plan) => page::run(plan),
         CommandPlan::Check(plan) => check::run(plan),
         CommandPlan::Monitor(plan) => monitor::run(plan),
+        CommandPlan::MonitorEvents(plan) => monitor::events(plan),
+        CommandPlan::MonitorExport(plan) => monitor::export(plan),
         CommandPlan::Exporter(plan) => exporter::run(plan),
         CommandPlan::Predict(plan) => predict::run(plan),
         CommandPlan::Report(plan) => report::run(plan),

@@ -1,11 +1,13 @@
-//! `firstbyte report FILE…`: shows what was measured before, as run files, tables of curl's timers, and what browsers wrote
-//! down.
+//! `firstbyte report FILE…`: shows what was measured before, as run files, tables of curl's timers, what browsers wrote
+//! down, and the store of a monitor.
 
 mod averages;
 mod field;
+pub(super) mod forms;
 mod input;
 mod netlog;
 pub(super) mod server_log;
+mod store;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,12 +24,38 @@ pub(in crate::cli) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     if let Some(file) = &plan.averages {
         return averages::run(file, &plan.render);
     }
-    match ReportInputs::recognise(&plan.files)? {
+    let inputs = ReportInputs::recognise(&plan.files)?;
+    if !matches!(inputs, ReportInputs::Store(_)) {
+        check_no_period(plan)?;
+    }
+    match inputs {
         ReportInputs::Samples(files) => samples(&files, plan),
         ReportInputs::Archives => har::report(plan),
         ReportInputs::NetworkLog => netlog::run(plan),
         ReportInputs::FieldData => field::run(plan),
         ReportInputs::ServerLogs => server_log::run(plan),
+        ReportInputs::Store(path) => store::run(&path, plan),
+    }
+}
+
+/// A period is of a monitor's store: files are read whole.
+fn check_no_period(plan: &ReportPlan) -> Result<(), Problem> {
+    // What is not there is told by who reads it.
+    if plan.files.iter().any(|path| !path.exists()) {
+        return Ok(());
+    }
+    let named = [
+        (plan.since.is_some(), "--since"),
+        (plan.until.is_some(), "--until"),
+        (!plan.targets.is_empty(), "--target"),
+    ];
+    match named.into_iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, flag)) => {
+            let what = format!("{flag}: of a monitor's store alone");
+            let hint = "give the directory that monitor keeps samples in, or its store.sqlite";
+            Err(Problem::new(exit::USAGE, what).hint(hint))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::monitor_events::moment;
 use super::plan_file::PlanFile;
 use super::{SAMPLE_TIMEOUT, interval, needed_by_visits, options, render, requests, usage};
 use crate::cli::args::{CheckArgs, Command, CompareArgs, ExplainArgs, RenderArgs, ReportArgs};
@@ -201,11 +202,21 @@ pub(super) fn check(args: &CheckArgs) -> Result<CheckPlan, Problem> {
     })
 }
 
-pub(super) fn report(args: &ReportArgs) -> ReportPlan {
+pub(super) fn report(args: &ReportArgs) -> Result<ReportPlan, Problem> {
     let render = RenderPlan { packets: args.packets.clone(), ..render(&args.render) };
     let averages = args.averages.clone();
     let (hosts, requests, paths) = (args.hosts, args.requests, args.paths);
-    ReportPlan { files: args.files.clone(), averages, hosts, requests, paths, render }
+    Ok(ReportPlan {
+        files: args.files.clone(),
+        averages,
+        hosts,
+        requests,
+        paths,
+        since: moment("--since", args.since.as_deref())?,
+        until: moment("--until", args.until.as_deref())?,
+        targets: args.target.clone(),
+        render,
+    })
 }
 
 #[cfg(test)]

@@ -15,12 +15,14 @@ const SHORTEST_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn monitor(args: &MonitorArgs) -> Result<MonitorPlan, Problem> {
     let source = match &args.config {
         Some(file) => MonitorSource::File(file.clone()),
+        None if args.demo => MonitorSource::Demo,
         None => urls(args)?,
     };
     Ok(MonitorPlan {
         source,
         check_only: args.check_config,
         store: args.store.clone(),
+        listen: args.listen,
         length: quantities::limit("--for", args.length.as_deref())?,
         silent: args.silent,
     })

@@ -110,6 +110,24 @@ const FLAGS: &[(&[&str], &[&[&str]])] = &[
             &["--every", "5min", "-m", "10s", "--for", "1h"],
             &["--vary", "tls=1.2,1.3", "--vary", "family=4,6"],
             &["--store", "d", "--silent", "--color", "never"],
+            &["--listen", "127.0.0.1:9115"],
+        ],
+    ),
+    (
+        &["monitor", "events"],
+        &[
+            &["--store", "d"],
+            &["--since", "7d", "--until", "2026-11-23T12:00:00Z"],
+            &["--state", "confirmed,withdrawn", "--target", "a", "--target", "b"],
+            &["--format", "ndjson"],
+        ],
+    ),
+    (
+        &["monitor", "export", "--step", "minute"],
+        &[
+            &["--store", "d", "--since", "7d", "--until", "1795392000"],
+            &["--target", "a", "--metric", "total", "--metric", "part.server"],
+            &["--format", "ndjson"],
         ],
     ),
     (&["monitor", "--config", "m.toml"], &[&["--check-config"], &["--store", "d"]]),

@@ -1,7 +1,7 @@
 //! Shows what was measured: on the terminal, and as the files that were asked for.
 
+mod examined;
 mod export;
-mod study;
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::exports::{print, whole};
 use super::{run_problem, terminal};
 use crate::plans::{Destination, Outputs, RenderPlan};
 use crate::runs::{Dataset, Run, SampleFile};
+use crate::study::Material;
 use firstbyte_report::chart::Figure;
 use firstbyte_report::warning::Warning;
 use firstbyte_report::{chart, html, percentiles, study_table};
-use study::Material;
 
 /// Shows a run.
 pub(super) fn run(run: &Run, plan: &RenderPlan) -> Result<(), Problem> {
@@ -33,7 +33,11 @@ pub(super) fn show(data: &Dataset, plan: &RenderPlan) -> Result<(), Problem> {
         return Ok(());
     }
     let axes: Vec<String> = data.axes.iter().map(|axis| axis.name.clone()).collect();
-    Material::from_dataset(data, plan)?.show(data, |study| {
+    let examined =
+        plan.packets.as_deref().map(|path| examined::examined(data, path)).transpose()?;
+    let by_percentile = outputs.percentiles.is_some() || outputs.html.is_some();
+    let material = Material::from_dataset(data, plan.by.as_deref(), by_percentile, examined);
+    material.map_err(run_problem)?.show(data, |study| {
         // First of all: what cannot be written after it takes nothing away. Nor does it take files away, where the
         // terminal is gone.
         let shown = match on_terminal {

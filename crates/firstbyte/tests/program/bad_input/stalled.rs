@@ -14,11 +14,11 @@ use crate::support::http2::SETTINGS;
 use crate::support::peer::{Peer, drain, read_head, read_some};
 use crate::support::run::firstbyte;
 
-const LIMIT: &str = "1.5";
+const LIMIT: &str = "2.5";
 /// Of that at least so much is a wait.
-const WAITED_NS: u64 = 1_000_000_000;
+const WAITED_NS: u64 = 1_500_000_000;
 /// And so much what a busy machine makes of the rest.
-const REST_NS: u64 = 400_000_000;
+const REST_NS: u64 = 800_000_000;
 
 fn sample(peer: &Peer, arguments: &[&str]) -> Value {
     let directory = Directory::new();
@@ -118,7 +118,8 @@ fn after_the_head() {
 fn with_settings_and_no_response() {
     let peer = Peer::tls(server(&good(), &["h2"]), |stream| {
         while stream.write_all(SETTINGS).and_then(|()| stream.flush()).is_ok() {
-            std::thread::sleep(Duration::from_millis(2));
+            // Often enough that silence is never as long as a wait; rarely enough that reading them is no work.
+            std::thread::sleep(Duration::from_millis(20));
         }
     });
     assert_silence(&sample(&peer, &[]), "wait", SILENT);
@@ -136,7 +137,7 @@ fn a_response_that_still_arrives_is_no_silence() {
     });
     let sample = sample(&peer, &[]);
     let failure = &sample["failure"];
-    let said = "not finished within 1.5 s: the response was still arriving";
+    let said = "not finished within 2.5 s: the response was still arriving";
     assert_eq!((&failure["fault"], &failure["message"]), (&"configuration".into(), &said.into()));
     assert!(sample["http"]["body_bytes"].as_u64().unwrap() >= 1_000);
 }

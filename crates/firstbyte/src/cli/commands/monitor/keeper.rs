@@ -1,13 +1,16 @@
 //! Samples on their way to who keeps them, and what is told of them on the way: series that begin to fail, or no longer do.
 
+use std::collections::HashSet;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use firstbyte_clock::{Monotonic, time_stamp};
 use firstbyte_core::run::Taken;
-use firstbyte_monitor::watch::Series;
+use firstbyte_monitor::watch::{WatchSink, Watchlist};
+use firstbyte_probe::experiment::SampleSink;
 use firstbyte_report::units::count;
 
-use super::safe;
+use super::{recorded, safe};
 use crate::cli::progress::Watching;
 use crate::cli::terminal::note;
 use crate::recording::{Recorded, Recorder};
@@ -33,40 +36,20 @@ impl Teller {
     }
 }
 
-pub(super) struct Keeper<'a> {
-    all: &'a [Series],
+pub(super) struct Keeper {
+    /// Of each series, what it is called and whether it fails now.
+    series: Vec<(String, bool)>,
     recorder: Recorder,
-    failing: Vec<bool>,
     samples: u64,
     failures: u64,
     teller: Teller,
     shown: Monotonic,
 }
 
-impl<'a> Keeper<'a> {
-    pub(super) fn new(all: &'a [Series], recorder: Recorder, teller: Teller) -> Self {
-        let failing = vec![false; all.len()];
-        Self { all, recorder, failing, samples: 0, failures: 0, teller, shown: Monotonic::now() }
-    }
-
-    pub(super) fn keep(&mut self, taken: Taken) {
-        let cell = usize::from(taken.cell);
-        let failure = taken.sample.failure();
-        self.samples += 1;
-        self.failures += u64::from(failure.is_some());
-        let was_failing = std::mem::replace(&mut self.failing[cell], failure.is_some());
-        match failure {
-            Some(failure) if !was_failing => {
-                let (name, kind) = (self.all[cell].cell.name(), failure.failure_type());
-                self.teller.tell(&format!("{name}: fails: {} ({kind})", failure.cause));
-            }
-            None if was_failing => {
-                self.teller.tell(&format!("{}: no longer fails", self.all[cell].cell.name()));
-            }
-            _ => {}
-        }
-        self.show();
-        self.recorder.keep(taken);
+impl Keeper {
+    pub(super) fn new(list: &Watchlist, recorder: Recorder, teller: Teller) -> Self {
+        let series = names(list).map(|name| (name, false)).collect();
+        Self { series, recorder, samples: 0, failures: 0, teller, shown: Monotonic::now() }
     }
 
     fn show(&mut self) {
@@ -75,12 +58,12 @@ impl<'a> Keeper<'a> {
             return;
         }
         self.shown = Monotonic::now();
-        let failing = self.failing.iter().filter(|failing| **failing).count();
+        let failing = self.series.iter().filter(|(_, fails)| *fails).count();
         line.show(format!(
             "{}, {} failed; {failing} of {} series fail now",
             count(self.samples, "sample"),
             self.failures,
-            self.all.len()
+            self.series.len()
         ));
     }
 
@@ -90,5 +73,43 @@ impl<'a> Keeper<'a> {
             line.finish();
         }
         self.recorder.finish()
+    }
+}
+
+fn names(list: &Watchlist) -> impl Iterator<Item = String> {
+    list.series.iter().map(|one| one.cell.name())
+}
+
+impl SampleSink for Keeper {
+    type Error = Infallible;
+
+    fn take_in(&mut self, taken: Taken) -> Result<(), Infallible> {
+        let failure = taken.sample.failure();
+        self.samples += 1;
+        self.failures += u64::from(failure.is_some());
+        if let Some((name, fails)) = self.series.get_mut(usize::from(taken.cell)) {
+            let did_fail = std::mem::replace(fails, failure.is_some());
+            match failure {
+                Some(failure) if !did_fail => {
+                    let kind = failure.failure_type();
+                    self.teller.tell(&format!("{name}: fails: {} ({kind})", failure.cause));
+                }
+                None if did_fail => self.teller.tell(&format!("{name}: no longer fails")),
+                _ => {}
+            }
+        }
+        self.show();
+        self.recorder.keep(taken);
+        Ok(())
+    }
+}
+
+impl WatchSink for Keeper {
+    fn follow(&mut self, list: &Watchlist) -> Result<(), Infallible> {
+        let failing: HashSet<String> =
+            self.series.drain(..).filter(|(_, fails)| *fails).map(|(name, _)| name).collect();
+        self.series = names(list).map(|name| (name.clone(), failing.contains(&name))).collect();
+        self.recorder.follow(recorded(list));
+        Ok(())
     }
 }

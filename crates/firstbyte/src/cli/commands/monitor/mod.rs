@@ -1,10 +1,15 @@
 //! `firstbyte monitor`: targets measured again and again, every sample kept.
 
+mod demo;
+pub(super) mod events;
+mod export;
+mod following;
 mod keeper;
+pub(super) mod reading;
+mod serving;
+mod source;
 
-use std::convert::Infallible;
-use std::fs::File;
-use std::io::{self, Read};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,15 +18,16 @@ use std::time::Duration;
 use firstbyte_core::document::run::{
     AxisRecord, CellRecord, DesignRecord, RUN_FORMAT, RUN_VERSION, RunHeader,
 };
-use firstbyte_core::run::Taken;
 use firstbyte_core::units::print_time;
-use firstbyte_monitor::configuration::{Configuration, Keep, TargetSettings, UrlSettings};
+use firstbyte_monitor::budget::Promise;
+use firstbyte_monitor::configuration::{Configuration, Keep, TargetSettings};
+use firstbyte_monitor::edges::Edges;
 use firstbyte_monitor::store::Retention;
 use firstbyte_monitor::watch::{
-    LeftOut, MOST_SERIES, Series, WatchControl, Watched, series, watch,
+    LeftOut, MOST_SERIES, Series, WatchControl, Watched, Watchlist, series, watch,
 };
-use firstbyte_probe::experiment::Axis;
-use firstbyte_probe::probe::describe_io;
+use firstbyte_probe::experiment::Visitor;
+use firstbyte_probe::probe::{Equipment, SetupError};
 use firstbyte_report::Style;
 use firstbyte_report::units::count;
 use serde_json::{Value, json};
@@ -33,59 +39,123 @@ use crate::cli::measuring::Measuring;
 use crate::cli::run_problem;
 use crate::cli::signals::asked_to_end;
 use crate::cli::terminal::note;
+use crate::exposition::MOST_EXPOSED;
 use crate::plans::{MonitorPlan, MonitorSource};
-use crate::recording::{RawLimits, Recorded, Recorder, RecorderError, RecorderSettings};
+use crate::recording::{
+    RawLimits, Recorded, RecordedSeries, Recorder, RecorderError, RecorderSettings, observed,
+    series_labels,
+};
 use crate::runs::environment;
+use crate::webhooks::Tell;
+pub(in crate::cli) use events::run as events;
+pub(in crate::cli) use export::run as export;
+use following::{Follower, look_up};
 use keeper::{Keeper, Teller};
+use source::{Files, read};
 
-/// Of a configuration, or of a list of URLs.
-const MOST_BYTES: u64 = 16 << 20;
 /// Of a list that is long, so many are named.
 const NAMED: usize = 10;
 
+/// What makes the visitor of a series.
+pub(in crate::cli) type MakeVisitor<'a> =
+    &'a dyn Fn(&Series, &Equipment) -> Result<Visitor, SetupError>;
+
 pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
-    let configuration = configuration(&plan.source)?;
-    let measuring = Measuring::new()?;
-    let (all, left_out) = series(&configuration, measuring.clients());
-    tell_left_out(&left_out);
-    if all.len() > MOST_SERIES {
-        let (found, most) = (all.len(), MOST_SERIES);
-        return Err(Problem::new(exit::USAGE, format!("{found} series: {most} are the most"))
-            .hint("watch fewer targets, or in fewer ways, or by several monitors"));
-    }
     if plan.check_only {
-        return print(&checked(&configuration, &all)).map(|()| exit::OK);
+        return check(plan);
     }
+    if let MonitorSource::Demo = plan.source {
+        return demo::run(plan);
+    }
+    let (watched, recorded) = measure(plan, &Series::visitor)?;
+    conclude(plan, &watched, &recorded)
+}
+
+/// Those of a demo are gone with it, unless somebody says where they are to be.
+const fn keeps_samples(plan: &MonitorPlan) -> bool {
+    plan.store.is_some() || !matches!(plan.source, MonitorSource::Demo)
+}
+
+/// Says what came of it; samples that are kept can be looked at.
+fn conclude(plan: &MonitorPlan, watched: &Watched, recorded: &Recorded) -> Result<u8, Problem> {
+    let Recorded { path, lost } = recorded;
+    note(&ended(watched, keeps_samples(plan).then_some(path)));
+    if *lost > 0 {
+        let what = format!("{} could not be written", count(*lost, "sample"));
+        return Err(Problem::new(exit::WRITE, what));
+    }
+    Ok(exit::OK)
+}
+
+/// Says what would be measured, or every mistake.
+fn check(plan: &MonitorPlan) -> Result<u8, Problem> {
+    let configuration = read(&plan.source, &mut Files::default())?;
+    let all = all_series(&configuration, &Edges::default(), &Measuring::new()?)?;
+    serving::check(plan, &configuration)?;
+    print(&checked(&configuration, &all)).map(|()| exit::OK)
+}
+
+/// Measures until it is told to end, by visitors that `visitor` makes.
+pub(in crate::cli) fn measure(
+    plan: &MonitorPlan,
+    visitor: MakeVisitor<'_>,
+) -> Result<(Watched, Recorded), Problem> {
+    let mut files = Files::default();
+    let configuration = read(&plan.source, &mut files)?;
     let store = store(plan.store.as_deref().or(configuration.store.as_deref()))?;
-    let visitors = measuring.wait_for(async {
-        let visitors = all.iter().map(|one| one.visitor(measuring.equipment()).map(Rc::new));
-        visitors.collect::<Result<Vec<_>, _>>()
-    });
-    let visitors = visitors.map_err(setup_problem)?;
-    let periods = all.iter().map(|one| one.timing.every).collect();
+    let listening = serving::listen(plan, &configuration)?;
+    watch_all(plan, configuration, files, &store, listening, visitor)
+}
+
+/// Measures what is in `configuration`, keeps samples in `store` and answers who asks, until it is told to end.
+fn watch_all(
+    plan: &MonitorPlan,
+    configuration: Configuration,
+    files: Files,
+    store: &Path,
+    listening: Option<serving::Listening>,
+    visitor: MakeVisitor<'_>,
+) -> Result<(Watched, Recorded), Problem> {
+    let measuring = Measuring::new()?;
+    let mut edges = Edges::default();
+    measuring.wait_for(look_up(&mut edges, &configuration.edge_hosts()));
+    let all = all_series(&configuration, &edges, &measuring)?;
+    let webhooks = serving::webhooks(plan, &configuration)?;
+    let pushes = serving::pushes(plan, &configuration)?;
+    let list = measuring
+        .wait_for(async { watchlist(configuration, all, &measuring, visitor) })
+        .map_err(setup_problem)?;
     let teller = Teller::new(plan.silent);
     let tell = teller.clone();
+    let tell: Tell = Arc::new(move |what: &str| tell.tell(what));
+    let (webhooks, notices) = serving::send(webhooks, Arc::clone(&tell))?;
+    let recorded = recorded(&list);
+    let labels = series_labels(&recorded.header).unwrap_or_default();
+    let is_exposed = listening.is_some() || !pushes.is_empty();
+    let (observer, observed) = observed(labels, if is_exposed { MOST_EXPOSED } else { 0 });
+    let pushes = serving::push(pushes, &observer, Arc::clone(&tell))?;
+    let answer =
+        |listening: serving::Listening| listening.answer(store.join("store.sqlite"), observer);
+    let server = listening.map(answer).transpose()?;
     let recorder = Recorder::start(RecorderSettings {
         raw: store.join("raw"),
         store: store.join("store.sqlite"),
-        header: header(&configuration, &all),
-        periods,
-        raw_limits: RawLimits { age: configuration.keep.raw, bytes: configuration.keep.raw_size },
-        retention: retention(&configuration.keep),
-        tell: Arc::new(move |what| tell.tell(what)),
+        recorded,
+        tell,
+        observed,
+        notices,
     });
     let recorder = recorder.map_err(recorder_problem)?;
-    note(&format!("measuring {}", overview(&configuration, &all)));
-    note(&format!("samples go into {}; Ctrl-C ends it", recorder.path().display()));
-    let mut keeper = Keeper::new(&all, recorder, teller);
+    note(&format!("measuring {}", overview(&list.configuration, &list.series)));
+    match keeps_samples(plan) {
+        true => note(&format!("samples go into {}; Ctrl-C ends it", recorder.path().display())),
+        false => note("Ctrl-C ends it; with --store DIR its samples are kept"),
+    }
+    let mut keeper = Keeper::new(&list, recorder, teller.clone());
     let control = WatchControl::default();
+    let mut follower = Follower::new(plan, &list.configuration, files, edges, teller, visitor);
     let watched = measuring.wait_for(async {
-        let mut keep = |taken: Taken| {
-            keeper.keep(taken);
-            Ok::<(), Infallible>(())
-        };
-        let watching = watch(&all, &visitors, configuration.limits, seed(), &control, &mut keep);
-        let mut watching = std::pin::pin!(watching);
+        let mut watching = std::pin::pin!(watch(list, seed(), &control, &mut keeper));
         let end = async {
             match plan.length {
                 Some(length) => tokio::time::sleep(length).await,
@@ -97,17 +167,64 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
             watched = &mut watching => return watched,
             _ = asked_to_end() => control.stop(),
             () = end => control.stop(),
+            never = follower.follow(&measuring, &control) => match never {},
         }
         watching.await
     });
     let Ok(watched) = watched;
-    let Recorded { path, lost } = keeper.finish();
-    note(&ended(&watched, &path));
-    if lost > 0 {
-        let what = format!("{} could not be written", count(lost, "sample"));
-        return Err(Problem::new(exit::WRITE, what));
+    if let Some(server) = server {
+        server.finish();
     }
-    Ok(exit::OK)
+    let recorded = keeper.finish();
+    webhooks.finish();
+    pushes.finish();
+    Ok((watched, recorded))
+}
+
+/// All series of `configuration`; what cannot be measured is said.
+fn all_series(
+    configuration: &Configuration,
+    edges: &Edges,
+    measuring: &Measuring,
+) -> Result<Vec<Series>, Problem> {
+    let (all, left_out) = series(configuration, edges, measuring.clients());
+    tell_left_out(&left_out);
+    if all.len() > MOST_SERIES {
+        let (found, most) = (all.len(), MOST_SERIES);
+        return Err(Problem::new(exit::USAGE, format!("{found} series: {most} are the most"))
+            .hint("watch fewer targets, or in fewer ways, or by several monitors"));
+    }
+    Ok(all)
+}
+
+/// What is measured, with who visits it. To be called within the runtime that it is measured in.
+fn watchlist(
+    configuration: Configuration,
+    series: Vec<Series>,
+    measuring: &Measuring,
+    visitor: MakeVisitor<'_>,
+) -> Result<Watchlist, SetupError> {
+    let visitors = series.iter().map(|one| visitor(one, measuring.equipment()).map(Rc::new));
+    Ok(Watchlist { visitors: visitors.collect::<Result<_, _>>()?, configuration, series })
+}
+
+/// What a recorder has to know of `list`.
+fn recorded(list: &Watchlist) -> RecordedSeries {
+    let keep = &list.configuration.keep;
+    let targets = &list.configuration.targets;
+    let budgets: HashMap<&str, &Vec<Promise>> =
+        targets.iter().map(|target| (target.name.as_str(), &target.budget)).collect();
+    let budget = |series: &Series| {
+        let target = series.cell.factors.first().map_or("", |factor| factor.value.as_str());
+        budgets.get(target).copied().cloned().unwrap_or_default()
+    };
+    RecordedSeries {
+        header: header(&list.configuration, &list.series),
+        periods: list.series.iter().map(|one| one.timing.every).collect(),
+        budgets: list.series.iter().map(budget).collect(),
+        raw_limits: RawLimits { age: keep.raw, bytes: keep.raw_size },
+        retention: retention(keep),
+    }
 }
 
 fn retention(keep: &Keep) -> Retention {
@@ -138,53 +255,6 @@ fn recorder_problem(error: RecorderError) -> Problem {
 /// For a terminal: a configuration may be anybody's.
 fn safe(line: &str) -> String {
     Style::default().safe(line)
-}
-
-/// What is watched, read and checked.
-fn configuration(source: &MonitorSource) -> Result<Configuration, Problem> {
-    match source {
-        MonitorSource::File(file) => configuration_file(file),
-        MonitorSource::Urls { urls, every, max_time, vary } => {
-            let urls: Vec<String> = urls.iter().map(|url| url.reveal().clone()).collect();
-            let axes: Result<Vec<Axis>, String> =
-                vary.iter().map(|axis| Axis::read(axis.reveal())).collect();
-            let axes = axes.map_err(|why| Problem::new(exit::USAGE, format!("--vary: {why}")))?;
-            let settings = UrlSettings { every: *every, timeout: *max_time, axes };
-            Configuration::of_urls(&urls, settings).map_err(|(url, why)| {
-                let url = firstbyte_core::shown_url::shown_url(&url);
-                Problem::new(exit::USAGE, format!("{url:?}: {why}"))
-            })
-        }
-    }
-}
-
-fn configuration_file(file: &Path) -> Result<Configuration, Problem> {
-    let name = file.display();
-    let text = text_of(file)
-        .map_err(|error| Problem::new(exit::READ, format!("cannot read {name}: {error}")))?;
-    // Files that it names are beside it.
-    let directory = file.parent().unwrap_or(Path::new(""));
-    let mut read_file = |name: &str| text_of(&directory.join(name));
-    Configuration::read(&text, &mut read_file).map_err(|mistakes| {
-        let lines: Vec<String> =
-            mistakes.iter().map(|mistake| safe(&format!("{name}:{mistake}"))).collect();
-        let all = count(mistakes.len() as u64, "mistake");
-        Problem::new(exit::USAGE, format!("{name}: {all}\n{}", lines.join("\n")))
-    })
-}
-
-/// A text file of a size that people write, or have written by a script.
-fn text_of(file: &Path) -> io::Result<String> {
-    let described = |error: io::Error| io::Error::new(error.kind(), describe_io(&error));
-    let mut text = String::new();
-    let read =
-        File::open(file).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
-    match read.map_err(described)? as u64 {
-        bytes if bytes > MOST_BYTES => {
-            Err(io::Error::other(format!("more than {MOST_BYTES} bytes")))
-        }
-        _ => Ok(text),
-    }
 }
 
 fn tell_left_out(left_out: &[LeftOut]) {
@@ -225,6 +295,13 @@ fn checked(configuration: &Configuration, all: &[Series]) -> String {
     }
     if configuration.targets.len() > NAMED {
         text.push_str(&format!("  and {} more\n", configuration.targets.len() - NAMED));
+    }
+    let names = configuration.edge_hosts().len() as u64;
+    if names > 0 {
+        text.push_str(&format!(
+            "{} looked up at the start: a series per address and way\n",
+            count(names, "name")
+        ));
     }
     text
 }
@@ -294,7 +371,7 @@ fn seed() -> u64 {
     firstbyte_clock::Realtime::now().unix_nanos()
 }
 
-fn ended(watched: &Watched, path: &Path) -> String {
+fn ended(watched: &Watched, kept: Option<&Path>) -> String {
     let Watched { samples, missed, lateness_p99 } = watched;
     let mut text = format!("ended: {}", count(*samples, "sample"));
     if *missed > 0 {
@@ -304,6 +381,8 @@ fn ended(watched: &Watched, path: &Path) -> String {
         let late = late.as_millis();
         text.push_str(&format!(", 99 of 100 begun within {late} ms of their time"));
     }
-    text.push_str(&format!("\nsee: firstbyte report {}", path.display()));
+    if let Some(path) = kept {
+        text.push_str(&format!("\nsee: firstbyte report {}", path.display()));
+    }
     text
 }

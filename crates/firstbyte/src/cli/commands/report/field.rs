@@ -7,16 +7,17 @@ use firstbyte_report::field_data::{field_data, field_json, field_rows, field_row
 use firstbyte_report::warning::Warning;
 use firstbyte_sources::field_data::{FieldLine, FieldLines};
 
+use super::forms::check_forms;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exports, Lines, print, whole};
 use crate::cli::files::Files;
 use crate::cli::terminal;
-use crate::plans::{Outputs, ReportPlan};
+use crate::plans::ReportPlan;
 use crate::rum::{UnreadFieldData, check_field_data, read_field_data};
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;
-    check_outputs(plan)?;
+    check_forms(plan, &["--csv"], "not of field data", "it is shown as text, --json and --csv")?;
     let files = Files::default().reads(&plan.files).exports(outputs);
     files.check()?;
     // What cannot be read takes no output's place.
@@ -60,30 +61,6 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     }
     opened.keep();
     Ok(exit::OK)
-}
-
-/// Whether there is a form of field data for each output.
-fn check_outputs(plan: &ReportPlan) -> Result<(), Problem> {
-    let Outputs { json: _, csv: _, percentiles, parquet, zeek, har, html, packets, svg, png, qlog } =
-        &plan.render.outputs;
-    let named = [
-        (percentiles.is_some(), "--percentiles"),
-        (parquet.is_some(), "--parquet"),
-        (zeek.is_some(), "--zeek"),
-        (har.is_some(), "--har"),
-        (html.is_some(), "--html"),
-        (packets.is_some(), "--pcap-out"),
-        (svg.is_some(), "--svg"),
-        (png.is_some(), "--png"),
-        (qlog.is_some(), "--qlog"),
-        (plan.render.by.is_some(), "--by"),
-        (plan.render.packets.is_some(), "--packets"),
-    ];
-    match named.into_iter().find(|(is_asked, _)| *is_asked) {
-        None => Ok(()),
-        Some((_, flag)) => Err(Problem::new(exit::USAGE, format!("{flag}: not of field data"))
-            .hint("field data is shown as text, --json and --csv")),
-    }
 }
 
 fn unread(path: &Path, error: UnreadFieldData) -> Problem {

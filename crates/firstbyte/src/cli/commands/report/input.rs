@@ -9,6 +9,7 @@ use firstbyte_sources::har::begins_archive;
 use firstbyte_sources::netlog::net_export;
 use firstbyte_sources::server_log::begins_server_log;
 
+use super::store::{self, store_file};
 use crate::cli::exit::{self, Problem};
 use crate::cli::unpacked::unpacked;
 use crate::runs::SampleFile;
@@ -29,6 +30,8 @@ enum ReportInput {
     FieldData,
     /// What a web server wrote down of the requests that it answered.
     ServerLog,
+    /// The sums of a monitor: its store, or the directory that has it.
+    Store,
     /// What cannot be read once more (a pipe), or at all: who reads it tells.
     Unseen,
 }
@@ -46,6 +49,8 @@ pub(super) enum ReportInputs {
     FieldData,
     /// Servers' logs, summed up.
     ServerLogs,
+    /// A monitor's store.
+    Store(PathBuf),
 }
 
 impl ReportInputs {
@@ -68,6 +73,9 @@ impl ReportInputs {
             Some((_, ReportInput::NetworkLog)) => Self::NetworkLog,
             Some((_, ReportInput::FieldData)) => Self::FieldData,
             Some((_, ReportInput::ServerLog)) => Self::ServerLogs,
+            Some((path, ReportInput::Store)) => {
+                Self::Store(store_file(path).unwrap_or_else(|| (*path).clone()))
+            }
             Some((_, ReportInput::Samples(_) | ReportInput::Unseen)) | None => {
                 let form = |input| match input {
                     ReportInput::Samples(form) => form,
@@ -82,6 +90,9 @@ impl ReportInputs {
 
 impl ReportInput {
     fn recognise(path: &Path) -> Self {
+        if store_file(path).is_some() {
+            return Self::Store;
+        }
         if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Self::Unseen;
         }
@@ -94,6 +105,7 @@ impl ReportInput {
     /// By the first bytes. A name counts only of archives, whose beginning may be damaged.
     fn from_begin(begin: &[u8], path: &Path) -> Self {
         match () {
+            () if begin.starts_with(store::BEGIN) => Self::Store,
             () if begins_field_data(begin) => Self::FieldData,
             () if net_export::begins_like(begin) => Self::NetworkLog,
             () if begins_archive(begin) => Self::Archive,
@@ -111,7 +123,7 @@ impl ReportInput {
         match (self, other) {
             (Self::Samples(_), Self::Samples(_)) => true,
             // It has nothing that others could be compared with.
-            (Self::NetworkLog, _) => false,
+            (Self::NetworkLog | Self::Store, _) => false,
             _ => self == other,
         }
     }
@@ -125,6 +137,7 @@ impl fmt::Display for ReportInput {
             Self::Archive => "an HTTP Archive",
             Self::NetworkLog => "a network log",
             Self::FieldData => "field data",
+            Self::Store => "a monitor's store",
             Self::ServerLog => "a server's log",
             Self::Unseen => "not looked at",
         })

@@ -10,6 +10,7 @@ use firstbyte_report::warning::Warning;
 use firstbyte_sources::netlog::net_export::NetExportReader;
 use firstbyte_sources::netlog::{NetLogEvent, NetLogReduction, NetLogRequest, NetLogSummary};
 
+use super::forms::check_forms;
 use super::unreadable;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exporter, Exports, Lines, Sink, print};
@@ -28,7 +29,8 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     };
     let files = Files::default().reads(&plan.files).exports_of_responses(&plan.render.outputs);
     files.check()?;
-    forms(path, plan)?;
+    let why = format!("{} is a network log, which has no such form", path.display());
+    check_forms(plan, &["--csv"], &why, "--json, or --csv")?;
     // What cannot be read takes no output's place.
     let mut reader = NetExportReader::only(NetLogReduction::wants);
     let begun = BegunLog::read(path, &mut reader)?;
@@ -62,25 +64,6 @@ pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     }
     opened.keep();
     Ok(exit::OK)
-}
-
-/// Refuses forms that a log has not.
-fn forms(path: &Path, plan: &ReportPlan) -> Result<(), Problem> {
-    let outputs = &plan.render.outputs;
-    let asked = [
-        (outputs.html.is_some(), "--html"),
-        (outputs.parquet.is_some(), "--parquet"),
-        (outputs.har.is_some(), "--har"),
-        (outputs.qlog.is_some(), "--qlog"),
-        (outputs.percentiles.is_some(), "--percentiles"),
-        (outputs.svg.is_some(), "--svg"),
-        (outputs.png.is_some(), "--png"),
-        (plan.render.by.is_some(), "--by"),
-        (plan.render.packets.is_some(), "--packets"),
-    ];
-    let Some((_, flag)) = asked.into_iter().find(|(is_asked, _)| *is_asked) else { return Ok(()) };
-    let message = format!("{flag}: {} is a network log, which has no such form", path.display());
-    Err(Problem::new(exit::USAGE, message).hint("--json, or --csv"))
 }
 
 struct Log<'a> {

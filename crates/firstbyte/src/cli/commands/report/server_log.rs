@@ -11,6 +11,7 @@ use firstbyte_sources::server_log::{
     LogDimension, LogLineError, LoggedRequest, ServerLogReader, ServerLogSummary,
 };
 
+use super::forms::check_forms;
 use super::unreadable;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{Exporter, Exports, Lines, Sink, print};
@@ -23,7 +24,8 @@ use crate::plans::ReportPlan;
 const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
-    forms(plan)?;
+    let hint = "they are shown as text, --json and --csv";
+    check_forms(plan, &["--csv", "--by"], "not of servers' logs", hint)?;
     let by = dimensions(plan.render.by.as_deref())?;
     let outputs = &plan.render.outputs;
     let files = Files::default().reads(&plan.files).exports(outputs);
@@ -128,22 +130,6 @@ fn dimensions(by: Option<&str>) -> Result<Vec<LogDimension>, Problem> {
         })
     };
     by.split(',').map(one).collect()
-}
-
-/// Refuses forms that a log has not.
-fn forms(plan: &ReportPlan) -> Result<(), Problem> {
-    let outputs = &plan.render.outputs;
-    let asked = [
-        (outputs.html.is_some(), "--html"),
-        (outputs.parquet.is_some(), "--parquet"),
-        (outputs.har.is_some(), "--har"),
-        (outputs.svg.is_some(), "--svg"),
-        (outputs.png.is_some(), "--png"),
-        (plan.render.packets.is_some(), "--packets"),
-    ];
-    let Some((_, flag)) = asked.into_iter().find(|(is_asked, _)| *is_asked) else { return Ok(()) };
-    Err(Problem::new(exit::USAGE, format!("{flag}: not of servers' logs"))
-        .hint("they are shown as text, --json and --csv"))
 }
 
 impl Exporter<LoggedRequest> for ServerLogCsv<Sink> {

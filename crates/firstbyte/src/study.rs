@@ -1,31 +1,26 @@
 //! What was read as views need it: compared, with the sample in the middle of every cell.
+//!
+//! In: a [`Dataset`]. Out: a [`Study`], for as long as somebody looks at it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use firstbyte_core::compare::{
     self, Axis, CellSummary, Comparison, Design, PairEffects, PercentileEffects, Settings, Table,
 };
-use firstbyte_core::cross_examination::CrossExamination;
 use firstbyte_core::document::run::{EnvironmentRecord, RunHeader};
 use firstbyte_core::run::{Metric, Standing};
 use firstbyte_core::timeline::Connection;
 
-use crate::cli::commands::wire::connections;
-use crate::cli::exit::Problem;
-use crate::cli::run_problem;
 use crate::parallel::side_by_side;
-use crate::plans::RenderPlan;
-use crate::runs::Dataset;
+use crate::runs::{Dataset, RunError};
 use firstbyte_core::shown_url::shown_url;
-use firstbyte_passive::model::connection_captured_at_client;
 use firstbyte_report::study::{
     Examined, FailureView, PanelTimes, PanelView, ProcessorTimes, ProcessorView, Study,
 };
 use firstbyte_report::{dates, shell};
 
 /// Everything a study is made of.
-pub(super) struct Material {
+pub(crate) struct Material {
     title: String,
     date: String,
     command: String,
@@ -41,8 +36,16 @@ pub(super) struct Material {
 }
 
 impl Material {
-    pub(super) fn from_dataset(data: &Dataset, plan: &RenderPlan) -> Result<Self, Problem> {
-        let by = plan.by.as_deref();
+    /// Compares what is in `data`, leading by the axis `by`; percentile by percentile where these are asked for.
+    ///
+    /// # Errors
+    /// When a sample of it cannot be read.
+    pub(crate) fn from_dataset(
+        data: &Dataset,
+        by: Option<&str>,
+        with_percentiles: bool,
+        examined: Option<Examined>,
+    ) -> Result<Self, RunError> {
         let mut axes: Vec<Axis> = data
             .axes
             .iter()
@@ -67,8 +70,8 @@ impl Material {
             processors: processors(data, &medians)?,
             medians,
             failures: failures(data)?,
-            examined: plan.packets.as_deref().map(|path| examined(data, path)).transpose()?,
-            percentiles: match plan.outputs.percentiles.is_some() || plan.outputs.html.is_some() {
+            examined,
+            percentiles: match with_percentiles {
                 true => percentiles(data, &axes, &settings),
                 false => Vec::new(),
             },
@@ -78,7 +81,7 @@ impl Material {
     }
 
     /// Gives `view` the study.
-    pub(super) fn show<T>(&self, data: &Dataset, view: impl FnOnce(&Study<'_>) -> T) -> T {
+    pub(crate) fn show<T>(&self, data: &Dataset, view: impl FnOnce(&Study<'_>) -> T) -> T {
         let medians: Vec<Option<&Connection>> = self.medians.iter().map(Option::as_ref).collect();
         let study = Study {
             title: &self.title,
@@ -100,13 +103,13 @@ impl Material {
 }
 
 /// What browsers' network panels show: looked for where the samples in the middle have any.
-fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelView>, Problem> {
+fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelView>, RunError> {
     if medians.iter().flatten().all(|connection| connection.facts.panel.is_empty()) {
         return Ok(Vec::new());
     }
     let mut times = vec![PanelTimes::default(); data.cells.len()];
     for taken in data.each_taken() {
-        let taken = taken.map_err(run_problem)?;
+        let taken = taken?;
         let whole = !taken.sample.warmup && taken.sample.failure().is_none();
         if let Some(times) = times.get_mut(usize::from(taken.cell)).filter(|_| whole) {
             times.take(&taken.sample.connection.facts.panel);
@@ -120,7 +123,7 @@ fn panels(data: &Dataset, medians: &[Option<Connection>]) -> Result<Vec<PanelVie
 fn processors(
     data: &Dataset,
     medians: &[Option<Connection>],
-) -> Result<Vec<ProcessorView>, Problem> {
+) -> Result<Vec<ProcessorView>, RunError> {
     const OF_EACH: usize = 1_000;
     if medians.iter().flatten().all(|connection| connection.facts.processor.is_none()) {
         return Ok(Vec::new());
@@ -132,40 +135,12 @@ fn processors(
         let of_way: Vec<usize> = of_way.map(|(index, _)| index).collect();
         let mut times = ProcessorTimes::default();
         for index in of_way.iter().step_by(of_way.len().div_ceil(OF_EACH).max(1)) {
-            let taken = data.taken(*index).map_err(run_problem)?;
+            let taken = data.taken(*index)?;
             times.take(taken.sample.connection.facts.processor);
         }
         views.extend(times.view(cell.name()));
     }
     Ok(views)
-}
-
-/// What the clients say, held against the capture of that file.
-fn examined(data: &Dataset, capture: &Path) -> Result<Examined, Problem> {
-    let mut examination = CrossExamination::default();
-    connections(capture, |observed| {
-        examination.captured(&connection_captured_at_client(observed))
-    })?;
-    for taken in data.each_taken() {
-        let taken = taken.map_err(run_problem)?;
-        if !taken.sample.warmup {
-            examination.hear(usize::from(taken.cell), &taken.sample.connection);
-        }
-    }
-    let mut clients: Vec<(String, Vec<usize>)> = Vec::new();
-    for (number, cell) in data.cells.iter().enumerate() {
-        let client = cell.factors.iter().find(|factor| factor.axis == "client");
-        let client = client.map_or("all ways", |factor| &factor.label);
-        match clients.iter_mut().find(|(name, _)| name == client) {
-            Some((_, ways)) => ways.push(number),
-            None => clients.push((client.to_owned(), vec![number])),
-        }
-    }
-    let cells = data.cells.iter().enumerate();
-    Ok(Examined {
-        ways: cells.map(|(n, cell)| (cell.name(), examination.examined(&[n]))).collect(),
-        clients: clients.into_iter().map(|(n, ways)| (n, examination.examined(&ways))).collect(),
-    })
 }
 
 /// As [`compare::compare`] has it, by all processors.
@@ -189,7 +164,7 @@ fn percentiles(data: &Dataset, axes: &[Axis], settings: &Settings) -> Vec<Percen
 }
 
 /// For each cell the sample in the middle by total, of those that count.
-fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, Problem> {
+fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, RunError> {
     let mut by_cell: Vec<Vec<(u64, usize)>> = vec![Vec::new(); data.cells.len()];
     for (index, row) in data.rows.iter().enumerate().filter(|(_, row)| row.counts()) {
         let total = row.metric(Metric::Total);
@@ -205,11 +180,11 @@ fn medians(data: &Dataset) -> Result<Vec<Option<Connection>>, Problem> {
         Some(index) => data.taken(index).map(|taken| Some(taken.sample.connection)),
         None => Ok(None),
     };
-    by_cell.into_iter().map(connection).collect::<Result<_, _>>().map_err(run_problem)
+    by_cell.into_iter().map(connection).collect()
 }
 
 /// Why samples failed, for each cell, the most frequent reason first.
-fn failures(data: &Dataset) -> Result<Vec<FailureView>, Problem> {
+fn failures(data: &Dataset) -> Result<Vec<FailureView>, RunError> {
     const AT_ONCE: usize = 1_000;
     let failed = data.rows.iter().enumerate();
     let failed = failed.filter(|(_, row)| !row.warmup && row.standing == Standing::Failed);
@@ -226,7 +201,7 @@ fn failures(data: &Dataset) -> Result<Vec<FailureView>, Problem> {
     });
     let mut causes: BTreeMap<(u16, String), u64> = BTreeMap::new();
     for block in counted {
-        for (cause, count) in block.map_err(run_problem)? {
+        for (cause, count) in block? {
             *causes.entry(cause).or_default() += count;
         }
     }

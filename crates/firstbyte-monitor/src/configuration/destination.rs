@@ -1,0 +1,78 @@
+//! Where something is sent to, and what its requests bring: keys that webhooks and pushes share.
+
+use std::ops::Range;
+
+use firstbyte_probe::probe::{BadTarget, Secret, Target};
+use toml::de::DeTable;
+
+use super::document::Document;
+
+impl<'t> Document<'t> {
+    /// A URL in `key` whose path and query may be secrets: no message has them. It is that of `what`, "a webhook".
+    pub(super) fn destination(
+        &mut self,
+        table: &DeTable<'t>,
+        key: &str,
+        what: &str,
+        at: Range<usize>,
+    ) -> Option<Target> {
+        let hint = || Some(format!("write {key} = \"https://…\""));
+        let Some((text, at)) = self.text(table, key) else {
+            if !table.contains_key(key) {
+                self.mistakes.add(at, format!("{what} without a URL"), hint());
+            }
+            return None;
+        };
+        let lower = text.to_ascii_lowercase();
+        if !lower.starts_with("http://") && !lower.starts_with("https://") {
+            let what = format!("the URL of {what} begins with http:// or https://");
+            self.mistakes.add(at, what, hint());
+            return None;
+        }
+        match Target::parse(text) {
+            Ok(target) => Some(target),
+            Err(BadTarget::Credentials) => {
+                let hint = Some("write headers = { Authorization = \"…\" }".to_owned());
+                let what = format!("the URL of {what} has a user or a password");
+                self.mistakes.add(at, what, hint);
+                None
+            }
+            Err(_) => {
+                self.mistakes.add(at, format!("the URL of {what} cannot be read"), hint());
+                None
+            }
+        }
+    }
+
+    /// Further header fields of a request, of which it has those called `own` anyway.
+    pub(super) fn headers(
+        &mut self,
+        table: &DeTable<'t>,
+        own: &[&str],
+    ) -> Vec<(String, Secret<String>)> {
+        let mut headers = Vec::new();
+        let Some(all) = self.table(table, "headers") else { return headers };
+        for (name, value) in all {
+            let written = name.get_ref();
+            let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            if written.is_empty() || !written.chars().all(is_token) {
+                let what = format!("{written:?} cannot be a header field's name");
+                self.mistakes.add(name.span(), what, None);
+                continue;
+            }
+            if own.iter().any(|own| own.eq_ignore_ascii_case(written)) {
+                let what = format!("{written} is the request's own");
+                self.mistakes.add(name.span(), what, Some("leave it out".to_owned()));
+                continue;
+            }
+            let Some(text) = self.text_of(value, written) else { continue };
+            if !text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
+                let what = format!("{written}: not one line of ASCII");
+                self.mistakes.add(value.span(), what, None);
+                continue;
+            }
+            headers.push((written.to_string(), Secret::new(text.to_owned())));
+        }
+        headers
+    }
+}

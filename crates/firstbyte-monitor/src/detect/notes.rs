@@ -1,0 +1,47 @@
+//! What people noted at the time of a change: deployments, configurations, whatever else they say happened.
+
+use std::collections::BTreeMap;
+
+use super::event::Event;
+use super::history::{History, SeriesLabels};
+
+/// A note belongs to a change that may have begun so long before or after it, milliseconds: people note things before they do
+/// them, and after they have noticed.
+const NEAR: i64 = 15 * 60_000;
+/// Notes of one event, at most: the nearest.
+const MOST: usize = 5;
+
+/// Something that happened, in somebody's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// When, milliseconds since the Unix epoch.
+    pub at: i64,
+    /// What.
+    pub text: String,
+    /// What it concerns: tags of series, "target" among them. One that no series has says nothing.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Note {
+    /// Whether it may be about `series`: no tag of it has another value there.
+    fn may_concern(&self, series: &SeriesLabels) -> bool {
+        self.tags.iter().all(|(name, value)| match name.as_str() {
+            "target" => series.target == *value,
+            name => series.tags.get(name).is_none_or(|other| other == value),
+        })
+    }
+}
+
+/// What was noted at the time of `event`, about any of its series, in the order of time.
+pub(super) fn notes_of(event: &Event, all: &[SeriesLabels], history: &dyn History) -> Vec<String> {
+    let [from, until] = event.at_between;
+    let mut notes = history.notes(from - NEAR, until + NEAR + 1);
+    notes.retain(|note| {
+        let shows_it = |series: &&SeriesLabels| event.series.contains(&series.id);
+        all.iter().filter(shows_it).any(|series| note.may_concern(series))
+    });
+    notes.sort_by_key(|note| (note.at - event.at).abs());
+    notes.truncate(MOST);
+    notes.sort_by_key(|note| note.at);
+    notes.into_iter().map(|note| note.text).collect()
+}

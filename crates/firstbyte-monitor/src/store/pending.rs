@@ -1,0 +1,48 @@
+//! Rollups on their way to the store, in memory.
+
+use std::collections::BTreeMap;
+
+use super::{SeriesId, Step};
+use crate::rollup::Rollup;
+
+/// Rollups of minutes that are not in the store yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingRollups(pub(super) BTreeMap<(SeriesId, i64), Rollup>);
+
+impl PendingRollups {
+    /// Counts all of `rollup`, of samples of `series` that began in the minute of `unix_ns`.
+    pub fn add(&mut self, series: SeriesId, unix_ns: u64, rollup: &Rollup) {
+        self.minute(series, unix_ns).merge(rollup);
+    }
+
+    /// Counts all of `others`.
+    pub fn add_all(&mut self, others: Self) {
+        if self.is_empty() {
+            *self = others;
+            return;
+        }
+        for (place, rollup) in others.0 {
+            self.0.entry(place).or_default().merge(&rollup);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn minute(&mut self, series: SeriesId, unix_ns: u64) -> &mut Rollup {
+        let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
+        self.0.entry((series, Step::Minute.number(seconds))).or_default()
+    }
+}

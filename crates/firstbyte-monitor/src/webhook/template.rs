@@ -1,0 +1,118 @@
+//! Bodies of webhooks: text with `{{NAME}}`, or `{{json NAME}}` for a string of JSON.
+
+use serde_json::Value;
+
+use crate::detect::Event;
+
+/// What can stand in one. `docs/monitor.md`, "Webhooks", describes them.
+const NAMES: [&str; 9] =
+    ["sentence", "event", "id", "state", "metric", "statistic", "at", "until", "targets"];
+
+/// A template that was read, every name in it known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Value { name: &'static str, as_json: bool },
+}
+
+impl Template {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// What is wrong, with its line, and what to write.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while let Some((before, behind)) = rest.split_once("{{") {
+            let line = text[..text.len() - behind.len()].matches('\n').count() + 1;
+            let (inside, after) = behind
+                .split_once("}}")
+                .ok_or_else(|| format!("line {line}: {{{{ is not closed: write }}}}"))?;
+            let inside = inside.trim();
+            let (as_json, written) = match inside.strip_prefix("json ") {
+                Some(name) => (true, name.trim()),
+                None => (false, inside),
+            };
+            let name = NAMES.into_iter().find(|name| *name == written).ok_or_else(|| {
+                let all = NAMES.join(", ");
+                format!("line {line}: no value is called {written:?}: there are {all}")
+            })?;
+            pieces.push(Piece::Text(before.to_owned()));
+            pieces.push(Piece::Value { name, as_json });
+            rest = after;
+        }
+        pieces.push(Piece::Text(rest.to_owned()));
+        Ok(Self(pieces))
+    }
+
+    /// The body for `event`, which `json` is the stored form of.
+    pub fn render(&self, event: &Event, json: &str) -> String {
+        let fields: Value = serde_json::from_str(json).unwrap_or_default();
+        let value = |name: &str| match name {
+            "sentence" => event.sentence(),
+            "event" => json.to_owned(),
+            "targets" => event.scope.targets.join(", "),
+            name => fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        };
+        let pieces = self.0.iter().map(|piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Value { name, as_json: true } => Value::String(value(name)).to_string(),
+            Piece::Value { name, as_json: false } => value(name),
+        });
+        pieces.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::event;
+    use super::*;
+    use crate::detect::State;
+
+    #[test]
+    fn values_stand_where_their_names_are() {
+        let event = event("7", State::Confirmed);
+        let json = serde_json::to_string(&event).unwrap();
+        let rendered = |text: &str| Template::parse(text).unwrap().render(&event, &json);
+        assert_eq!(
+            rendered("{{ id }} {{state}} {{metric}}/{{statistic}} {{at}}[{{until}}] {{targets}}}"),
+            "7 confirmed tls/median 2026-11-23T00:00:00Z[] a \"b\", c}"
+        );
+        assert_eq!(rendered("{{event}}"), json);
+        let chat: Value = serde_json::from_str(&rendered("{\"text\": {{json sentence}}}")).unwrap();
+        assert_eq!(chat["text"], event.sentence());
+        let whole: Value = serde_json::from_str(&rendered("{{json event}}")).unwrap();
+        assert_eq!(whole, json);
+        assert_eq!(rendered("no { braces }"), "no { braces }");
+    }
+
+    /// Names of targets are anybody's: what is in them is no part of a template, and stays in its string.
+    #[test]
+    fn names_stay_values() {
+        let mut event = event("7", State::Confirmed);
+        event.scope.targets =
+            ["{{id}}", "\",\"state\":\"x", "a\0\n\u{1b}\u{202e}\\"].map(str::to_owned).into();
+        let json = serde_json::to_string(&event).unwrap();
+        let rendered = |text: &str| Template::parse(text).unwrap().render(&event, &json);
+        assert_eq!(rendered("{{targets}}"), event.scope.targets.join(", "));
+        let body = rendered(r#"{"a": {{json targets}}, "b": {{json sentence}}, "c": {{event}}}"#);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["a"], event.scope.targets.join(", "));
+        assert_eq!(body["b"], event.sentence());
+        assert_eq!(body["c"]["scope"]["targets"], serde_json::json!(event.scope.targets));
+        assert_eq!(
+            (body.as_object().unwrap().len(), &body["c"]["state"]),
+            (3, &"confirmed".into())
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let why = Template::parse("a\nb {{sentense}}").unwrap_err();
+        assert!(why.starts_with("line 2: no value is called \"sentense\": there are sentence, "));
+        let why = Template::parse("{{id").unwrap_err();
+        assert_eq!(why, "line 1: {{ is not closed: write }}");
+    }
+}

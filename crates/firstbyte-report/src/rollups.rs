@@ -1,0 +1,321 @@
+//! Rows of a monitor's rollups: CSV, or a JSON object a line. Columns are described in `docs/formats.md`, "Rollups".
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::columns::{Column, ColumnType, ColumnValue, delimited, integer, text, time, timestamp};
+use super::dates::rfc3339_micros;
+
+/// Text that is JSON.
+const OBJECTS: [&str; 3] = ["tags", "failures_by_type", "facts"];
+
+/// A series, a period and a metric.
+#[derive(Clone, Copy, Debug)]
+pub struct RollupRow<'r> {
+    /// Where the period begins, seconds since the Unix epoch.
+    pub start: i64,
+    /// What the period is called.
+    pub step: &'static str,
+    /// What the target is called.
+    pub target: &'r str,
+    /// As axes are written.
+    pub way: &'r str,
+    /// For people.
+    pub way_label: &'r str,
+    /// What the vantage point is called.
+    pub place: &'r str,
+    /// As JSON.
+    pub tags: &'r str,
+    /// All samples.
+    pub samples: u64,
+    /// Those that failed.
+    pub failures: u64,
+    /// As JSON.
+    pub failures_by_type: &'r str,
+    /// Those that were something else than what was asked for.
+    pub unproven: u64,
+    /// What the figures are of; nothing has any when absent.
+    pub metric: Option<&'r str>,
+    /// Samples that the figures are of.
+    pub count: u64,
+    /// Half take no longer.
+    pub median: Option<Duration>,
+    /// Nine in ten take no longer.
+    pub p90: Option<Duration>,
+    /// 19 in 20 take no longer.
+    pub p95: Option<Duration>,
+    /// 99 in 100 take no longer.
+    pub p99: Option<Duration>,
+    /// As JSON.
+    pub facts: &'r str,
+}
+
+type RollupColumn = Column<for<'a, 'r> fn(&'a RollupRow<'r>) -> Option<ColumnValue<'a>>>;
+
+static COLUMNS: &[RollupColumn] = &[
+    RollupColumn {
+        name: "start",
+        holds: ColumnType::Timestamp,
+        get: |row| timestamp(u64::try_from(row.start).ok()?.checked_mul(1_000_000_000)?),
+        doc: "where the period begins",
+    },
+    RollupColumn {
+        name: "step",
+        holds: ColumnType::Text,
+        get: |row| text(row.step),
+        doc: "`minute`, `hour` or `day`",
+    },
+    RollupColumn {
+        name: "target",
+        holds: ColumnType::Text,
+        get: |row| text(row.target),
+        doc: "what the target is called",
+    },
+    RollupColumn {
+        name: "way",
+        holds: ColumnType::Text,
+        get: |row| text(row.way),
+        doc: "the way to connect, as axes are written: `tls=1.2 family=6`; empty where it is as negotiated",
+    },
+    RollupColumn {
+        name: "way_label",
+        holds: ColumnType::Text,
+        get: |row| text(row.way_label),
+        doc: "the same for people: `TLS 1.2, IPv6`",
+    },
+    RollupColumn {
+        name: "place",
+        holds: ColumnType::Text,
+        get: |row| text(row.place),
+        doc: "what the vantage point is called; empty where it has no name",
+    },
+    RollupColumn {
+        name: "tags",
+        holds: ColumnType::Text,
+        get: |row| text(row.tags),
+        doc: "the target's tags, as an object of JSON",
+    },
+    RollupColumn {
+        name: "samples",
+        holds: ColumnType::Integer,
+        get: |row| integer(row.samples),
+        doc: "all samples that began in the period",
+    },
+    RollupColumn {
+        name: "failures",
+        holds: ColumnType::Integer,
+        get: |row| integer(row.failures),
+        doc: "those that failed",
+    },
+    RollupColumn {
+        name: "failures_by_type",
+        holds: ColumnType::Text,
+        get: |row| text(row.failures_by_type),
+        doc: "those that failed by [type](measurement.md), as an object of JSON",
+    },
+    RollupColumn {
+        name: "unproven",
+        holds: ColumnType::Integer,
+        get: |row| integer(row.unproven),
+        doc: "those that came to their end as something else than what was asked for",
+    },
+    RollupColumn {
+        name: "metric",
+        holds: ColumnType::Text,
+        get: |row| text(row.metric?),
+        doc: "a measure of [rollups](#the-monitors-store): `total`, `part.server`, `rtt`, …; none in the one row of a period that has no times",
+    },
+    RollupColumn {
+        name: "count",
+        holds: ColumnType::Integer,
+        get: |row| integer(row.count),
+        doc: "samples that have this metric; the figures are of these",
+    },
+    RollupColumn {
+        name: "median",
+        holds: ColumnType::Time,
+        get: |row| time(row.median?),
+        doc: "the histogram's median ([statistics.md](statistics.md)); so the next three",
+    },
+    RollupColumn {
+        name: "p90",
+        holds: ColumnType::Time,
+        get: |row| time(row.p90?),
+        doc: "nine in ten take no longer",
+    },
+    RollupColumn {
+        name: "p95",
+        holds: ColumnType::Time,
+        get: |row| time(row.p95?),
+        doc: "19 in 20 take no longer",
+    },
+    RollupColumn {
+        name: "p99",
+        holds: ColumnType::Time,
+        get: |row| time(row.p99?),
+        doc: "99 in 100 take no longer",
+    },
+    RollupColumn {
+        name: "facts",
+        holds: ColumnType::Text,
+        get: |row| text(row.facts),
+        doc: "of samples that did not fail, how often each fact had which value, as an object of objects of JSON",
+    },
+];
+
+/// Writes rows as they come.
+pub struct RollupWriter<W: Write> {
+    out: W,
+    as_json: bool,
+    line: Vec<u8>,
+}
+
+impl<W: Write> RollupWriter<W> {
+    /// CSV: writes the header to `out`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn csv(mut out: W) -> io::Result<Self> {
+        let mut line = Vec::new();
+        let names = COLUMNS.iter().map(|column| column.holds.csv_heading(column.name));
+        delimited::header(&mut line, names);
+        out.write_all(&line)?;
+        Ok(Self { out, as_json: false, line })
+    }
+
+    /// An object a line.
+    pub const fn ndjson(out: W) -> Self {
+        Self { out, as_json: true, line: Vec::new() }
+    }
+
+    /// Writes `row`.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn row(&mut self, row: &RollupRow<'_>) -> io::Result<()> {
+        self.line.clear();
+        if self.as_json {
+            let object: Map<String, Value> =
+                COLUMNS.iter().filter_map(|c| member(c, row)).collect();
+            serde_json::to_writer(&mut self.line, &object)?;
+            self.line.push(b'\n');
+        } else {
+            let values = COLUMNS.iter().map(|column| (column.get)(row).map(as_text_alone));
+            delimited::row(&mut self.line, values);
+        }
+        self.out.write_all(&self.line)
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// For CSV: a name that a spreadsheet would take for a formula is marked as text, by the `'` that they know for it. So is one that begins
+/// with `'` itself: who takes the first one off has the name.
+fn as_text_alone(value: ColumnValue<'_>) -> ColumnValue<'_> {
+    match value {
+        ColumnValue::Text(text) if text.starts_with(['=', '+', '-', '@', '\'', '\t', '\r']) => {
+            ColumnValue::Text(format!("'{text}").into())
+        }
+        value => value,
+    }
+}
+
+/// The member of a line's object; none where it is not known.
+fn member(column: &RollupColumn, row: &RollupRow<'_>) -> Option<(String, Value)> {
+    let value = match (column.get)(row)? {
+        ColumnValue::Integer(number) => number.into(),
+        ColumnValue::Number(number) => number.into(),
+        ColumnValue::Boolean(is_so) => is_so.into(),
+        ColumnValue::Text(text) if OBJECTS.contains(&column.name) => {
+            serde_json::from_str(&text).ok()?
+        }
+        ColumnValue::Text(text) => text.into_owned().into(),
+        ColumnValue::Time(ns) => u64::try_from(ns).ok()?.into(),
+        ColumnValue::Timestamp(ns) => rfc3339_micros(u64::try_from(ns).ok()?)?.into(),
+    };
+    Some((column.holds.parquet_heading(column.name), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::columns::described;
+    use super::*;
+
+    fn row(metric: Option<&'static str>) -> RollupRow<'static> {
+        let median = metric.map(|_| Duration::from_nanos(1_234_500));
+        RollupRow {
+            start: 1_795_392_000,
+            step: "hour",
+            target: "a, b",
+            way: "tls=1.3",
+            way_label: "TLS 1.3",
+            place: "",
+            tags: r#"{"tier":"1"}"#,
+            samples: 60,
+            failures: 1,
+            failures_by_type: r#"{"tcp.refused":1}"#,
+            unproven: 0,
+            metric,
+            count: 59,
+            median,
+            p90: None,
+            p95: None,
+            p99: None,
+            facts: r#"{"tls.version":{"TLSv1.3":59}}"#,
+        }
+    }
+
+    #[test]
+    fn a_row_is_a_line_in_both_forms() {
+        let mut out = Vec::new();
+        let mut writer = RollupWriter::csv(&mut out).unwrap();
+        writer.row(&row(Some("total"))).unwrap();
+        writer.row(&row(None)).unwrap();
+        writer.finish().unwrap();
+        let rows: Vec<_> =
+            csv::Reader::from_reader(&out[..]).records().map(Result::unwrap).collect();
+        let field = |row: usize, name: &str| {
+            let place = COLUMNS.iter().position(|column| column.name == name).unwrap();
+            rows[row][place].to_owned()
+        };
+        assert_eq!(field(0, "start"), "2026-11-23T00:00:00.000000Z");
+        assert_eq!((field(0, "target").as_str(), field(0, "median").as_str()), ("a, b", "1234.5"));
+        assert_eq!(field(0, "failures_by_type"), r#"{"tcp.refused":1}"#);
+        assert_eq!((field(1, "metric"), field(1, "median")), (String::new(), String::new()));
+        let mut out = Vec::new();
+        let mut writer = RollupWriter::ndjson(&mut out);
+        writer.row(&row(None)).unwrap();
+        writer.row(&row(Some("total"))).unwrap();
+        writer.finish().unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((lines[0].get("metric"), lines[0].get("median_ns")), (None, None));
+        assert_eq!(lines[1]["median_ns"], 1_234_500);
+        assert_eq!(lines[1]["facts"]["tls.version"]["TLSv1.3"], 59);
+        assert_eq!(lines[1]["start"], "2026-11-23T00:00:00.000000Z");
+    }
+
+    #[test]
+    fn columns_are_documented() {
+        let rows: Vec<String> = COLUMNS
+            .iter()
+            .map(|column| {
+                let names = [
+                    format!("`{}`", column.holds.csv_heading(column.name)),
+                    format!("`{}`", column.holds.parquet_heading(column.name)),
+                ];
+                described::row(&names, column.holds, column.doc)
+            })
+            .collect();
+        described::assert_documented("### Rollups: `monitor export`", &rows);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a monitor can carry: `cargo bench -p firstbyte --bench monitor [-- PART…] [OPTION…]`.
+//!
+//! | part | what | bar |
+//! |---|---|---|
+//! | `sizes` | bytes of an hour's rollup of 60 samples; of a minute's; of a target for a year | 1.5 kB an hour |
+//! | `tls` | full TLS 1.3 probes a second that one core does, to the built-in server on loopback | |
+//! | `many` | 50,000 targets in one process: its memory, and how long it takes to begin | 500 MB |
+//! | `sustained` | 10,000 samples a second by a prober that asks nobody, through the whole monitor, for a minute, while retention deletes and its server is asked all the time | lateness p99 1 s, none lost |
+//! | `year` | a store of a year of 1,000 targets in two ways by hours and days: the start, and each view | 2 s, 300 ms |
+//!
+//! Without a part: all but `year`, which is a suite of its own: it writes up to 30 GB below `--tmpdir` (the system's, without), and removes
+//! them. `--seconds N`, `--rate N` and `--series N` are `sustained`'s, `--targets N` and `--days N` are `year`'s. Prints each figure with its bar
+//! beside it, and fails where one is missed.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
+
+mod ask;
+mod generated;
+mod many;
+mod options;
+mod processor;
+mod sizes;
+mod sustained;
+mod synthetic;
+mod tls;
+#[path = "../visits/mod.rs"]
+mod visits;
+mod year;
+
+use std::process::ExitCode;
+
+use options::Options;
+
+/// A part, whether it runs where none is named, and what does it; gives whether every bar is held.
+type Part = (&'static str, bool, fn(&Options) -> bool);
+
+const PARTS: [Part; 5] = [
+    ("sizes", true, sizes::measure),
+    ("tls", true, tls::measure),
+    ("many", true, many::measure),
+    ("sustained", true, sustained::measure),
+    ("year", false, year::measure),
+];
+
+fn main() -> ExitCode {
+    let options = match Options::read(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(what) => {
+            println!("{what}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if options.parts == [many::CHILD] {
+        return many::child();
+    }
+    if let Some(unknown) =
+        options.parts.iter().find(|part| !PARTS.iter().any(|(name, ..)| name == part))
+    {
+        println!("no part is called {unknown:?}: there are sizes, tls, many, sustained, year");
+        return ExitCode::FAILURE;
+    }
+    let mut all_held = true;
+    for (name, usual, measure) in PARTS {
+        let is_asked = match options.parts.is_empty() {
+            true => usual,
+            false => options.parts.iter().any(|part| part == name),
+        };
+        if is_asked {
+            println!("\n{name}");
+            all_held &= measure(&options);
+        }
+    }
+    if all_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints a figure, and whether it is within its bar.
+fn barred(name: &str, figure: &str, bar: &str, is_held: bool) -> bool {
+    let said = if is_held { "yes" } else { "NO" };
+    println!("  {name:<56} {figure:>14}   {bar}: {said}");
+    is_held
+}
+
+/// Prints a figure that has no bar.
+fn figure(name: &str, figure: &str) {
+    println!("  {name:<56} {figure:>14}");
+}

@@ -1,0 +1,88 @@
+//! How much memory 50,000 targets take, in a process of their own.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use firstbyte::cli::monitor_by;
+use firstbyte::plans::{MonitorPlan, MonitorSource};
+use firstbyte_clock::Monotonic;
+
+use crate::options::Options;
+use crate::processor::{most_resident, resident};
+use crate::synthetic::Drawn;
+use crate::{barred, figure};
+
+pub(crate) const CHILD: &str = "many-child";
+const TARGETS: u32 = 50_000;
+const BAR_BYTES: f64 = 500e6;
+/// Long enough for a sample of each.
+const LENGTH: Duration = Duration::from_secs(70);
+/// 50,000 targets by the minute are 833 samples a second.
+const EVERY: &str = "1min";
+
+pub(crate) fn measure(_: &Options) -> bool {
+    let program = std::env::current_exe().unwrap();
+    // What it says of itself on the terminal is not of interest.
+    let child = Command::new(program).arg(CHILD).stderr(Stdio::null()).output().unwrap();
+    let told = String::from_utf8(child.stdout).unwrap();
+    let numbers: Vec<f64> =
+        told.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let [most, samples, seconds, bare] = numbers[..] else {
+        println!("  the process failed: {told}");
+        return false;
+    };
+    figure("targets, a sample of each every minute", &TARGETS.to_string());
+    figure("samples in that time", &format!("{samples:.0}"));
+    figure("from the start to the begin of the calendar", &format!("{seconds:.1} s"));
+    figure("resident before it began", &format!("{:.0} MB", bare / 1e6));
+    barred(
+        "resident at most",
+        &format!("{:.0} MB", most / 1e6),
+        "500 MB at most",
+        most <= BAR_BYTES && samples > 0.0,
+    )
+}
+
+/// The process of its own.
+pub(crate) fn child() -> ExitCode {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("monitor.toml");
+    let text = format!(
+        "store = \"store\"\n[limits]\nin_flight = 1000\n[defaults]\nevery = \"{EVERY}\"\n[[target]]\nurl = \"https://s{{1..{TARGETS}}}.test/\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let drawn = Drawn::new(1);
+    let bare = resident();
+    let begun = Monotonic::now();
+    let plan = plan(&file, directory.path(), LENGTH);
+    let first = std::cell::Cell::new(Duration::ZERO);
+    let monitored = monitor_by(&plan, &|series, equipment| {
+        let visitor = drawn.visitor(series, equipment);
+        // The last of them: then the samples begin.
+        first.set(Monotonic::now().since(begun));
+        visitor
+    });
+    let monitored = match monitored {
+        Ok(monitored) => monitored,
+        Err(what) => {
+            println!("{what}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let samples = monitored.watched.samples;
+    println!("{} {samples} {} {bare}", most_resident(), first.get().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+/// A monitor of the targets in `file`, which keeps samples below `directory`.
+pub(crate) fn plan(file: &Path, directory: &Path, length: Duration) -> MonitorPlan {
+    MonitorPlan {
+        source: MonitorSource::File(file.to_owned()),
+        check_only: false,
+        store: Some(directory.join("store")),
+        listen: None,
+        length: Some(length),
+        silent: true,
+    }
+}

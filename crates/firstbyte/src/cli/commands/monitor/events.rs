@@ -1,0 +1,374 @@
+//! `firstbyte monitor events`: what a monitor found, out of its store, which it may be writing meanwhile.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use firstbyte_monitor::detect::{Event, State};
+use firstbyte_monitor::store::{Annotation, Step, StoreError, StoreReader, StoredEvent};
+use firstbyte_report::units::count;
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use super::reading::{DAY, Reading, minute, problem};
+use super::safe;
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::print;
+use crate::cli::terminal::style;
+use crate::plans::{ColorChoice, EventsForm, MonitorEventsPlan};
+
+/// Annotations so many seconds before and after an event are shown with it.
+const NEAR: i64 = 6 * 3_600;
+
+pub(in crate::cli) fn run(plan: &MonitorEventsPlan) -> Result<u8, Problem> {
+    let Reading { mut reader, path, period } =
+        Reading::begin(plan.store.as_deref(), [plan.since, plan.until], &plan.targets)?;
+    let failed = |error: StoreError| problem(&path, &error);
+    let mut found = Found::read(plan, &reader, period).map_err(failed)?;
+    let text = match plan.form {
+        EventsForm::Text if found.events.is_empty() => {
+            found.measured = is_measured(&mut reader, &found.period).map_err(failed)?;
+            found.nothing(plan)
+        }
+        EventsForm::Text => found.text(style(ColorChoice::Never).width),
+        EventsForm::Json => found.json()?,
+        EventsForm::Ndjson => {
+            found.events.iter().map(|listed| format!("{}\n", listed.stored.json)).collect()
+        }
+    };
+    print(&text).map(|()| exit::OK)
+}
+
+/// What was found in a period, for who tells more of it.
+pub(in crate::cli::commands) struct PeriodEvents(Found);
+
+/// What was found in `period` at `targets`, or at all where none is named; without what was withdrawn.
+pub(in crate::cli::commands) fn period_events(
+    reader: &StoreReader,
+    period: Range<i64>,
+    targets: &[String],
+) -> Result<PeriodEvents, StoreError> {
+    let plan = MonitorEventsPlan {
+        store: None,
+        since: None,
+        until: None,
+        states: Vec::new(),
+        targets: targets.to_vec(),
+        form: EventsForm::Text,
+    };
+    Found::read(&plan, reader, period).map(PeriodEvents)
+}
+
+impl PeriodEvents {
+    /// As `monitor events` lists them.
+    pub(in crate::cli::commands) fn text(&self, width: usize) -> String {
+        match self.0.events.is_empty() {
+            true => "None was found.\n".to_owned(),
+            false => self.0.text(width),
+        }
+    }
+
+    /// As they are stored.
+    pub(in crate::cli::commands) fn json(&self) -> Vec<serde_json::Value> {
+        let events = self.0.events.iter();
+        events.filter_map(|listed| serde_json::from_str(&listed.stored.json).ok()).collect()
+    }
+}
+
+/// Whether any series has samples in about this period.
+fn is_measured(reader: &mut StoreReader, period: &Range<i64>) -> Result<bool, StoreError> {
+    let from = Step::Day.number(period.start) * DAY;
+    for (series, _) in reader.series()? {
+        if !reader.rollups(series, Step::Day, from, period.end, |_| false)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// An event, as it is stored and, as far as this version knows it, understood.
+struct Listed {
+    stored: StoredEvent,
+    event: Option<Event>,
+}
+
+impl Listed {
+    fn new(stored: StoredEvent) -> Self {
+        let event = serde_json::from_str(&stored.json).ok();
+        Self { stored, event }
+    }
+
+    fn is_of(&self, targets: &[String]) -> bool {
+        let shown = self.event.as_ref().map_or(&[][..], |event| &event.scope.targets);
+        targets.is_empty() || targets.iter().any(|target| shown.contains(target))
+    }
+
+    fn is_near(&self, at: i64) -> bool {
+        let at_between = self.event.as_ref().map(|event| event.at_between.map(|at| at / 1_000));
+        let [first, last] = at_between.unwrap_or([self.stored.at; 2]);
+        (first - NEAR..=last + NEAR).contains(&at)
+    }
+
+    fn sentence(&self) -> String {
+        match &self.event {
+            Some(event) => event.sentence(),
+            None => format!("{}: a later firstbyte wrote it: see --format json", self.stored.id),
+        }
+    }
+}
+
+/// What there is of a period.
+struct Found {
+    period: Range<i64>,
+    /// The newest last.
+    events: Vec<Listed>,
+    annotations: Vec<Annotation>,
+    /// Withdrawn events that nobody asked for.
+    withdrawn: usize,
+    measured: bool,
+}
+
+impl Found {
+    fn read(
+        plan: &MonitorEventsPlan,
+        reader: &StoreReader,
+        period: Range<i64>,
+    ) -> Result<Self, StoreError> {
+        // Another program may have written what is no JSON.
+        let is_json = |event: &StoredEvent| serde_json::from_str::<IgnoredAny>(&event.json).is_ok();
+        let all = reader.events(period.start, period.end)?.into_iter().rev().filter(is_json);
+        let of_targets = all.map(Listed::new).filter(|listed| listed.is_of(&plan.targets));
+        let asked = |listed: &Listed| match plan.states.as_slice() {
+            [] => listed.stored.state != State::Withdrawn.name(),
+            states => states.iter().any(|state| listed.stored.state == state.name()),
+        };
+        let (events, others): (Vec<Listed>, Vec<Listed>) = of_targets.partition(asked);
+        let withdrawn = match plan.states.is_empty() {
+            true => others.len(),
+            false => 0,
+        };
+        let mut annotations = reader
+            .annotations(period.start.saturating_sub(NEAR), period.end.saturating_add(NEAR))?;
+        annotations.retain(|annotation| events.iter().any(|event| event.is_near(annotation.at)));
+        Ok(Self { period, events, annotations, withdrawn, measured: true })
+    }
+
+    /// Where there is no event.
+    fn nothing(&self, plan: &MonitorEventsPlan) -> String {
+        let period = format!("from {} to {}", minute(self.period.start), minute(self.period.end));
+        let mut text = match (self.measured, plan.states.is_empty() && plan.targets.is_empty()) {
+            (false, _) => format!("No samples {period}: whether anything changed is not known."),
+            (true, true) => format!("Nothing changed {period}."),
+            (true, false) => format!("No such change {period}."),
+        };
+        text.push('\n');
+        text.push_str(&self.left_out());
+        text
+    }
+
+    fn left_out(&self) -> String {
+        match self.withdrawn {
+            0 => String::new(),
+            number => {
+                let events = count(number as u64, "withdrawn event");
+                format!("{events} not shown: --state withdrawn shows them.\n")
+            }
+        }
+    }
+
+    /// Events and annotations by their time, in lines of `width` characters where words allow it.
+    fn text(&self, width: usize) -> String {
+        let events = self
+            .events
+            .iter()
+            .map(|listed| (listed.stored.at, listed.stored.state.clone(), listed.sentence()));
+        let annotations = self
+            .annotations
+            .iter()
+            .map(|annotation| (annotation.at, "annotation".to_owned(), noted(annotation)));
+        let mut entries: Vec<(i64, String, String)> = annotations.chain(events).collect();
+        // What was noted comes before what changed at that time.
+        entries.sort_by_key(|(at, ..)| *at);
+        let mut text = String::new();
+        for (at, what, sentence) in entries {
+            let _ = writeln!(text, "{}  {}", minute(at), safe(&what));
+            wrap(&safe(&sentence), width, &mut text);
+        }
+        text.push_str(&self.left_out());
+        text
+    }
+
+    /// Events as they are stored: what each one is, is what the store has.
+    fn json(&self) -> Result<String, Problem> {
+        let events: Vec<&str> =
+            self.events.iter().map(|listed| listed.stored.json.as_str()).collect();
+        let annotations: Vec<Noted<'_>> = self
+            .annotations
+            .iter()
+            .map(|Annotation { at, text, tags }| Noted { at: *at, text, tags })
+            .collect();
+        let annotations = serde_json::to_string(&annotations)
+            .map_err(|error| Problem::new(exit::WRITE, error.to_string()))?;
+        let Range { start, end } = self.period;
+        Ok(format!(
+            "{{\"format\":\"firstbyte/monitor-event-list\",\"version\":1,\"since\":{start},\"until\":{end},\
+             \"events\":[{}],\"annotations\":{annotations}}}\n",
+            events.join(",")
+        ))
+    }
+}
+
+#[derive(Serialize)]
+struct Noted<'a> {
+    at: i64,
+    text: &'a str,
+    tags: &'a BTreeMap<String, String>,
+}
+
+fn noted(annotation: &Annotation) -> String {
+    let tags: Vec<String> =
+        annotation.tags.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    match tags.is_empty() {
+        true => annotation.text.clone(),
+        false => format!("{} ({})", annotation.text, tags.join(", ")),
+    }
+}
+
+/// Appends `sentence` to `text` in lines of two blanks and words.
+fn wrap(sentence: &str, width: usize, text: &mut String) {
+    let mut used = 0;
+    for word in sentence.split_whitespace() {
+        let length = word.chars().count();
+        if used == 0 {
+            text.push_str("  ");
+            used = 2 + length;
+        } else if used + 1 + length > width {
+            text.push_str("\n  ");
+            used = 2 + length;
+        } else {
+            text.push(' ');
+            used += 1 + length;
+        }
+        text.push_str(word);
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use firstbyte_monitor::store::{SeriesLabels, Store};
+    use time::OffsetDateTime;
+
+    use super::super::reading::{check_targets, period};
+    use super::*;
+    use crate::plans::Moment;
+
+    const AT: i64 = 1_795_392_000;
+
+    fn event(id: &str, state: &str, at: i64, target: &str) -> StoredEvent {
+        let stamp = OffsetDateTime::from_unix_timestamp(at).unwrap();
+        let stamp = format!("{}T{:02}:{:02}:00Z", stamp.date(), stamp.hour(), stamp.minute());
+        let target = serde_json::Value::from(target);
+        let json = format!(
+            r#"{{"format":"firstbyte/event","version":1,"id":"{id}","state":"{state}","metric":"tls","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"{stamp}","at_between":["{stamp}","{stamp}"],"cause":[],"scope":{{"targets":[{target}],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1]}}"#
+        );
+        StoredEvent { id: id.to_owned(), at, state: state.to_owned(), json }
+    }
+
+    fn plan(form: EventsForm) -> MonitorEventsPlan {
+        MonitorEventsPlan {
+            store: None,
+            since: Some(Moment::At(AT - DAY)),
+            until: Some(Moment::At(AT + DAY)),
+            states: Vec::new(),
+            targets: Vec::new(),
+            form,
+        }
+    }
+
+    fn filled(path: &Path) -> Store {
+        let mut store = Store::open(path).unwrap();
+        let labels =
+            |target: &str| SeriesLabels { target: target.into(), ..SeriesLabels::default() };
+        store.enrol(&[labels("shop"), labels("news")]).unwrap();
+        for event in [
+            event("2", "confirmed", AT + 3_600, "news"),
+            event("1", "provisional", AT, "shop\u{1b}[31m"),
+            event("3", "withdrawn", AT + 60, "shop"),
+            StoredEvent { json: "{".to_owned(), ..event("4", "confirmed", AT, "shop") },
+            StoredEvent {
+                json: r#"{"version":2}"#.to_owned(),
+                ..event("5", "confirmed", AT + 9_000, "x")
+            },
+        ] {
+            store.put_event(&event).unwrap();
+        }
+        for (at, text) in [(AT + 1_800, "1.2 is out"), (AT - 7 * 3_600, "long before")] {
+            let tags = BTreeMap::from([("service".to_owned(), "shop".to_owned())]);
+            store.put_annotation(&Annotation { at, text: text.to_owned(), tags }).unwrap();
+        }
+        store
+    }
+
+    /// The one who writes has it open.
+    #[test]
+    fn events_are_listed_the_newest_last_with_what_was_noted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.sqlite");
+        let _writer = filled(&path);
+        let reader = StoreReader::open(&path).unwrap();
+        let plan = plan(EventsForm::Text);
+        let found =
+            Found::read(&plan, &reader, period([plan.since, plan.until], AT).unwrap()).unwrap();
+        assert_eq!(
+            found.text(60),
+            "2026-11-23 00:00 UTC  provisional\n  \
+               TLS at shop\\u{1b}[31m: 20.0 → 10.0 ms (−10.0, 95 %\n  \
+               interval −10.5 to −9.5) since 23 November, 00:00 UTC.\n\
+             2026-11-23 00:30 UTC  annotation\n  \
+               1.2 is out (service shop)\n\
+             2026-11-23 01:00 UTC  confirmed\n  \
+               TLS at news: 20.0 → 10.0 ms (−10.0, 95 % interval −10.5 to\n  \
+               −9.5) since 23 November, 01:00 UTC.\n\
+             2026-11-23 02:30 UTC  confirmed\n  \
+               5: a later firstbyte wrote it: see --format json\n\
+             1 withdrawn event not shown: --state withdrawn shows them.\n"
+        );
+        let json: serde_json::Value = serde_json::from_str(&found.json().unwrap()).unwrap();
+        let ids: Vec<_> =
+            json["events"].as_array().unwrap().iter().map(|event| &event["id"]).collect();
+        assert_eq!(
+            ids,
+            ["1".into(), "2".into(), serde_json::Value::Null].iter().collect::<Vec<_>>()
+        );
+        assert_eq!(json["annotations"].as_array().unwrap().len(), 1);
+        assert_eq!(json["since"], AT - DAY);
+    }
+
+    #[test]
+    fn nothing_is_said_with_the_period() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.sqlite");
+        let _writer = filled(&path);
+        let mut reader = StoreReader::open(&path).unwrap();
+        let mut plan = plan(EventsForm::Text);
+        plan.targets = vec!["shop".to_owned()];
+        let mut found =
+            Found::read(&plan, &reader, period([plan.since, plan.until], AT).unwrap()).unwrap();
+        let said = found.nothing(&plan);
+        assert!(said.starts_with("No such change from 2026-11-22 00:00 UTC to "), "{said}");
+        assert!(said.ends_with("\n1 withdrawn event not shown: --state withdrawn shows them.\n"));
+        plan.states = vec![State::Withdrawn];
+        let withdrawn = Found::read(&plan, &reader, found.period.clone()).unwrap();
+        assert_eq!((withdrawn.events.len(), withdrawn.withdrawn), (1, 0));
+        // Nothing was measured then.
+        found.measured = is_measured(&mut reader, &found.period).unwrap();
+        assert!(found.nothing(&plan).starts_with("No samples from "));
+        let Err(Ok(why)) = check_targets(&["sho".to_owned()], &reader) else { panic!("is taken") };
+        assert!(why.to_string().contains("there are shop, news"), "{why}");
+        plan.since = plan.until;
+        assert!(period([plan.since, plan.until], AT).is_err());
+    }
+}

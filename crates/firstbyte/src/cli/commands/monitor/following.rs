@@ -1,0 +1,146 @@
+//! A configuration that is read again while it is measured: when its file, or a file that it names, has changed, when names that are
+//! measured at every edge have other addresses, and at SIGHUP.
+//!
+//! One with mistakes changes nothing; they are told. Where samples are kept and what is answered stays until the next start.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use firstbyte_clock::Monotonic;
+use firstbyte_monitor::configuration::{Configuration, ServerSettings};
+use firstbyte_monitor::edges::Edges;
+use firstbyte_monitor::push::PushSettings;
+use firstbyte_monitor::watch::WatchControl;
+use firstbyte_monitor::webhook::WebhookSettings;
+
+use super::keeper::Teller;
+use super::source::{Files, read};
+use super::{MakeVisitor, all_series, overview, setup_problem, watchlist};
+use crate::cli::exit::Problem;
+use crate::cli::measuring::Measuring;
+use crate::cli::signals::hang_ups;
+use crate::plans::{MonitorPlan, MonitorSource};
+
+/// From one look at the files to the next. A change is followed at the second look that finds it as it was.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// From one lookup of names that are measured at every edge to the next.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(60);
+
+pub(super) struct Follower<'a> {
+    source: &'a MonitorSource,
+    files: Files,
+    /// Names that are measured at each of their addresses, and those.
+    hosts: BTreeSet<String>,
+    edges: Edges,
+    /// What is not followed, as it was at the start.
+    store: Option<PathBuf>,
+    server: ServerSettings,
+    webhooks: Vec<WebhookSettings>,
+    pushes: Vec<PushSettings>,
+    teller: Teller,
+    visitor: MakeVisitor<'a>,
+}
+
+impl<'a> Follower<'a> {
+    /// Of `configuration`, which was read from `files` and is measured at `edges`.
+    pub(super) fn new(
+        plan: &'a MonitorPlan,
+        configuration: &Configuration,
+        files: Files,
+        edges: Edges,
+        teller: Teller,
+        visitor: MakeVisitor<'a>,
+    ) -> Self {
+        let Configuration { store, server, webhooks, pushes, .. } = configuration;
+        Self {
+            source: &plan.source,
+            files,
+            hosts: configuration.edge_hosts(),
+            edges,
+            store: store.clone(),
+            server: server.clone(),
+            webhooks: webhooks.clone(),
+            pushes: pushes.clone(),
+            teller,
+            visitor,
+        }
+    }
+
+    /// Has what changes in the file measured by whom `control` is of.
+    pub(super) async fn follow(
+        &mut self,
+        measuring: &Measuring,
+        control: &WatchControl,
+    ) -> Infallible {
+        let MonitorSource::File(file) = self.source else { return std::future::pending().await };
+        let name = file.display();
+        let mut hang_ups = hang_ups();
+        let mut looked_up = Monotonic::now();
+        loop {
+            let is_asked = tokio::select! {
+                Ok(()) = hang_ups.changed() => true,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+            };
+            let mut why = "is read again";
+            if !is_asked && !self.files.have_changed() {
+                if self.hosts.is_empty() || Monotonic::now().since(looked_up) < LOOK_UP_EVERY {
+                    continue;
+                }
+                looked_up = Monotonic::now();
+                if !look_up(&mut self.edges, &self.hosts).await {
+                    continue;
+                }
+                why = "has names of other addresses now";
+            }
+            match self.read_again(measuring, control).await {
+                Ok(what) => self.teller.tell(&format!("{name} {why}: {what}")),
+                Err(problem) => {
+                    for line in problem.message().lines() {
+                        self.teller.tell(line);
+                    }
+                    self.teller.tell(&format!("{name} has mistakes: what was measured goes on"));
+                }
+            }
+        }
+    }
+
+    async fn read_again(
+        &mut self,
+        measuring: &Measuring,
+        control: &WatchControl,
+    ) -> Result<String, Problem> {
+        let mut files = Files::default();
+        let configuration = read(self.source, &mut files);
+        self.files = files;
+        let configuration = configuration?;
+        let hosts = configuration.edge_hosts();
+        if hosts != self.hosts {
+            self.hosts = hosts;
+            look_up(&mut self.edges, &self.hosts).await;
+        }
+        let all = all_series(&configuration, &self.edges, measuring)?;
+        let mut what = overview(&configuration, &all);
+        let Configuration { store, server, webhooks, pushes, .. } = &configuration;
+        let before = (&self.store, &self.server, &self.webhooks, &self.pushes);
+        if (store, server, webhooks, pushes) != before {
+            what.push_str(
+                "; store, listen, token_file, modules, webhooks and pushes change at the next start",
+            );
+        }
+        let list = watchlist(configuration, all, measuring, self.visitor).map_err(setup_problem)?;
+        control.follow(list);
+        Ok(what)
+    }
+}
+
+/// Looks the addresses of `hosts` up, as the system does. Whether any came or went.
+pub(super) async fn look_up(edges: &mut Edges, hosts: &BTreeSet<String>) -> bool {
+    let lookup = |host: String| async move {
+        // An address of a URL may be in brackets.
+        let name = host.trim_matches(['[', ']']);
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
+    };
+    edges.look_up(hosts, Monotonic::now(), lookup).await
+}

@@ -1,0 +1,119 @@
+//! What commands share that read a monitor's store: where it is, the period, the targets.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use firstbyte_clock::Realtime;
+use firstbyte_monitor::store::{StoreError, StoreReader};
+use time::OffsetDateTime;
+
+use super::{safe, store};
+use crate::cli::exit::{self, Problem};
+use crate::plans::Moment;
+
+pub(in crate::cli::commands) const DAY: i64 = 86_400;
+/// Where no beginning is given.
+const USUAL_DAYS: i64 = 30;
+/// Targets that are named where none is called as asked.
+const NAMED: usize = 10;
+
+/// A store that is read.
+pub(in crate::cli::commands) struct Reading {
+    pub(in crate::cli::commands) reader: StoreReader,
+    pub(in crate::cli::commands) path: PathBuf,
+    /// Seconds since the Unix epoch.
+    pub(in crate::cli::commands) period: Range<i64>,
+}
+
+impl Reading {
+    /// Opens the store that was asked for, and checks the rest.
+    pub(super) fn begin(
+        asked: Option<&Path>,
+        since_until: [Option<Moment>; 2],
+        targets: &[String],
+    ) -> Result<Self, Problem> {
+        Self::of_file(store(asked)?.join("store.sqlite"), since_until, targets)
+    }
+
+    /// Opens the store in this file, and checks the rest.
+    pub(in crate::cli::commands) fn of_file(
+        path: PathBuf,
+        since_until: [Option<Moment>; 2],
+        targets: &[String],
+    ) -> Result<Self, Problem> {
+        let reader = open(&path)?;
+        let now = i64::try_from(Realtime::now().unix_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
+        let period = period(since_until, now)?;
+        let failed = |error: StoreError| problem(&path, &error);
+        check_targets(targets, &reader).map_err(|error| error.unwrap_or_else(failed))?;
+        Ok(Self { reader, path, period })
+    }
+}
+
+/// Opens the store at `path`.
+fn open(path: &Path) -> Result<StoreReader, Problem> {
+    if !path.exists() {
+        let what = format!("no store is at {}", path.display());
+        return Err(Problem::new(exit::READ, what).hint("give --store DIR, as monitor has it"));
+    }
+    StoreReader::open(path).map_err(|error| problem(path, &error))
+}
+
+pub(in crate::cli::commands) fn problem(path: &Path, error: &StoreError) -> Problem {
+    let text = error.to_string();
+    let name = path.display().to_string();
+    let what = if text.contains(&name) { text } else { format!("{name}: {text}") };
+    Problem::new(exit::READ, what)
+}
+
+/// The period that is asked for, seconds since the Unix epoch.
+pub(super) fn period([since, until]: [Option<Moment>; 2], now: i64) -> Result<Range<i64>, Problem> {
+    let seconds = |moment| match moment {
+        Moment::At(at) => at,
+        Moment::SecondsAgo(ago) => now.saturating_sub(ago).max(0),
+    };
+    let until = until.map_or(now + 1, seconds);
+    let since = since.map_or_else(|| (until - USUAL_DAYS * DAY).max(0), seconds);
+    if since >= until {
+        let (since, until) = (minute(since), minute(until));
+        let what = format!("--since {since} is not before --until {until}");
+        return Err(Problem::new(exit::USAGE, what));
+    }
+    Ok(since..until)
+}
+
+/// Whether there are such targets; what does not work with the store comes back as it is.
+pub(super) fn check_targets(
+    asked: &[String],
+    reader: &StoreReader,
+) -> Result<(), Result<Problem, StoreError>> {
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let mut known: Vec<String> = Vec::new();
+    for (_, labels) in reader.series().map_err(Err)? {
+        if !known.contains(&labels.target) {
+            known.push(labels.target);
+        }
+    }
+    match asked.iter().find(|target| !known.contains(*target)) {
+        None => Ok(()),
+        Some(target) => {
+            let what = format!("no target of the store is called {target:?}");
+            let mut names = known[..known.len().min(NAMED)].join(", ");
+            if known.len() > NAMED {
+                let _ = write!(names, " and {} more", known.len() - NAMED);
+            }
+            let hint = safe(&format!("there are {names}"));
+            Err(Ok(Problem::new(exit::USAGE, safe(&what)).hint(hint)))
+        }
+    }
+}
+
+/// "2026-04-15 09:40 UTC".
+pub(in crate::cli::commands) fn minute(at: i64) -> String {
+    let t = OffsetDateTime::from_unix_timestamp(at).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (month, day) = (u8::from(t.month()), t.day());
+    format!("{:04}-{month:02}-{day:02} {:02}:{:02} UTC", t.year(), t.hour(), t.minute())
+}

@@ -1,0 +1,176 @@
+//! The monitor's server, webhooks and pushes: where it listens, what they take, and what is wrong with that.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use firstbyte_monitor::configuration::{Configuration, ServerSettings};
+use firstbyte_monitor::push::PushSettings;
+use firstbyte_monitor::webhook::WebhookSettings;
+use firstbyte_probe::probe::describe_io;
+
+use super::safe;
+use crate::cli::exit::{self, Problem};
+use crate::cli::terminal::note;
+use crate::monitor_server::{
+    MonitorServer, ServerError, ServerOptions, Token, TokenError, exporter,
+};
+use crate::plans::{MonitorPlan, MonitorSource};
+use crate::pushing::{Push, PushPace, Pushes};
+use crate::recording::Observer;
+use crate::webhooks::{Notices, Pace, Tell, Webhook, Webhooks};
+
+/// A server that listens, and does not answer yet.
+pub(super) struct Listening {
+    listener: TcpListener,
+    token: Option<Token>,
+    modules: Option<PathBuf>,
+}
+
+/// What files of a server's settings have to say: its token and its modules.
+struct NamedFiles {
+    token: Option<Token>,
+    modules: Option<PathBuf>,
+}
+
+impl NamedFiles {
+    fn read(plan: &MonitorPlan, settings: &ServerSettings) -> Result<Self, Problem> {
+        let token =
+            settings.token_file.as_ref().map(|file| token_of("token_file", &beside(plan, file)));
+        let modules = settings.modules.as_ref().map(|file| beside(plan, file));
+        Ok(Self { token: token.transpose()?, modules })
+    }
+}
+
+/// Files that a configuration names are beside it.
+fn beside(plan: &MonitorPlan, file: &Path) -> PathBuf {
+    match &plan.source {
+        MonitorSource::File(configuration) => {
+            configuration.parent().unwrap_or(Path::new("")).join(file)
+        }
+        MonitorSource::Urls { .. } | MonitorSource::Demo => file.to_owned(),
+    }
+}
+
+/// The word in a file that `key` names.
+fn token_of(key: &str, file: &Path) -> Result<Token, Problem> {
+    Token::read(file).map_err(|error| {
+        let what = format!("{key} {}: {error}", file.display());
+        match error {
+            TokenError::Io(_) => Problem::new(exit::READ, safe(&what)),
+            TokenError::Unusable => {
+                Problem::new(exit::USAGE, safe(&what)).hint("make one: openssl rand -hex 32 > FILE")
+            }
+        }
+    })
+}
+
+/// Webhooks with their secrets.
+pub(super) fn webhooks(
+    plan: &MonitorPlan,
+    configuration: &Configuration,
+) -> Result<Vec<Webhook>, Problem> {
+    let webhook = |settings: &WebhookSettings| {
+        let file = settings.secret_file.as_ref().map(|file| beside(plan, file));
+        let secret = file.map(|file| token_of("secret_file", &file)).transpose()?;
+        let secret = secret.map(Token::into_secret);
+        Ok(Webhook { settings: settings.clone(), secret })
+    };
+    configuration.webhooks.iter().map(webhook).collect()
+}
+
+/// Begins to send to webhooks.
+pub(super) fn send(webhooks: Vec<Webhook>, tell: Tell) -> Result<(Webhooks, Notices), Problem> {
+    Webhooks::start(webhooks, Pace::default(), tell).map_err(|error| {
+        Problem::new(exit::USAGE, format!("webhooks cannot begin: {}", describe_io(&error)))
+    })
+}
+
+/// Pushes with their tokens.
+pub(super) fn pushes(
+    plan: &MonitorPlan,
+    configuration: &Configuration,
+) -> Result<Vec<Push>, Problem> {
+    let push = |settings: &PushSettings| {
+        let file = settings.token_file.as_ref().map(|file| beside(plan, file));
+        let token = file.map(|file| token_of("token_file", &file)).transpose()?;
+        let (token, place) = (token.map(Token::into_secret), configuration.place.clone());
+        Ok(Push { settings: settings.clone(), token, place })
+    };
+    configuration.pushes.iter().map(push).collect()
+}
+
+/// Begins to push.
+pub(super) fn push(pushes: Vec<Push>, observer: &Observer, tell: Tell) -> Result<Pushes, Problem> {
+    Pushes::start(pushes, observer, PushPace::default(), tell).map_err(|error| {
+        Problem::new(exit::USAGE, format!("pushes cannot begin: {}", describe_io(&error)))
+    })
+}
+
+fn modules_problem(error: &str) -> Problem {
+    Problem::new(exit::USAGE, format!("modules: {}", safe(error)))
+        .hint("docs/exporter.md says which keys of blackbox_exporter are not supported")
+}
+
+/// Where it is to listen, as far as it may.
+fn address(plan: &MonitorPlan, settings: &ServerSettings) -> Result<Option<SocketAddr>, Problem> {
+    let Some(address) = plan.listen.or(settings.listen) else { return Ok(None) };
+    let may = settings.may_listen(address).map(|()| Some(address));
+    may.map_err(|(what, hint)| Problem::new(exit::USAGE, what).hint(hint))
+}
+
+/// Says what is wrong with a server that nobody starts.
+pub(super) fn check(plan: &MonitorPlan, configuration: &Configuration) -> Result<(), Problem> {
+    let settings = &configuration.server;
+    address(plan, settings)?;
+    webhooks(plan, configuration)?;
+    pushes(plan, configuration)?;
+    match NamedFiles::read(plan, settings)?.modules {
+        Some(modules) => exporter(modules).map(drop).map_err(|error| modules_problem(&error)),
+        None => Ok(()),
+    }
+}
+
+/// Listens, where it is to.
+pub(super) fn listen(
+    plan: &MonitorPlan,
+    configuration: &Configuration,
+) -> Result<Option<Listening>, Problem> {
+    let settings = &configuration.server;
+    let Some(address) = address(plan, settings)? else { return Ok(None) };
+    let NamedFiles { token, modules } = NamedFiles::read(plan, settings)?;
+    let listener = TcpListener::bind(address).map_err(|error| {
+        let why = describe_io(&error);
+        let problem = Problem::new(exit::USAGE, format!("cannot listen at {address}: {why}"));
+        match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                problem.hint("another program has that port: give another --listen")
+            }
+            _ => problem,
+        }
+    })?;
+    Ok(Some(Listening { listener, token, modules }))
+}
+
+impl Listening {
+    /// Begins to answer.
+    pub(super) fn answer(
+        self,
+        store: PathBuf,
+        observer: Observer,
+    ) -> Result<MonitorServer, Problem> {
+        let Self { listener, token, modules } = self;
+        let options = ServerOptions { listener, token, modules, store, observer };
+        let server = MonitorServer::start(options).map_err(|error| match error {
+            ServerError::System(error) => {
+                let why = describe_io(&error);
+                Problem::new(exit::USAGE, format!("the server cannot begin: {why}"))
+            }
+            ServerError::Modules(error) => modules_problem(&error),
+        })?;
+        note(&format!(
+            "the page is at http://{0}/, metrics are at http://{0}/metrics",
+            server.address()
+        ));
+        Ok(server)
+    }
+}

@@ -1,0 +1,338 @@
+//! `firstbyte report` of a monitor's store: what the samples of a period came to, out of their sums. No raw file is read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use firstbyte_core::run::Metric;
+use firstbyte_core::stats::ExponentialHistogram;
+use firstbyte_monitor::rollup::{Measure, MonitoredPart, Rollup};
+use firstbyte_monitor::store::{SeriesLabels, Step, StoreError, StoreReader};
+use firstbyte_report::Style;
+use firstbyte_report::style::wrap;
+use firstbyte_report::units::{count, grouped};
+use serde_json::{Value, json};
+
+use super::forms::check_forms;
+use crate::cli::commands::monitor::events::{PeriodEvents, period_events};
+use crate::cli::commands::monitor::reading::{Reading, minute, problem};
+use crate::cli::exit::{self, Problem};
+use crate::cli::exports::{print, whole};
+use crate::cli::files::Files;
+use crate::cli::terminal;
+use crate::plans::ReportPlan;
+
+/// What the first bytes of a store are.
+pub(super) const BEGIN: &[u8] = b"SQLite format 3\0";
+/// Series that have a block each; of more there is the table alone.
+const MOST_BLOCKS: usize = 12;
+/// Values of a fact that are named.
+const MOST_VALUES: usize = 4;
+const TTFB: Measure = Measure::Metric(Metric::Ttfb);
+const TOTAL: Measure = Measure::Metric(Metric::Total);
+
+/// The store in `path`: the file, or the directory of a monitor.
+pub(super) fn store_file(path: &Path) -> Option<PathBuf> {
+    let inside = path.join("store.sqlite");
+    inside.is_file().then_some(inside)
+}
+
+pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
+    const HINT: &str = "its sums are shown as text and --json; rows come from monitor export, pages from \
+                        monitor --listen, single samples from report on its raw files";
+    check_forms(plan, &[], "not of a monitor's store", HINT)?;
+    let outputs = &plan.render.outputs;
+    let files = Files::default().reads(&[path.to_owned()]).exports(outputs);
+    files.check()?;
+    let reading = Reading::of_file(path.to_owned(), [plan.since, plan.until], &plan.targets)?;
+    let report = StoreReport::read(reading, &plan.targets)?;
+    let opened = files.open()?;
+    if let Some(to) = &outputs.json {
+        whole(to, format!("{}\n", report.json()).as_bytes())?;
+    }
+    if !outputs.use_stdout() {
+        print(&report.text(&terminal::style(plan.render.colors)))?;
+    }
+    if report.damaged > 0 {
+        let rollups = count(report.damaged, "damaged rollup");
+        terminal::note(&format!("{rollups} of the store cannot be read: left out"));
+    }
+    opened.keep();
+    Ok(exit::OK)
+}
+
+/// One target in one way.
+struct Row {
+    labels: SeriesLabels,
+    sum: Rollup,
+}
+
+impl Row {
+    fn name(&self) -> String {
+        let SeriesLabels { target, way_label, place, .. } = &self.labels;
+        let parts = [target, way_label, place].into_iter().filter(|part| !part.is_empty());
+        parts.map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    fn quantile(&self, measure: Measure, q: f64) -> Option<u64> {
+        let value = self.sum.times(measure)?.quantile(q)?.value;
+        u64::try_from(value.as_nanos()).ok()
+    }
+}
+
+struct StoreReport {
+    period: Range<i64>,
+    rows: Vec<Row>,
+    events: PeriodEvents,
+    damaged: u64,
+}
+
+impl StoreReport {
+    fn read(reading: Reading, targets: &[String]) -> Result<Self, Problem> {
+        let Reading { mut reader, path, period } = reading;
+        let failed = |error: StoreError| problem(&path, &error);
+        let period = in_kept_steps(&reader, period).map_err(failed)?;
+        let mut rows = Vec::new();
+        for (series, labels) in reader.series().map_err(failed)? {
+            if !targets.is_empty() && !targets.contains(&labels.target) {
+                continue;
+            }
+            let sum = reader.sum(series, period.start, period.end, |_| true).map_err(failed)?;
+            if sum.samples > 0 {
+                rows.push(Row { labels, sum });
+            }
+        }
+        let events = period_events(&reader, period.clone(), targets).map_err(failed)?;
+        let damaged = reader.damaged();
+        Ok(Self { period, rows, events, damaged })
+    }
+
+    fn text(&self, style: &Style) -> String {
+        let [from, until] = [self.period.start, self.period.end].map(minute);
+        let samples: u64 = self.rows.iter().map(|row| row.sum.samples).sum();
+        let mut text = format!("{from} to {until}\n");
+        if self.rows.is_empty() {
+            text.push_str("No samples in this time.\n");
+            return text;
+        }
+        let _ = writeln!(
+            text,
+            "{}, {}\n",
+            count(samples, "sample"),
+            match self.rows.len() {
+                1 => "1 series".to_owned(),
+                number => format!("{} series", grouped(number as u64)),
+            }
+        );
+        self.table(style, &mut text);
+        if self.rows.len() <= MOST_BLOCKS {
+            for row in &self.rows {
+                text.push('\n');
+                block(row, style, &mut text);
+            }
+        }
+        let _ = write!(text, "\nChanges\n{}", self.events.text(style.columns()));
+        text
+    }
+
+    /// A line for each series.
+    fn table(&self, style: &Style, text: &mut String) {
+        const HEADS: [&str; 7] = ["samples", "failed", "ttfb", "p95", "total", "p95", "server"];
+        let cells = |row: &Row| -> [String; 7] {
+            let ms = |measure, q| row.quantile(measure, q).map_or_else(nothing, ms);
+            [
+                grouped(row.sum.samples),
+                percent(row.sum.failed(), row.sum.samples),
+                ms(TTFB, 0.5),
+                ms(TTFB, 0.95),
+                ms(TOTAL, 0.5),
+                ms(TOTAL, 0.95),
+                ms(Measure::Part(MonitoredPart::Server), 0.5),
+            ]
+        };
+        let lines: Vec<(String, [String; 7])> =
+            self.rows.iter().map(|row| (style.safe(&row.name()), cells(row))).collect();
+        let widths: Vec<usize> = HEADS
+            .iter()
+            .enumerate()
+            .map(|(column, head)| {
+                let widest = lines.iter().map(|(_, cells)| cells[column].chars().count()).max();
+                widest.unwrap_or(0).max(head.len())
+            })
+            .collect();
+        let figures: usize = widths.iter().map(|width| width + 2).sum();
+        let longest = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let room = style.columns().saturating_sub(figures).max(16).min(longest.max(6));
+        let mut line = |name: &str, cells: [&str; 7]| {
+            // Names that are too long have a line of their own.
+            match name.chars().count() <= room {
+                true => _ = write!(text, "{name:<room$}"),
+                false => _ = write!(text, "{name}\n{:room$}", ""),
+            }
+            for (cell, width) in cells.iter().zip(&widths) {
+                let _ = write!(text, "  {cell:>width$}");
+            }
+            text.push('\n');
+        };
+        line("ms", HEADS);
+        for (name, cells) in &lines {
+            line(name, std::array::from_fn(|column| cells[column].as_str()));
+        }
+    }
+
+    fn json(&self) -> Value {
+        let rows: Vec<Value> = self.rows.iter().map(row_json).collect();
+        json!({
+            "format": "firstbyte/monitor-report",
+            "version": 1,
+            "from": self.period.start,
+            "until": self.period.end,
+            "damaged": self.damaged,
+            "rows": rows,
+            "events": self.events.json(),
+        })
+    }
+}
+
+/// `period` from and to where steps begin that are still there: minutes are kept for days, hours for a year or two.
+fn in_kept_steps(reader: &StoreReader, period: Range<i64>) -> Result<Range<i64>, StoreError> {
+    let [minutes, hours] = [reader.oldest(Step::Minute)?, reader.oldest(Step::Hour)?];
+    let seconds = |at: i64| {
+        let reaches = |oldest: Option<i64>| oldest.is_some_and(|oldest| oldest <= at);
+        let step = match (reaches(minutes), reaches(hours)) {
+            (true, _) => Step::Minute,
+            (false, true) => Step::Hour,
+            (false, false) => Step::Day,
+        };
+        step.seconds()
+    };
+    let (first, last) = (seconds(period.start), seconds(period.end));
+    let down = |at: i64, step: i64| at.div_euclid(step) * step;
+    Ok(down(period.start, first)..down(period.end + last - 1, last))
+}
+
+/// All of one series: phases, parts, facts.
+fn block(row: &Row, style: &Style, text: &mut String) {
+    let sum = &row.sum;
+    let _ = writeln!(text, "{}", style.safe(&row.name()));
+    let known = Metric::ALL.map(Measure::Metric).into_iter();
+    let mut known = known.filter(|measure| row.quantile(*measure, 0.5).is_some()).peekable();
+    if known.peek().is_some() {
+        let [a, b, c, d] = ["median", "p90", "p95", "p99"];
+        let _ = writeln!(text, "  {:<12}{a:>10}{b:>10}{c:>10}{d:>10}", "ms");
+    }
+    for measure in known {
+        let _ = write!(text, "  {:<12}", measure.name());
+        for q in [0.5, 0.9, 0.95, 0.99] {
+            let _ = write!(text, "{:>10}", row.quantile(measure, q).map_or_else(nothing, ms));
+        }
+        text.push('\n');
+    }
+    let mut facts: Vec<(String, Vec<String>)> = Vec::new();
+    if sum.failed() > 0 {
+        let kinds = sum.failures.iter().map(|(kind, n)| (kind.to_string(), *n));
+        facts.push(("failed".to_owned(), shares(kinds, sum.samples)));
+    }
+    let unproven: u64 = sum.unproven.values().sum();
+    if unproven > 0 {
+        facts.push(("not as asked".to_owned(), vec![percent(unproven, sum.samples)]));
+    }
+    let parts = MonitoredPart::ALL.into_iter().filter_map(|part| {
+        let median = row.quantile(Measure::Part(part), 0.5).filter(|ns| *ns > 0)?;
+        Some(format!("{} {}", part.name(), ms(median)))
+    });
+    let parts: Vec<String> = parts.collect();
+    if !parts.is_empty() {
+        facts.push(("parts, ms".to_owned(), parts));
+    }
+    for (fact, values) in &sum.facts {
+        let of = values.values().sum();
+        let values = values.iter().map(|(value, n)| (style.safe(value), *n));
+        facts.push((fact.name().to_owned(), shares(values, of)));
+    }
+    for (name, values) in facts {
+        let last = values.len() - 1;
+        let words: Vec<String> = values
+            .into_iter()
+            .enumerate()
+            .map(|(place, value)| if place < last { format!("{value},") } else { value })
+            .collect();
+        for line in wrap(&format!("  {name:<18}"), &words, style.columns()) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+}
+
+/// `value 97 %`, the most frequent first.
+fn shares(values: impl Iterator<Item = (String, u64)>, of: u64) -> Vec<String> {
+    let mut all: Vec<(String, u64)> = values.collect();
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let rest = all.len().saturating_sub(MOST_VALUES);
+    let mut words: Vec<String> = all
+        .iter()
+        .take(MOST_VALUES)
+        .map(|(value, number)| format!("{value} {}", percent(*number, of)))
+        .collect();
+    if rest > 0 {
+        words.push(format!("{rest} more"));
+    }
+    words
+}
+
+fn row_json(row: &Row) -> Value {
+    let Row { labels, sum } = row;
+    let times: BTreeMap<String, Value> = sum
+        .all_times()
+        .map(|(measure, times): (Measure, &ExponentialHistogram)| {
+            let ns = |q| row.quantile(measure, q);
+            let value = json!({
+                "count": times.count(),
+                "median_ns": ns(0.5),
+                "p90_ns": ns(0.9),
+                "p95_ns": ns(0.95),
+                "p99_ns": ns(0.99),
+            });
+            (measure.name(), value)
+        })
+        .collect();
+    let failures: BTreeMap<String, u64> =
+        sum.failures.iter().map(|(kind, number)| (kind.to_string(), *number)).collect();
+    let facts: BTreeMap<&str, &BTreeMap<String, u64>> =
+        sum.facts.iter().map(|(fact, values)| (fact.name(), values)).collect();
+    json!({
+        "target": labels.target,
+        "way": labels.way,
+        "way_label": labels.way_label,
+        "place": labels.place,
+        "url": labels.url,
+        "tags": labels.tags,
+        "samples": sum.samples,
+        "failures": sum.failed(),
+        "failures_by_type": failures,
+        "unproven": sum.unproven.values().sum::<u64>(),
+        "times": times,
+        "facts": facts,
+    })
+}
+
+fn nothing() -> String {
+    "–".to_owned()
+}
+
+/// Milliseconds: to a tenth, below one to a hundredth.
+fn ms(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    if ms < 1.0 { format!("{ms:.2}") } else { format!("{ms:.1}") }
+}
+
+fn percent(number: u64, of: u64) -> String {
+    let share = 100.0 * number as f64 / of.max(1) as f64;
+    match number {
+        0 => "0 %".to_owned(),
+        _ if number == of => "100 %".to_owned(),
+        _ if share < 0.1 => "<0.1 %".to_owned(),
+        _ if share > 99.9 => ">99.9 %".to_owned(),
+        _ => format!("{share:.1} %"),
+    }
+}

@@ -1,0 +1,290 @@
+//! Figures of a recorder as monitoring systems take them: what is exposed is said once, and written in several forms.
+//!
+//! In: figures and their series' labels. Out: Prometheus' text or protobuf, for who asks; requests of remote-write or OTLP, to be
+//! sent. What each metric means is in `docs/formats.md`, "What a monitor answers".
+
+mod labels;
+mod otlp;
+mod prometheus;
+mod protobuf;
+mod remote_write;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::recording::{
+    Figures, Health, Judged, MEASURES, ObservedTimes, SeriesFigures, series_name,
+};
+
+use labels::Labels;
+pub(crate) use labels::{Exposed, MOST_EXPOSED};
+pub(crate) use otlp::{otlp, rejected};
+pub(crate) use prometheus::{PROTOBUF_KIND, protobuf};
+pub(crate) use remote_write::{WriteOptions, remote_write};
+pub(crate) use text::{TEXT_KIND, text};
+
+/// What all names of metrics begin with.
+const PREFIX: &str = "firstbyte_monitor_";
+
+/// A request's body, and how many series or data points are in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) body: Vec<u8>,
+    pub(crate) points: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// What series of one metric have in common.
+#[derive(Clone, Copy, Debug)]
+struct Family {
+    /// After [`PREFIX`].
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+}
+
+/// Whose a value is.
+#[derive(Clone, Copy)]
+struct Owner<'a> {
+    /// The series' labels; absent of what is the monitor's own.
+    series: Option<&'a Labels>,
+    /// One label more. Its value needs no escaping.
+    more: Option<(&'static str, &'a str)>,
+    /// From when on it is counted, nanoseconds since 1970.
+    since: u64,
+}
+
+impl<'a> Owner<'a> {
+    const fn with(self, name: &'static str, value: &'a str) -> Self {
+        Self { more: Some((name, value)), ..self }
+    }
+
+    /// All labels, those of the series first.
+    fn pairs(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let of_series = self.series.into_iter().flat_map(|labels| &labels.pairs);
+        let of_series = of_series.map(|(name, value)| (name.as_str(), value.as_str()));
+        of_series.chain(self.more)
+    }
+}
+
+/// A form that figures are written in. A family comes before its values, and all of these before the next family.
+trait Exposition {
+    fn family(&mut self, family: Family);
+    fn number(&mut self, owner: Owner<'_>, value: f64);
+    fn histogram(&mut self, owner: Owner<'_>, times: &ObservedTimes);
+}
+
+/// A family that series have, and the values of one series in it.
+type SeriesFamily = (Family, fn(&mut dyn Exposition, Owner<'_>, &SeriesFigures));
+
+const SERIES_FAMILIES: [SeriesFamily; 7] = [
+    (
+        Family {
+            name: "samples_total",
+            kind: Kind::Counter,
+            help: "Samples of a series, those that failed among them.",
+        },
+        |out, owner, one| out.number(owner, one.samples as f64),
+    ),
+    (
+        Family {
+            name: "failures_total",
+            kind: Kind::Counter,
+            help: "Samples of a series that failed, by type.",
+        },
+        |out, owner, one| {
+            for (failure, number) in &one.failures {
+                out.number(owner.with("type", &failure.to_string()), *number as f64);
+            }
+        },
+    ),
+    (
+        Family {
+            name: "unproven_total",
+            kind: Kind::Counter,
+            help: "Samples of a series that came to their end as something else than what was asked for.",
+        },
+        |out, owner, one| out.number(owner, one.unproven as f64),
+    ),
+    (
+        Family {
+            name: "last_sample_timestamp_seconds",
+            kind: Kind::Gauge,
+            help: "When the last sample of a series began, seconds since 1970.",
+        },
+        |out, owner, one| {
+            if let Some((began, _)) = one.last {
+                // In whole milliseconds.
+                out.number(owner, (began / 1_000_000) as f64 / 1e3);
+            }
+        },
+    ),
+    (
+        Family {
+            name: "last_sample_failed",
+            kind: Kind::Gauge,
+            help: "1 where the last sample of a series failed, else 0.",
+        },
+        |out, owner, one| {
+            if let Some((_, failed)) = one.last {
+                out.number(owner, f64::from(u8::from(failed)));
+            }
+        },
+    ),
+    (
+        Family {
+            name: "certificate_expiry_timestamp_seconds",
+            kind: Kind::Gauge,
+            help: "Until when the server's certificate is valid that was shown last, seconds since 1970.",
+        },
+        |out, owner, one| {
+            if let Some(expiry) = one.certificate_expiry {
+                out.number(owner, expiry as f64);
+            }
+        },
+    ),
+    (
+        Family {
+            name: "time_seconds",
+            kind: Kind::Histogram,
+            help: "Times of samples that neither failed nor are unproven, by metric.",
+        },
+        |out, owner, one| {
+            for (measure, times) in MEASURES.iter().zip(&one.times) {
+                if times.count() > 0 {
+                    out.histogram(owner.with("metric", &measure.name()), times);
+                }
+            }
+        },
+    ),
+];
+
+/// Writes all figures: the monitor's own, then those of series.
+fn expose(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition) {
+    expose_monitor(exposed, figures, out);
+    expose_series(exposed, figures, out);
+    expose_budgets(exposed, figures, out);
+}
+
+fn expose_series(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition) {
+    for (family, values) in SERIES_FAMILIES {
+        out.family(family);
+        for (place, labels) in &exposed.labels {
+            if let Some(one) = figures.series.get(*place) {
+                let owner = Owner { series: Some(labels), more: None, since: one.since };
+                values(out, owner, one);
+            }
+        }
+    }
+}
+
+/// A figure of one promise; absent where there are no samples to judge by.
+type BudgetFamily = (Family, fn(&Judged) -> Option<f64>);
+
+const BUDGET_FAMILIES: [BudgetFamily; 3] = [
+    (
+        Family {
+            name: "budget_over",
+            kind: Kind::Gauge,
+            help: "1 where more samples are beyond what is promised than chance brings, else 0.",
+        },
+        |judged| judged.judgement.as_ref().map(|_| f64::from(u8::from(judged.over))),
+    ),
+    (
+        Family {
+            name: "budget_beyond_ratio",
+            kind: Kind::Gauge,
+            help: "Share of the samples of this hour and the one before it that are beyond what is promised.",
+        },
+        |judged| judged.judgement.as_ref().map(|one| one.beyond as f64 / one.of as f64),
+    ),
+    (
+        Family {
+            name: "budget_allowed_ratio",
+            kind: Kind::Gauge,
+            help: "Share of samples that may be beyond what is promised.",
+        },
+        |judged| judged.judgement.as_ref().map(|one| one.allowed),
+    ),
+];
+
+fn expose_budgets(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition) {
+    if figures.budgets.is_empty() {
+        return;
+    }
+    for (family, value) in BUDGET_FAMILIES {
+        out.family(family);
+        for (place, labels) in &exposed.labels {
+            let Some(series) = figures.labels.get(*place) else { continue };
+            let owner = Owner { series: Some(labels), more: None, since: figures.since };
+            for judged in figures.budgets.get(&series_name(series)).into_iter().flatten() {
+                if let Some(value) = value(judged) {
+                    out.number(owner.with("budget", &judged.promise.name), value);
+                }
+            }
+        }
+    }
+}
+
+fn expose_monitor(exposed: &Exposed, figures: &Figures, out: &mut dyn Exposition) {
+    let own = Owner { series: None, more: None, since: figures.since };
+    let Health { lost, store_fails, .. } = figures.health;
+    let gauge = |name, help| Family { name, kind: Kind::Gauge, help };
+    let version = own.with("version", env!("CARGO_PKG_VERSION"));
+    let is_ready = not_ready(&figures.health).is_none();
+    let lost_family = Family {
+        name: "samples_lost_total",
+        kind: Kind::Counter,
+        help: "Samples that could not be written.",
+    };
+    for (family, owner, value) in [
+        (gauge("build_info", "1, with the version."), version, 1.0),
+        (
+            gauge("ready", "1 where samples are kept and summed up, else 0."),
+            own,
+            f64::from(u8::from(is_ready)),
+        ),
+        (lost_family, own, lost as f64),
+        (
+            gauge("store_fails", "1 where the store cannot be written now, else 0."),
+            own,
+            f64::from(u8::from(store_fails)),
+        ),
+        (gauge("series", "Series that are measured."), own, exposed.all() as f64),
+        (
+            gauge("series_not_exposed", "Series that are measured and not exposed here."),
+            own,
+            exposed.hidden() as f64,
+        ),
+    ] {
+        out.family(family);
+        out.number(owner, value);
+    }
+    out.family(Family {
+        name: "lateness_seconds",
+        kind: Kind::Histogram,
+        help: "From when samples were due to their begin, of all series.",
+    });
+    out.histogram(own, &figures.lateness);
+}
+
+/// Why a monitor is not ready.
+pub(crate) const fn not_ready(health: &Health) -> Option<&'static str> {
+    if !health.runs {
+        Some("the recorder has not begun yet")
+    } else if health.loses {
+        Some("samples are lost: raw files cannot be written")
+    } else if health.store_fails {
+        Some("the store cannot be written: sums wait")
+    } else if health.catches_up {
+        Some("raw samples are being summed up that the store does not have")
+    } else {
+        None
+    }
+}

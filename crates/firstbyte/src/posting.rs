@@ -1,0 +1,206 @@
+//! One request to somebody else's HTTP server: a `POST`, and what it was answered with; the thread that makes them.
+//!
+//! In: where, with which header fields, a body. Out: the answer's status and, where it is asked for, its beginning. Nothing is tried
+//! again here, and nothing of a secret is in what goes wrong.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use firstbyte_probe::probe::{Secret, Target, describe_io};
+use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::rt::{Read, Write};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+/// Whose certificates are believed.
+pub(crate) type Tls = Arc<ClientConfig>;
+
+/// With the system's roots.
+pub(crate) fn system_tls() -> io::Result<Tls> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    tls_with(roots)
+}
+
+pub(crate) fn tls_with(roots: RootCertStore) -> io::Result<Tls> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+/// What a thread works on.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A thread called `name` that works on all of `work` at once, until all of it is done, or for `end` from when `ending` says so.
+pub(crate) fn work_on_thread(
+    name: &str,
+    work: Vec<Work>,
+    mut ending: watch::Receiver<bool>,
+    end: Duration,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let mut all: JoinSet<()> = JoinSet::new();
+            for one in work {
+                all.spawn(one);
+            }
+            let finished = async { while all.join_next().await.is_some() {} };
+            let time_is_up = async {
+                // Also where nobody is left who could say so.
+                let _ = ending.changed().await;
+                tokio::time::sleep(end).await;
+            };
+            tokio::select! {
+                () = finished => {}
+                () = time_is_up => {}
+            }
+        });
+        // A name that is being looked up does not hold up the end.
+        runtime.shutdown_background();
+    })
+}
+
+/// Where requests go, and what all of them bring.
+pub(crate) struct Destination {
+    host: String,
+    port: u16,
+    /// Path and query: they may be secret.
+    path: Secret<String>,
+    headers: HeaderMap,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+/// An answer.
+pub(crate) struct PostAnswer {
+    pub(crate) status: StatusCode,
+    /// When it wants to be asked again.
+    pub(crate) retry_after: Option<Duration>,
+    /// Its beginning.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Destination {
+    /// Requests to `target` of `content_type`, where none of `headers` says otherwise.
+    pub(crate) fn new(
+        target: &Target,
+        content_type: &'static str,
+        headers: &[(String, Secret<String>)],
+        tls: Option<&Tls>,
+    ) -> io::Result<Self> {
+        let mut all = HeaderMap::new();
+        let host = HeaderValue::try_from(target.authority()).map_err(io::Error::other)?;
+        all.insert(HOST, host);
+        all.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let agent = concat!("firstbyte/", env!("CARGO_PKG_VERSION"));
+        all.insert(USER_AGENT, HeaderValue::from_static(agent));
+        for (name, value) in headers {
+            let name = HeaderName::try_from(name.as_str()).map_err(io::Error::other)?;
+            let mut value =
+                HeaderValue::try_from(value.reveal().as_str()).map_err(io::Error::other)?;
+            value.set_sensitive(true);
+            all.insert(name, value);
+        }
+        let tls = match (target.tls, tls) {
+            (false, _) => None,
+            (true, None) => return Err(io::Error::other("no roots for https")),
+            (true, Some(tls)) => {
+                let name = ServerName::try_from(target.host.clone()).map_err(io::Error::other)?;
+                Some((TlsConnector::from(Arc::clone(tls)), name))
+            }
+        };
+        let query = target.url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        Ok(Self {
+            host: target.host.clone(),
+            port: target.port,
+            path: Secret::new(format!("{}{query}", target.url.path())),
+            headers: all,
+            tls,
+        })
+    }
+
+    /// Posts `body` with further header fields, over a connection of its own, and reads `kept` bytes of the answer's body at
+    /// most. What goes wrong comes back in words.
+    pub(crate) async fn post(
+        &self,
+        further: &[(&'static str, &str)],
+        body: Bytes,
+        kept: usize,
+    ) -> Result<PostAnswer, String> {
+        let request = self.request(further, body)?;
+        let stream = TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .map_err(|error| describe_io(&error))?;
+        match &self.tls {
+            None => exchange(TokioIo::new(stream), request, kept).await,
+            Some((connector, name)) => {
+                let shaken = connector.connect(name.clone(), stream).await;
+                let stream = shaken.map_err(|error| describe_io(&error))?;
+                exchange(TokioIo::new(stream), request, kept).await
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        further: &[(&'static str, &str)],
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, String> {
+        let mut request = Request::post(self.path.reveal().as_str())
+            .body(Full::new(body))
+            .map_err(|_| "its URL cannot be asked for".to_owned())?;
+        *request.headers_mut() = self.headers.clone();
+        for (name, value) in further {
+            // All of them are ASCII.
+            if let Ok(value) = HeaderValue::try_from(*value) {
+                request.headers_mut().insert(*name, value);
+            }
+        }
+        Ok(request)
+    }
+}
+
+async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    kept: usize,
+) -> Result<PostAnswer, String>
+where
+    S: Read + Write + Unpin + Send + 'static,
+{
+    let in_words = |error: hyper::Error| error.to_string();
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(in_words)?;
+    // Ends with this function.
+    let mut beside = JoinSet::new();
+    beside.spawn(async move { drop(connection.await) });
+    let (head, body) = sender.send_request(request).await.map_err(in_words)?.into_parts();
+    let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let body = beginning(body, kept).await;
+    Ok(PostAnswer { status: head.status, retry_after: seconds.map(Duration::from_secs), body })
+}
+
+/// What came of `body`, up to `kept` bytes: the status counts, not what is said about it.
+async fn beginning(mut body: Incoming, kept: usize) -> Vec<u8> {
+    let mut begun = Vec::new();
+    while begun.len() < kept {
+        let Some(Ok(frame)) = body.frame().await else { break };
+        if let Some(data) = frame.data_ref() {
+            begun.extend_from_slice(&data[..data.len().min(kept - begun.len())]);
+        }
+    }
+    begun
+}

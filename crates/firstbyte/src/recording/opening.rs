@@ -1,0 +1,65 @@
+//! What a recorder begins with: a directory that nobody else writes to, and a store that knows what earlier processes left.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
+
+use firstbyte_clock::{Monotonic, file_stamp};
+use firstbyte_monitor::store::{Folded, SeriesId, Store, StoreError};
+
+use super::backlog::Backlog;
+use super::recorder::RecorderSettings;
+use crate::runs::RunError;
+
+/// How long a start may take for what an earlier process left.
+const LONGEST_START: Duration = Duration::from_millis(1_500);
+
+/// Makes the directories, and sees to it that no other process writes there.
+pub(super) fn lock(settings: &RecorderSettings) -> Result<File, RunError> {
+    let RecorderSettings { raw, store, .. } = settings;
+    std::fs::create_dir_all(raw).map_err(RunError::io(raw, "create"))?;
+    let path = store.with_extension("lock");
+    let options =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = options.map_err(RunError::io(&path, "create"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(RunError::Locked { path }),
+        Err(TryLockError::Error(error)) => Err(RunError::io(&path, "lock")(error)),
+    }
+}
+
+/// A store, with as much of what an earlier process left in raw files as there is time for at a start.
+pub(super) struct Prepared {
+    pub(super) store: Store,
+    pub(super) series: Vec<SeriesId>,
+    pub(super) backlog: Backlog,
+}
+
+/// The store of `settings`; one that is damaged is moved aside.
+pub(super) fn prepare_or_begin_anew(settings: &RecorderSettings) -> Result<Prepared, StoreError> {
+    match prepare(settings) {
+        Err(error) if error.is_corrupt() => {
+            let path = &settings.store;
+            let aside = Store::move_aside(path, &file_stamp())?;
+            let (path, aside) = (path.display(), aside.display());
+            (settings.tell)(&format!(
+                "{path}: {error}: moved to {aside}, and made again from raw samples"
+            ));
+            prepare(settings)
+        }
+        prepared => prepared,
+    }
+}
+
+fn prepare(settings: &RecorderSettings) -> Result<Prepared, StoreError> {
+    let began = Monotonic::now();
+    let mut store = Store::open(&settings.store)?;
+    let mut backlog = Backlog::of_store(&store, &settings.raw)?;
+    while !backlog.is_empty() && Monotonic::now().since(began) < LONGEST_START {
+        let folded: Vec<Folded> = backlog.fold_some(&mut store)?.into_iter().collect();
+        store.flush(&folded)?;
+    }
+    let series = store.enrol(&settings.recorded.labels())?;
+    Ok(Prepared { store, series, backlog })
+}

@@ -1,0 +1,233 @@
+//! The store, kept in step with the raw files: brought up to date, shrunk, and made good after what went wrong with it.
+
+use std::time::Duration;
+
+use firstbyte_clock::{Monotonic, Realtime, file_stamp};
+use firstbyte_monitor::store::{Flushed, Retained, Retention, Store, StoreError};
+use tracing::{debug, info};
+
+use super::{MOST_WAITING, RETAIN_EVERY, Worker, file_name};
+use crate::recording::backlog::Backlog;
+use crate::recording::raw::{RawLimits, outdated, raw_files};
+use crate::recording::store_thread::{Done, Job, Summed};
+
+impl Worker {
+    /// Begins what is to be done with the store now, one thing after the other.
+    pub(super) fn have_store_kept(&mut self) {
+        if self.until_flush().is_zero() {
+            self.flush();
+        } else if Monotonic::now().since(self.retained) >= RETAIN_EVERY {
+            self.retain();
+        }
+    }
+
+    /// Waits for what is being done with the store.
+    pub(super) fn wait_for_store(&mut self) {
+        while let Some(done) = self.store.wait() {
+            self.take_in(done);
+        }
+    }
+
+    /// Takes note of what was done with the store.
+    pub(super) fn take_in(&mut self, done: Done) {
+        match done {
+            Done::Flushed { flushed, summed, took } => self.flushed(flushed, summed, took),
+            Done::Retained(retained) => self.retained(&retained),
+        }
+    }
+
+    /// Has the store brought up to date.
+    pub(super) fn flush(&mut self) {
+        let (sums, summed) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.summed));
+        self.store.begin(Job::Flush { sums, summed });
+    }
+
+    fn flushed(&mut self, flushed: Result<Flushed, StoreError>, summed: Summed, took: Duration) {
+        debug!(?took, "the store was brought up to date");
+        (self.flushed, self.flush_took) = (Monotonic::now(), took);
+        let error = match flushed {
+            Ok(flushed) => return self.is_up_to_date(flushed),
+            Err(error) => error,
+        };
+        // The store keeps the sums. What is known of a file since then counts more.
+        for (file, bytes) in summed {
+            self.summed.entry(file).or_insert(bytes);
+        }
+        if error.is_full() && self.make_room("the disk is full") {
+            self.flush();
+        } else if error.is_corrupt() {
+            self.begin_anew(&error);
+        } else {
+            if !std::mem::replace(&mut self.store_fails, true) {
+                let path = self.settings.store.display();
+                (self.settings.tell)(&format!("{path}: {error}: tried again later"));
+            }
+            if self.store.store().pending() + self.sums.len() > MOST_WAITING {
+                self.leave_to_backlog();
+            }
+        }
+    }
+
+    fn is_up_to_date(&mut self, flushed: Flushed) {
+        self.keep_events();
+        let path = self.settings.store.display();
+        if flushed.damaged > 0 {
+            let number = flushed.damaged;
+            (self.settings.tell)(&format!("{path}: {number} damaged rollups begin anew"));
+        }
+        if std::mem::take(&mut self.store_fails) {
+            (self.settings.tell)(&format!("{path} can be written again"));
+        }
+        self.read_again();
+    }
+
+    fn keep_events(&mut self) {
+        self.waiting.extend(self.events.try_iter());
+        let store = self.store.store();
+        self.waiting.retain(|event| store.put_event(event).is_err());
+    }
+
+    /// Gives up what waits in memory: the raw files have it.
+    pub(super) fn leave_to_backlog(&mut self) {
+        let folded = self.store.store().folded().unwrap_or_default();
+        let current = file_name(self.days.path());
+        let waiting = std::mem::take(&mut self.backlog).files();
+        let unsummed = self.summed.keys().cloned().chain([current]);
+        let unsummed = unsummed.map(|name| self.settings.raw.join(name));
+        for path in unsummed.chain(waiting) {
+            let name = file_name(&path);
+            let known = folded.iter().find(|folded| folded.file == name);
+            self.left_to_backlog.entry(path).or_insert(known.map_or(0, |folded| folded.bytes));
+        }
+        self.store.store().discard_pending();
+        self.sums.clear();
+        self.summed.clear();
+    }
+
+    /// After a store could be written again, has raw files read that it missed.
+    fn read_again(&mut self) {
+        if self.left_to_backlog.is_empty() {
+            return;
+        }
+        if self.series.is_empty() {
+            let enrolled = self.store.store().enrol(&self.settings.recorded.labels());
+            match enrolled {
+                Ok(series) => self.series = series,
+                Err(error) => {
+                    info!(%error, "series cannot be added to the store yet");
+                    return;
+                }
+            }
+            self.have_watched();
+        }
+        // What is read again must not grow.
+        match self.days.begin_another() {
+            Ok(()) => {
+                for (path, bytes) in std::mem::take(&mut self.left_to_backlog) {
+                    self.backlog.push(path, bytes);
+                }
+            }
+            Err(error) => info!(%error, "cannot begin another raw file"),
+        }
+    }
+
+    /// The store is damaged: it is moved aside, and made again from raw files.
+    fn begin_anew(&mut self, error: &StoreError) {
+        let path = self.settings.store.clone();
+        let anew = Store::move_aside(&path, &file_stamp()).and_then(|aside| {
+            let mut store = Store::open(&path)?;
+            let series = store.enrol(&self.settings.recorded.labels())?;
+            Ok((aside, store, series))
+        });
+        match anew {
+            Ok((aside, store, series)) => {
+                let (path, aside) = (path.display(), aside.display());
+                (self.settings.tell)(&format!(
+                    "{path}: {error}: moved to {aside}, and made again from raw samples"
+                ));
+                *self.store.store() = store;
+                self.series = series;
+                self.sums.clear();
+                self.summed.clear();
+                self.left_to_backlog.clear();
+                self.have_watched();
+                // All files but the new one are read again.
+                match self.days.begin_another() {
+                    Ok(()) => {
+                        let current = self.days.path().to_owned();
+                        let files = raw_files(&self.settings.raw).unwrap_or_default();
+                        self.backlog = Backlog::default();
+                        for file in files.into_iter().filter(|file| file.path != current) {
+                            self.backlog.push(file.path, 0);
+                        }
+                    }
+                    Err(error) => (self.settings.tell)(&format!("raw samples: {error}")),
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.store_fails, true) {
+                    (self.settings.tell)(&format!("{}: {error}", path.display()));
+                }
+            }
+        }
+    }
+
+    /// Sums up some of what raw files have and the store has not.
+    pub(super) fn fold_backlog(&mut self) {
+        if self.backlog.is_empty() || self.store_fails || self.store.is_busy() {
+            return;
+        }
+        let folded = self.backlog.fold_some(&mut self.store.store());
+        match folded {
+            Ok(Some(folded)) => {
+                self.summed.insert(folded.file, folded.bytes);
+            }
+            Ok(None) => {}
+            Err(error) => info!(%error, "raw samples wait"),
+        }
+        self.tell_of_backlog();
+    }
+
+    pub(super) fn tell_of_backlog(&mut self) {
+        for unread in self.backlog.unread.drain(..) {
+            (self.settings.tell)(&format!("raw samples: {unread}: not summed up"));
+        }
+        if self.backlog.is_empty() && self.backlog.samples > 0 {
+            let samples = std::mem::take(&mut self.backlog.samples);
+            (self.settings.tell)(&format!("{samples} samples of raw files are summed up again"));
+        }
+    }
+
+    /// Has deleted what is old, or too much.
+    fn retain(&mut self) {
+        let RawLimits { age, bytes } = self.settings.recorded.raw_limits;
+        let wall_ns = Realtime::now().unix_nanos();
+        let is_steady = self.clock.is_steady(Monotonic::now(), wall_ns);
+        let now = i64::try_from(wall_ns / 1_000_000_000).unwrap_or(0);
+        let oldest = now.saturating_sub_unsigned(age.as_secs());
+        let mut first_day = firstbyte_clock::day_stamp_of(oldest);
+        let mut retention = self.settings.recorded.retention;
+        let files = raw_files(&self.settings.raw).unwrap_or_default();
+        let newest = files.iter().rfind(|file| file.path != self.days.path());
+        // All is too old: it may be the clock that is wrong. Size counts whatever the time is.
+        if !is_steady && newest.is_some_and(|newest| newest.day() < first_day.as_str()) {
+            first_day = String::new();
+            retention = Retention { minutes: None, hours: None, days: None };
+        }
+        let outdated = outdated(&files, self.days.path(), &first_day, bytes);
+        let outdated = outdated.into_iter().map(|file| file.path.clone()).collect();
+        self.store.begin(Job::Retain { outdated, retention, now });
+    }
+
+    fn retained(&mut self, retained: &Result<Retained, StoreError>) {
+        self.retained = Monotonic::now();
+        match retained {
+            // The rest soon, but not at once.
+            Ok(retained) if retained.unfinished => {
+                self.retained = self.retained - (RETAIN_EVERY - Duration::from_secs(1));
+            }
+            Ok(_) => {}
+            Err(error) => info!(%error, "old rollups stay for now"),
+        }
+    }
+}

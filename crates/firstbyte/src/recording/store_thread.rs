@@ -1,0 +1,188 @@
+//! The thread that has the store while something is done with it that may take long: bringing it up to date, deleting what is old.
+//!
+//! In: jobs, one at a time. Out: what came of each. Whoever writes raw samples waits for none of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use firstbyte_clock::Monotonic;
+use firstbyte_monitor::store::{
+    Flushed, Folded, PendingRollups, Retained, Retention, Store, StoreError,
+};
+use firstbyte_probe::probe::describe_io;
+
+use super::recorder::Tell;
+
+/// How far raw files are summed up, by their names.
+pub(super) type Summed = BTreeMap<String, u64>;
+
+/// Something to do with the store.
+pub(super) enum Job {
+    /// To add sums, with how far raw files are in them.
+    Flush { sums: PendingRollups, summed: Summed },
+    /// To delete raw files, and rollups that are old at a moment (seconds since 1970).
+    Retain { outdated: Vec<PathBuf>, retention: Retention, now: i64 },
+}
+
+/// What came of it.
+pub(super) enum Done {
+    Flushed { flushed: Result<Flushed, StoreError>, summed: Summed, took: Duration },
+    Retained(Result<Retained, StoreError>),
+}
+
+/// A handle on the thread.
+pub(super) struct StoreThread {
+    store: Arc<Mutex<Store>>,
+    jobs: Sender<Job>,
+    done: Receiver<Done>,
+    thread: JoinHandle<()>,
+    is_busy: bool,
+}
+
+impl StoreThread {
+    /// Begins, with nothing to do. What cannot be deleted is told.
+    pub(super) fn start(store: Store, tell: Tell) -> io::Result<Self> {
+        let store = Arc::new(Mutex::new(store));
+        let (jobs, to_do) = channel();
+        let (tell_done, done) = channel();
+        let of_thread = Arc::clone(&store);
+        let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
+            for job in to_do {
+                // Who asked for it may be gone.
+                let _ = tell_done.send(carry_out(job, &of_thread, &tell));
+            }
+        })?;
+        Ok(Self { store, jobs, done, thread, is_busy: false })
+    }
+
+    /// Whether it has a job now, or what came of one was not taken yet.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Has `job` done; only where it is not busy.
+    pub(super) fn begin(&mut self, job: Job) {
+        // Its thread ends after this does, unless it panicked, which `finish` then does as well.
+        self.is_busy = self.jobs.send(job).is_ok();
+    }
+
+    /// What came of its job, if that is done.
+    pub(super) fn take_done(&mut self) -> Option<Done> {
+        let done = self.done.try_recv().ok()?;
+        self.is_busy = false;
+        Some(done)
+    }
+
+    /// Waits for what comes of its job, if it has one.
+    pub(super) fn wait(&mut self) -> Option<Done> {
+        let done = if self.is_busy { self.done.recv().ok() } else { None };
+        self.is_busy = false;
+        done
+    }
+
+    /// The store itself; who asks while it is busy waits.
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        lock(&self.store)
+    }
+
+    /// Ends it.
+    pub(super) fn finish(self) {
+        drop(self.jobs);
+        if let Err(panicked) = self.thread.join() {
+            std::panic::resume_unwind(panicked);
+        }
+    }
+}
+
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn carry_out(job: Job, store: &Mutex<Store>, tell: &Tell) -> Done {
+    match job {
+        Job::Flush { sums, summed } => {
+            let began = Monotonic::now();
+            let folded: Vec<Folded> = summed
+                .iter()
+                .map(|(file, bytes)| Folded { file: file.clone(), bytes: *bytes })
+                .collect();
+            let mut store = lock(store);
+            store.add_pending(sums);
+            let flushed = store.flush(&folded);
+            Done::Flushed { flushed, summed, took: Monotonic::now().since(began) }
+        }
+        Job::Retain { outdated, retention, now } => {
+            let gone: Vec<String> =
+                outdated.iter().filter(|path| delete(path, tell)).map(|path| name(path)).collect();
+            let store = lock(store);
+            let retained = store.forget_files(&gone).and_then(|()| store.retain(&retention, now));
+            Done::Retained(retained)
+        }
+    }
+}
+
+/// Deletes a raw file; whether it is gone.
+fn delete(path: &Path, tell: &Tell) -> bool {
+    match std::fs::remove_file(path) {
+        Ok(()) => true,
+        // Room was made meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => {
+            let (path, why) = (path.display(), describe_io(&error));
+            tell(&format!("cannot delete {path}: {why}"));
+            false
+        }
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use firstbyte_monitor::rollup::Rollup;
+    use firstbyte_monitor::store::SeriesLabels;
+
+    use super::*;
+
+    /// Nobody but who wants its outcome waits for a job, however long it takes.
+    #[test]
+    fn a_job_is_under_way_until_it_is_done() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&directory.path().join("store.sqlite")).unwrap();
+        let old = directory.path().join("2026-11-01.run");
+        std::fs::write(&old, "old").unwrap();
+        let mut thread = StoreThread::start(store, Arc::new(|_| {})).unwrap();
+        let series = thread.store().enrol(&[SeriesLabels::default()]).unwrap()[0];
+        let mut sums = PendingRollups::default();
+        let mut one = Rollup::default();
+        one.samples = 1;
+        sums.add(series, 1_795_392_000_000_000_000, &one);
+        let summed = Summed::from([("2026-11-01.run".to_owned(), 3)]);
+        let held = Arc::clone(&thread.store);
+        let held = held.lock().unwrap();
+        thread.begin(Job::Flush { sums, summed });
+        assert!(thread.is_busy() && thread.take_done().is_none());
+        drop(held);
+        let Some(Done::Flushed { flushed: Ok(flushed), .. }) = thread.wait() else {
+            panic!("it is flushed");
+        };
+        assert_eq!((flushed.written, thread.is_busy()), (3, false));
+        assert_eq!(thread.store().folded().unwrap()[0].bytes, 3);
+        // What is gone already is no problem.
+        let outdated = vec![old.clone(), directory.path().join("2026-11-02.run")];
+        let retention = Retention { minutes: Some(60), hours: None, days: None };
+        thread.begin(Job::Retain { outdated, retention, now: 1_795_392_000 + 86_400 });
+        let Some(Done::Retained(Ok(retained))) = thread.wait() else { panic!("it is retained") };
+        assert_eq!((retained.deleted, old.exists()), (1, false));
+        assert_eq!(thread.store().folded().unwrap(), []);
+        assert!(thread.wait().is_none());
+        thread.finish();
+    }
+}

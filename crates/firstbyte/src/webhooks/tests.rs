@@ -1,0 +1,281 @@
+//! Webhooks against servers that receive them, well and badly.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+
+use firstbyte_monitor::detect::State;
+use firstbyte_monitor::webhook::USUAL_STATES;
+use firstbyte_probe::probe::Target;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+use crate::posting::tls_with;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SECRET: &str = "0123456789abcdef-secret";
+
+const PACE: Pace = Pace {
+    attempt: Duration::from_millis(500),
+    first_pause: Duration::from_millis(20),
+    longest_pause: Duration::from_millis(100),
+    give_up: Duration::from_secs(60),
+    end: Duration::from_millis(700),
+};
+
+struct Received {
+    head: http::request::Parts,
+    body: Bytes,
+}
+
+/// What a server does with a request; the last one is of all further ones.
+#[derive(Clone, Copy)]
+enum Answer {
+    Status(u16),
+    After(Duration),
+    Never,
+}
+
+/// A server that does as it is told. It ends with the test program.
+fn receiver(answers: &'static [Answer], tls: Option<ServerConfig>) -> (u16, Receiver<Received>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (received, all) = channel();
+    let serve = async move {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let number = Arc::new(AtomicU64::new(0));
+        let acceptor = tls.map(|tls| TlsAcceptor::from(Arc::new(tls)));
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (received, number, acceptor) =
+                (received.clone(), Arc::clone(&number), acceptor.clone());
+            let service = service_fn(move |request: http::Request<Incoming>| {
+                let (received, number) = (received.clone(), Arc::clone(&number));
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await?.to_bytes();
+                    let which = number.fetch_add(1, Ordering::SeqCst) as usize;
+                    // Whoever is gone has seen enough.
+                    let _ = received.send(Received { head, body });
+                    let status = match answers.get(which).or(answers.last()) {
+                        Some(Answer::Status(status)) => *status,
+                        Some(Answer::After(time)) => {
+                            tokio::time::sleep(*time).await;
+                            204
+                        }
+                        Some(Answer::Never) => std::future::pending().await,
+                        None => 200,
+                    };
+                    let answer =
+                        http::Response::builder().status(status).body(Empty::<Bytes>::new());
+                    Ok::<_, hyper::Error>(answer.unwrap())
+                }
+            });
+            tokio::spawn(async move {
+                let http = hyper::server::conn::http1::Builder::new();
+                match acceptor {
+                    None => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                    Some(acceptor) => {
+                        if let Ok(stream) = acceptor.accept(stream).await {
+                            drop(http.serve_connection(TokioIo::new(stream), service).await);
+                        }
+                    }
+                }
+            });
+        }
+    };
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(serve)
+    });
+    (port, all)
+}
+
+fn event(id: &str) -> (Event, String) {
+    let json = format!(
+        r#"{{"format":"firstbyte/event","version":1,"id":"{id}","state":"confirmed","metric":"tls","statistic":"median","before_ns":20000000,"after_ns":10000000,"difference_ns":-10000000,"interval_ns":[-10500000,-9500000],"at":"2026-11-23T00:00:00Z","at_between":["2026-11-23T00:00:00Z","2026-11-23T00:01:00Z"],"cause":[],"scope":{{"targets":["shop"],"of":2,"tags":{{}},"quorum":{{}}}},"samples":{{"before":60,"after":60}},"series":[1],"annotations":[]}}"#
+    );
+    (serde_json::from_str(&json).unwrap(), json)
+}
+
+fn webhook(url: &str) -> Webhook {
+    let target = Target::parse(url).unwrap();
+    let settings = WebhookSettings {
+        name: target.authority(),
+        url: Secret::new(target),
+        secret_file: None,
+        states: USUAL_STATES.to_vec(),
+        template: None,
+        content_type: "application/json",
+        headers: vec![("Authorization".to_owned(), Secret::new("Bearer x".to_owned()))],
+    };
+    Webhook { settings, secret: Some(Secret::new(SECRET.to_owned())) }
+}
+
+struct Scene {
+    webhooks: Webhooks,
+    notices: Notices,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scene {
+    fn new(webhook: Webhook, tls: Option<&Tls>) -> Self {
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let tell = Arc::clone(&told);
+        let tell: Tell = Arc::new(move |what: &str| tell.lock().unwrap().push(what.to_owned()));
+        let (webhooks, notices) = Webhooks::start_with(vec![webhook], tls, PACE, tell).unwrap();
+        Self { webhooks, notices, told }
+    }
+
+    fn offer(&mut self, id: &str) {
+        let (event, json) = event(id);
+        self.notices.offer(&event, &json);
+    }
+
+    fn finish(self) -> Vec<String> {
+        drop(self.notices);
+        self.webhooks.finish();
+        self.told.lock().unwrap().clone()
+    }
+}
+
+/// What openssl makes of the same.
+fn openssl(signed: &[u8]) -> String {
+    let mut child = Command::new("openssl")
+        .args(["dgst", "-sha256", "-hmac", SECRET])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("openssl can be run");
+    child.stdin.take().unwrap().write_all(signed).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    format!("sha256={}", text.split_whitespace().last().unwrap())
+}
+
+#[test]
+fn events_arrive_in_order_signed_after_two_failures() {
+    const ANSWERS: &[Answer] = &[Answer::Status(500), Answer::Status(500), Answer::Status(200)];
+    let (port, received) = receiver(ANSWERS, None);
+    let mut scene =
+        Scene::new(webhook(&format!("http://127.0.0.1:{port}/hook?token=s3cret")), None);
+    scene.offer("1");
+    scene.offer("1");
+    scene.offer("2");
+    let all: Vec<Received> = (0..4).map(|_| received.recv_timeout(PATIENCE).unwrap()).collect();
+    let ids: Vec<&str> =
+        all.iter().map(|one| one.head.headers["x-firstbyte-event"].to_str().unwrap()).collect();
+    assert_eq!(ids, ["1", "1", "1", "2"]);
+    for (one, id) in all.iter().zip(ids) {
+        let header = |name: &str| one.head.headers[name].to_str().unwrap();
+        assert_eq!(
+            (one.head.method.as_str(), one.head.uri.to_string().as_str()),
+            ("POST", "/hook?token=s3cret")
+        );
+        assert_eq!(
+            (header("content-type"), header("authorization")),
+            ("application/json", "Bearer x")
+        );
+        assert_eq!(header("host"), format!("127.0.0.1:{port}"));
+        assert_eq!(one.body, event(id).1);
+        let signed = [header("x-firstbyte-timestamp").as_bytes(), b".", &one.body].concat();
+        assert_eq!(header("x-firstbyte-signature"), openssl(&signed));
+    }
+    let told = scene.finish();
+    let [failure, again] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(
+        *failure,
+        format!("webhook 127.0.0.1:{port}: it answered 500: tried again for up to 1min")
+    );
+    assert_eq!(*again, format!("webhook 127.0.0.1:{port}: delivers again"));
+    assert!(received.try_recv().is_err(), "each event once");
+}
+
+#[test]
+fn who_is_slow_is_waited_for_and_the_end_waits_for_what_is_under_way() {
+    const ANSWERS: &[Answer] = &[Answer::After(Duration::from_millis(200))];
+    let (port, received) = receiver(ANSWERS, None);
+    let mut scene = Scene::new(webhook(&format!("http://127.0.0.1:{port}/")), None);
+    scene.offer("1");
+    received.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(scene.finish(), Vec::<String>::new());
+}
+
+#[test]
+fn who_never_answers_holds_up_nobody_and_what_is_lost_is_counted() {
+    let (port, received) = receiver(&[Answer::Never], None);
+    let mut scene = Scene::new(webhook(&format!("http://127.0.0.1:{port}/")), None);
+    scene.offer("first");
+    received.recv_timeout(PATIENCE).unwrap();
+    let began = Monotonic::now();
+    for number in 0..MOST_WAITING + 5 {
+        scene.offer(&number.to_string());
+    }
+    assert!(Monotonic::now().since(began) < PACE.attempt * 10);
+    let began = Monotonic::now();
+    let told = scene.finish();
+    assert!(Monotonic::now().since(began) < PATIENCE / 2, "the end does not wait for an answer");
+    let full = format!("webhook 127.0.0.1:{port}: 1000 events wait: further ones are dropped");
+    assert_eq!(told.iter().filter(|line| **line == full).count(), 1, "{told:?}");
+    let lost = count(1_006, "event");
+    let lost = format!("{lost} not delivered (5 dropped): monitor events lists them");
+    assert!(told.last().unwrap().ends_with(&lost), "{told:?}");
+}
+
+fn server_tls(name: &str) -> (ServerConfig, RootCertStore) {
+    let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+    let certificate = made.cert.der().clone();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    (config, roots)
+}
+
+#[test]
+fn a_wrong_certificate_is_refused_and_a_right_one_believed() {
+    let (config, roots) = server_tls("localhost");
+    let (port, received) = receiver(&[Answer::Status(200)], Some(config));
+    let url = format!("https://localhost:{port}/");
+    let tls = tls_with(roots).unwrap();
+    let mut scene = Scene::new(webhook(&url), Some(&tls));
+    scene.offer("1");
+    assert_eq!(received.recv_timeout(PATIENCE).unwrap().body, event("1").1);
+    assert_eq!(scene.finish(), Vec::<String>::new());
+    let (_, others) = server_tls("localhost");
+    let tls = tls_with(others).unwrap();
+    let mut scene = Scene::new(webhook(&url), Some(&tls));
+    scene.offer("2");
+    let told = scene.finish();
+    assert!(told[0].contains("certificate"), "{told:?}");
+    assert!(told[1].contains("1 event not delivered"), "{told:?}");
+    assert!(received.try_recv().is_err(), "nothing was sent");
+}
+
+#[test]
+fn what_an_earlier_process_told_of_is_not_sent_again() {
+    let (port, received) = receiver(&[Answer::Status(200)], None);
+    let mut scene = Scene::new(webhook(&format!("http://127.0.0.1:{port}/")), None);
+    let (known, _) = event("1");
+    assert_eq!(known.state, State::Confirmed);
+    scene.notices.know(&[known]);
+    scene.offer("1");
+    scene.offer("2");
+    let first = received.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(first.head.headers["x-firstbyte-event"], "2");
+    scene.finish();
+}
