@@ -161,16 +161,13 @@ pub(crate) fn families() {
     }
 }
 
-/// The request, and over IPv4 alone: it is sent again after the kernel's retransmission timeout, of at
-/// least 200 ms. What comes after it, and other connections, are not held up.
+/// Loses the request, over IPv4 alone: the kernel sends it again after its retransmission timeout of at least 200 ms. Later
+/// packets of the connection, and other connections, are not held up.
 pub(crate) fn opening_loss() {
+    const TRIES: u64 = 3;
     let lossy = r#"down = { delay = "10ms", drop_data = 1, ipv6 = { drop_data = 0 } }"#;
     in_lab(&scenario("", lossy), &builtin(), |lab| {
-        for (lost, (address, least_ms, most_ms)) in
-            [(SERVER_V6, 20.0, 100.0), (SERVER_V4, 220.0, 500.0), (SERVER_V4, 220.0, 500.0)]
-                .into_iter()
-                .enumerate()
-        {
+        let took = |address: &str| {
             let begun = support::now_ms();
             let mut stream = TcpStream::connect((address, 80)).unwrap();
             for _ in 0..2 {
@@ -178,10 +175,15 @@ pub(crate) fn opening_loss() {
                 let mut answer = [0; 1_000];
                 assert!(stream.read(&mut answer).unwrap() > 10);
             }
-            let took = support::now_ms() - begun;
-            println!("  {address}: {took:.1} ms");
-            assert!((least_ms..most_ms).contains(&took), "{took} ms");
-            assert_eq!(lab.forwarder_stats().lost, lost as u64);
+            support::now_ms() - begun
+        };
+        for (address, lost, least_ms, most_ms) in
+            [(SERVER_V6, 0, 20.0, 100.0), (SERVER_V4, TRIES, 220.0, 500.0)]
+        {
+            let fastest = support::fastest((0..TRIES).map(|_| took(address)));
+            println!("  {address}: {fastest:.1} ms");
+            assert!((least_ms..most_ms).contains(&fastest), "{fastest} ms");
+            assert_eq!(lab.forwarder_stats().lost, lost);
         }
     });
 }

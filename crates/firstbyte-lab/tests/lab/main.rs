@@ -1,25 +1,32 @@
 //! Labs on the real kernel.
 //!
-//! A test harness of its own, because a lab is made by forking a process that has one thread. Arguments are parts of
-//! names of tests to run. Root makes labs by other calls than everybody else: `scripts/test` runs these as both.
+//! A test harness of its own, because a lab is made by forking a process that has one thread: each test is a process,
+//! and as many run side by side as there are permits. Arguments are parts of names of tests to run. Root makes labs by
+//! other calls than everybody else: `scripts/test` runs these as both.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
 mod acks;
 mod captures;
+mod changes;
 mod http3;
 mod life;
 mod links;
+mod permits;
 mod servers;
 mod stories;
 mod support;
 mod windows;
 mod zoo;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use permits::Permits;
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 48] = [
+const TESTS: [Test; 51] = [
     ("links::round_trip_is_as_configured_over_both_families", links::round_trip),
     ("links::loss_is_as_configured_and_counted", links::loss),
     ("links::a_packet_above_the_mtu_is_answered", links::mtu),
@@ -32,6 +39,9 @@ const TESTS: [Test; 48] = [
     ("windows::congestion_control_is_the_labs_or_the_hosts", windows::congestion_control),
     ("acks::are_delayed_or_quick", acks::delayed_or_quick),
     ("acks::the_shortest_retransmission_timeout_is_the_senders", acks::retransmission_timeout),
+    ("changes::links_change_while_it_runs", changes::links),
+    ("changes::servers_change_while_it_runs", changes::servers),
+    ("changes::a_name_may_have_several_edges", changes::edges),
     ("servers::nginx_answers_over_both_families", servers::nginx),
     ("servers::builtin_answers_over_both_families", servers::builtin),
     ("servers::builtin_takes_its_time", servers::delays),
@@ -70,35 +80,83 @@ const TESTS: [Test; 48] = [
     ("life::refused_namespaces_are_explained", life::refused),
 ];
 
+/// Tests that nothing may run beside: of times to the microsecond, and of what is left on the machine.
+const ON_IDLE_MACHINE: [&str; 5] = [
+    "links::round_trip_is_as_configured_over_both_families",
+    "life::killing_the_caller_leaves_nothing",
+    "life::killing_the_lab_leaves_nothing",
+    "life::a_signal_reaches_the_command",
+    "life::up_run_down",
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(role) = arguments.first().and_then(|argument| argument.strip_prefix("--role=")) {
-        return life::play(role);
+    let mut first = arguments.iter().map(String::as_str);
+    match (first.next(), first.next()) {
+        (Some(role), _) if role.starts_with("--role=") => return life::play(&role[7..]),
+        (Some("--alone"), Some(name)) => return run_in_this_process(name),
+        _ => {}
     }
     let wanted: Vec<&str> = arguments
         .iter()
         .map(String::as_str)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let user = if support::is_root() { "root" } else { "an ordinary user" };
-    let mut failed = Vec::new();
-    for (name, test) in selected(&wanted) {
-        let passed = std::panic::catch_unwind(test).is_ok();
-        println!("test {name} (as {user}) ... {}", if passed { "ok" } else { "FAILED" });
-        if !passed {
-            failed.push(*name);
-        }
+    let (idle, busy): (Vec<_>, Vec<_>) =
+        selected(&wanted).partition(|name| ON_IDLE_MACHINE.contains(name));
+    let failed = Mutex::new(Vec::new());
+    for name in idle {
+        let _permits = Permits::all();
+        run_in_process_of_its_own(name, &failed);
     }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..permits::COUNT {
+            scope.spawn(|| {
+                while let Some(name) = busy.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let _permit = Permits::one();
+                    run_in_process_of_its_own(name, &failed);
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failed.is_empty() {
         return ExitCode::SUCCESS;
     }
-    println!("failed as {user}: {}", failed.join(", "));
+    println!("failed as {}: {}", user(), failed.join(", "));
     ExitCode::FAILURE
 }
 
-/// The tests whose names have one of these parts; all where there is none.
-fn selected<'a>(wanted: &'a [&str]) -> impl Iterator<Item = &'static Test> + 'a {
+fn user() -> &'static str {
+    if support::is_root() { "root" } else { "an ordinary user" }
+}
+
+fn run_in_this_process(name: &str) -> ExitCode {
+    let (_, test) = TESTS.iter().find(|(known, _)| *known == name).expect("a test of this name");
+    test();
+    ExitCode::SUCCESS
+}
+
+/// Prints what the test printed only if it failed, as `cargo test` does.
+fn run_in_process_of_its_own(name: &'static str, failed: &Mutex<Vec<&'static str>>) {
+    let own = std::env::current_exe().unwrap();
+    let mut command = Command::new(own);
+    command.args(["--alone", name]).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let outcome = if status.success() { "ok" } else { "FAILED" };
+    println!("test {name} (as {}) ... {outcome}", user());
+    if !status.success() {
+        println!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        failed.push(name);
+    }
+}
+
+/// The tests whose names have one of these parts; all if there are none.
+fn selected<'a>(wanted: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
     TESTS
         .iter()
-        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|part| name.contains(part)))
+        .map(|(name, _)| *name)
+        .filter(|name| wanted.is_empty() || wanted.iter().any(|part| name.contains(part)))
 }

@@ -1,8 +1,8 @@
 //! What firstbyte reads out of captures whose truth is known: `cargo test -p firstbyte --test conformance`.
 //!
 //! The captures are no part of the project: `FIRSTBYTE_CAPTURES` names their folder, or it is
-//! `../shared/captures` beside the checkout. Without them the suite fails and says what to set; so it runs only where
-//! it is named (`test = false` in the manifest), and `scripts/test` names it where there are captures.
+//! `../shared/captures` beside the checkout. Without them the suite fails and says what to set; `scripts/test` runs it if
+//! there are captures.
 //! Disagreements are printed in tables; one that is not explained there fails.
 
 #![allow(

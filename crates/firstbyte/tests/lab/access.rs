@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::access::{ACCESS_PROFILES, AccessProfile};
 
-use crate::support::{LINKS, RTT_V4, Scene, alone, phase};
+use crate::support::{LINKS, RTT_V4, Permits, Scene, phase};
 
 /// What the lab's hosts take on top of its links, and a machine that is busy.
 const SLACK: Duration = Duration::from_millis(3);
@@ -42,7 +42,7 @@ fn holds(name: &str) {
 
 #[test]
 fn the_round_trip_over_an_access_network_is_as_published() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for name in ["fibre", "cable", "4g", "3g"] {
         holds(name);
     }
@@ -50,7 +50,7 @@ fn the_round_trip_over_an_access_network_is_as_published() {
 
 #[test]
 fn the_round_trip_over_satellites_is_as_published() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for name in ["satellite-leo", "satellite-geo"] {
         holds(name);
     }
@@ -59,7 +59,7 @@ fn the_round_trip_over_satellites_is_as_published() {
 /// A response of 60 kB takes what its bits take at the access network's rate.
 #[test]
 fn the_lowest_rate_holds() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::with_servers(
         r#"
 [[host]]

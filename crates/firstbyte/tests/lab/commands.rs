@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use firstbyte_lab::access_log::Entry;
 
 use crate::processes::Family;
-use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, run, text};
 
 /// A lab that is up, under a name that no other lab of this machine has, until this is dropped.
 struct Up {
@@ -43,7 +43,7 @@ impl Drop for Up {
 
 #[test]
 fn up_status_exec_shell_down() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let up = Up::new();
     let (name, file) = (up.name.as_str(), up.file());
     let file = file.to_str().unwrap();
@@ -96,7 +96,7 @@ fn up_status_exec_shell_down() {
 
 #[test]
 fn a_shell_has_a_lab_of_its_own_when_none_is_up() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let file = scene.file();
     let script = "curl -sS -o /dev/null -w '%{http_code} %{ssl_verify_result}' \
@@ -120,7 +120,7 @@ fn shell(arguments: &[&str], script: &str) -> (i32, String, String) {
 /// Before anything is measured.
 #[test]
 fn logs_that_cannot_be_written_are_an_error() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let mut command = firstbyte(&["lab", "run"]);
     command.arg(scene.file()).args(["--logs", "/proc/version/logs", "--", "echo", "measured"]);
@@ -132,7 +132,7 @@ fn logs_that_cannot_be_written_are_an_error() {
 
 #[test]
 fn list_and_show_fit_a_terminal() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let list = run(&mut firstbyte(&["lab", "list"]));
     let listed = text(&list.stdout);
     for line in listed.lines() {
@@ -163,7 +163,7 @@ fn list_and_show_fit_a_terminal() {
 
 #[test]
 fn a_command_that_is_not_there_is_named() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let output = run(&mut firstbyte(&["lab", "run", "quiet", "--", "no-such-program"]));
     assert_eq!(output.status.code(), Some(100));
     let notes = text(&output.stderr);
@@ -173,7 +173,7 @@ fn a_command_that_is_not_there_is_named() {
 
 #[test]
 fn captures_are_named() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let mut command = firstbyte(&["lab", "run"]);
     command.arg(scene.file()).arg("--capture").arg(scene.captures()).args(["--", "true"]);
@@ -188,7 +188,7 @@ fn captures_are_named() {
 
 #[test]
 fn killing_it_leaves_nothing() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let mut lab = sleeping();
     let family = Family::of_lab(lab.id());
     lab.kill().unwrap();

@@ -10,7 +10,7 @@ use firstbyte_clock::Monotonic;
 use firstbyte_core::run::Standing;
 
 use crate::processes::Family;
-use crate::support::{PROGRAM, alone, firstbyte, open_to_all, text};
+use crate::support::{PROGRAM, Permits, firstbyte, open_to_all, text};
 
 /// Any user that is not root; `nobody` on most machines.
 const ORDINARY_USER: u32 = 65_534;
@@ -21,7 +21,7 @@ const CELLS: usize = 36;
 /// As this user and, where this one is root, at the same time as an ordinary one.
 #[test]
 fn measures_and_leaves_nothing() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let own = tempfile::tempdir().unwrap();
     let others = tempfile::tempdir().unwrap();
     let program = others.path().join("firstbyte");

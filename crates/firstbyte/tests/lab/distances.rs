@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const CONNECTIONS: &str = "40";
 /// Round trip to the far server, seconds: its links' delays.
@@ -122,12 +122,12 @@ fn assert_projected(server: &str, round_trips: f64) {
 
 #[test]
 fn a_lost_resumption_is_projected() {
-    let _alone = alone();
+    let _permits = Permits::one();
     assert_projected(r#"kind = "nginx""#, 1.0);
 }
 
 #[test]
 fn a_lost_resumption_with_a_chain_beyond_the_window_is_projected() {
-    let _alone = alone();
+    let _permits = Permits::one();
     assert_projected(r#"kind = "nginx", chain_bytes = 20000"#, 2.0);
 }

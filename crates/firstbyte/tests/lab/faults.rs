@@ -7,9 +7,7 @@ use firstbyte::runs::Run;
 use firstbyte_core::document::SampleRecord;
 use firstbyte_core::run::Standing;
 
-use crate::support::{
-    PROGRAM, alone, assert_within, fastest, firstbyte, middle, phase, run, samples, sum, text,
-};
+use crate::support::{PROGRAM, Permits, assert_within, fastest, firstbyte, middle, phase, run, samples, sum, text};
 
 const MS: Duration = Duration::from_millis(1);
 const RTT: Duration = Duration::from_millis(30);
@@ -99,7 +97,7 @@ fn assert_costs(fault: &[SampleRecord], clean: &[SampleRecord], cost: Duration, 
 
 #[test]
 fn clean_has_nothing_to_find() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let samples = measure("clean", server, &["https://www.clean.test/"]);
         assert_clean(&samples, 10 * MS);
@@ -108,7 +106,7 @@ fn clean_has_nothing_to_find() {
 
 #[test]
 fn nagle_costs_a_delayed_acknowledgement_and_a_round_trip() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let [fault, clean] = both("nagle", "auto", &[]);
     assert_clean(&clean, RTT);
     // 40 ms as the kernel's timer counts them, HZ=100 at worst.
@@ -119,7 +117,7 @@ fn nagle_costs_a_delayed_acknowledgement_and_a_round_trip() {
 
 #[test]
 fn a_lost_syn_costs_a_second() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let [fault, clean] = both("syn-loss", "auto", &[]);
     assert_clean(&clean, RTT);
     assert_costs(&fault, &clean, 1_000 * MS, 80 * MS);
@@ -130,7 +128,7 @@ fn a_lost_syn_costs_a_second() {
 
 #[test]
 fn a_big_chain_costs_a_round_trip() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let [fault, clean] = both("big-chain", server, &[]);
         assert_clean(&clean, RTT);
@@ -143,7 +141,7 @@ fn a_big_chain_costs_a_round_trip() {
 
 #[test]
 fn a_hello_retry_request_costs_a_round_trip() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let [fault, clean] = both("hrr", server, &[]);
         assert_clean(&clean, RTT);
@@ -157,7 +155,7 @@ fn a_hello_retry_request_costs_a_round_trip() {
 
 #[test]
 fn a_slow_resolver_costs_its_time() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let samples = measure("slow-dns", "auto", &["https://www.slow-dns.test/"]);
     assert_eq!(round_trips(&samples), AS_IT_SHOULD_BE);
     assert_within(duration(&samples, "resolve"), 122 * MS, SLACK, "resolve");
@@ -170,7 +168,7 @@ fn a_slow_resolver_costs_its_time() {
 /// RFC 8305 §3: the Resolution Delay is 50 ms.
 #[test]
 fn a_slow_aaaa_costs_the_resolution_delay() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let url = "https://www.slow-aaaa.test/";
     let samples = measure("slow-aaaa", "auto", &[url]);
     assert_eq!(round_trips(&samples), AS_IT_SHOULD_BE);
@@ -187,7 +185,7 @@ fn a_slow_aaaa_costs_the_resolution_delay() {
 /// RFC 8305 §5: the Connection Attempt Delay is 250 ms.
 #[test]
 fn broken_ipv6_costs_the_attempt_delay() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let [fault, clean] = both("broken-ipv6", "auto", &[]);
     assert_clean(&clean, RTT);
     assert_costs(&fault, &clean, 250 * MS, SLACK);
@@ -205,7 +203,7 @@ fn broken_ipv6_costs_the_attempt_delay() {
 /// A single visit is as fast; who comes back finds no session.
 #[test]
 fn without_tickets_nothing_is_resumed() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let [fault, clean] = both("no-tickets", server, &[]);
         assert_clean(&clean, RTT);
@@ -235,7 +233,7 @@ fn without_tickets_nothing_is_resumed() {
 
 #[test]
 fn a_slow_server_costs_its_time() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let [fault, clean] = both("slow-server", "auto", &[]);
     assert_clean(&clean, RTT);
     assert_eq!(round_trips(&fault), AS_IT_SHOULD_BE);
@@ -247,7 +245,7 @@ fn a_slow_server_costs_its_time() {
 
 #[test]
 fn a_redirect_chain_costs_five_round_trips() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let url = "http://redirect-chain.test/";
         let samples = measure("redirect-chain", server, &["-L", url]);
@@ -272,7 +270,7 @@ fn a_redirect_chain_costs_five_round_trips() {
 
 #[test]
 fn a_quic_retry_costs_a_round_trip() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let [fault, clean] = both("quic-retry", server, &["--http3-only"]);
         assert_eq!(round_trips(&clean), [("quic", 1), ("wait", 1)], "{server}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::document::{FlightRecord, SampleRecord};
 
-use crate::support::{LINKS, Scene, alone, assert_within, least, middle};
+use crate::support::{LINKS, Permits, Scene, assert_within, least, middle};
 use crate::wire::{self, Run, Segment};
 
 const HTTPS: &str = "https://server.test/";
@@ -37,7 +37,7 @@ fn finished_and_request_leave_together_to_builtin() {
 }
 
 fn finished_and_request_leave_together(server: &str) {
-    let _alone = alone();
+    let _permits = Permits::one();
     for family in ["-4", "-6"] {
         let visits = visits(server, &[family, "--tlsv1.3"]);
         for (sample, segments) in &visits {
@@ -75,7 +75,7 @@ fn finished_and_request_leave_together(server: &str) {
 
 #[test]
 fn tls12_request_follows_the_servers_finished_at_once() {
-    let _alone = alone();
+    let _permits = Permits::one();
     for server in ["nginx", "builtin"] {
         let visits = visits(server, &["-4", "--tls-max", "1.2"]);
         let (mut on_wire, mut told) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ fn tls12_request_follows_the_servers_finished_at_once() {
 /// its first byte came with the first. (TLS 1.2, so that nothing else follows the request.)
 #[test]
 fn the_first_byte_has_the_stamp_of_its_own_segment() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let visits = visits("nginx", &["-4", "--tls-max", "1.2", "--http1.1"]);
     let (mut late, mut apart) = (Vec::new(), Vec::new());
     for (sample, segments) in &visits {

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, run, text};
 use crate::tcpdump;
 
 const VISITS: usize = 40;
@@ -52,7 +52,7 @@ await() { n=0; until grep -q "$2" "$1"; do n=$((n + 1)); [ $n -lt 100 ] || { cat
 
 #[test]
 fn live_and_from_a_file_are_the_same() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let script = format!(
         r#"{AWAIT}
@@ -104,7 +104,7 @@ fn live_and_from_a_file_are_the_same() {
 
 #[test]
 fn windows_all_interfaces_and_loopback() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let script = format!(
         r#"{AWAIT}
@@ -151,7 +151,7 @@ fn windows_all_interfaces_and_loopback() {
 
 #[test]
 fn drops_are_counted_and_mark_the_connections_they_may_have_touched() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let script = format!(
         r#"{AWAIT}

@@ -7,7 +7,7 @@ use firstbyte_core::pcap::Frame;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::live::{AWAIT, in_lab, read};
-use crate::support::{Scene, alone, firstbyte, run, text};
+use crate::support::{Permits, Scene, firstbyte, run, text};
 
 const SERVER: &str = r#"
 [[host]]
@@ -68,7 +68,7 @@ fn findings(page: &str) -> &str {
 
 #[test]
 fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::with_servers(SERVER);
     let outputs = |name: &str| {
         format!("--csv={name}.csv --parquet {name}.parquet --zeek {name}.log --html {name}.html")
@@ -165,7 +165,7 @@ fn what_is_written_live_is_what_the_file_of_the_same_packets_gives() {
 
 #[test]
 fn outputs_that_cannot_be_written_are_told_and_a_capture_that_fails_empties_nothing() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::with_servers(SERVER);
     fs::write(scene.path("kept.csv"), "kept\n").unwrap();
     let script = format!(

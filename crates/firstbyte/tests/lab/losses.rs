@@ -2,7 +2,7 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{Scene, alone, middle};
+use crate::support::{Permits, Scene, middle};
 use crate::wire::{self, Segment};
 
 /// A stamp of the kernel's and a capture's of the same packet are the same; a SYN's is not needed here.
@@ -58,7 +58,7 @@ fn check(sample: &SampleRecord, segments: &[Segment]) -> u64 {
 
 #[test]
 fn the_last_byte_is_not_there_before_a_hole_is_filled() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let scene = Scene::with_servers(
         r#"
 [[host]]

@@ -1,8 +1,8 @@
 //! The program in the lab, against real servers: what it says is held against what was configured
 //! and against what a capture of the client's link saw.
 //!
-//! A lab that cannot be made, or nginx that is not there, is a failure that says what to do. One
-//! test at a time, so that none measures another's load.
+//! A lab that cannot be made, or a missing nginx, is a failure that says what to do. Tests sleep through round trips, so
+//! `scripts/test` gives them more threads than there are processors; `permits` keeps the machine quiet enough.
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test")]
 
@@ -19,8 +19,11 @@ mod grid;
 mod live;
 mod live_outputs;
 mod losses;
+mod monitor;
 mod openings;
 mod pages;
+#[path = "../../../firstbyte-lab/tests/lab/permits.rs"]
+mod permits;
 mod predictions;
 mod processes;
 mod quic;

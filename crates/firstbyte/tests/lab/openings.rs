@@ -2,7 +2,7 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{LINKS, PROGRAM, Scene, alone, firstbyte, middle, run, samples, text};
+use crate::support::{LINKS, PROGRAM, Permits, Scene, firstbyte, middle, run, samples, text};
 use crate::wire::{self, Segment};
 
 /// The kernel stamps a packet once; wall-clock and monotonic time are mapped onto each other within this.
@@ -23,7 +23,7 @@ fn syn(segments: &[Segment], sent: bool) -> u64 {
 
 #[test]
 fn the_kernel_says_when_the_syn_left_and_its_answer_came() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let scene = Scene::new(LINKS);
     for family in ["-4", "-6"] {
         let probe = [family, "-n", "5", "--warmup", "0", "http://server.test/"];
@@ -46,7 +46,7 @@ fn the_kernel_says_when_the_syn_left_and_its_answer_came() {
 /// What the ordinary user gets: the bracket around `connect`, and the kernel's round-trip time.
 #[test]
 fn without_the_right_to_see_packets_the_opening_is_derived() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let scene = Scene::new(LINKS);
     let mut command = firstbyte(&["lab", "run"]);
     command.arg(scene.file()).arg("--capture").arg(scene.captures());
@@ -71,7 +71,7 @@ fn without_the_right_to_see_packets_the_opening_is_derived() {
 /// nginx sends its settings in a segment of their own, right after its Finished.
 #[test]
 fn settings_that_follow_the_finished_do_not_end_the_handshake() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let scene = Scene::new(LINKS);
     let probe = ["-4", "-n", "15", "--warmup", "0", "--tls-max", "1.2", "https://server.test/"];
     let samples = scene.measure(&["--server", "nginx"], &probe);

@@ -13,7 +13,7 @@ use firstbyte_pages::page_load::{Fate, PageLoad};
 use firstbyte_passive::model::connection_captured_at_client;
 use firstbyte_passive::{Analyzer, Carrier, Limits, Observed};
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const PAGE: &str = "https://www.page.test/";
 /// Of each way.
@@ -201,8 +201,9 @@ fn known_answers(visit: &Visit, document: &str, fonts_apart: bool) {
     assert!(page.loaded.is_some());
     let share = load.set_up_share().unwrap();
     assert!((0.1..0.8).contains(&share), "{share}");
-    // Three round trips of set-up and request, and the server's time, are the least there is.
-    assert!(load.end.since(firstbyte_core::timeline::Offset::ZERO) > Duration::from_millis(450));
+    // The least there is: a round trip of 20 ms each for QUIC, the document and the script, which
+    // asks another server for the chart: three of 60 ms, and 150 ms of its time.
+    assert!(load.end.since(firstbyte_core::timeline::Offset::ZERO) > Duration::from_millis(390));
 }
 
 /// Times of the page: whatever else the machine does only adds, and the least of some visits shows what is configured.
@@ -231,7 +232,7 @@ fn known_times(visits: &[Visit]) {
 
 #[test]
 fn chromium_names_every_connection_of_a_page_over_http2() {
-    let _alone = alone();
+    let _permits = Permits::browser();
     let scene = Scene::new("");
     let (mut errors, mut visits) = (Vec::new(), Vec::new());
     for _ in 0..VISITS {
@@ -256,7 +257,7 @@ fn chromium_names_every_connection_of_a_page_over_http2() {
 
 #[test]
 fn chromium_names_every_connection_of_a_page_over_http3() {
-    let _alone = alone();
+    let _permits = Permits::browser();
     let scene = Scene::new("");
     let (mut errors, mut visits) = (Vec::new(), Vec::new());
     for _ in 0..VISITS {
@@ -272,7 +273,7 @@ fn chromium_names_every_connection_of_a_page_over_http3() {
 
 #[test]
 fn firefox_names_every_connection_of_a_page() {
-    let _alone = alone();
+    let _permits = Permits::browser();
     let scene = Scene::new("");
     for (flags, document) in [(&["--http2"][..], "h2"), (&["--http3-only"], "h3")] {
         let (mut errors, mut visits) = (Vec::new(), Vec::new());
@@ -313,7 +314,7 @@ text = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width
 /// Nothing answers over IPv6: that is tried first, and costs until IPv4 has its turn. Then one connection serves both names.
 #[test]
 fn an_attempt_in_vain_is_named_with_its_cost_and_a_shared_connection_as_such() {
-    let _alone = alone();
+    let _permits = Permits::browser();
     let scene = Scene::with_servers(SHARED);
     let visit = Visit::load(&scene, &scene.file(), "https://a.shared.test/", &[]);
     let Visit { page, load, .. } = &visit;

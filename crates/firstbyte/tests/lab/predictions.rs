@@ -10,7 +10,7 @@ use firstbyte_core::run::Metric;
 use firstbyte_predict::{CongestionControl, Http, Session, Tls, Way};
 
 use crate::grid::{Compared, Grid};
-use crate::support::{PROGRAM, alone};
+use crate::support::{PROGRAM, Permits};
 
 const RTT: Duration = Duration::from_millis(40);
 
@@ -50,7 +50,7 @@ fn assert_true(compared: &[Compared]) {
 
 #[test]
 fn every_way_takes_what_was_predicted() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let ways = Way::all();
     let compared = grid(ways.clone()).compare().unwrap();
     // Chains, responses; first byte and total, but for the total of HTTP/3 kept alive.
@@ -60,7 +60,7 @@ fn every_way_takes_what_was_predicted() {
 
 #[test]
 fn small_windows_and_bbr_take_what_was_predicted() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let way = |tls| Way { tls, session: Session::Full, http: Http::V1_1, ..Way::default() };
     let ways = vec![way(Tls::V1_2), way(Tls::V1_3)];
     // They are few: with more samples one of each is hardly disturbed by what else the machine has to do.
@@ -79,7 +79,7 @@ fn small_windows_and_bbr_take_what_was_predicted() {
 /// holds with it.
 #[test]
 fn several_requests_take_what_was_predicted() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let directory = tempfile::tempdir().unwrap();
     let server = |number: u32, rate: &str| {
         format!(
@@ -135,7 +135,7 @@ fn several_requests_take_what_was_predicted() {
 /// A chain that fills a window of two segments twice: with ten, two round trips would be missing.
 #[test]
 fn what_is_predicted_from_a_run_has_its_initial_window() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let directory = tempfile::tempdir().unwrap();
     let firstbyte = |words: &[&str]| {
         let output = Command::new(PROGRAM).args(words).current_dir(directory.path()).output();

@@ -2,7 +2,7 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, SERVER_V4, Scene, alone, fastest, middle, phase};
+use crate::support::{RTT_V4, SERVER_V4, Permits, Scene, fastest, middle, phase};
 
 /// Nine visits to a server with these settings, over IPv4: one at least is hardly disturbed by what else the machine has
 /// to do.
@@ -27,7 +27,7 @@ fn visits_over(links: &str, server: &str, flags: &[&str]) -> Vec<SampleRecord> {
 /// family's answer came long before it was wanted.
 #[test]
 fn an_address_that_does_not_answer_is_fallback() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
     let samples = visits_over(links, "", &["-n", "3"]);
@@ -50,7 +50,7 @@ down = { delay = "10ms", ipv6 = { loss = "100%" } }"#;
 /// An ICMP message tells at once that nobody listens: it is not the next datagram that finds out.
 #[test]
 fn a_refusal_takes_a_round_trip() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let links = r#"up = { delay = "10ms" }
 down = { delay = "10ms" }"#;
     // Nothing listens on this port of the resolver's host.
@@ -85,7 +85,7 @@ fn assert_round_trips(samples: &[SampleRecord], round_trips: u32) {
 
 #[test]
 fn a_handshake_and_an_exchange_are_two_round_trips() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let samples = visits("");
     assert_round_trips(&samples, 2);
     for sample in &samples {
@@ -96,7 +96,7 @@ fn a_handshake_and_an_exchange_are_two_round_trips() {
 
 #[test]
 fn a_retry_costs_one_more() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let samples = visits(", retry = true");
     assert_round_trips(&samples, 3);
     assert!(samples.iter().all(|sample| sample.connection.quic.as_ref().unwrap().retry));
@@ -104,7 +104,7 @@ fn a_retry_costs_one_more() {
 
 #[test]
 fn a_chain_over_three_times_the_clients_bytes_stalls_the_server() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let samples = visits(", chain_bytes = 12000");
     assert_round_trips(&samples, 3);
     let mut stalls = Vec::new();

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{
-    LINKS, RTT_RESOLVER, RTT_V4, RTT_V6, Scene, alone, assert_within, fastest, phase, sum,
-};
+use crate::support::{LINKS, RTT_RESOLVER, RTT_V4, RTT_V6, Permits, Scene, assert_within, fastest, phase, sum};
 
 const TLS12: &[&str] = &["--tls-max", "1.2"];
 const TLS13: &[&str] = &["--tlsv1.3"];
@@ -55,7 +53,7 @@ fn over_both_families(
     tls_round_trips: u32,
     alpn: Option<&str>,
 ) {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     for (family, rtt) in [("-4", RTT_V4), ("-6", RTT_V6)] {
         let probe = [&[family, "-n", "15"], flags, &[url]].concat();
@@ -140,7 +138,7 @@ fn check_times(samples: &[SampleRecord], rtt: Duration, tls_round_trips: u32) {
 
 #[test]
 fn a_and_aaaa_are_timed_apart() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let samples = scene.measure(&[], &["-n", "15", HTTPS]);
     for record_type in ["A", "AAAA"] {

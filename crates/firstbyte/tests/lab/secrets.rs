@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{LINKS, Scene, alone, firstbyte, run, text};
+use crate::support::{LINKS, Permits, Scene, firstbyte, run, text};
 
 const PLAN: &str = r#"
 url = "https://server.test/"
@@ -15,7 +15,7 @@ flags = ["-4", "-H", "Authorization: s3cret-1", "-HCookie: s3cret-2", "--data=s3
 
 #[test]
 fn a_study_shows_no_secret_of_its_plan() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     fs::write(scene.path("plan.toml"), PLAN).unwrap();
     let mut command = firstbyte(&["lab", "study"]);

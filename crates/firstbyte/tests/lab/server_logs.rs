@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 /// nginx passes requests on to an application that takes longer than the handshake: `$ssl_early_data` is empty by then.
 fn servers(printed: &str) -> String {
@@ -46,7 +46,7 @@ server = {{ kind = "builtin", page_bytes = 2000, think_time = "50ms" }}
 
 #[test]
 fn nginx_logs_what_our_samples_prove_of_all_connections() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let printed = run(&mut firstbyte(&["log-format", "nginx"]));
     let scene = Scene::with_servers(&servers(&text(&printed.stdout)));
     let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use firstbyte_core::document::SampleRecord;
 use firstbyte_core::stats;
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, phase, run, samples, text};
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, phase, run, samples, text};
 
 /// One server behind one link.
 struct Cell {
@@ -119,7 +119,7 @@ fn bar(think: u32) -> f64 {
 /// and moves neither end beyond the truth.
 #[test]
 fn on_a_quiet_link_the_estimate_is_true() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let cells = [Cell::quiet(1, 0), Cell::quiet(1, 8), Cell::quiet(20, 8), Cell::quiet(80, 50)];
     let estimates = measure(&cells, stats::FEWEST_ROUNDS + 1);
     for (cell, estimate) in cells.iter().zip(&estimates).skip(1) {
@@ -134,7 +134,7 @@ fn on_a_quiet_link_the_estimate_is_true() {
 #[test]
 #[ignore = "takes minutes: prints the table of docs/measurement.md"]
 fn table_of_estimated_and_true_server_times() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let quiet = |rtt: u32| [0, 2, 8, 50, 250].map(|think| Cell::quiet(rtt, think));
     let mut cells: Vec<Cell> = [1, 5, 20, 80, 200].into_iter().flat_map(quiet).collect();
     for think in [8, 50] {

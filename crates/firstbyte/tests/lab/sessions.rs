@@ -8,7 +8,7 @@ use firstbyte::runs::Run;
 use firstbyte_core::run::{Metric, Row, Standing};
 use firstbyte_lab::access_log::Entry;
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, least, run, text};
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, least, run, text};
 
 const ROUNDS: usize = 12;
 const WARMUP: usize = 1;
@@ -152,20 +152,20 @@ fn over_tcp_and_quic(server: &str) {
 
 #[test]
 fn nginx_agrees() {
-    let _alone = alone();
+    let _permits = Permits::one();
     over_tcp_and_quic(r#"kind = "nginx", early_data = "on", http3 = true"#);
 }
 
 #[test]
 fn the_built_in_server_agrees() {
-    let _alone = alone();
+    let _permits = Permits::one();
     over_tcp_and_quic(r#"kind = "builtin", early_data = "on", http3 = true"#);
 }
 
 /// Whose log knows of sessions over TCP, and of HTTP/3 only that a request came.
 #[test]
 fn caddy_agrees() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let ways = [TLS12_TICKET, TLS13_RESUMED, HTTP3_RESUMED_SMALL, HTTP3_EARLY_SMALL];
     let measured = measured(r#"kind = "caddy""#, &ways);
     measured.assert_proven(&ways);

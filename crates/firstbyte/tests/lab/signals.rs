@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{PROGRAM, alone};
+use crate::support::{PROGRAM, Permits};
 
 /// The program as PID 1 of a namespace of its own, and the process that made it.
 struct Container {
@@ -118,7 +118,7 @@ fn assert_is_whole(directory: &Path, page: &str, rows: &str) {
 
 #[test]
 fn a_demo_shows_what_was_complete() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     ended_when_written(place, &["demo", "-n", "1000"], "firstbyte-demo.run", 300_000);
@@ -127,7 +127,7 @@ fn a_demo_shows_what_was_complete() {
 
 #[test]
 fn studies_show_what_was_complete() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     let study = ["lab", "study", "pq", "-n", "10000", "--run", "a.run"];

@@ -7,7 +7,7 @@ use firstbyte::runs::Run;
 use firstbyte_core::run::{Metric, Row, Standing};
 use firstbyte_core::stats::paired_effect;
 
-use crate::support::{PROGRAM, Scene, alone, firstbyte, run, text};
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 
 const RTT: Duration = Duration::from_millis(112);
 /// A round takes twenty seconds: three images of three and a half, each after one that leaves it a session.
@@ -30,7 +30,7 @@ fn without_browsers(scene: &Scene) -> PathBuf {
 /// has to be right all the same.
 #[test]
 fn codavel_saves_a_round_trip() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new("");
     let (file, logs) = (scene.path("codavel.run"), scene.path("logs"));
     // Where no browser is installed: they take minutes.
@@ -89,7 +89,7 @@ fn codavel_saves_a_round_trip() {
 /// Six round trips over HTTPS where HTTP takes two: the published 177 and 500 ms, near 39 and 130 to 150.
 #[test]
 fn curl_length_takes_six_round_trips() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new("");
     let file = scene.path("curl-length.run");
     let mut command = firstbyte(&["lab", "study", "curl-length", "-n", "7"]);
@@ -128,7 +128,7 @@ fn curl_length_takes_six_round_trips() {
 /// Two systems alike but for sessions: a capture of both names the one, and what that costs.
 #[test]
 fn nam_names_the_system_that_does_not_resume() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new("");
     let captures = scene.path("captures");
     let mut command = firstbyte(&["lab", "study", "nam", "-n", "40"]);
@@ -191,7 +191,7 @@ fn nam_names_the_system_that_does_not_resume() {
 /// What our own client says of its connections is what the wire shows; curl's times are read later, and are its own.
 #[test]
 fn clients_are_held_against_the_wire() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let scene = Scene::new("");
     let page = scene.path("clients.html");
     let plan = scene.path("clients.toml");
@@ -221,7 +221,7 @@ fn clients_are_held_against_the_wire() {
 #[test]
 #[ignore = "by name, as root: it wants the machine for itself"]
 fn capacity_is_in_the_capture_what_it_is_under_load() {
-    let _alone = alone();
+    let _permits = Permits::all();
     let scene = Scene::new("");
     let captures = scene.path("captures");
     let mut command = firstbyte(&["lab", "study", "capacity", "--server", "nginx"]);

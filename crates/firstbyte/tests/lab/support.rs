@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use firstbyte_core::document::{PartsRecord, PhaseRecord, SampleRecord};
 use tempfile::TempDir;
+
+pub(crate) use crate::permits::Permits;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_firstbyte");
 pub(crate) const SERVER_V4: &str = "198.51.100.1";
@@ -20,13 +21,6 @@ pub(crate) const RTT_RESOLVER: Duration = Duration::from_millis(20);
 /// Links as above.
 pub(crate) const LINKS: &str = r#"up = { delay = "10ms", ipv6 = { delay = "15ms" } }
 down = { delay = "10ms", ipv6 = { delay = "15ms" } }"#;
-
-/// Gives a test the machine for itself.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed has left nothing behind that would disturb the next one.
-    MACHINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// A scenario file in a directory of its own, where captures go too.
 pub(crate) struct Scene {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::support::{LINKS, SERVER_V4, Scene, alone, assert_within, fastest, phase, sum};
+use crate::support::{LINKS, SERVER_V4, Permits, Scene, assert_within, fastest, phase, sum};
 
 const HTTPS: &str = "https://server.test/";
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn ipv6_that_loses_everything_costs_the_attempt_delay() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(
         r#"up = { delay = "10ms" }
 down = { delay = "10ms", ipv6 = { loss = "100%" } }"#,
@@ -36,7 +36,7 @@ down = { delay = "10ms", ipv6 = { loss = "100%" } }"#,
 
 #[test]
 fn a_lost_syn_is_variation() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(
         r#"up = { delay = "10ms" }
 down = { delay = "10ms", drop_syn = 1 }"#,
@@ -57,7 +57,7 @@ down = { delay = "10ms", drop_syn = 1 }"#,
 
 #[test]
 fn a_server_that_is_not_there_is_the_networks_fault() {
-    let _alone = alone();
+    let _permits = Permits::one();
     let scene = Scene::new(LINKS);
     let output = crate::support::run(
         crate::support::firstbyte(&["lab", "run"])

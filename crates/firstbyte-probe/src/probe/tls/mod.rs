@@ -101,6 +101,7 @@ impl TlsStock {
         }
         let (ca_file, insecure) = trusted;
         let crypto = Arc::new(provider::default_provider());
+        seed_random_generator(&crypto)?;
         let loaded = Arc::new(trust(ca_file.as_deref(), *insecure, &crypto)?);
         let from =
             ca_file.as_ref().map_or_else(|| "the system".into(), |path| path.display().to_string());
@@ -474,6 +475,14 @@ fn groups(names: &[String]) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsSet
         return DEFAULT_GROUPS.iter().map(|name| find(name)).collect();
     }
     names.iter().map(|name| find(name)).collect()
+}
+
+/// AWS-LC seeds a thread's generator when it is first used. Built with jitter entropy, that takes 45 ms of processor time,
+/// which would be counted as the first visit's.
+fn seed_random_generator(crypto: &CryptoProvider) -> Result<(), TlsSetupError> {
+    let unused = &mut [0; 32];
+    let seeded = crypto.secure_random.fill(unused);
+    seeded.map_err(|_| TlsSetupError::Other("the random generator cannot be seeded".to_owned()))
 }
 
 /// Who is trusted; nobody when nothing is to be verified and the system trusts nobody.

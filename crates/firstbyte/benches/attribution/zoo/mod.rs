@@ -283,6 +283,9 @@ impl Zoo {
         let (program, package) = ("strace", "strace");
         find(program).ok_or(NoZoo::Missing { program, package })?;
         fs::create_dir_all(directory)?;
+        // Tests run side by side: one of them compiles, the others wait for it.
+        let lock = fs::File::create(directory.join("lock"))?;
+        lock.lock()?;
         fs::write(directory.join("server.py"), PYTHON)?;
         let go = |source: &Path| {
             let mut command = Command::new("go");
