@@ -6,5 +6,8 @@
 mod ends;
 mod firefox;
 mod pages;
+#[allow(dead_code, reason = "shared with the suites of labs")]
+#[path = "../../../firstbyte-lab/tests/lab/permits.rs"]
+mod permits;
 mod support;
 mod visits;

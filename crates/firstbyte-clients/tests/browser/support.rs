@@ -1,7 +1,6 @@
 //! A server, and a browser that trusts it.
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firstbyte_clients::browser::{Browser, BrowserOptions, HostPin, RunningBrowser};
@@ -11,26 +10,25 @@ use firstbyte_core::timeline::{Connection, Mark, Sample};
 use firstbyte_lab::builtin_server::{Config, Handle, Listeners, spawn};
 use firstbyte_lab::ca::Ca;
 
-pub(crate) const HOST: &str = "site.test";
+use crate::permits::Permits;
 
-/// One browser at a time: several at once wait for each other, and what they measure is that.
-static TURN: Mutex<()> = Mutex::new(());
+pub(crate) const HOST: &str = "site.test";
 
 pub(crate) struct Bench {
     pub(crate) server: Handle,
     pub(crate) ca_pem: String,
-    _turn: MutexGuard<'static, ()>,
+    _permits: Permits,
 }
 
 impl Bench {
     pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
         assert_installed("certutil", "libnss3-tools");
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let permits = Permits::browser();
         let ca = Ca::new().unwrap();
         let mut config = Config::new(ca.issue(&[HOST.to_owned()]).unwrap());
         change(&mut config);
         let server = spawn(config, Listeners::loopback_with_quic().unwrap()).unwrap();
-        Self { server, ca_pem: ca.root_pem().to_owned(), _turn: turn }
+        Self { server, ca_pem: ca.root_pem().to_owned(), _permits: permits }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -11,6 +11,7 @@ mod changes;
 mod http3;
 mod life;
 mod links;
+#[allow(dead_code, reason = "shared with the other suites")]
 mod permits;
 mod servers;
 mod stories;

@@ -12,13 +12,12 @@ use std::time::Duration;
 
 const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../firstbyte-lab/tests/lab");
 /// Two processors run this many labs without making any of them late by more than a few milliseconds.
-const FILES: [&str; 5] = ["acks.rs", "captures.rs", "changes.rs", "http3.rs", "life.rs"];
+const FILES: [&str; 6] =
+    ["acks.rs", "captures.rs", "changes.rs", "http3.rs", "life.rs", "links.rs"];
 pub(crate) const COUNT: usize = FILES.len();
-/// Held while a test gathers several permits, so that two tests never hold half of what both need.
-const GATHERING: &str = "permits.rs";
 
 /// Released when dropped.
-pub(crate) struct Permits(Vec<File>);
+pub(crate) struct Permits(Vec<File>, std::time::Instant);
 
 impl Permits {
     /// For a test whose bounds hold on a busy machine.
@@ -27,7 +26,6 @@ impl Permits {
     }
 
     /// For a test of a browser, which uses both processors.
-    #[allow(dead_code, reason = "the suite of firstbyte-lab has no browsers")]
     pub(crate) fn browser() -> Self {
         Self::take(2)
     }
@@ -37,31 +35,26 @@ impl Permits {
         Self::take(COUNT)
     }
 
+    /// Waits for as many as it needs at once, and holds none meanwhile: tests that need few go first.
     fn take(count: usize) -> Self {
-        let gathering = (count > 1).then(|| open(GATHERING));
-        if let Some(file) = &gathering {
-            file.lock().expect("flock(2) works on the file system of the sources");
-        }
-        let mut left: Vec<File> = FILES.iter().map(|name| open(name)).collect();
-        let mut taken = Vec::new();
         loop {
-            for file in std::mem::take(&mut left) {
-                if taken.len() < count && file.try_lock().is_ok() {
-                    taken.push(file);
-                } else {
-                    left.push(file);
-                }
+            let free = FILES.iter().map(|name| open(name)).filter(|file| file.try_lock().is_ok());
+            let taken = Self(free.take(count).collect(), std::time::Instant::now());
+            if taken.0.len() == count {
+                return taken;
             }
-            if taken.len() == count {
-                return Self(taken);
-            }
-            std::thread::sleep(Duration::from_millis(10));
+            drop(taken);
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
 impl Drop for Permits {
+    #[allow(clippy::print_stderr)]
     fn drop(&mut self) {
+        if self.0.len() > 0 && self.1.elapsed().as_secs() > 0 {
+            eprintln!("HELD {:?} {:.1?}", std::thread::current().name(), self.1.elapsed());
+        }
         // A process that was forked meanwhile may still have the file open: closing it would not release the lock.
         for file in &self.0 {
             let _ = file.unlock();

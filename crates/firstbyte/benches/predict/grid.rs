@@ -94,12 +94,19 @@ impl Grid {
         let calibration = Self {
             chains: vec![2_000],
             responses: vec![response],
-            ways: Way::all().into_iter().filter(|way| way.reuse == Reuse::New).collect(),
-            samples: 11,
+            ways: self.calibration_ways(),
+            samples: self.samples.min(11),
             ..self.clone()
         };
         calibration.measure(rtt, directory.path())?;
         Measured::from_run(&read(&run_file(directory.path(), 0, response, Reuse::New))?)
+    }
+
+    /// Ways of new connections whose handshakes are those of the grid's ways.
+    fn calibration_ways(&self) -> Vec<Way> {
+        let is_needed = |way: &Way| self.ways.iter().any(|asked| asked.tls == way.tls);
+        let new = Way::all().into_iter().filter(|way| way.reuse == Reuse::New);
+        new.filter(is_needed).collect()
     }
 
     /// Has `firstbyte compare` measure all that has this round trip.

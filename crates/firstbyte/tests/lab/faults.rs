@@ -7,7 +7,9 @@ use firstbyte::runs::Run;
 use firstbyte_core::document::SampleRecord;
 use firstbyte_core::run::Standing;
 
-use crate::support::{PROGRAM, Permits, assert_within, fastest, firstbyte, middle, phase, run, samples, sum, text};
+use crate::support::{
+    PROGRAM, Permits, assert_within, fastest, firstbyte, middle, phase, run, samples, sum, text,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const RTT: Duration = Duration::from_millis(30);

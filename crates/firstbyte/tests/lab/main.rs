@@ -22,6 +22,7 @@ mod losses;
 mod monitor;
 mod openings;
 mod pages;
+#[allow(dead_code, reason = "shared with the other suites")]
 #[path = "../../../firstbyte-lab/tests/lab/permits.rs"]
 mod permits;
 mod predictions;

@@ -2,7 +2,7 @@
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{RTT_V4, SERVER_V4, Permits, Scene, fastest, middle, phase};
+use crate::support::{Permits, RTT_V4, SERVER_V4, Scene, fastest, middle, phase};
 
 /// Nine visits to a server with these settings, over IPv4: one at least is hardly disturbed by what else the machine has
 /// to do.

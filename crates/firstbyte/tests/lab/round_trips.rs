@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use firstbyte_core::document::SampleRecord;
 
-use crate::support::{LINKS, RTT_RESOLVER, RTT_V4, RTT_V6, Permits, Scene, assert_within, fastest, phase, sum};
+use crate::support::{
+    LINKS, Permits, RTT_RESOLVER, RTT_V4, RTT_V6, Scene, assert_within, fastest, phase, sum,
+};
 
 const TLS12: &[&str] = &["--tls-max", "1.2"];
 const TLS13: &[&str] = &["--tlsv1.3"];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{LINKS, SERVER_V4, Permits, Scene, assert_within, fastest, phase, sum};
+use crate::support::{LINKS, Permits, SERVER_V4, Scene, assert_within, fastest, phase, sum};
 
 const HTTPS: &str = "https://server.test/";
 const MS: Duration = Duration::from_millis(1);

@@ -11,8 +11,8 @@ use firstbyte_sources::har::{
     CleanError, Cleaned, HarArchive, HarEnd, HarError, HarSummary, clean, page, read_archive,
 };
 
-use crate::cli::exit::{self, Problem};
 use super::report::forms::check_forms;
+use crate::cli::exit::{self, Problem};
 use crate::cli::exports::{print, sink};
 use crate::cli::files::{Files, cannot_write};
 use crate::cli::unpacked::unpacked;

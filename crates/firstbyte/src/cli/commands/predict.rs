@@ -128,7 +128,12 @@ fn played(
 ) -> Result<Lossy, Problem> {
     let lanes = u32::try_from(threads()).unwrap_or(1);
     let lane = |lane: u32| -> Vec<Option<[u64; 2]>> {
-        (lane..connections).step_by(lanes as usize).map(&play).collect()
+        // Collected into a vector they would take the memory of all at once, which for billions is not there.
+        let mut outcomes = Vec::new();
+        for number in (lane..connections).step_by(lanes as usize) {
+            outcomes.push(play(number));
+        }
+        outcomes
     };
     let lane = &lane;
     let lanes: Vec<_> = std::thread::scope(|scope| {
