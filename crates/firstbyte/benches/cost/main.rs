@@ -11,6 +11,8 @@
 //!
 //!     cargo bench -p firstbyte --bench cost -- [--blocks N] [--connections N] [--oha PATH] [--only NAME]
 //!
+//! Last: a process for one request, which shows what start-up costs.
+//!
 //! Before that: what one more target costs that is there and not measured, with what all targets share loaded once.
 //!
 //! `--only` leaves the others out, for a profile of one.
@@ -162,7 +164,32 @@ fn measure() -> Result<(), String> {
         }
         show(title, &contenders);
     }
+    let mut processes = processes(&nginx);
+    for _ in 0..blocks {
+        for contender in &mut processes {
+            contender.block(connections)?;
+        }
+    }
+    show("a process for one https request, start-up included: the bar is 2 x curl", &processes);
     Ok(())
+}
+
+/// The program and curl, each started for every request.
+fn processes(nginx: &Nginx) -> Vec<Contender<'_>> {
+    [env!("CARGO_BIN_EXE_firstbyte"), "curl"]
+        .into_iter()
+        .filter(|program| exists(program))
+        .map(|program| {
+            let name = program.rsplit('/').next().unwrap_or(program);
+            Contender::new(name, UsageWho::RUSAGE_CHILDREN, 10, move |connections| {
+                for _ in 0..connections {
+                    let arguments = ["-k", "-s", "-o", "/dev/null", &nginx.url()];
+                    run(Command::new(program).args(arguments))?;
+                }
+                Ok(connections)
+            })
+        })
+        .collect()
 }
 
 fn show(title: &str, contenders: &[Contender<'_>]) {
