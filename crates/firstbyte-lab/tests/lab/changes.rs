@@ -40,7 +40,7 @@ fn connect(address: &str) -> f64 {
 pub(crate) fn links() {
     let changes = r#"
 [[change]]
-after = "300ms"
+after = "1s"
 host = "server"
 up = { ipv6 = { delay = "60ms" } }
 "#;

@@ -153,5 +153,6 @@ fn kinds_of_changes() {
             }
         }
         println!("{kind:?}: {right} of {runs} right");
+        assert!(right >= 17, "{kind:?}: {right} of {runs} right");
     }
 }

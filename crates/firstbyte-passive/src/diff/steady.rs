@@ -1,6 +1,6 @@
 //! Captures in which nothing changes, cut into pieces: no piece differs from another.
 //!
-//! In: the captures (`.pcap`, `.pcapng`) of the directory `FIRSTBYTE_CAPTURES`. Each is cut into halves, thirds and
+//! In: the captures (`.pcap`, `.pcapng`) of the directory `FIRSTBYTE_STEADY_CAPTURES`. Each is cut into halves, thirds and
 //! quarters of its packets, and of its time; every piece is compared with every later one.
 
 use std::path::PathBuf;
@@ -63,9 +63,9 @@ fn pieces(frames: &[Kept], many: usize, by_time: bool) -> Vec<&[Kept]> {
 }
 
 #[test]
-#[ignore = "needs captures: FIRSTBYTE_CAPTURES=DIR"]
+#[ignore = "needs captures: FIRSTBYTE_STEADY_CAPTURES=DIR"]
 fn pieces_of_steady_captures_do_not_differ() {
-    let directory = PathBuf::from(std::env::var("FIRSTBYTE_CAPTURES").unwrap());
+    let directory = PathBuf::from(std::env::var("FIRSTBYTE_STEADY_CAPTURES").unwrap());
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -9,9 +9,8 @@ use crate::support::{PROGRAM, Permits, Scene, firstbyte, run, text};
 const CONNECTIONS: &str = "40";
 /// Round trip to the far server, seconds: its links' delays.
 const FAR: f64 = 0.080;
-/// By how much a projection may be off: this, or that share of the cost.
-const OFF_SECONDS: f64 = 0.002;
-const OFF_SHARE: f64 = 0.05;
+/// By how much of the cost a projection may be off. A round trip too many or too few is half of it at least.
+const OFF_SHARE: f64 = 0.1;
 
 /// The same server next door (0.2 ms of delay) and at 80 ms.
 fn scene(server: &str) -> Scene {
@@ -95,8 +94,6 @@ fn assert_projected(server: &str, round_trips: f64) {
     let far = of_server(&found, "changes", "far", Some("resumption"));
     let trips = near["round_trips"].as_f64().unwrap();
     assert!((trips - round_trips).abs() < 0.1, "{trips} round trips");
-    let captured = near["cost_per_connection_seconds"].as_f64().unwrap();
-    assert!(captured.abs() < 0.010, "{captured} s next door");
 
     // Hosts are taken to need as long far away as next door. How true that is of this machine now is not what is tested.
     let change = |host| hosts(&after, host) - hosts(&before, host);
@@ -110,14 +107,17 @@ fn assert_projected(server: &str, round_trips: f64) {
         1e3 * later
     );
     let off = (projected + later - real).abs();
-    assert!(off <= OFF_SECONDS.max(OFF_SHARE * real), "{projected} s, is {real} s, {later} s");
+    assert!(off <= OFF_SHARE * real, "{projected} s, is {real} s, {later} s");
+    // The same change costs little next door, whatever the hosts have to do.
+    let captured = near["cost_per_connection_seconds"].as_f64().unwrap();
+    assert!(captured < real / 2.0, "{captured} s next door, {real} s far away");
 
     let rtt = |host: &str| {
         of_server(&found, "totals", host, None)["round_trip_seconds"][0].as_f64().unwrap()
     };
     let (near, far) = (rtt("near"), rtt("far"));
-    assert!((0.000_2..0.002).contains(&near), "{near} s next door");
-    assert!((FAR..FAR + 0.002).contains(&far), "{far} s far away");
+    assert!((0.000_2..FAR / 4.0).contains(&near), "{near} s next door");
+    assert!((FAR..FAR * 1.25).contains(&far), "{far} s far away");
 }
 
 #[test]

@@ -169,9 +169,9 @@ fn bad_files_are_said_and_nothing_whole_is_lost() {
             2,
             "chromium.har is an HTTP Archive, a.run is a run: they cannot be shown together",
         ),
-        (&["chromium.har", "--html", "x"], 2, "--html is of runs"),
+        (&["chromium.har", "--html", "x"], 2, "--html: an HTTP Archive has no such output"),
         (&["chromium.har", "--har", "x"], 2, "firstbyte har clean FILE"),
-        (&["chromium.har", "--by", "tls"], 2, "--by is of runs"),
+        (&["chromium.har", "--by", "tls"], 2, "--by: an HTTP Archive has no such output"),
         (&["chromium.har", "firefox.har", "--svg", "x"], 2, "give them one by one"),
         (&["chromium.har", "--csv=chromium.har"], 2, "is read and cannot be written as well"),
     ] {

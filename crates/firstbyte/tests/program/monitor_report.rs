@@ -139,7 +139,7 @@ fn what_cannot_be_shown_is_said() {
     let directory = past(1);
     directory.write("run.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n0.1,0.1,0.1,0.1,0.1,0.1\n");
     for (words, code, part) in [
-        ("report store --html a.html", 2, "--html: not of a monitor's store"),
+        ("report store --html a.html", 2, "--html: a monitor's store has no such output"),
         ("report store --target shop", 2, "no target of the store is called \"shop\""),
         ("report store --since 2026-11-19 --until 2026-11-18", 2, "is not before --until"),
         ("report store --since yesterday", 2, "--since \"yesterday\" is no time"),

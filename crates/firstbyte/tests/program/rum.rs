@@ -527,8 +527,8 @@ fn what_was_kept_is_reported() {
     assert!(played.stdout.contains("visitors: 100.0 % faster"), "{}", played.stdout);
     directory.write("timers.csv", "DNS,Connect,SSL,Wait,TTFB,Total Time\n");
     for (more, message) in [
-        (&["--html", "x.html"] as &[&str], "--html: not of field data"),
-        (&["--by", "tls"], "--by: not of field data"),
+        (&["--html", "x.html"] as &[&str], "--html: field data has no such output"),
+        (&["--by", "tls"], "--by: field data has no such output"),
         (
             &["timers.csv"],
             "field.ndjson is field data, timers.csv is a table of curl's timers: they cannot be shown together",

@@ -351,7 +351,7 @@ fn what_cannot_be_done_says_what_to_do() {
             2,
             "log is a server's log, a.csv is a table of curl's timers",
         ),
-        (&["report", "log", "--html", "x"], 2, "--html: not of servers' logs"),
+        (&["report", "log", "--html", "x"], 2, "--html: servers' logs have no such output"),
         (
             &["report", "log", "--by", "edge"],
             2,

@@ -26,7 +26,7 @@ pub(in crate::cli) fn report(plan: &ReportPlan) -> Result<u8, Problem> {
         Some(_) => "firstbyte har clean FILE writes it without secrets",
         None => "there are --json, --csv, and --svg or --png of its page",
     };
-    check_forms(plan, &["--csv", "--svg", "--png"], "not of an HTTP Archive", hint)?;
+    check_forms(plan, &["--csv", "--svg", "--png"], "an HTTP Archive has no such output", hint)?;
     if outputs.draw() && plan.files.len() > 1 {
         let message = "pictures of several archives would have one name";
         return Err(Problem::new(exit::USAGE, message).hint("give them one by one"));

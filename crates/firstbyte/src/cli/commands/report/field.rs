@@ -17,7 +17,12 @@ use crate::rum::{UnreadFieldData, check_field_data, read_field_data};
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     let outputs = &plan.render.outputs;
-    check_forms(plan, &["--csv"], "not of field data", "it is shown as text, --json and --csv")?;
+    check_forms(
+        plan,
+        &["--csv"],
+        "field data has no such output",
+        "it is shown as text, --json and --csv",
+    )?;
     let files = Files::default().reads(&plan.files).exports(outputs);
     files.check()?;
     // What cannot be read takes no output's place.

@@ -25,7 +25,7 @@ const PIECE_BYTES: usize = 1 << 18;
 
 pub(super) fn run(plan: &ReportPlan) -> Result<u8, Problem> {
     let hint = "they are shown as text, --json and --csv";
-    check_forms(plan, &["--csv", "--by"], "not of servers' logs", hint)?;
+    check_forms(plan, &["--csv", "--by"], "servers' logs have no such output", hint)?;
     let by = dimensions(plan.render.by.as_deref())?;
     let outputs = &plan.render.outputs;
     let files = Files::default().reads(&plan.files).exports(outputs);

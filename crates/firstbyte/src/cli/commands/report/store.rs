@@ -41,7 +41,7 @@ pub(super) fn store_file(path: &Path) -> Option<PathBuf> {
 pub(super) fn run(path: &Path, plan: &ReportPlan) -> Result<u8, Problem> {
     const HINT: &str = "its sums are shown as text and --json; rows come from monitor export, pages from \
                         monitor --listen, single samples from report on its raw files";
-    check_forms(plan, &[], "not of a monitor's store", HINT)?;
+    check_forms(plan, &[], "a monitor's store has no such output", HINT)?;
     let outputs = &plan.render.outputs;
     let files = Files::default().reads(&[path.to_owned()]).exports(outputs);
     files.check()?;
