@@ -147,8 +147,9 @@ fn early(options: &mut BrowserOptions, http: BrowserHttp) {
 fn early_data_is_sent_and_taken() {
     let bench = Bench::new(|config| {
         config.early_data = EarlyData::Accept;
-        // The handshake takes longer than the browser's own way to its request.
-        config.handshake_delay = std::time::Duration::from_millis(400);
+        // The handshake takes longer than the browser's own way to its request. After a second of it Chromium gives the
+        // early data up.
+        config.handshake_delay = std::time::Duration::from_millis(500);
     });
     for http in [BrowserHttp::Http1, BrowserHttp::Http2, BrowserHttp::Http3] {
         let visit = bench.visit(|options| early(options, http));

@@ -151,9 +151,10 @@ fn assert_reconciled(said: &Value, form: &str) {
     assert_eq!((&said["witness"], &log["form"]), (&"server-log".into(), &form.into()));
     assert_eq!((&log["found"], &log["of"]), (&5.into(), &5.into()), "{said}");
     let logged = said["said_ns"].as_u64().unwrap();
-    assert!((THINK_NS - 1_000_000..THINK_NS + 15_000_000).contains(&logged), "{said}");
+    assert!((THINK_NS - 1_000_000..2 * THINK_NS).contains(&logged), "{said}");
+    // A busy machine makes either late.
     let difference = log["difference"]["ns"].as_f64().unwrap();
-    assert!((-5e6..10e6).contains(&difference), "{said}");
+    assert!(difference.abs() < THINK_NS as f64 / 2.0, "{said}");
     assert!(log["clock_ahead_ns"].as_i64().unwrap().abs() < 100_000_000, "{said}");
     let resumed = &log["resumed"];
     assert!(resumed["logged_yes"].as_u64().unwrap() >= 5, "{said}");
