@@ -221,8 +221,9 @@ fn known_times(visits: &[Visit]) {
             continue;
         }
         let trip = least(&|visit| visit.round_trip_ms(host).unwrap());
-        // Over QUIC the server's part of the handshake is in it, in a debug build.
-        let more = if quic { 40.0 } else { 5.0 };
+        // Over QUIC the server's part of the handshake is in it, in a debug build. A busy machine adds some milliseconds, and
+        // not the twenty by which these servers differ.
+        let more = if quic { 40.0 } else { 15.0 };
         // A browser may note late that its first packet has left, too.
         assert!((ms - 2.0..ms + more).contains(&trip), "{host}: {trip} ms");
         println!("{host}: {trip:.3} ms");
