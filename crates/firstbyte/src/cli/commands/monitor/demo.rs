@@ -10,7 +10,7 @@ use firstbyte_monitor::configuration::Configuration;
 
 use firstbyte_monitor::watch::Series;
 
-use super::{conclude, serving, source::Files, watch_all};
+use super::{MonitorSignals, conclude, serving, source::Files, watch_all};
 use crate::cli::commands::lab::{self, study};
 use crate::cli::exit::{self, Problem};
 use crate::cli::terminal::note;
@@ -51,8 +51,10 @@ pub(super) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
         }
         let configuration = trusting(configuration, lab);
         let files = Files::default();
+        let signals = MonitorSignals::heed(&plan.source);
+        let visitor = &Series::visitor;
         let (watched, recorded) =
-            watch_all(&plan, configuration, files, &store, listening, &Series::visitor)?;
+            watch_all(&plan, configuration, files, &store, listening, visitor, signals)?;
         conclude(&plan, &watched, &recorded)
     })
 }

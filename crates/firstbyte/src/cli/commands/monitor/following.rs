@@ -14,13 +14,13 @@ use firstbyte_monitor::edges::Edges;
 use firstbyte_monitor::push::PushSettings;
 use firstbyte_monitor::watch::WatchControl;
 use firstbyte_monitor::webhook::WebhookSettings;
+use tokio::sync::watch::Receiver;
 
 use super::keeper::Teller;
 use super::source::{Files, read};
 use super::{MakeVisitor, all_series, overview, setup_problem, watchlist};
 use crate::cli::exit::Problem;
 use crate::cli::measuring::Measuring;
-use crate::cli::signals::hang_ups;
 use crate::plans::{MonitorPlan, MonitorSource};
 
 /// From one look at the files to the next. A change is followed at the second look that finds it as it was.
@@ -41,6 +41,7 @@ pub(super) struct Follower<'a> {
     pushes: Vec<PushSettings>,
     teller: Teller,
     visitor: MakeVisitor<'a>,
+    hang_ups: Option<Receiver<u64>>,
 }
 
 impl<'a> Follower<'a> {
@@ -65,7 +66,13 @@ impl<'a> Follower<'a> {
             pushes: pushes.clone(),
             teller,
             visitor,
+            hang_ups: None,
         }
+    }
+
+    /// Reads the file again at each of these SIGHUPs, those included that came already.
+    pub(super) fn heed(&mut self, hang_ups: Option<Receiver<u64>>) {
+        self.hang_ups = hang_ups;
     }
 
     /// Has what changes in the file measured by whom `control` is of.
@@ -76,7 +83,7 @@ impl<'a> Follower<'a> {
     ) -> Infallible {
         let MonitorSource::File(file) = self.source else { return std::future::pending().await };
         let name = file.display();
-        let mut hang_ups = hang_ups();
+        let Some(mut hang_ups) = self.hang_ups.take() else { return std::future::pending().await };
         let mut looked_up = Monotonic::now();
         loop {
             let is_asked = tokio::select! {

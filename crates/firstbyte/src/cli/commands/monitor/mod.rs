@@ -31,13 +31,14 @@ use firstbyte_probe::probe::{Equipment, SetupError};
 use firstbyte_report::Style;
 use firstbyte_report::units::count;
 use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
 
 use super::probe::setup_problem;
 use crate::cli::exit::{self, Problem};
 use crate::cli::exports::print;
 use crate::cli::measuring::Measuring;
 use crate::cli::run_problem;
-use crate::cli::signals::asked_to_end;
+use crate::cli::signals::{Attention, hang_ups};
 use crate::cli::terminal::note;
 use crate::exposition::MOST_EXPOSED;
 use crate::plans::{MonitorPlan, MonitorSource};
@@ -71,6 +72,23 @@ pub(in crate::cli) fn run(plan: &MonitorPlan) -> Result<u8, Problem> {
     conclude(plan, &watched, &recorded)
 }
 
+/// What a monitor does about signals, from its start on.
+struct MonitorSignals {
+    attention: Attention,
+    /// If a file is followed, SIGHUP has it read again.
+    hang_ups: Option<Receiver<u64>>,
+}
+
+impl MonitorSignals {
+    /// From now on. If a monitor said that it runs before that, an early SIGHUP would end it.
+    fn heed(source: &MonitorSource) -> Self {
+        Self {
+            attention: Attention::begin(),
+            hang_ups: matches!(source, MonitorSource::File(_)).then(hang_ups),
+        }
+    }
+}
+
 /// Those of a demo are gone with it, unless somebody says where they are to be.
 const fn keeps_samples(plan: &MonitorPlan) -> bool {
     plan.store.is_some() || !matches!(plan.source, MonitorSource::Demo)
@@ -100,11 +118,12 @@ pub(in crate::cli) fn measure(
     plan: &MonitorPlan,
     visitor: MakeVisitor<'_>,
 ) -> Result<(Watched, Recorded), Problem> {
+    let signals = MonitorSignals::heed(&plan.source);
     let mut files = Files::default();
     let configuration = read(&plan.source, &mut files)?;
     let store = store(plan.store.as_deref().or(configuration.store.as_deref()))?;
     let listening = serving::listen(plan, &configuration)?;
-    watch_all(plan, configuration, files, &store, listening, visitor)
+    watch_all(plan, configuration, files, &store, listening, visitor, signals)
 }
 
 /// Measures what is in `configuration`, keeps samples in `store` and answers who asks, until it is told to end.
@@ -115,7 +134,9 @@ fn watch_all(
     store: &Path,
     listening: Option<serving::Listening>,
     visitor: MakeVisitor<'_>,
+    signals: MonitorSignals,
 ) -> Result<(Watched, Recorded), Problem> {
+    let MonitorSignals { attention, hang_ups } = signals;
     let measuring = Measuring::new()?;
     let mut edges = Edges::default();
     measuring.wait_for(look_up(&mut edges, &configuration.edge_hosts()));
@@ -154,6 +175,7 @@ fn watch_all(
     let mut keeper = Keeper::new(&list, recorder, teller.clone());
     let control = WatchControl::default();
     let mut follower = Follower::new(plan, &list.configuration, files, edges, teller, visitor);
+    follower.heed(hang_ups);
     let watched = measuring.wait_for(async {
         let mut watching = std::pin::pin!(watch(list, seed(), &control, &mut keeper));
         let end = async {
@@ -165,7 +187,7 @@ fn watch_all(
         tokio::select! {
             biased;
             watched = &mut watching => return watched,
-            _ = asked_to_end() => control.stop(),
+            _ = attention.wait() => control.stop(),
             () = end => control.stop(),
             never = follower.follow(&measuring, &control) => match never {},
         }
