@@ -224,8 +224,8 @@ fn known_times(visits: &[Visit]) {
         // Over QUIC the server's part of the handshake is in it, in a debug build. A busy machine adds some milliseconds, and
         // not the twenty by which these servers differ.
         let more = if quic { 40.0 } else { 15.0 };
-        // A browser may note late that its first packet has left, too.
-        assert!((ms - 2.0..ms + more).contains(&trip), "{host}: {trip} ms");
+        // A browser may also note late that its first packet has left.
+        assert!((ms / 2.0..ms + more).contains(&trip), "{host}: {trip} ms");
         println!("{host}: {trip:.3} ms");
     }
     let waited = least(&|visit| visit.waited_ms("https://api.page.test/chart.svg"));
@@ -234,7 +234,7 @@ fn known_times(visits: &[Visit]) {
 
 #[test]
 fn chromium_names_every_connection_of_a_page_over_http2() {
-    let _permits = Permits::browser();
+    let _permits = Permits::all();
     let scene = Scene::new("");
     let (mut errors, mut visits) = (Vec::new(), Vec::new());
     for _ in 0..VISITS {
@@ -259,7 +259,7 @@ fn chromium_names_every_connection_of_a_page_over_http2() {
 
 #[test]
 fn chromium_names_every_connection_of_a_page_over_http3() {
-    let _permits = Permits::browser();
+    let _permits = Permits::all();
     let scene = Scene::new("");
     let (mut errors, mut visits) = (Vec::new(), Vec::new());
     for _ in 0..VISITS {
@@ -275,7 +275,7 @@ fn chromium_names_every_connection_of_a_page_over_http3() {
 
 #[test]
 fn firefox_names_every_connection_of_a_page() {
-    let _permits = Permits::browser();
+    let _permits = Permits::all();
     let scene = Scene::new("");
     for (flags, document) in [(&["--http2"][..], "h2"), (&["--http3-only"], "h3")] {
         let (mut errors, mut visits) = (Vec::new(), Vec::new());
@@ -316,7 +316,7 @@ text = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width
 /// Nothing answers over IPv6: that is tried first, and costs until IPv4 has its turn. Then one connection serves both names.
 #[test]
 fn an_attempt_in_vain_is_named_with_its_cost_and_a_shared_connection_as_such() {
-    let _permits = Permits::browser();
+    let _permits = Permits::all();
     let scene = Scene::with_servers(SHARED);
     let visit = Visit::load(&scene, &scene.file(), "https://a.shared.test/", &[]);
     let Visit { page, load, .. } = &visit;
