@@ -39,7 +39,7 @@ impl Bench {
         BrowserOptions {
             trusted_pem: vec![self.ca_pem.clone()],
             pins: vec![HostPin { host: HOST.to_owned(), address: Ipv4Addr::LOCALHOST.into() }],
-            time_limit: Duration::from_secs(20),
+            time_limit: Duration::from_secs(60),
             ..BrowserOptions::default()
         }
     }
