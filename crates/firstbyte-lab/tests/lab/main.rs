@@ -81,7 +81,7 @@ const TESTS: [Test; 51] = [
     ("life::refused_namespaces_are_explained", life::refused),
 ];
 
-/// Tests that nothing may run beside: of times to the microsecond, and of what is left on the machine.
+/// Tests that need an idle machine: they measure microseconds, or count processes and devices that a lab leaves.
 const ON_IDLE_MACHINE: [&str; 5] = [
     "links::round_trip_is_as_configured_over_both_families",
     "life::killing_the_caller_leaves_nothing",
@@ -97,6 +97,10 @@ fn main() -> ExitCode {
         (Some(role), _) if role.starts_with("--role=") => return life::play(&role[7..]),
         (Some("--alone"), Some(name)) => return run_in_this_process(name),
         _ => {}
+    }
+    // There are none.
+    if arguments.iter().any(|argument| argument == "--ignored") {
+        return ExitCode::SUCCESS;
     }
     let wanted: Vec<&str> = arguments
         .iter()
