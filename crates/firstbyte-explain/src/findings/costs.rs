@@ -44,7 +44,10 @@ impl Costs {
         let Fitted { replays, rate, window } = fit::fit(&asked);
         // One that does not fit the hypothesis that the others have in common says nothing.
         let played = replays.iter().any(Option::is_some);
-        let rate = if played { rate } else { link_rate(subject) };
+        let rate = match played {
+            true => rate.filter(|_| is_link_proven(subject)),
+            false => link_rate(subject),
+        };
         let cost = |(c, replay): (&&Connection, Option<_>)| match replay {
             Some(replay) => Some(Replay::costs(&replay)),
             None if played => None,
@@ -86,6 +89,30 @@ fn link_rate(subject: &Way) -> Option<u64> {
     rates.get(rates.len() / 2).copied().filter(|_| rates.len() * 2 > subject.proven.len())
 }
 
+/// Whether more connections prove a link's rate, each by itself, than chance would. The fit alone takes a rate
+/// if that explains a few arrivals better: in a lab without a slow link about once in forty runs.
+fn is_link_proven(subject: &Way) -> bool {
+    let proofs = subject.connections().filter(|c| Split::attribute(c).link_rate.is_some()).count();
+    proofs >= fewest_not_by_chance(subject.proven.len())
+}
+
+/// The fewest proofs that chance gives in less than one of twenty experiments of so many connections: the tail of a
+/// binomial distribution, with the bound for one proof from `docs/measurement.md`, "A slow link".
+fn fewest_not_by_chance(connections: usize) -> usize {
+    const BY_CHANCE: f64 = 0.045;
+    const LEVEL: f64 = 0.05;
+    let (mut exactly, mut at_least) = ((1.0 - BY_CHANCE).powf(connections as f64), 1.0);
+    for proofs in 0..connections {
+        if at_least < LEVEL {
+            return proofs;
+        }
+        at_least -= exactly;
+        exactly *=
+            (connections - proofs) as f64 / (proofs + 1) as f64 * BY_CHANCE / (1.0 - BY_CHANCE);
+    }
+    connections.max(1)
+}
+
 /// Over QUIC, and where marks are missing: what the split says, each for itself.
 fn by_split(connection: &Connection) -> Vec<(Fault, Cost)> {
     let split = Split::attribute(connection);
@@ -104,4 +131,14 @@ fn by_split(connection: &Connection) -> Vec<(Fault, Cost)> {
         (fault, Cost { alone: ns, mean: ns })
     };
     all.into_iter().map(cost).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn proofs_that_chance_does_not_give() {
+        let fewest = [1, 2, 5, 9, 20, 100].map(super::fewest_not_by_chance);
+        // 1 - 0.955^5 = 0.21, of two or more 0.019; of nine two or more 0.059, three or more 0.006.
+        assert_eq!(fewest, [1, 2, 2, 3, 4, 9]);
+    }
 }
