@@ -43,7 +43,7 @@ fn one(observed: &Observed, hygiene: &Hygiene, limits: &Limits) {
     for exchange in &exchanges.first {
         within(exchange.request_start, "request_start");
         within(exchange.request_end, "request_end");
-        exchange.response_start.iter().for_each(|at| within(*at, "response_start"));
+        exchange.response_start().iter().for_each(|at| within(*at, "response_start"));
         exchange.response_end.iter().for_each(|at| within(*at, "response_end"));
     }
     if let Some(closing) = observed.closing {

@@ -182,7 +182,8 @@ impl Seen {
         let (split, course) = Split::in_order(connection);
         let at = |mark| connection.marks.at(mark).map(Offset::as_nanos);
         let (connected, request_left) = (at(Mark::TcpConnected)?, at(Mark::RequestEnd)?);
-        let (response, end) = (at(Mark::ResponseStart)?, at(Mark::ResponseEnd)?);
+        let response = connection.marks.first_packet_of_response()?.as_nanos();
+        let end = at(Mark::ResponseEnd)?;
         let (rtt, spread) = (ns(split.rtt?), ns(split.rtt_spread.unwrap_or_default()));
         let (mut client, mut chunks) = (Vec::new(), Vec::<Chunk>::new());
         let (mut sent, mut received, mut last) = (0, 0, connected);

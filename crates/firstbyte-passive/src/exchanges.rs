@@ -49,9 +49,13 @@ impl Tally {
         }
         if self.begun <= self.limit {
             // If the clock was set back meanwhile, it took no time, as far as can be known.
+            let first_packet = exchange.response_first_packet.map(|at| at.max(start));
+            let readable = exchange.response_start().zip(first_packet);
+            let record = readable.map_or(0, |(whole, first)| whole.signed_since(first));
             self.kept.push(&Exchange {
                 request_end: exchange.request_end.max(start),
-                response_start: exchange.response_start.map(|at| at.max(start)),
+                response_first_packet: first_packet,
+                record_ns: record.clamp(0, u32::MAX.into()) as u32,
                 response_end: exchange.response_end.map(|at| at.max(start)),
                 ..exchange
             });

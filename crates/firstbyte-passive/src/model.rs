@@ -104,7 +104,10 @@ impl<'a> View<'a> {
         if let Some(first) = first {
             set(Mark::RequestStart, Some(first.request_start), Sent);
             set(Mark::RequestEnd, Some(first.request_end), Sent);
-            set(Mark::ResponseStart, first.response_start, Received);
+            if first.record_ns > 0 {
+                set(Mark::ResponseFirstPacket, first.response_first_packet, Received);
+            }
+            set(Mark::ResponseStart, first.response_start(), Received);
             set(Mark::ResponseEnd, first.response_end, Received);
         }
     }
@@ -161,7 +164,7 @@ impl<'a> View<'a> {
             let messages = vec!["(request)".to_owned()];
             connection.flights.push(Flight { direction: Direction::Sent, chunks, messages });
         }
-        if let (Some(start), Some(end)) = (first.response_start, first.response_end) {
+        if let (Some(start), Some(end)) = (first.response_first_packet, first.response_end) {
             let chunks = self.chunks(start, end, first.response_bytes, Direction::Received);
             let messages = Vec::new();
             connection.flights.push(Flight { direction: Direction::Received, chunks, messages });

@@ -352,14 +352,24 @@ pub struct Exchange {
     pub request_start: Time,
     /// Last byte of the request.
     pub request_end: Time,
-    /// First byte of the response; absent when none came.
-    pub response_start: Option<Time>,
+    /// First packet of the response; absent when none came.
+    pub response_first_packet: Option<Time>,
+    /// From then until the record was whole that the response begins with, up to 4 s: before that its head cannot be read.
+    pub record_ns: u32,
     /// Last byte of the response.
     pub response_end: Option<Time>,
     /// Bytes of the request's records.
     pub request_bytes: u64,
     /// Bytes of the response's records.
     pub response_bytes: u64,
+}
+
+impl Exchange {
+    /// When the response's head could be read.
+    pub fn response_start(&self) -> Option<Time> {
+        let whole = |first: Time| first.unix_ns().saturating_add(self.record_ns.into());
+        self.response_first_packet.map(|first| Time::from_unix_ns(whole(first)))
+    }
 }
 
 /// The exchanges of a connection.

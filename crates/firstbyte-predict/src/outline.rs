@@ -178,6 +178,7 @@ impl Record {
         }
         set(Mark::RequestStart, Sent, Some(places.request_start));
         set(Mark::RequestEnd, Sent, Some(places.request_end));
+        set(Mark::ResponseFirstPacket, Received, places.response_first_packet);
         set(Mark::ResponseStart, Received, Some(places.response_start));
         set(Mark::ResponseEnd, Received, Some(places.response_end));
     }
@@ -201,10 +202,8 @@ impl Record {
             }
             let Some(flight) = flights.last_mut() else { continue };
             flight.chunks.push(Chunk {
-                stamp: shift(run.at),
-                bytes: run.end - run.start,
                 acknowledged: run.acknowledged.map(|at| shift(at).at),
-                segments: None,
+                ..Chunk::new(shift(run.at), run.end - run.start)
             });
             flight.messages.extend(names(messages, run.start, run.end));
         }

@@ -47,6 +47,7 @@ impl Setup {
             nagle: server.nagle,
             server_wake: server.wake_time,
             client_wake: client.wake_time,
+            client_reads_late: false,
         }
     }
 }

@@ -132,7 +132,7 @@ struct Talk<'a> {
     end_at: Option<u64>,
     begun: bool,
     /// Where records with plaintext stand: on the stream, among the plaintext.
-    records: Vec<(u64, u64)>,
+    records: Vec<(u64, u64, u64)>,
     frames: FrameScanner,
     tickets: u32,
     done: bool,
@@ -206,8 +206,8 @@ impl<'a> Talk<'a> {
         self.dialogue.tls = Some(self.tls_facts());
         self.dialogue.http = http_facts(self.setup, self.way, self.request.bytes.len());
         let place = |(start, end): &(u64, u64)| {
-            let at = |offset| self.stream_place(self.head_at + offset);
-            (at(*start), at(end.saturating_sub(1)))
+            let at = |offset| self.stream_places(self.head_at + offset);
+            (at(*start)[1], at(end.saturating_sub(1))[0])
         };
         let responses = self.responses.iter().map(place).collect();
         Ok(Conversation { first: self.first, responses, dialogue: self.dialogue })
@@ -486,7 +486,7 @@ impl<'a> Talk<'a> {
         }
         let before = self.decrypted;
         self.decrypted += plaintext.len() as u64;
-        self.records.push((start, before));
+        self.records.push((start, end, before));
         let mut names: Vec<String> = Vec::new();
         let mut settings = false;
         if self.way.http == Http::V2 {
@@ -503,18 +503,20 @@ impl<'a> Talk<'a> {
         }
         if !self.begun && self.answered && self.decrypted > self.head_at {
             self.begun = true;
-            self.dialogue.places.response_start = self.stream_place(self.head_at);
+            let [first, readable] = self.stream_places(self.head_at);
+            self.dialogue.places.response_first_packet = (first < readable).then_some(first);
+            self.dialogue.places.response_start = readable;
         }
         settings && !std::mem::replace(&mut self.settings_acknowledged, true)
     }
 
-    /// The place on the stream of the plaintext at `offset`; that of the record's own first byte, where
-    /// it begins the record.
-    fn stream_place(&self, offset: u64) -> u64 {
-        let record = self.records.iter().rev().find(|(_, plaintext)| *plaintext <= offset);
-        record.map_or(0, |(start, plaintext)| match offset - plaintext {
-            0 => start + 1,
-            within => start + 5 + within + 1,
+    /// The place on the stream of the plaintext at `offset`, that of the record's own first byte where it begins the
+    /// record; and that of the record's last byte, without which it cannot be read.
+    fn stream_places(&self, offset: u64) -> [u64; 2] {
+        let record = self.records.iter().rev().find(|(.., plaintext)| *plaintext <= offset);
+        record.map_or([0; 2], |(start, end, plaintext)| match offset - plaintext {
+            0 => [start + 1, *end],
+            within => [start + 5 + within + 1, *end],
         })
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firstbyte_core::split::Split;
 use firstbyte_core::timeline::{
-    Attempt, AttemptOutcome, Connection, EarlyData, Handshake, Lookup, Offset, Sample, Stamp,
+    Attempt, AttemptOutcome, Connection, EarlyData, Handshake, Lookup, Mark, Offset, Sample, Stamp,
     TlsFacts,
 };
 
@@ -29,6 +29,7 @@ pub(crate) fn lines(sample: &Sample, split: &Split, style: &Style) -> Vec<String
     }
     facts.tcp(connection);
     facts.quic(connection);
+    facts.first_byte(connection);
     facts.sizes(connection);
     facts.lookups(&connection.lookups);
     facts.attempts(&connection.attempts);
@@ -132,6 +133,24 @@ impl Facts<'_> {
             spread.map(|s| format!("varied by {}", time(s, self.style))).unwrap_or_default(),
         ];
         self.clauses("round trip", clauses);
+    }
+
+    /// What came of a response before its head could be read, where that was a while before.
+    fn first_byte(&mut self, connection: &Connection) {
+        const WHILE: Duration = Duration::from_millis(1);
+        let at = |mark| connection.marks.at(mark);
+        let Some(readable) = at(Mark::ResponseStart) else { return };
+        let earlier = |name: &str, mark| {
+            let before = at(mark).filter(|before| readable.since(*before) >= WHILE);
+            before.map(|at| format!("{name} at {}", time(at.since(Offset::ZERO), self.style)))
+        };
+        let interim = earlier("interim response", Mark::InterimResponseStart);
+        let packet = earlier("first packet", Mark::ResponseFirstPacket);
+        let head = format!("head readable at {}", time(readable.since(Offset::ZERO), self.style));
+        let clauses: Vec<String> = interim.into_iter().chain(packet).collect();
+        if !clauses.is_empty() {
+            self.clauses("first byte", clauses.into_iter().chain([head]).collect());
+        }
     }
 
     fn tls(&mut self, tls: &TlsFacts, started_unix_ns: Option<u64>) {

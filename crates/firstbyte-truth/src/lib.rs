@@ -17,13 +17,13 @@ mod witness;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firstbyte_core::split::{Part, Parts};
+use firstbyte_core::split::{Part, Parts, Phase};
 use firstbyte_core::timeline::Connection;
 use firstbyte_core::wire::frames::Space;
 pub use passage::{HandshakeTruth, Passage, passage};
 use places::Places;
 use stream::Stream;
-use walk::Walk;
+use walk::{Event, Walk};
 pub use witness::{Witnessed, Written, witnessed};
 
 /// One of the two ends.
@@ -180,6 +180,8 @@ pub struct Step {
     pub from: i64,
     /// End.
     pub to: i64,
+    /// By so much later the client sees what happens at the server within a response: both times are the client's.
+    pub seen_later: i64,
     /// Which rule took it so.
     pub rule: Rule,
     /// Where a departure of the server's ends it: the place in its stream of the last byte that left. With
@@ -223,8 +225,11 @@ pub enum Rule {
 pub struct Truth {
     /// The parts. They add up to the time from the origin to the arrival of the last byte.
     pub parts: Parts,
-    /// The critical path, from the origin on, without gaps.
+    /// From the origin on, without gaps: the critical path to the response's first packet, from there on the one to where
+    /// its head could be read, and then the one to its last byte.
     pub path: Vec<Step>,
+    /// By so much each round trip is above the shortest of other connections: no shorter one is to be seen.
+    always: Duration,
     /// By how much `server` and `pause` may be more, and `network` less: when an application wrote into
     /// a socket that was held back cannot be seen.
     pub open: Duration,
@@ -254,7 +259,57 @@ pub fn truth(connection: &Connection, captured: &Captured, known: &Known) -> Res
     let streams = [End::Client, End::Server].map(|from| Stream::from_captured(captured, from));
     let reused = connection.facts.reused;
     let places = if reused { places.on_open(&streams) } else { places };
-    Walk::new(streams, places, *known, captured.other_attempts.clone()).run()
+    let walk = Walk::new(streams, places, *known, captured.other_attempts.clone());
+    let [first, readable, _] = walk.packets_of_response().ok_or(Untold::NotCaptured)?;
+    let to = |packet| walk.clone().run_from(Event::Arrived(End::Server, packet));
+    let (first, readable, last) = (to(first)?, to(readable)?, walk.clone().run()?);
+    let back = i64::try_from(known.down.base.as_nanos()).unwrap_or(0);
+    Ok(last.after(readable.after(first, back), back))
+}
+
+impl Truth {
+    /// The truth of what led to an event, and, from there on, of what leads on to this one: what happens at the server
+    /// is seen by the client the way `back` later.
+    fn after(self, before: Self, back: i64) -> Self {
+        let first = before.path.last().map_or(i64::MIN, |step| step.to);
+        // Each packet on its way leads from one end to the other, the last one to the client.
+        let mut end = End::Client;
+        let seen = |at: i64, end: End| if end == End::Server { at + back } else { at };
+        let mut later: Vec<Step> = Vec::with_capacity(self.path.len());
+        for step in self.path.iter().rev() {
+            let to = seen(step.to, end);
+            end = if step.rule == Rule::OnItsWay { end.other() } else { end };
+            let seen_later = to - step.to;
+            later.push(Step { from: seen(step.from, end).max(first), to, seen_later, ..*step });
+        }
+        later.retain(|step| step.to > step.from);
+        let later = later.into_iter().rev();
+        let path: Vec<Step> = before.path.into_iter().chain(later).collect();
+        let parts = parts(&path, self.always, i64::MIN, i64::MAX);
+        Self { parts, path, open: self.open.max(before.open), ..self }
+    }
+
+    /// The parts of `phase`, as the client saw it begin and end.
+    pub fn phase(&self, phase: &Phase) -> Parts {
+        parts(&self.path, self.always, phase.start.as_nanos(), phase.end.as_nanos())
+    }
+}
+
+/// The parts of the steps between two times. What round trips `always` take longer is the network's.
+fn parts(path: &[Step], always: Duration, from: i64, to: i64) -> Parts {
+    let mut parts = Parts::default();
+    let (mut ways, mut jittered) = (0, Duration::ZERO);
+    for step in path {
+        let took = step.to.min(to).saturating_sub(step.from.max(from));
+        let took = Duration::from_nanos(u64::try_from(took).unwrap_or(0));
+        *parts.part_mut(step.part) += took;
+        ways += u32::from(step.rule == Rule::OnItsWay && !took.is_zero());
+        jittered += if step.rule == Rule::Jitter { took } else { Duration::ZERO };
+    }
+    let always = (always * (ways / 2)).min(jittered);
+    parts.variation -= always;
+    parts.network += always;
+    parts
 }
 
 #[cfg(test)]

@@ -80,14 +80,13 @@ pub fn passage(
     let begin = client.sent[hello].departed;
     let last =
         last_of_handshake(connection, &places, &client, &server).ok_or(Untold::NotCaptured)?;
-    let [first, whole] = match places.stream {
-        true => {
-            [server.completes(places.response_start + 1), server.completes(places.response_end)]
-        }
-        false => [places.response_start_at, places.response_end_at]
+    let [first, readable, whole] = match places.stream {
+        true => [places.response_start + 1, places.response_readable, places.response_end]
+            .map(|end| server.completes(end)),
+        false => [places.response_start_at, places.response_start_at, places.response_end_at]
             .map(|at| server.last_arrival(at + super::walk::TOUCHING, |_| true)),
     };
-    let (first, whole) = (found(first)?, found(whole)?);
+    let (first, readable, whole) = (found(first)?, found(readable)?, found(whole)?);
     let asked = found(match places.stream {
         true => client.sent.iter().position(|sent| sent.end >= places.request_end),
         false => client
@@ -101,7 +100,7 @@ pub fn passage(
         true => found(client.completes(places.request_end))?,
         false => asked,
     };
-    let (begun, ended) = (arrived(&server, first)?, arrived(&server, whole)?);
+    let (begun, ended) = (arrived(&server, readable)?, arrived(&server, whole)?);
     let answered = server.sent[server.first_copy(first)].departed;
     let opened = |stream: &Stream, from_arrival: bool| {
         let syn = stream.sent.iter().find(|sent| sent.syn)?;

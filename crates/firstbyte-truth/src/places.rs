@@ -18,8 +18,10 @@ pub(super) struct Places {
     pub request_end: u64,
     /// Bytes of the client's stream up to the end of its Finished.
     pub finished_end: u64,
-    /// Bytes of the server's stream before the response.
+    /// Bytes of the server's stream before the response's first packet.
     pub response_start: u64,
+    /// The same up to where the response's first byte could be read.
+    pub response_readable: u64,
     /// Bytes of the server's stream up to the end of the response.
     pub response_end: u64,
     /// The same as times, for datagrams, which have no places: nanoseconds since the Unix epoch.
@@ -35,8 +37,9 @@ impl Places {
         }
         let origin = i64::try_from(connection.started_unix_ns?).ok()?;
         let mark = |mark| connection.marks.at(mark);
-        let (asked, begun, ended) =
+        let (asked, readable, ended) =
             (mark(Mark::RequestEnd)?, mark(Mark::ResponseStart)?, mark(Mark::ResponseEnd)?);
+        let begun = connection.marks.first_packet_of_response()?;
         let resolved = match (mark(Mark::DomainLookupStart), mark(Mark::DomainLookupEnd)) {
             (Some(start), Some(end)) => end.since(start),
             _ => Duration::ZERO,
@@ -50,6 +53,7 @@ impl Places {
             request_end: up_to(Direction::Sent, asked),
             finished_end: up_to(Direction::Sent, finished),
             response_start: bytes(connection, Direction::Received, |at| at < begun),
+            response_readable: up_to(Direction::Received, readable),
             response_end: up_to(Direction::Received, ended),
             request_end_at: origin + asked.as_nanos(),
             response_start_at: origin + begun.as_nanos(),
@@ -70,6 +74,7 @@ impl Places {
             request_end: asked + self.request_end,
             finished_end: asked + self.finished_end,
             response_start: answered + self.response_start,
+            response_readable: answered + self.response_readable,
             response_end: answered + self.response_end,
             ..self
         }

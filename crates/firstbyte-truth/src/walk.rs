@@ -6,8 +6,8 @@
 use super::lanes::{self, Lanes};
 use super::places::Places;
 use super::stream::{Sent, Stream};
-use super::{End, Known, Rule, Step, Truth, Untold, Way};
-use firstbyte_core::split::{Part, Parts};
+use super::{End, Known, Rule, Step, Truth, Untold, Way, parts};
+use firstbyte_core::split::Part;
 use firstbyte_core::wire::frames::Space;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ pub(super) const TOUCHING: i64 = 60_000;
 /// More steps than any connection of the oracle has.
 const STEPS: usize = 100_000;
 
+#[derive(Clone)]
 pub(super) struct Walk {
     client: Stream,
     server: Stream,
@@ -68,6 +69,16 @@ impl Walk {
             [Lanes::from_streams(&client, &server, id), Lanes::from_streams(&server, &client, id)]
         });
         Self { client, server, places, known, other_attempts, steps, cursor, open, held, lanes }
+    }
+
+    /// The packets that brought the response's first byte, what its head could be read with, and its last byte.
+    pub(super) fn packets_of_response(&self) -> Option<[usize; 3]> {
+        let Places { response_start, response_readable, response_start_at, .. } = self.places;
+        let [first, readable] = match self.places.stream {
+            true => [response_start + 1, response_readable].map(|end| self.server.completes(end)),
+            false => [self.server.last_arrival(response_start_at + TOUCHING, |_| true); 2],
+        };
+        Some([first?, readable?, self.last()?])
     }
 
     pub(super) fn run(self) -> Result<Truth, Untold> {
@@ -132,7 +143,14 @@ impl Walk {
     fn back(&mut self, to: i64, part: Part, rule: Rule) {
         let to = to.max(self.places.origin);
         if to < self.cursor {
-            self.steps.push(Step { part, from: to, to: self.cursor, rule, place: None });
+            self.steps.push(Step {
+                part,
+                from: to,
+                to: self.cursor,
+                seen_later: 0,
+                rule,
+                place: None,
+            });
             self.cursor = to;
         }
     }
@@ -496,25 +514,17 @@ impl Walk {
         // An exchange on a connection that was open begins with the client's own time.
         self.back(origin, Part::Client, Rule::ClientWorked);
         self.steps.reverse();
-        let mut parts = Parts::default();
         for step in &mut self.steps {
             step.from -= origin;
             step.to -= origin;
-            *parts.part_mut(step.part) +=
-                Duration::from_nanos((step.to - step.from).unsigned_abs());
         }
-        // A connection shows no shorter round trip than its shortest.
-        let trips = self.steps.iter().filter(|step| step.rule == Rule::OnItsWay).count() as u64 / 2;
-        let jittered = self.steps.iter().filter(|step| step.rule == Rule::Jitter);
-        let jittered: i64 = jittered.map(|step| step.to - step.from).sum();
-        let always = self.always_above_base().unwrap_or_default() * trips;
-        let always = Duration::from_nanos(always.min(jittered.unsigned_abs()));
-        parts.variation -= always;
-        parts.network += always;
+        let always = Duration::from_nanos(self.always_above_base().unwrap_or_default());
+        let parts = parts(&self.steps, always, i64::MIN, i64::MAX);
         let lost = |stream: &Stream| stream.sent.iter().filter(|s| s.arrived.is_none()).count();
         Truth {
             parts,
             path: self.steps,
+            always,
             // It stood still for no longer than it was told to.
             open: Duration::from_nanos(self.open.unsigned_abs())
                 .min(self.known.application.saturating_sub(parts.pause)),

@@ -52,7 +52,7 @@ pub fn witnessed(truth: &Truth, writes: &[Written]) -> Option<Witnessed> {
         let write = writes.get(writes.partition_point(|write| write.end <= place))?;
         // What an acknowledgement released had been written before, however long the call waited for room.
         let written = if step.rule == Rule::Released { write.began } else { write.ended };
-        by_writes += (written.min(step.to) - step.from).max(0);
+        by_writes += (written.min(step.to - step.seen_later) - step.from + step.seen_later).max(0);
     }
     let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
     Some(Witnessed { packets: time(by_packets), open: truth.open, writes: time(by_writes) })

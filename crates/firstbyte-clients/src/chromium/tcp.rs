@@ -22,7 +22,9 @@ struct Places {
     request: Option<usize>,
     /// When its last have left.
     request_end: Option<usize>,
-    /// When the first head of a response was read, be it an interim one (1xx).
+    /// When the head of the first interim response (1xx) was read.
+    interim: Option<usize>,
+    /// When the final response's was.
     response: Option<usize>,
     /// When its end was read.
     response_end: Option<usize>,
@@ -281,7 +283,7 @@ fn http2_places(
     connection: &mut Connection,
 ) -> Places {
     let mut places = Places::default();
-    let (mut stream, mut received) = (None, 0);
+    let (mut stream, mut received, mut has_body) = (None, 0, false);
     let in_leg = log.placed(session).filter(|(place, _)| (leg.from..=leg.to).contains(place));
     for (place, event) in in_leg {
         let of_stream = stream.is_some() && event.number("stream_id") == stream;
@@ -298,10 +300,15 @@ fn http2_places(
                 places.request_end = fin.then_some(place).or(places.request_end);
             }
             "HTTP2_SESSION_RECV_HEADERS" if of_stream => {
-                places.response = places.response.or(Some(place));
+                // What follows the body are trailers.
+                if !has_body {
+                    places.interim = places.interim.or(places.response);
+                    places.response = Some(place);
+                }
                 places.response_end = fin.then_some(place).or(places.response_end);
             }
             "HTTP2_SESSION_RECV_DATA" if of_stream => {
+                has_body = true;
                 received += event.number("size").unwrap_or(0).unsigned_abs();
                 places.response_end = fin.then_some(place).or(places.response_end);
             }
@@ -324,17 +331,21 @@ fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places
         request_end: request(&|event| event.ends("HTTP_TRANSACTION_SEND_REQUEST")),
         ..Places::default()
     };
-    let Some(head) = request(&|event| &*event.name == "HTTP_TRANSACTION_READ_RESPONSE_HEADERS")
-    else {
-        return places;
-    };
-    // The head is whole now; its first bytes may have come before.
+    let heads = log.placed(leg.source).filter(|(at, event)| {
+        (leg.from..=leg.to).contains(at) && &*event.name == "HTTP_TRANSACTION_READ_RESPONSE_HEADERS"
+    });
+    let heads: Vec<usize> = heads.map(|(place, _)| place).collect();
+    let Some((head, interim)) = heads.split_last() else { return places };
+    // A head is whole when it was read; its first bytes may have come before.
     let plain = if tls { "SSL_SOCKET_BYTES_RECEIVED" } else { "SOCKET_BYTES_RECEIVED" };
     let sent = places.request_end.unwrap_or(leg.from);
-    let mut came = log.placed(socket).filter(|(place, _)| (sent..head).contains(place));
-    places.response = came
-        .find(|(_, event)| &*event.name == plain)
-        .map_or(Some(head), |(place, _)| Some(place + 1));
+    let begins = |after: usize, head: usize| {
+        let mut came = log.placed(socket).filter(|(place, _)| (after..head).contains(place));
+        let first = came.find(|(_, event)| &*event.name == plain);
+        first.map_or(head, |(place, _)| place + 1)
+    };
+    places.interim = interim.first().map(|first| begins(sent, *first));
+    places.response = Some(begins(interim.last().copied().unwrap_or(sent), *head));
     let broke_off = |event: &NetLogEvent| match &*event.name {
         "CANCELLED" | "FAILED" => true,
         _ => event.ends("HTTP_TRANSACTION_READ_BODY") && event.number("net_error").is_some(),
@@ -347,7 +358,7 @@ fn http1_places(log: &NetLogRecord, socket: u64, leg: &Leg, tls: bool) -> Places
     places.response_end = match read {
         Some((place, event)) => (event.phase == NetLogPhase::End).then_some(place),
         // There is no body.
-        None => Some(head),
+        None => Some(*head),
     };
     places
 }
@@ -378,7 +389,12 @@ fn exchange_marks(
         sent.next_back().map(|(_, event)| event.at_us).or_else(|| sent_after(end))
     });
     set(Mark::RequestEnd, end);
-    set(Mark::ResponseStart, places.response.and_then(|place| first_arrival(log, socket, place)));
+    let came = |place: Option<usize>| place.and_then(|place| arrivals(log, socket, place));
+    set(Mark::InterimResponseStart, came(places.interim).map(|[_, readable]| readable));
+    if let Some([first, readable]) = came(places.response) {
+        set(Mark::ResponseFirstPacket, (first < readable).then_some(first));
+        set(Mark::ResponseStart, Some(readable));
+    }
     let last = places.response_end.and_then(|end| {
         let mut came = log.placed(socket).filter(|(place, _)| *place < end);
         came.rfind(|(_, event)| &*event.name == "SOCKET_BYTES_RECEIVED")
@@ -386,29 +402,30 @@ fn exchange_marks(
     set(Mark::ResponseEnd, last.map(|(_, event)| event.at_us));
 }
 
-/// When the first bytes came of what was read out last before `place`: of its TLS record, where that came in pieces.
-fn first_arrival(log: &NetLogRecord, socket: u64, place: usize) -> Option<i64> {
-    let mut first = None;
+/// When the first and the last bytes came of what was read out last before `place`: of its TLS record, where that came in
+/// pieces.
+fn arrivals(log: &NetLogRecord, socket: u64, place: usize) -> Option<[i64; 2]> {
+    let mut came: Option<[i64; 2]> = None;
     let mut read_out = false;
     for (_, event) in log.placed(socket).rev().filter(|(at, _)| *at < place) {
         match &*event.name {
             "SOCKET_BYTES_RECEIVED" => {
-                first = Some(event.at_us);
+                came = Some([event.at_us, came.map_or(event.at_us, |[_, last]| last)]);
                 if !read_out {
                     // Nothing is encrypted: what comes is read.
-                    return first;
+                    return came;
                 }
             }
             "SSL_SOCKET_BYTES_RECEIVED" | "SSL_HANDSHAKE_MESSAGE_RECEIVED" => {
-                if read_out && first.is_some() {
-                    return first;
+                if read_out && came.is_some() {
+                    return came;
                 }
                 read_out = true;
             }
             _ => {}
         }
     }
-    first
+    came
 }
 
 fn flights(

@@ -151,6 +151,8 @@ pub struct ChunkRecord {
     pub resolution_ns: Option<u64>,
     pub bytes: u64,
     pub acknowledged_ns: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ns: Option<i64>,
     pub segments: Option<u32>,
 }
 
@@ -408,6 +410,7 @@ impl FlightRecord {
                     resolution_ns: chunk.stamp.clock.resolution().map(ns),
                     bytes: chunk.bytes,
                     acknowledged_ns: chunk.acknowledged.map(Offset::as_nanos),
+                    read_ns: chunk.read.map(Offset::as_nanos),
                     segments: chunk.segments,
                 })
                 .collect(),

@@ -16,8 +16,9 @@ pub(super) fn lay_arrows(
     let away = rtt.map(half);
     let to = Drawing { away, resumed: &course.resumed };
     let marks = &connection.marks;
-    let begun = marks.at(Mark::ResponseStart);
+    let begun = marks.first_packet_of_response();
     let ended = marks.at(Mark::ResponseEnd);
+    let has_interim = marks.at(Mark::InterimResponseStart).is_some();
     let in_response =
         |at: Offset| begun.is_some_and(|b| at >= b) && ended.is_none_or(|ended| at <= ended);
     let mut arrows = Vec::new();
@@ -42,7 +43,7 @@ pub(super) fn lay_arrows(
                         (true, _) => messages.len(),
                         // One packet a datagram, but where those of a handshake go together.
                         (false, true) => messages.len().saturating_sub(rest),
-                        (false, false) => names_before(messages, inside),
+                        (false, false) => names_before(messages, inside, has_interim),
                     };
                     let (these, rest) = messages.split_at(count);
                     messages = rest;
@@ -72,12 +73,15 @@ pub(super) fn lay_arrows(
 }
 
 /// How many of `messages` lie before the response begins (or, `inside`, before it ends: then all).
-/// What stands before the response's first message came before it, or with it.
-fn names_before(messages: &[String], inside: bool) -> usize {
-    if inside {
-        return messages.len();
-    }
-    messages.iter().position(|name| begins_response(name)).unwrap_or(messages.len())
+/// What stands before the response's first message came before it, or with it; the heads of interim responses, too.
+fn names_before(messages: &[String], inside: bool, has_interim: bool) -> usize {
+    let mut begins = messages.iter().enumerate().filter(|(_, name)| begins_response(name));
+    let begin = match (inside, has_interim) {
+        (true, _) => None,
+        (false, true) => begins.next_back(),
+        (false, false) => begins.next(),
+    };
+    begin.map_or(messages.len(), |(index, _)| index)
 }
 
 /// Whether a response begins with the message `name`: HEADERS (RFC 9113 §6.2), or a status line (RFC

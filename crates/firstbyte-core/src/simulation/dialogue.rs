@@ -75,7 +75,9 @@ pub struct Places {
     pub request_start: u64,
     /// Its last.
     pub request_end: u64,
-    /// The response's first byte arrives.
+    /// The response's first packet arrives, where its head cannot be read then.
+    pub response_first_packet: Option<u64>,
+    /// The response's head can be read: the last byte of its record arrives.
     pub response_start: u64,
     /// Its last.
     pub response_end: u64,

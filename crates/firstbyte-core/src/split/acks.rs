@@ -1,7 +1,8 @@
 //! When the client acknowledged what arrived: pure acknowledgements have no stamps, so they are simulated
 //! as Linux sends them.
 //!
-//! Input: what arrived and what the client sent. Output: every acknowledgement, in order.
+//! Input: what arrived, when the process read it where that is known, and what the client sent. Output: every
+//! acknowledgement, in order.
 
 /// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.
 const DELAYED: i64 = 40_000_000;
@@ -20,8 +21,18 @@ pub(super) const RECORD: u64 = 32;
 pub(super) enum Event {
     /// A segment arrived.
     Segment { at: i64, start: u64, end: u64 },
+    /// The process read all bytes before `end`.
+    Read { at: i64, end: u64 },
     /// The client sent data, with an acknowledgement of all that had arrived.
     Sent { at: i64 },
+}
+
+impl Event {
+    pub(super) fn at(&self) -> i64 {
+        match *self {
+            Self::Segment { at, .. } | Self::Read { at, .. } | Self::Sent { at } => at,
+        }
+    }
 }
 
 /// What made it leave.
@@ -59,9 +70,14 @@ impl Ack {
     pub(super) fn slack(&self) -> i64 {
         match self.by {
             By::Timer => LATER,
-            By::Read => READ,
-            By::Segment | By::Data => 0,
+            By::Read if self.left == self.arrived => READ,
+            By::Read | By::Segment | By::Data => 0,
         }
+    }
+
+    /// When the process read is not known.
+    pub(super) fn is_of_unknown_read(&self) -> bool {
+        self.by == By::Read && self.left == self.arrived
     }
 }
 
@@ -76,18 +92,29 @@ struct Client {
     /// Segments that came one right behind the other.
     burst: u32,
     small: u32,
-    /// Two small segments are acknowledged.
-    reads: bool,
+    reads: Reads,
     /// An acknowledgement is held back since then.
     held: Option<i64>,
     acks: Vec<Ack>,
 }
 
+/// Two small segments are acknowledged by a read that empties the buffer after both (`tcp_cleanup_rbuf`). When the
+/// client's process reads:
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// As events say.
+    Known,
+    /// Supposed: at once.
+    AtOnce,
+    /// Supposed: so late that the timer acknowledges first.
+    #[default]
+    Late,
+}
+
 /// What is not known of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Habit {
-    /// Two small segments are acknowledged by a read that empties the buffer with both in it (`tcp_cleanup_rbuf`).
-    pub reads: bool,
+    pub reads: Reads,
     /// Questions were answered before, so that acknowledgements wait for data to ride on.
     pub pingpong: bool,
 }
@@ -99,6 +126,7 @@ pub(super) fn acknowledgements(events: &[Event], mss: u64, habit: Habit) -> Vec<
     for event in events {
         match *event {
             Event::Segment { at, start, end } => client.receive(at, start, end, mss),
+            Event::Read { at, end } => client.read(at, end, mss),
             Event::Sent { at } => client.send(at),
         }
     }
@@ -129,7 +157,7 @@ impl Client {
         let follows = self.last.is_some_and(|last| at - last <= TOGETHER);
         self.burst = if follows { self.burst + 1 } else { 1 };
         self.last = Some(at);
-        self.received = end;
+        self.received = self.received.max(end);
         // Sixteen at first, and more as long as the receive buffer grows (tcp_grow_window): a megabyte and more.
         if !self.pingpong {
             return self.acknowledge(at, By::Segment);
@@ -138,7 +166,7 @@ impl Client {
         if self.received - self.told > mss + RECORD {
             return self.acknowledge(at, By::Segment);
         }
-        if self.reads && self.small > 1 {
+        if self.reads == Reads::AtOnce && self.small > 1 {
             return self.acknowledge(at, By::Read);
         }
         self.held.get_or_insert(at);
@@ -148,6 +176,15 @@ impl Client {
         if self.burst > 2 || self.received - self.told > mss {
             let (covers, by) = (self.received, By::Read);
             self.acks.push(Ack { left: at, covers, by, arrived: at, uncertain: true });
+        }
+    }
+
+    /// tcp_cleanup_rbuf
+    fn read(&mut self, at: i64, end: u64, mss: u64) {
+        self.tick(at);
+        let emptied = end >= self.received && self.small > 1;
+        if self.held.is_some() && (emptied || self.received - self.told > mss + RECORD) {
+            self.acknowledge(at, By::Read);
         }
     }
 

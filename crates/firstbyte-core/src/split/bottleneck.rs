@@ -118,7 +118,8 @@ impl Bottleneck {
         // Between the request and the response the server may have been at work.
         let at = |mark| connection.marks.at(mark);
         let asked = at(Mark::RequestEnd).unwrap_or(Offset::from_nanos(i64::MAX));
-        let answered = at(Mark::ResponseStart).unwrap_or(Offset::from_nanos(i64::MAX));
+        let answered = connection.marks.first_packet_of_response();
+        let answered = answered.unwrap_or(Offset::from_nanos(i64::MAX));
         let later = arrivals.iter().skip(1).map(|arrival| arrival.at);
         let ratios = pairs
             .iter()

@@ -230,30 +230,33 @@ impl Walk {
         if !complete {
             return self.step(start, end, Step::Unanswered);
         }
-        let busy = bottleneck.busy(start, end);
+        // What holds the first byte back after this one holds up a part of the response.
+        let begun = connection.marks.first_packet_of_response().unwrap_or(end).clamp(start, end);
+        let busy = bottleneck.busy(start, begun);
+        let rest = |exchange| Exchange { busy, answering: end.since(begun), ..exchange };
         // The request came only when it had been sent again: what the handshake was is of no matter.
         let again = known.is_some_and(|known| {
             let again = quic::sent_again(connection, known.least);
-            again.iter().any(|(left, took)| *left == start && *took <= end.since(start))
+            again.iter().any(|(left, took)| *left == start && *took <= begun.since(start))
         });
-        let early = self.early_handshake(connection).filter(|_| !again);
+        let early = self.early_handshake(connection, begun).filter(|_| !again);
         let Some((first, last)) = early else {
-            return self.exchange(Exchange { busy, ..Exchange::wait(start, end) });
+            return self.exchange(rest(Exchange::wait(start, begun)));
         };
         self.exchange(Exchange { answering: last.since(first), ..Exchange::wait(start, first) });
-        let goes_on = Exchange { is_wait: false, goes_on: true, ..Exchange::wait(last, end) };
-        self.exchange(Exchange { busy, ..goes_on });
+        let goes_on = Exchange { is_wait: false, goes_on: true, ..Exchange::wait(last, begun) };
+        self.exchange(rest(goes_on));
     }
 
     /// From the first to the last byte of the server's handshake flight, where the request had left before it.
-    fn early_handshake(&self, connection: &Connection) -> Option<(Offset, Offset)> {
-        let Phase { start, end, .. } = self.phase;
+    fn early_handshake(&self, connection: &Connection, begun: Offset) -> Option<(Offset, Offset)> {
+        let start = self.phase.start;
         let finished = connection.marks.at(Mark::HandshakeComplete).filter(|at| *at > start)?;
         let received = connection.flights.iter().filter(|f| f.direction == Direction::Received);
         let arrivals = received.flat_map(|f| &f.chunks).map(|chunk| chunk.stamp.at);
         let carried = Carried::from_connection(connection);
         let arrivals = arrivals.filter(|at| !carried.is_bare(Direction::Received, *at));
-        let before = arrivals.filter(|at| *at > start && *at <= finished && *at < end);
+        let before = arrivals.filter(|at| *at > start && *at <= finished && *at < begun);
         let mut before = before.peekable();
         let first = *before.peek()?;
         Some((first, before.max()?))

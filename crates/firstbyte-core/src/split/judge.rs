@@ -9,8 +9,9 @@
 
 use std::time::Duration;
 
-use super::acks::{Ack, By, Event, Habit, RECORD, acknowledgements};
+use super::acks::{Ack, By, Event, Habit, RECORD, Reads, acknowledgements};
 use super::bottleneck::Bottleneck;
+use super::rules::Rules;
 use super::sender::{Hypothesis, Peaks, Played, Seen, Segment, Sender};
 use crate::timeline::{Chunk, Clock, Connection, Direction, Flight, Mark, Offset};
 
@@ -131,6 +132,7 @@ pub(super) struct Judge {
     late: i64,
     /// The same as far as round trips show it, whatever is supposed of the path.
     usual: i64,
+    rules: Rules,
 }
 
 impl Judge {
@@ -141,13 +143,14 @@ impl Judge {
     ) -> Self {
         let mss = segment_bytes(connection);
         let lossy = is_lossy(connection);
-        let (mut segments, mut events) = (Vec::new(), Vec::new());
+        let (mut segments, mut events, mut reads) = (Vec::new(), Vec::new(), Vec::new());
         let (mut offset, mut asked) = (0u64, Vec::new());
         // Of a segment that ends later, and when it came.
         let (mut unended, mut begun) = (0, 0);
         let at = |mark| connection.marks.at(mark).map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
         let request = at(Mark::RequestEnd).unwrap_or(LIMIT);
-        let response = at(Mark::ResponseStart);
+        let response = connection.marks.first_packet_of_response();
+        let response = response.map(|at| at.as_nanos().clamp(-LIMIT, LIMIT));
         let finished = at(Mark::HandshakeComplete).filter(|finished| *finished > request);
         'all: for flight in &connection.flights {
             for chunk in &flight.chunks {
@@ -202,7 +205,16 @@ impl Judge {
                     arrived = now;
                 }
                 begun = arrived;
+                if let Some(read) = chunk.read {
+                    let at = read.as_nanos().clamp(now, LIMIT);
+                    reads.push(Event::Read { at, end: offset + unended });
+                }
             }
+        }
+        let known = !reads.is_empty();
+        if known {
+            events.append(&mut reads);
+            events.sort_by_key(Event::at);
         }
         let finished = finished.map(|left| {
             let before = segments.iter().map(|s: &Segment| s.at).filter(|at| *at <= left);
@@ -213,7 +225,9 @@ impl Judge {
         let habits: &[bool] = if connection.facts.reused { &[true, false] } else { &[false] };
         let mut acks: Vec<Vec<Ack>> = Vec::new();
         for &pingpong in habits {
-            for reads in [true, false] {
+            let reads: &[Reads] =
+                if known { &[Reads::Known] } else { &[Reads::AtOnce, Reads::Late] };
+            for reads in reads.iter().copied() {
                 let of_habit = acknowledgements(&events, mss, Habit { reads, pingpong });
                 if !acks.contains(&of_habit) {
                     acks.push(of_habit);
@@ -232,7 +246,13 @@ impl Judge {
             early: SOONER + spread,
             late: NOISE + spread,
             usual: NOISE + seen,
+            rules: Rules::Right,
         }
+    }
+
+    /// The same, judging by `rules`.
+    pub(super) fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
     }
 
     /// The same, where round trips differ by `spread`.
@@ -284,6 +304,9 @@ impl Judge {
         let packets = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let between = self.segments.iter().any(|segment| segment.between);
         'all: for server in Hypothesis::servers(packets, between) {
+            if self.rules == Rules::WindowNeverFills && server.window.is_some() {
+                continue;
+            }
             // None of its habits makes it cheaper.
             let window =
                 if server.window.is_some_and(|window| window != 10) { WINDOW } else { 0.0 };
@@ -327,7 +350,9 @@ impl Judge {
         let lates = if self.finished.is_some() { 2 } else { 1 };
         let acks = self.acks.len();
         let of_acks = move |nagle| (0..acks).map(move |acks| (nagle, acks));
-        let of_all = [false, true].into_iter().flat_map(of_acks);
+        let nagle: &[bool] =
+            if self.rules == Rules::NagleNeverWaits { &[false] } else { &[false, true] };
+        let of_all = nagle.iter().copied().flat_map(of_acks);
         of_all.flat_map(move |(nagle, acks)| (0..lates).map(move |late| (nagle, acks, late == 1)))
     }
 
@@ -531,7 +556,7 @@ impl Judge {
     /// Of what was released so much later than it could be: hosts and the path are as late as that at times.
     fn noise(&self, over: i64, ack: Ack) -> f64 {
         let excess = over.saturating_sub(self.late + ack.slack()).max(0);
-        let scale = if ack.by == By::Read { READS_LATER } else { LATER };
+        let scale = if ack.is_of_unknown_read() { READS_LATER } else { LATER };
         excess as f64 / (scale + self.late - NOISE) as f64
     }
 

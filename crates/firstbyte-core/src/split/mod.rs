@@ -10,6 +10,7 @@ mod judge;
 mod path;
 mod phase;
 mod quic;
+mod rules;
 mod sender;
 mod stretch;
 mod supposed;
@@ -18,9 +19,10 @@ use std::time::Duration;
 
 pub use judge::Why;
 pub use phase::{Phase, phases, total};
+pub use rules::Rules;
 pub use stretch::{Held, Part, Place, Stretch};
 
-use crate::timeline::{Connection, Offset, PhaseName};
+use crate::timeline::{Connection, Mark, Offset, PhaseName};
 use bottleneck::Bottleneck;
 use exchange::Walk;
 use judge::Reading;
@@ -152,21 +154,39 @@ impl Split {
         Self::in_order(connection).0
     }
 
+    /// The same by other rules, which are wrong: for tests.
+    pub fn attribute_by(rules: Rules, connection: &Connection) -> Self {
+        Self::in_order_by(rules, connection).0
+    }
+
     /// Splits `connection`, and says when what was: the stretches lie one behind the other without
     /// gaps, and those of one part are that part.
     pub fn in_order(connection: &Connection) -> (Self, Course) {
-        let bottleneck = Bottleneck::seen_in(connection);
+        Self::in_order_by(Rules::Right, connection)
+    }
+
+    fn in_order_by(rules: Rules, connection: &Connection) -> (Self, Course) {
+        let bottleneck = match rules {
+            Rules::LinksAreFast => Bottleneck::default(),
+            _ => Bottleneck::seen_in(connection),
+        };
         let known = Known::from_facts(connection);
         let walk = |phase| Walk::through_phase(connection, phase, &bottleneck, known);
         let walks: Vec<Walk> = phases(connection).into_iter().map(walk).collect();
         let rtt = round_trip_time(known, &walks);
-        let readings = supposed::readings(connection, &walks, &bottleneck, rtt);
+        let readings = supposed::readings(rules, connection, &walks, &bottleneck, rtt);
+        let first_packet = connection.marks.first_packet_of_response();
+        let behind = BEHIND + bottleneck.takes(segment_bytes(connection)).unwrap_or_default();
         let lay = |(path, reading): &(Path, Reading), otherwise| {
-            Laid::lay_critical_path(Found {
+            Laid::lay_critical_paths(Found {
                 walks: &walks,
                 path,
                 releases: &reading.releases,
                 otherwise,
+                rules,
+                request: connection.marks.at(Mark::RequestEnd),
+                first_packet,
+                behind,
             })
         };
         let laid = lay(&readings[0], false);
@@ -176,14 +196,15 @@ impl Split {
         let path = &readings[0].0;
         let mut split_phases = Vec::with_capacity(walks.len());
         let mut parts = Parts::default();
-        for (index, walk) in walks.iter().enumerate() {
-            let of_it = laid.parts[index];
+        for walk in &walks {
+            let phase = walk.phase.name;
+            let (of_it, counted) = (laid.parts(phase), laid.counted(phase));
             parts.add(&of_it);
-            let doubt = others.iter().map(|other| of_it.most_apart(&other.parts[index])).max();
+            let doubt = others.iter().map(|other| of_it.most_apart(&other.parts(phase))).max();
             split_phases.push(PhaseSplit {
                 phase: walk.phase,
-                round_trips: laid.counted[index].round_trips,
-                stalls: laid.counted[index].stalls,
+                round_trips: counted.round_trips,
+                stalls: counted.stalls,
                 parts: of_it,
                 doubt: doubt.unwrap_or_default() + path.doubt(walk),
             });
@@ -230,6 +251,11 @@ impl Split {
         Some((spread.max(hosts) + self.resolution * 2) * round_trips)
     }
 
+    /// How far the parts of a phase may be off.
+    pub fn uncertainty_of(&self, phase: &PhaseSplit) -> Option<Duration> {
+        self.round_trips_uncertainty(phase.round_trips).map(|trips| trips + phase.doubt)
+    }
+
     /// The same of the server's share of the wait for the response alone, which is one round trip.
     pub fn response_uncertainty(&self) -> Option<Duration> {
         let doubt = self.phase(PhaseName::Wait).map(|phase| phase.doubt).unwrap_or_default();
@@ -245,6 +271,9 @@ pub struct Course {
     /// When data went on arriving after its sender had stood still in the middle of an answer.
     pub resumed: Vec<Offset>,
 }
+
+/// Hosts take that long between two packets that leave one behind the other.
+const BEHIND: Duration = Duration::from_micros(400);
 
 /// A round trip is known no better than this: interrupts, wake-ups and the way between a socket and a device, at
 /// both ends.

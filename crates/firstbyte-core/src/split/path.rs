@@ -348,7 +348,7 @@ fn acknowledged(connection: &Connection) -> Vec<(Offset, Duration)> {
             // What was read together has the time of the last; the first may have come with the acknowledgement.
             let merged = answer.segments.is_some_and(|segments| segments > 1);
             let before = answer.stamp.at.since(acknowledged);
-            let carried = merged && before > READING && before <= latest_read;
+            let carried = merged && before <= latest_read.max(READING);
             acknowledged < answer.stamp.at && !carried
         });
         alone.then(|| (chunk.stamp.at, acknowledged.since(chunk.stamp.at)))

@@ -10,6 +10,7 @@ use super::acks::By;
 use super::exchange::{Exchange, Step, Walk};
 use super::judge::{Release, Released, Why};
 use super::path::{Gap, Path, Pause};
+use super::rules::Rules;
 use crate::timeline::{Offset, PhaseName};
 
 /// What a stretch of time went to. The parts are those of [`Parts`](super::Parts).
@@ -119,10 +120,17 @@ const STANDS: Duration = Duration::from_millis(5);
 const STANDING: Duration = Duration::from_micros(400);
 
 /// Round trips of a phase, stalls among them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
+    phase: PhaseName,
     pub round_trips: u32,
     pub stalls: u32,
+}
+
+impl Counted {
+    const fn none(phase: PhaseName) -> Self {
+        Self { phase, round_trips: 0, stalls: 0 }
+    }
 }
 
 /// The parts of all phases, laid one behind the other.
@@ -134,9 +142,8 @@ pub(super) struct Laid {
     pub held: Vec<Held>,
     /// It could have been laid otherwise.
     pub was_decided: bool,
-    /// By phase.
-    pub counted: Vec<Counted>,
-    pub parts: Vec<Parts>,
+    /// Round trips, by when they ended.
+    counts: Vec<(Offset, Counted)>,
 }
 
 /// What was found out about the connection, and is laid.
@@ -149,6 +156,33 @@ pub(super) struct Found<'a> {
     /// What was written after a pause followed what had been released before it, and not what had been written before
     /// that: the other way than is likelier.
     pub otherwise: bool,
+    pub rules: Rules,
+    /// When the request had left, and the response's first packet arrived.
+    pub request: Option<Offset>,
+    pub first_packet: Option<Offset>,
+    /// What comes so soon behind what was held back may have waited behind it.
+    pub behind: Duration,
+}
+
+impl Found<'_> {
+    /// Whether something was held back beside the answer: session tickets and settings, before the application had written
+    /// its response. That waited for the request alone.
+    fn is_beside_answer(&self, release: &Release) -> bool {
+        let after = self.request.is_some_and(|request| release.arrived > request);
+        after && self.first_packet.is_some_and(|first| first > release.arrived + self.behind)
+    }
+
+    /// What paths are laid to, in order: the response's first packet, its head, its end; or the end of what there was.
+    fn ends(&self) -> impl Iterator<Item = Offset> {
+        let last = self.walks.last().map(|walk| walk.phase.end);
+        let wait = self.walks.iter().find(|walk| walk.phase.name == PhaseName::Wait);
+        let wait = wait.map(|walk| walk.phase).filter(|phase| phase.complete);
+        let within = |at: Offset| wait.map(|phase| at.clamp(phase.start, phase.end));
+        let first_packet = self.first_packet.and_then(within);
+        let head = [first_packet, wait.map(|phase| phase.end)];
+        let head = head.into_iter().filter(|_| self.rules != Rules::WaitByLastByte);
+        head.chain([last]).flatten()
+    }
 }
 
 /// A run of the critical path.
@@ -163,11 +197,33 @@ enum Run<'a> {
 }
 
 impl Laid {
-    /// Lays what lies on the critical path: back from the end, over what released what.
-    pub(super) fn lay_critical_path(found: Found<'_>) -> Self {
+    /// Lays each stretch of time along the path to what it led to: up to the response's first packet along the path to
+    /// that, from there to where its head could be read, and to its last byte. What made the last byte late says nothing
+    /// of the first one.
+    pub(super) fn lay_critical_paths(found: Found<'_>) -> Self {
         let mut laid = Self::default();
-        laid.counted.resize(found.walks.len(), Counted::default());
-        let Some(end) = found.walks.last().map(|walk| walk.phase.end) else { return laid };
+        let mut from = Offset::from_nanos(i64::MIN);
+        for end in found.ends() {
+            let path = Self::lay_path_to(found, end);
+            let after = path.list.into_iter().filter(|stretch| stretch.end > from);
+            laid.list.extend(after.map(|s| Stretch { start: s.start.max(from), ..s }));
+            laid.counts.extend(path.counts.into_iter().filter(|(at, _)| *at > from));
+            // What the connection's end waited for.
+            laid.held = path.held;
+            laid.was_decided |= path.was_decided;
+            from = end;
+        }
+        let stood = |release: &&Release| release.arrived.since(release.earliest) > STANDING;
+        laid.resumed = found.releases.iter().filter(stood).map(|release| release.arrived).collect();
+        laid.resumed.extend(found.path.pauses.iter().map(|pause| pause.arrived));
+        laid.resumed.sort_unstable();
+        laid.resumed.dedup();
+        laid
+    }
+
+    /// Lays what lies on the critical path to what arrived at `end`: back from there, over what released what.
+    fn lay_path_to(found: Found<'_>, end: Offset) -> Self {
+        let mut laid = Self::default();
         let (runs, was_decided) = runs(found, end);
         laid.was_decided = was_decided;
         for run in runs.into_iter().rev() {
@@ -178,19 +234,26 @@ impl Laid {
             }
         }
         laid.list.retain(|stretch| stretch.end > stretch.start);
-        let stood = |release: &&Release| release.arrived.since(release.earliest) > STANDING;
-        laid.resumed = found.releases.iter().filter(stood).map(|release| release.arrived).collect();
-        laid.resumed.extend(found.path.pauses.iter().map(|pause| pause.arrived));
-        laid.resumed.sort_unstable();
-        laid.resumed.dedup();
-        laid.parts.resize(found.walks.len(), Parts::default());
-        for stretch in &laid.list {
-            let of_it = |walk: &Walk| walk.phase.name == stretch.phase;
-            if let Some(index) = found.walks.iter().position(of_it) {
-                *laid.parts[index].part_mut(stretch.part) += stretch.duration();
-            }
-        }
         laid
+    }
+
+    /// The parts of a phase.
+    pub(super) fn parts(&self, phase: PhaseName) -> Parts {
+        let mut parts = Parts::default();
+        for stretch in self.list.iter().filter(|stretch| stretch.phase == phase) {
+            *parts.part_mut(stretch.part) += stretch.duration();
+        }
+        parts
+    }
+
+    /// The round trips of a phase.
+    pub(super) fn counted(&self, phase: PhaseName) -> Counted {
+        let of_it = self.counts.iter().filter(|(_, counted)| counted.phase == phase);
+        of_it.fold(Counted::none(phase), |sum, (_, counted)| Counted {
+            round_trips: sum.round_trips + counted.round_trips,
+            stalls: sum.stalls + counted.stalls,
+            ..sum
+        })
     }
 
     /// Lays a part from one time to another, over all phases that it lies in.
@@ -205,26 +268,34 @@ impl Laid {
     }
 
     fn count(&mut self, found: Found<'_>, at: Offset, round_trips: u32, stalls: u32) {
-        let holds = |walk: &Walk| walk.phase.start <= at && at <= walk.phase.end;
-        if let Some(index) = found.walks.iter().position(holds) {
-            self.counted[index].round_trips += round_trips;
-            self.counted[index].stalls += stalls;
+        let holds = |walk: &&Walk| walk.phase.start <= at && at <= walk.phase.end;
+        if let Some(walk) = found.walks.iter().find(holds) {
+            self.counts.push((at, Counted { phase: walk.phase.name, round_trips, stalls }));
         }
     }
 
     fn walked(&mut self, found: Found<'_>, from: Offset, to: Offset) {
-        for (index, walk) in found.walks.iter().enumerate() {
+        for walk in found.walks {
             for (start, end, step) in &walk.steps {
                 if *end <= from || *start >= to {
                     continue;
                 }
                 let (from, to) = (from.max(*start), to.min(*end));
                 let (part, place) = match step {
+                    Step::Resolver if found.rules == Rules::LookupIsClientWork => {
+                        (Part::Client, Place::Client)
+                    }
                     Step::Resolver => (Part::Resolver, Place::Resolver),
+                    Step::Client if found.rules == Rules::ClientWorkIsServers => {
+                        (Part::Server, Place::Client)
+                    }
                     Step::Client => (Part::Client, Place::Client),
                     Step::Sending => {
                         self.sent(found, from, to);
                         continue;
+                    }
+                    Step::Fallback if found.rules == Rules::AttemptsAreNetwork => {
+                        (Part::Network, Place::Path)
                     }
                     Step::Fallback => (Part::Fallback, Place::Path),
                     Step::Unanswered => (Part::Unexplained, Place::Path),
@@ -242,14 +313,14 @@ impl Laid {
                 }
                 match walk.phase.name {
                     PhaseName::Connect if from <= exchange.start => {
-                        self.connect(found, exchange, index, to);
+                        self.connect(found, exchange, to);
                     }
                     PhaseName::Connect => {
                         let (from, to) = (from.max(exchange.start), to.min(exchange.first()));
                         self.lay(found, Part::Unexplained, Place::Path, from, to);
                     }
                     _ => {
-                        self.waited(found, exchange, index, from, to);
+                        self.waited(found, exchange, walk.phase.name, from, to);
                         let (from, to) = (from.max(exchange.first()), to.min(exchange.last()));
                         self.answer(found, from, to);
                     }
@@ -274,14 +345,18 @@ impl Laid {
         self.count(found, to, trips, 0);
     }
 
-    fn connect(&mut self, found: Found<'_>, exchange: &Exchange, index: usize, to: Offset) {
+    fn connect(&mut self, found: Found<'_>, exchange: &Exchange, to: Offset) {
         let first = exchange.first().min(to);
         let waited = first.since(exchange.start);
         let network = found.path.rtt.unwrap_or(waited).min(waited);
-        self.counted[index].round_trips += 1;
+        self.counts.push((first, Counted { round_trips: 1, ..Counted::none(PhaseName::Connect) }));
         // What was lost, was lost before the SYN that was answered.
         let begun = first - network;
-        self.lay(found, Part::Variation, Place::Path, exchange.start, begun);
+        let late = match found.rules {
+            Rules::LateSynIsNetwork => Part::Network,
+            _ => Part::Variation,
+        };
+        self.lay(found, late, Place::Path, exchange.start, begun);
         self.lay(found, Part::Network, Place::Path, begun, first);
     }
 
@@ -290,7 +365,7 @@ impl Laid {
         &mut self,
         found: Found<'_>,
         exchange: &Exchange,
-        index: usize,
+        phase: PhaseName,
         from: Offset,
         to: Offset,
     ) {
@@ -310,7 +385,7 @@ impl Laid {
         let Some(rtt) = found.path.rtt.filter(|rtt| exchange.is_wait && waited >= *rtt) else {
             return self.lay(found, Part::Unexplained, Place::Path, start, first);
         };
-        self.counted[index].round_trips += 1;
+        self.counts.push((first, Counted { round_trips: 1, ..Counted::none(phase) }));
         let (there, beyond) = (rtt / 2, waited - rtt);
         let whole = first == exchange.first();
         let busy = if whole { exchange.busy.known.min(beyond) } else { Duration::ZERO };
@@ -322,7 +397,11 @@ impl Laid {
             self.lay(found, part, place, from, to);
         };
         next(there, Part::Network, Place::Path);
-        next(beyond - busy - varied, Part::Server, Place::Server);
+        let answering = match found.rules {
+            Rules::AnswersAreUnexplained => Part::Unexplained,
+            _ => Part::Server,
+        };
+        next(beyond - busy - varied, answering, Place::Server);
         next(varied, Part::Variation, Place::Path);
         next(rtt - there, Part::Network, Place::Path);
         // As the client saw it, like the rest of the answer's transfer.
@@ -390,12 +469,12 @@ impl Laid {
                         self.lay(found, Part::Pause, Place::Server, cause, back);
                         back
                     }
-                    By::Data => {
+                    By::Data | By::Read => {
                         let until = left.clamp(cause, back);
                         self.lay(found, Part::Client, Place::Client, cause, until);
                         until
                     }
-                    By::Segment | By::Read => cause,
+                    By::Segment => cause,
                 };
                 let beyond = if found.path.varies() { Part::Variation } else { Part::Transfer };
                 self.lay(found, beyond, Place::Path, until, back);
@@ -425,7 +504,8 @@ fn was_blocked(pause: &Pause, from: Offset) -> bool {
 /// A write follows the write before it, whatever had been held back meanwhile: from a pause the path goes back to
 /// what was written before and came when it was written. And whether it was decided anywhere what that is.
 fn runs(found: Found<'_>, end: Offset) -> (Vec<Run<'_>>, bool) {
-    let releases = found.releases;
+    let beside = |release: &&Release| found.is_beside_answer(release);
+    let releases: Vec<&Release> = found.releases.iter().filter(|r| !beside(r)).collect();
     let released = |at: Offset| releases.iter().rfind(|release| release.arrived == at);
     let was_released = |at: &Offset| releases.binary_search_by_key(at, |r| r.arrived).is_ok();
     let mut pauses: Vec<&Pause> = found.path.pauses.iter().collect();
@@ -441,11 +521,11 @@ fn runs(found: Found<'_>, end: Offset) -> (Vec<Run<'_>>, bool) {
             let later = if written { r.arrived >= until } else { r.arrived > until };
             later || r.cause >= r.arrived
         };
-        while waited > 0 && beyond(&releases[waited - 1]) {
+        while waited > 0 && beyond(releases[waited - 1]) {
             waited -= 1;
         }
         let pause = paused.checked_sub(1).map(|last| pauses[last]);
-        let release = waited.checked_sub(1).map(|last| &releases[last]);
+        let release = waited.checked_sub(1).map(|last| releases[last]);
         match (pause, release) {
             (Some(pause), release) if release.is_none_or(|r| r.arrived < pause.arrived) => {
                 let before = paused.checked_sub(2).map(|before| pauses[before].arrived);

@@ -11,6 +11,7 @@ use super::exchange::Walk;
 use super::judge::{Judge, OUT, Reading, Way};
 use super::path::Path;
 use super::quic;
+use super::rules::Rules;
 use crate::timeline::Connection;
 
 /// Costs are negative logarithms of odds, as the judge's. A path that varies by more than was seen:
@@ -25,6 +26,7 @@ const NOISE: Duration = Duration::from_micros(400);
 
 /// The readings that fit, the best first; there is one at least.
 pub(super) fn readings(
+    rules: Rules,
     connection: &Connection,
     walks: &[Walk],
     bottleneck: &Bottleneck,
@@ -38,7 +40,7 @@ pub(super) fn readings(
         return vec![(seen, reading)];
     }
     let way = Way { rtt, spread, seen: spread };
-    let mut judge = Judge::for_connection(connection, way, bottleneck);
+    let mut judge = Judge::for_connection(connection, way, bottleneck).with_rules(rules);
     let fits = judge.readings(None);
     let of_seen = fits.first().map_or(0.0, |(cost, _)| *cost);
     let mut best = of_seen;

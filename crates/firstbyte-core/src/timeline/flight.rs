@@ -20,6 +20,9 @@ pub struct Chunk {
     pub bytes: u64,
     /// When the peer's TCP acknowledged the last of these bytes, where the kernel said so.
     pub acknowledged: Option<Offset>,
+    /// When the client's process took received bytes from its kernel, where it said so: from then on the kernel may
+    /// acknowledge small segments.
+    pub read: Option<Offset>,
     /// How many TCP segments end within these bytes, where that was counted: none, when they are part of one that
     /// ends later.
     pub segments: Option<u32>,
@@ -28,7 +31,15 @@ pub struct Chunk {
 impl Chunk {
     /// A chunk of which nothing else is known.
     pub const fn new(stamp: Stamp, bytes: u64) -> Self {
-        Self { stamp, bytes, acknowledged: None, segments: None }
+        Self { stamp, bytes, acknowledged: None, read: None, segments: None }
+    }
+
+    /// The same, with when it was acknowledged, if it was sent, or read, if it was received.
+    pub(crate) fn then(self, direction: Direction, at: Option<Offset>) -> Self {
+        match direction {
+            Direction::Sent => Self { acknowledged: at, ..self },
+            Direction::Received => Self { read: at, ..self },
+        }
     }
 }
 

@@ -28,7 +28,14 @@ pub enum Mark {
     RequestStart,
     /// The last byte of the request left.
     RequestEnd,
-    /// The first byte of the response arrived (not of session tickets or HTTP/2 settings).
+    /// The head of the first interim response (100, 103) could be read (W3C firstInterimResponseStart). With
+    /// `Expect: 100-continue` it comes before `RequestEnd`.
+    InterimResponseStart,
+    /// The first packet of the final response arrived, where that was before `ResponseStart`: it holds the begin of a
+    /// TLS record whose end came later.
+    ResponseFirstPacket,
+    /// The first byte of the final response's head could be read (W3C finalResponseHeadersStart): the TLS record that
+    /// holds it was whole. Session tickets, HTTP/2 settings and interim responses are not the response.
     ResponseStart,
     /// The last byte of the response arrived.
     ResponseEnd,
@@ -36,7 +43,7 @@ pub enum Mark {
 
 impl Mark {
     /// Every mark, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::DomainLookupStart,
         Self::DomainLookupEnd,
         Self::ConnectStart,
@@ -46,6 +53,8 @@ impl Mark {
         Self::HandshakeConfirmed,
         Self::RequestStart,
         Self::RequestEnd,
+        Self::InterimResponseStart,
+        Self::ResponseFirstPacket,
         Self::ResponseStart,
         Self::ResponseEnd,
     ];
@@ -67,6 +76,8 @@ impl Mark {
             Self::HandshakeConfirmed => "handshake_confirmed",
             Self::RequestStart => "request_start",
             Self::RequestEnd => "request_end",
+            Self::InterimResponseStart => "interim_response_start",
+            Self::ResponseFirstPacket => "response_first_packet",
             Self::ResponseStart => "response_start",
             Self::ResponseEnd => "response_end",
         }
@@ -98,6 +109,11 @@ impl Marks {
         Mark::ALL.into_iter().filter_map(|m| self.stamp(m).map(|s| (m, s)))
     }
 
+    /// When the final response's first packet arrived.
+    pub fn first_packet_of_response(&self) -> Option<Offset> {
+        self.at(Mark::ResponseFirstPacket).or_else(|| self.at(Mark::ResponseStart))
+    }
+
     /// The largest steps of the clocks that another program read the marks from: each stretch between two of them
     /// is off by up to that, either way. Absent where no clock was reported.
     pub fn resolution(&self) -> Option<Duration> {
@@ -107,7 +123,8 @@ impl Marks {
     /// The first pair of marks that is out of order, if any.
     pub fn disorder(&self) -> Option<(Mark, Mark)> {
         let mut previous: Option<(Mark, Stamp)> = None;
-        for (mark, stamp) in self.iter() {
+        // An interim response may come before the whole request has left.
+        for (mark, stamp) in self.iter().filter(|(mark, _)| *mark != Mark::InterimResponseStart) {
             if let Some((earlier, earlier_stamp)) = previous
                 && stamp.at < earlier_stamp.at
             {

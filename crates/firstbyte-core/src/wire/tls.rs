@@ -140,6 +140,11 @@ impl RecordScanner {
         self.record_start
     }
 
+    /// Offset in the stream behind the bytes fed last.
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
     fn take_header(
         &mut self,
         bytes: &[u8],

@@ -119,7 +119,7 @@ fn exchange_server(observed: &Observed) -> Option<f64> {
         .exchanges
         .first
         .iter()
-        .filter_map(|exchange| Some(exchange.response_start?.since(exchange.request_end)))
+        .filter_map(|exchange| Some(exchange.response_first_packet?.since(exchange.request_end)))
         .map(|waited| waited.saturating_sub(way).as_secs_f64())
         .collect();
     (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)

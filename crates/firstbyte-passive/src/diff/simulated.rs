@@ -92,7 +92,8 @@ impl Simulation {
         let exchange = Exchange {
             request_start: after(Duration::from_millis(30)),
             request_end: after(Duration::from_millis(30)),
-            response_start: Some(after(Duration::from_millis(30) + wait)),
+            response_first_packet: Some(after(Duration::from_millis(30) + wait)),
+            record_ns: 0,
             response_end: Some(after(Duration::from_millis(30) + wait)),
             request_bytes: 200,
             response_bytes: 2_000,

@@ -175,6 +175,7 @@ pub struct ExchangesRecord {
 pub struct ExchangeRecord {
     pub request_start_ns: i64,
     pub request_end_ns: i64,
+    pub response_first_packet_ns: Option<i64>,
     pub response_start_ns: Option<i64>,
     pub response_end_ns: Option<i64>,
     pub request_bytes: u64,
@@ -364,7 +365,8 @@ impl ExchangeRecord {
         Self {
             request_start_ns: since(exchange.request_start),
             request_end_ns: since(exchange.request_end),
-            response_start_ns: exchange.response_start.map(since),
+            response_first_packet_ns: exchange.response_first_packet.map(since),
+            response_start_ns: exchange.response_start().map(since),
             response_end_ns: exchange.response_end.map(since),
             request_bytes: exchange.request_bytes,
             response_bytes: exchange.response_bytes,

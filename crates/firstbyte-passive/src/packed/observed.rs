@@ -54,15 +54,39 @@ packed!(
     }
 );
 
-// Each time is a difference to the one before: in this order, all are small.
-packed!(struct Exchange {
-    request_start,
-    request_end,
-    response_start,
-    response_end,
-    request_bytes,
-    response_bytes,
-});
+/// Each time is a difference to the one before: in this order, all are small. One byte says which there are.
+impl Pack for Exchange {
+    fn pack(&self, to: &mut Packer) {
+        let record = (self.record_ns > 0).then_some(self.record_ns);
+        let is_there =
+            [self.response_first_packet.is_some(), record.is_some(), self.response_end.is_some()];
+        (self.request_start, self.request_end).pack(to);
+        let bits = is_there.iter().zip([1, 2, 4]);
+        bits.map(|(is_there, bit)| u8::from(*is_there) * bit).sum::<u8>().pack(to);
+        self.response_first_packet.iter().for_each(|time| time.pack(to));
+        record.iter().for_each(|record| record.pack(to));
+        self.response_end.iter().for_each(|time| time.pack(to));
+        (self.request_bytes, self.response_bytes).pack(to);
+    }
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        let (request_start, request_end) = Pack::unpack(from);
+        let bits = u8::unpack(from);
+        let is_there = |bit| bits & bit != 0;
+        let response_first_packet = is_there(1).then(|| Pack::unpack(from));
+        let record_ns = if is_there(2) { Pack::unpack(from) } else { 0 };
+        let response_end = is_there(4).then(|| Pack::unpack(from));
+        let (request_bytes, response_bytes) = Pack::unpack(from);
+        Self {
+            request_start,
+            request_end,
+            response_first_packet,
+            record_ns,
+            response_end,
+            request_bytes,
+            response_bytes,
+        }
+    }
+}
 
 impl Pack for SessionId {
     fn pack(&self, to: &mut Packer) {

@@ -59,7 +59,7 @@ impl Exchanges {
             return;
         }
         if let Some(current) = &mut self.current
-            && current.response_start.is_none()
+            && current.response_first_packet.is_none()
         {
             current.request_end = at;
             current.request_bytes += u64::from(bytes);
@@ -83,7 +83,7 @@ impl Exchanges {
     pub(super) fn response(&mut self, at: Time, bytes: u32, content: u32, path_ns: Option<i64>) {
         if content < ACKNOWLEDGES {
             if let Some(current) = &mut self.current
-                && current.response_start.is_some()
+                && current.response_first_packet.is_some()
             {
                 current.response_bytes += u64::from(bytes);
             }
@@ -106,14 +106,16 @@ impl Exchanges {
             && at.signed_since(end) > BURST_NS
         {
             // It came by itself, and what was asked for comes now.
-            current.response_start = None;
+            current.response_first_packet = None;
             current.response_bytes = 0;
         }
-        if current.response_start.is_none() {
+        if current.response_first_packet.is_none() {
             self.largest = 0;
         }
         self.largest = self.largest.max(bytes);
-        current.response_start.get_or_insert(at);
+        if current.response_first_packet.is_none() {
+            current.response_first_packet = Some(at);
+        }
         current.response_end = Some(at);
         current.response_bytes += u64::from(bytes);
     }
@@ -138,7 +140,8 @@ impl Exchanges {
         self.current = Some(Exchange {
             request_start: start,
             request_end: end,
-            response_start: None,
+            response_first_packet: None,
+            record_ns: 0,
             response_end: None,
             request_bytes: bytes,
             response_bytes: 0,

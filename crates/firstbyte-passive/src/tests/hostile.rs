@@ -20,7 +20,7 @@ fn laws(all: &[Observed], hygiene: &Hygiene, packets: &[Made]) {
     let Some((first, last)) = hygiene.span else { return };
     for one in all {
         let exchanges = one.exchanges.first.iter();
-        let answers = exchanges.clone().flat_map(|e| [e.response_start, e.response_end]);
+        let answers = exchanges.clone().flat_map(|e| [e.response_start(), e.response_end]);
         let times = [one.started, one.last]
             .into_iter()
             .chain(one.opening.into_iter().flatten())

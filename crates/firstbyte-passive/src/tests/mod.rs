@@ -44,7 +44,7 @@ fn parts_are_what_was_put_in() {
     assert_eq!(observed.exchanges.count, Some(2));
     assert_eq!(observed.exchanges.answered, 2);
     let first = observed.exchanges.first[0];
-    assert_eq!(first.response_start.unwrap().since(first.request_end), ms(27));
+    assert_eq!(first.response_start().unwrap().since(first.request_end), ms(27));
     assert_eq!(first.response_bytes, 5_910);
     assert_eq!(observed.ending, Ending::Closed);
     assert!(observed.doubts.is_empty(), "{:?}", observed.doubts.names().collect::<Vec<_>>());

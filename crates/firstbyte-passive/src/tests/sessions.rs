@@ -165,7 +165,7 @@ fn tickets_before_the_response_are_no_response() {
     assert_eq!(facts(&observed).tickets_inferred, Some(2));
     let exchange = observed.exchanges.first[0];
     assert_eq!(exchange.response_bytes, 905);
-    let waited = exchange.response_start.unwrap().since(exchange.request_end);
+    let waited = exchange.response_start().unwrap().since(exchange.request_end);
     assert_eq!(waited, std::time::Duration::from_millis(28));
 }
 

@@ -39,8 +39,16 @@ struct Current {
     exchange: Exchange,
     /// Place of the request's first byte.
     position: u32,
-    /// The response so far may be session tickets: how many records, of which length.
-    tickets: Option<(u32, u16)>,
+    /// Whether the response so far may be session tickets.
+    tickets: PerhapsTickets,
+}
+
+/// Records that may be session tickets, all of one length. (It is small: a live connection has one.)
+#[derive(Clone, Copy, Debug)]
+enum PerhapsTickets {
+    None,
+    One { length: u16 },
+    Two,
 }
 
 /// What the connection is known to be.
@@ -81,7 +89,7 @@ impl Exchanges {
             return;
         }
         match &mut self.current {
-            Some(current) if current.exchange.response_start.is_none() => {
+            Some(current) if current.exchange.response_first_packet.is_none() => {
                 current.exchange.request_end = record.end;
                 current.exchange.request_bytes += record.bytes();
             }
@@ -91,12 +99,17 @@ impl Exchanges {
                 let exchange = Exchange {
                     request_start: record.start,
                     request_end: record.end,
-                    response_start: None,
+                    response_first_packet: None,
+                    record_ns: 0,
                     response_end: None,
                     request_bytes: record.bytes(),
                     response_bytes: 0,
                 };
-                self.current = Some(Current { exchange, position: record.position, tickets: None });
+                self.current = Some(Current {
+                    exchange,
+                    position: record.position,
+                    tickets: PerhapsTickets::None,
+                });
             }
         }
     }
@@ -115,39 +128,48 @@ impl Exchanges {
         let unasked =
             record.acked.is_some_and(|acked| acked.wrapping_sub(current.position) as i32 <= 0);
         let exchange = &mut current.exchange;
-        if exchange.response_start.is_none() {
+        if exchange.response_first_packet.is_none() {
             if unasked {
                 self.tickets += u32::from(first && is_ticket(record.length, kind));
                 return;
             }
             if first && self.tickets == 0 {
                 if TICKET.contains(&record.length) {
-                    current.tickets = Some((1, record.length));
+                    current.tickets = PerhapsTickets::One { length: record.length };
                 } else {
                     self.none = true;
                 }
             }
-        } else if let Some((many, length)) = current.tickets {
+        } else if !matches!(current.tickets, PerhapsTickets::None) {
+            let (many, alike) = match current.tickets {
+                PerhapsTickets::None => (0, false),
+                PerhapsTickets::One { length } => (1, length == record.length),
+                PerhapsTickets::Two => (2, false),
+            };
             let waited = exchange.response_end.map_or(0, |end| record.start.signed_since(end));
             if waited > BURST_NS {
                 // They came by themselves, and what was asked for comes now.
                 self.tickets += many;
-                current.tickets = None;
-                exchange.response_start = None;
+                current.tickets = PerhapsTickets::None;
+                exchange.response_first_packet = None;
                 exchange.response_bytes = 0;
-            } else if many == 1 && record.length == length {
+            } else if alike {
                 // Two of the same length, as servers send tickets.
-                current.tickets = Some((2, length));
+                current.tickets = PerhapsTickets::Two;
             } else {
                 if many > 1 {
                     self.tickets += many;
-                    exchange.response_start = None;
+                    exchange.response_first_packet = None;
                     exchange.response_bytes = 0;
                 }
-                current.tickets = None;
+                current.tickets = PerhapsTickets::None;
             }
         }
-        exchange.response_start.get_or_insert(record.start);
+        if exchange.response_first_packet.is_none() {
+            exchange.response_first_packet = Some(record.start);
+            let whole = record.end.signed_since(record.start);
+            exchange.record_ns = whole.clamp(0, u32::MAX.into()) as u32;
+        }
         exchange.response_end = Some(record.end);
         exchange.response_bytes += record.bytes();
     }
@@ -168,7 +190,7 @@ impl Exchanges {
     pub(super) fn close(&mut self) {
         if let Some(current) = self.current.take() {
             // One record that was the whole response.
-            self.none |= current.tickets.is_some_and(|(many, _)| many == 1);
+            self.none |= matches!(current.tickets, PerhapsTickets::One { .. });
             self.tally.end(current.exchange);
         }
     }

@@ -342,12 +342,13 @@ impl Recorder {
             Vec::with_capacity(self.events.len());
         let mut counts = self.segments().into_iter();
         for (event, messages) in self.events.iter().zip(&mut names) {
-            let (mut stamp, mut segments) = (self.stamp(event), None);
+            let (mut stamp, mut segments, mut read) = (self.stamp(event), None, None);
             let mut bytes = event.bytes;
             if event.direction == Direction::Received {
                 stamp = in_order.map_or(stamp, |before| later(before, stamp));
                 in_order = Some(stamp);
                 segments = counts.next().flatten();
+                read = Some(self.timebase.offset(event.user));
             } else {
                 // Nothing of it left before what was handed over before it.
                 let begun = self.begun(event, stamp);
@@ -359,7 +360,7 @@ impl Recorder {
                 left = Some(stamp);
             }
             let acknowledged = event.acknowledged.map(|at| self.timebase.kernel_offset(at));
-            let chunk = Chunk { stamp, bytes, acknowledged, segments };
+            let chunk = Chunk { stamp, bytes, acknowledged, read, segments };
             chunks.push((event.direction, chunk, std::mem::take(messages)));
         }
         // The kernel may have received an answer before the process noted what it had sent.

@@ -29,6 +29,8 @@ pub struct UdpSocket {
     /// For each datagram sent, where its last byte stands among all bytes sent, modulo 2³²: the
     /// kernel numbers datagrams, the recorder bytes.
     ends: Vec<u32>,
+    /// So many of them the kernel has reported.
+    reported: usize,
     sent_bytes: u32,
 }
 
@@ -61,7 +63,7 @@ impl UdpSocket {
     /// Over a socket that is connected.
     pub(super) fn over(socket: Box<dyn StampedDatagrams>, timebase: Timebase) -> Self {
         let recorder = Rc::new(RefCell::new(Recorder::new(timebase)));
-        Self { socket, recorder, ends: Vec::new(), sent_bytes: 0 }
+        Self { socket, recorder, ends: Vec::new(), reported: 0, sent_bytes: 0 }
     }
 
     /// The notes, shared: they outlive the socket.
@@ -107,9 +109,12 @@ impl UdpSocket {
         Ok(Some(id))
     }
 
-    /// Takes over what the kernel has reported about sent datagrams so far.
+    /// Takes over what the kernel has reported about sent datagrams so far. There is no system call where it has nothing left to
+    /// report: it speaks of each once, in their order.
     pub fn collect_sent_stamps(&mut self) {
-        while let Some((number, at)) = self.socket.departed() {
+        while self.reported < self.ends.len() {
+            let Some((number, at)) = self.socket.departed() else { return };
+            self.reported = self.reported.max((number as usize).saturating_add(1));
             if let Some(last_byte) = self.ends.get(number as usize) {
                 let stamp = SentStamp::Departed { last_byte: *last_byte, at };
                 self.recorder.borrow_mut().report(stamp);

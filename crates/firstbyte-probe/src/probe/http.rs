@@ -240,6 +240,7 @@ impl Open {
             result => result?,
         };
         let (head, incoming) = response.into_parts();
+        self.stream.borrow_mut().note_final_head();
         note_head(&head, seen);
         body.begin(head.status, &head.headers).map_err(Problem::Told)?;
         let ends_with_connection = ends_with_connection(&head) && !incoming.is_end_stream();
@@ -589,7 +590,7 @@ fn cause(error: &hyper::Error, watch: &HttpWatch, body: &Body) -> Cause {
         };
         return Cause::NotHttp { detail, tls: watch.answer_is_tls };
     }
-    if !watch.response_started {
+    if !watch.head_begun() {
         return Cause::ClosedBeforeResponse;
     }
     if !watch.head_complete() {

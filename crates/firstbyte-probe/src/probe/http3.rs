@@ -103,8 +103,11 @@ async fn one_of_several(
     seen: &Shared,
 ) -> Result<(), Problem> {
     let mut body = Body::new(options, false, seen);
-    let note_end = |stream| connection.borrow().note_answered(stream);
-    exchange(&mut sender, target, options, &mut body, seen, note_end).await?;
+    let note = |stream, came| match came {
+        Came::Head { interim } => connection.borrow_mut().note_head(stream, interim),
+        Came::End => connection.borrow().note_answered(stream),
+    };
+    exchange(&mut sender, target, options, &mut body, seen, note).await?;
     let status = seen.borrow().connection.facts.http.as_ref().and_then(|http| http.status);
     match status {
         Some(status @ 400..) if options.fail => Err(Problem::Told(Cause::HttpStatus { status })),
@@ -112,14 +115,22 @@ async fn one_of_several(
     }
 }
 
-/// One request on a stream of its own; `note_end` is called with the stream's number when its response is whole.
+/// What has come of a response.
+enum Came {
+    /// A head: of an interim response, or the final one's.
+    Head { interim: bool },
+    /// All of it.
+    End,
+}
+
+/// One request on a stream of its own; `note` is called with the stream's number and what has come of the response.
 async fn exchange(
     sender: &mut SendRequest<Streams, Bytes>,
     target: &Target,
     options: &HttpOptions,
     body: &mut Body,
     seen: &Shared,
-    note_end: impl FnOnce(u64),
+    note: impl Fn(u64, Came),
 ) -> Result<(), Problem> {
     let mut stream = sender.send_request(http::request_head(target, options)).await?;
     if let Some(upload) =
@@ -130,8 +141,10 @@ async fn exchange(
     stream.finish().await?;
     let head = loop {
         let (head, ()) = stream.recv_response().await?.into_parts();
+        let interim = head.status.is_informational();
+        note(stream.id().into_inner(), Came::Head { interim });
         // Another follows an interim response (RFC 9114 §4.1).
-        if !head.status.is_informational() {
+        if !interim {
             break head;
         }
     };
@@ -143,7 +156,7 @@ async fn exchange(
             body.take(&piece).map_err(Problem::Told)?;
         }
     }
-    note_end(stream.id().into_inner());
+    note(stream.id().into_inner(), Came::End);
     let announced = head.headers.get(::http::header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let bodiless = options.method == ::http::Method::HEAD || head.status == 304;
@@ -236,12 +249,15 @@ impl Open {
             }
         };
         let connection = &self.connection;
-        let note_end = |_| {
-            if let Some(arrival) = connection.borrow().last_arrival() {
-                seen.borrow_mut().mark(Mark::ResponseEnd, When::Arrival(arrival));
+        let note = |stream, came| match came {
+            Came::Head { interim } => connection.borrow_mut().note_head(stream, interim),
+            Came::End => {
+                if let Some(arrival) = connection.borrow().last_arrival() {
+                    seen.borrow_mut().mark(Mark::ResponseEnd, When::Arrival(arrival));
+                }
             }
         };
-        let exchange = exchange(sender, target, options, body, seen, note_end);
+        let exchange = exchange(sender, target, options, body, seen, note);
         let mut exchange = std::pin::pin!(exchange);
         poll_fn(|cx| {
             // Its errors come out of the exchange as well.

@@ -182,8 +182,9 @@ impl Observation {
     /// stands, also where some of that had yet to leave.
     fn keep_order(&mut self) {
         let marks = &mut self.connection.marks;
-        if let (Some(asked), Some(answered)) =
-            (marks.stamp(Mark::RequestEnd), marks.stamp(Mark::ResponseStart))
+        let first_packet = marks.stamp(Mark::ResponseFirstPacket);
+        let first_packet = first_packet.or(marks.stamp(Mark::ResponseStart));
+        if let (Some(asked), Some(answered)) = (marks.stamp(Mark::RequestEnd), first_packet)
             && answered.at < asked.at
         {
             marks.set(Mark::RequestEnd, answered);

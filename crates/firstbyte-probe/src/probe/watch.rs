@@ -3,6 +3,8 @@
 //! Input: plaintext in both directions, in pieces of any size. It only looks: HTTP is spoken by
 //! hyper. NewSessionTickets never come by here, and HTTP/2 settings are told from a response.
 
+use std::collections::HashSet;
+
 use firstbyte_core::shown_url::shown_urls_within;
 use firstbyte_core::wire::http2::{FrameHeader, FrameScanner, FrameType, PREFACE};
 use memchr::memmem;
@@ -14,9 +16,12 @@ pub(super) struct HttpWatch {
     pub header_bytes: u64,
     /// The last byte of the request was written.
     pub request_complete: bool,
+    /// The head of the final response has begun.
     pub response_started: bool,
-    /// Offset in the received plaintext at which the response begins, once it has.
+    /// Offset in the received plaintext at which the last head began: the final response's, once that has.
     pub response_offset: u64,
+    /// The same of the first interim response (RFC 9110 §15.2), once it is known to be one.
+    pub interim_offset: Option<u64>,
     /// The first line that came back, whatever it was.
     pub answer: Option<String>,
     pub answer_is_tls: bool,
@@ -32,16 +37,25 @@ pub(super) struct HttpWatch {
 pub(super) struct StreamWatch {
     /// Streams whose requests are written to their end.
     pub asked: Vec<u32>,
-    /// Streams whose responses have begun, and where in the received plaintext.
+    /// Heads of responses and where they begin in the received plaintext. Of several on one stream the last is the
+    /// final response's.
     pub begun: Vec<(u32, u64)>,
+    /// Streams whose bodies have begun: what follows are trailers.
+    with_body: HashSet<u32>,
     /// Streams whose responses end, and behind which byte of the received plaintext.
     pub ending: Vec<(u32, u64)>,
 }
 
 impl StreamWatch {
     fn note_received(&mut self, frame: FrameHeader) {
-        if frame.frame_type == FrameType::Headers {
-            self.begun.push((frame.stream, frame.offset));
+        match frame.frame_type {
+            FrameType::Headers if !self.with_body.contains(&frame.stream) => {
+                self.begun.push((frame.stream, frame.offset));
+            }
+            FrameType::Data => {
+                self.with_body.insert(frame.stream);
+            }
+            _ => {}
         }
         if ends_stream(frame) {
             let end = frame.offset + 9 + u64::from(frame.payload_bytes);
@@ -62,6 +76,8 @@ enum Protocol {
         preface_left: usize,
         sent: FrameScanner,
         received: FrameScanner,
+        /// A head has begun, and no body: another head may follow.
+        has_head: bool,
     },
 }
 
@@ -78,8 +94,10 @@ struct Head {
 /// What a head ends with (RFC 9112 §2.1).
 const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
 
-/// `HTTP/1.1 1`: what an interim response begins with, but for the version (RFC 9112 §4).
+/// What an interim response begins with (RFC 9112 §4), but for the minor version.
+const INTERIM: &[u8; UP_TO_STATUS] = b"HTTP/1.1 1";
 const UP_TO_STATUS: usize = 10;
+const MINOR: usize = 7;
 
 impl Head {
     /// Feeds the next bytes; gives how many of them are of the head.
@@ -115,15 +133,14 @@ impl Head {
         ends.or_else(|| memmem::find(bytes, BLANK_LINE).map(|at| at + BLANK_LINE.len()))
     }
 
-    /// The same of a response, where heads of interim responses come before its own
-    /// (RFC 9110 §15.2).
-    fn feed_response(&mut self, bytes: &[u8]) -> usize {
-        let mut fed = self.feed(bytes);
-        while self.complete && self.start.starts_with(b"HTTP/1.") && self.start.ends_with(b" 1") {
-            *self = Self::default();
-            fed += self.feed(&bytes[fed..]);
+    /// Whether it is of an interim response, once its first bytes tell.
+    fn is_interim(&self) -> Option<bool> {
+        let is_begin = |(index, byte): (usize, &u8)| index == MINOR || *byte == INTERIM[index];
+        match self.start.iter().enumerate().all(is_begin) {
+            true if self.start.len() == UP_TO_STATUS => Some(true),
+            true if !self.complete => None,
+            _ => Some(false),
         }
-        fed
     }
 }
 
@@ -135,6 +152,7 @@ impl HttpWatch {
                 preface_left: PREFACE.len(),
                 sent: FrameScanner::default(),
                 received: FrameScanner::default(),
+                has_head: false,
             }
         } else {
             Protocol::Http1 {
@@ -150,6 +168,7 @@ impl HttpWatch {
             request_complete: false,
             response_started: false,
             response_offset: 0,
+            interim_offset: None,
             answer: None,
             answer_is_tls: false,
             written: 0,
@@ -175,13 +194,30 @@ impl HttpWatch {
 
     /// For the next exchange on the same connection, with a body of `body_bytes`.
     pub(super) fn next_exchange(&mut self, body_bytes: u64) {
-        if let Protocol::Http1 { request, body_left, response } = &mut self.protocol {
-            (*request, *response, *body_left) = (Head::default(), Head::default(), body_bytes);
+        match &mut self.protocol {
+            Protocol::Http1 { request, body_left, response } => {
+                (*request, *response, *body_left) = (Head::default(), Head::default(), body_bytes);
+            }
+            Protocol::Http2 { has_head, .. } => *has_head = false,
         }
+        self.interim_offset = None;
         (self.request_bytes, self.header_bytes, self.written) = (0, 0, 0);
         (self.request_complete, self.response_started) = (false, false);
         self.answer = None;
         self.answer_is_tls = false;
+    }
+
+    /// HTTP has read the head of the final response, so the last one that came is that.
+    pub(super) fn note_final_head(&mut self) {
+        self.response_started |= matches!(self.protocol, Protocol::Http2 { has_head: true, .. });
+    }
+
+    /// Whether anything of the head that is awaited has come, be it too little to tell whether it is the final one's.
+    pub(super) const fn head_begun(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1 { response, .. } => !response.start.is_empty(),
+            Protocol::Http2 { .. } => self.response_started,
+        }
     }
 
     /// Whether the end of the response's head has come by.
@@ -240,26 +276,43 @@ impl HttpWatch {
         }
         match &mut self.protocol {
             Protocol::Http1 { response, .. } => {
-                let first = !self.response_started;
-                if first {
-                    self.response_offset = before;
+                let (mut names, mut fed) = (Vec::new(), 0);
+                while fed < bytes.len() && !response.complete {
+                    if response.start.is_empty() {
+                        self.response_offset = before + fed as u64;
+                        names.push(first_line(&bytes[fed..]));
+                    }
+                    fed += response.feed(&bytes[fed..]);
+                    match response.is_interim() {
+                        Some(true) => {
+                            self.interim_offset.get_or_insert(self.response_offset);
+                            if response.complete {
+                                *response = Head::default();
+                            }
+                        }
+                        is_interim => self.response_started = is_interim.is_some(),
+                    }
                 }
-                self.response_started = true;
-                self.header_bytes += response.feed_response(bytes) as u64;
-                if first { vec![first_line(bytes)] } else { Vec::new() }
+                self.header_bytes += fed as u64;
+                names
             }
-            Protocol::Http2 { received, .. } => {
+            Protocol::Http2 { received, has_head, .. } => {
+                // Of several, whose heads come one behind the other, the first that began.
+                let several = self.streams.is_some();
                 let mut names = Vec::new();
                 received.feed(bytes, |frame| {
                     let head =
                         matches!(frame.frame_type, FrameType::Headers | FrameType::Continuation);
                     if head && frame.stream != 0 {
-                        if !self.response_started {
-                            self.response_offset = frame.offset;
-                        }
-                        self.response_started = true;
                         self.header_bytes += u64::from(frame.payload_bytes) + 9;
                     }
+                    if frame.frame_type == FrameType::Headers && !self.response_started {
+                        if std::mem::replace(has_head, true) {
+                            self.interim_offset.get_or_insert(self.response_offset);
+                        }
+                        self.response_offset = frame.offset;
+                    }
+                    self.response_started |= *has_head && (several || ends_head(frame));
                     if let Some(streams) = self.streams.as_mut() {
                         streams.note_received(frame);
                     }
@@ -269,6 +322,11 @@ impl HttpWatch {
             }
         }
     }
+}
+
+/// Whether no other head of a response can follow: its body has begun, or the stream ends.
+fn ends_head(frame: FrameHeader) -> bool {
+    frame.frame_type == FrameType::Data || ends_stream(frame)
 }
 
 /// END_STREAM on a frame of a request or a response (RFC 9113 §8.1).
@@ -323,9 +381,32 @@ mod tests {
         assert!(watch.request_complete);
         assert_eq!(watch.received(&[0, 0, 0, 4, 0, 0, 0, 0, 0]), ["SETTINGS"]);
         assert!(!watch.response_started);
-        watch.received(&[0, 0, 1, 1, 4, 0, 0, 0, 1]);
+        watch.received(&[0, 0, 1, 1, 5, 0, 0, 0, 1]);
         assert!(watch.response_started);
         assert_eq!((watch.header_bytes, watch.response_offset), (10, 9));
+    }
+
+    #[test]
+    fn the_last_head_before_the_body_is_the_final_one() {
+        const HEAD: [u8; 10] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
+        let heads = || {
+            let mut watch = HttpWatch::new(true, 0);
+            watch.received(&HEAD);
+            assert!(!watch.response_started);
+            watch.received(&HEAD);
+            assert!(!watch.response_started);
+            assert_eq!((watch.interim_offset, watch.response_offset), (Some(0), 10));
+            watch
+        };
+        let mut with_body = heads();
+        with_body.received(&[0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert!(with_body.response_started);
+        // Trailers.
+        with_body.received(&HEAD);
+        assert_eq!(with_body.response_offset, 10);
+        let mut read_by_http = heads();
+        read_by_http.note_final_head();
+        assert!(read_by_http.response_started);
     }
 
     #[test]
@@ -350,6 +431,9 @@ mod tests {
             watch.received(&all[..cut]);
             watch.received(&all[cut..]);
             assert_eq!(watch.header_bytes, heads.len() as u64, "cut at {cut}");
+            let last = memmem::rfind(heads, b"HTTP/1.1 200").unwrap() as u64;
+            assert_eq!((watch.interim_offset, watch.response_offset), (Some(0), last), "{cut}");
+            assert!(watch.response_started);
             assert!(watch.head_complete());
         }
     }

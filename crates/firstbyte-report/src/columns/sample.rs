@@ -311,6 +311,10 @@ columns! {
     "mark_handshake_confirmed", Time, PARQUET, |s| s.mark(Mark::HandshakeConfirmed), "the mark `handshake_confirmed`, from the origin";
     "mark_request_start", Time, PARQUET, |s| s.mark(Mark::RequestStart), "the mark `request_start`, from the origin";
     "mark_request_end", Time, PARQUET, |s| s.mark(Mark::RequestEnd), "the mark `request_end`, from the origin";
+    "mark_interim_response_start", Time, PARQUET, |s| s.mark(Mark::InterimResponseStart),
+        "the mark `interim_response_start`, from the origin";
+    "mark_response_first_packet", Time, PARQUET, |s| s.mark(Mark::ResponseFirstPacket),
+        "the mark `response_first_packet`, from the origin";
     "mark_response_start", Time, PARQUET, |s| s.mark(Mark::ResponseStart), "the mark `response_start`, from the origin";
     "mark_response_end", Time, PARQUET, |s| s.mark(Mark::ResponseEnd), "the mark `response_end`, from the origin";
 

@@ -322,9 +322,10 @@ fn exchanges(observed: &Observed, style: &Style) -> String {
 }
 
 fn row(number: usize, exchange: &Exchange, observed: &Observed) -> String {
-    let waited = exchange.response_start.map(|start| time(start.since(exchange.request_end)));
+    let waited = exchange.response_start().map(|start| time(start.since(exchange.request_end)));
     let took = exchange.response_end.map(|end| time(end.since(exchange.request_start)));
-    let answer = exchange.response_start.map(|_| format!("{} B", count(exchange.response_bytes)));
+    let answer =
+        exchange.response_first_packet.map(|_| format!("{} B", count(exchange.response_bytes)));
     let line = format!(
         "  {number:>4} {:>9} {:>12} {:>9} {:>12} {:>9}",
         time(exchange.request_start.since(observed.started)),

@@ -7,6 +7,9 @@
 //!
 //!     cargo bench -p firstbyte --bench accuracy -- [--connections N] [--in-flight N]
 //!         [--each | --loop] [--alone | --loaded] [--unprivileged]
+//!     cargo bench -p firstbyte --bench accuracy -- --paired [--pairs N]
+//!
+//! `--paired` compares totals of firstbyte and curl over pages of 0.5 to 200 kB instead.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -14,6 +17,7 @@
     reason = "a program for the terminal that has nobody to report to"
 )]
 
+mod paired;
 mod wire;
 
 use std::collections::HashMap;
@@ -69,6 +73,16 @@ fn main() -> ExitCode {
         eprintln!("this comparison needs curl: install Debian's package curl");
         return ExitCode::FAILURE;
     };
+    if has("--paired") {
+        return match paired::measure(argument("--pairs", 5)) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     println!("tool minus wire, µs: median, and p99 of the absolute error; curl {curl}");
     let unprivileged = has("--unprivileged");
     let hows = [(false, "--each"), (true, "--loop")];

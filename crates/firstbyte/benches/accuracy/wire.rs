@@ -97,12 +97,12 @@ impl Flow {
         // Over HTTP/2 the head's record is the one before the body's, unless one holds both.
         let head = body.and_then(|at| at.checked_sub(1)).filter(|_| http2);
         let head = head.filter(|at| answered[*at].bytes > HEAD_RECORD).or(body);
-        let response = head.map(|at| answered[at].first_byte);
+        let begun = head.map(|at| answered[at].first_byte);
         let request_end = sent
             .iter()
             .rev()
             .filter(of_application)
-            .find(|r| r.bytes > HEAD_RECORD && response.is_some_and(|at| r.last_byte < at))
+            .find(|r| r.bytes > HEAD_RECORD && begun.is_some_and(|at| r.last_byte < at))
             .map(|r| r.last_byte);
         // TLS 1.3 sends ApplicationData only after the server's hello; the first one of the client
         // is its Finished. TLS 1.2 ends with an encrypted Handshake record of the server.
@@ -117,7 +117,8 @@ impl Flow {
             syn_ack: self.syn_ack,
             handshake_complete: server_finished.or(client_finished),
             request_end,
-            response_start: response,
+            // It can be read when its record is whole.
+            response_start: head.map(|at| answered[at].last_byte),
         }
     }
 }

@@ -11,7 +11,7 @@ use firstbyte_truth::{Captured, Known, Truth, base};
 use crate::case::Case;
 use crate::packets::{self, Flows, Key};
 use crate::reading::{Reading, readings};
-use crate::score::{Outcome, Verdict};
+use crate::score::Outcome;
 use crate::secrets::{self, Log};
 use crate::strace::{self, Witness, Writes};
 use crate::taps::{Tap, Taps};
@@ -257,12 +257,7 @@ fn score(
                             |writes| strace::witness(&truth, connection, writes),
                         )
                     });
-                    let outcome = Outcome::score(
-                        case,
-                        *number,
-                        &truth,
-                        &Verdict::from_connection(connection),
-                    );
+                    let outcome = Outcome::score(case, *number, connection, &truth);
                     Outcome { wire, witness, ..outcome }
                 }
                 Err(reason) => {

@@ -248,6 +248,15 @@ impl Case {
             20..30 if dead => Names::DeadIpv6,
             _ => Names::Told,
         };
+        // Pages larger than a window, whose think time is shorter than a round trip.
+        let (body, think_us, writes) = match keeps && draw.chance(15) {
+            true => {
+                let rtt_us = (up.delay_us + down.delay_us) as f64;
+                let think_us = (rtt_us * (0.1 + draw.0.f64() * 0.8)) as u64;
+                (draw.log(20_000.0, 200_000.0) as u64, think_us, Writes::One)
+            }
+            false => (body, think_us, writes),
+        };
         Self {
             seed,
             server,
@@ -273,6 +282,43 @@ impl Case {
             first_syn_lost: false,
             rsa: false,
             trace: None,
+        }
+    }
+
+    /// A page on a quiet link, from a server as it is installed.
+    pub(crate) fn quiet(
+        seed: u64,
+        server: Server,
+        http: &'static str,
+        rtt_ms: u64,
+        think_ms: u64,
+        body: u64,
+    ) -> Self {
+        let way = Way { delay_us: rtt_ms * 500, ..Way::default() };
+        let nagle = server.nagle().unwrap_or(false);
+        Self {
+            up: way,
+            down: way,
+            window: 10,
+            mtu: 1500,
+            tls: "1.3",
+            http,
+            session: "full",
+            reused: false,
+            chain: 0,
+            head: 0,
+            body,
+            writes: Writes::One,
+            think_us: think_ms * 1_000,
+            handshake_us: 0,
+            nagle,
+            names: Names::Told,
+            other_group: false,
+            retry: false,
+            no_sessions: false,
+            first_syn_lost: false,
+            rsa: false,
+            ..Self::drawn(seed, server)
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //!     cargo bench -p firstbyte --bench attribution -- [--cases N] [--seed N] [--lanes N] [--samples N]
 //!         [--results FILE] [--keep DIR [--show SEED] [--again]] [--server NAME] [--http VERSION] [--explain N] [--trace N]
+//!     cargo bench -p firstbyte --bench attribution -- --grid [--seed N] [--lanes N] [--samples N]
 //!     cargo bench -p firstbyte --bench attribution -- --case SEED --server NAME [--keep DIR] | --explain-case SEED
 //!
 //! One case of N is traced (`--trace`, 10; 0 for none). Scored samples are appended to FILE; what is there already is
@@ -24,7 +25,7 @@ mod case;
 mod course;
 mod explain;
 mod faults;
-mod lie;
+mod grid;
 mod packets;
 mod pairs;
 mod reading;
@@ -91,6 +92,17 @@ fn run() -> Result<bool, String> {
         trace: number("--trace", 10)?,
         keep: argument("--keep").map(PathBuf::from),
     };
+    if std::env::args().any(|a| a == "--grid") {
+        let cases = grid::cases(seed);
+        println!("seed {seed}");
+        let mut outcomes = Vec::new();
+        for batch in &batch::batches(cases.clone()) {
+            eprint!("\r{} of {} samples", outcomes.len(), cases.len() * samples as usize);
+            outcomes.extend(batch::measure(batch, &how, &|_, _, _, _| {}, &zoo)?);
+        }
+        eprintln!();
+        return Ok(grid::print(&cases, &outcomes));
+    }
     let cases = drawn(seed, count)?;
     println!("seed {seed}");
     let results = argument("--results").map(PathBuf::from);

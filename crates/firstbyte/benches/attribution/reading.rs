@@ -91,7 +91,7 @@ pub(crate) fn readings(tap: Tap, observed: &Observed, truth: &Passage) -> Vec<Re
     let time = observed.handshake_time;
     let first = observed.exchanges.first.first();
     let answer = first.and_then(|exchange| {
-        let waited = exchange.response_start?.signed_since(exchange.request_end);
+        let waited = exchange.response_first_packet?.signed_since(exchange.request_end);
         let path = observed.round_trips.server_min?;
         Some(Duration::from_nanos(waited.unsigned_abs()).saturating_sub(path))
     });

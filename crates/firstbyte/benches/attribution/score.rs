@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use firstbyte_core::split::{Part, Parts, Split};
-use firstbyte_core::timeline::Connection;
+use firstbyte_core::split::{Part, Parts, PhaseSplit, Rules, Split};
+use firstbyte_core::timeline::{Connection, PhaseName};
 use firstbyte_truth::Truth;
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,41 @@ use crate::case::Case;
 use crate::reading::Reading;
 use crate::strace::Witness;
 
-/// What firstbyte says of a sample.
-#[derive(Clone, Debug)]
-pub(crate) struct Verdict {
-    pub(crate) parts: Parts,
-    /// The ± that is printed.
-    pub(crate) uncertainty: Option<Duration>,
+/// A phase up to the response's first byte. Times in milliseconds, parts in the order of `Part::ALL`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PhaseOutcome {
+    pub(crate) name: String,
+    pub(crate) took: f64,
+    pub(crate) truth: [f64; 9],
+    pub(crate) said: [f64; 9],
+    /// ±, and what is said to be unexplained.
+    pub(crate) uncertainty: f64,
 }
 
-impl Verdict {
-    pub(crate) fn from_connection(connection: &Connection) -> Self {
-        let split = Split::attribute(connection);
-        Self { parts: split.parts, uncertainty: split.server_uncertainty() }
+impl PhaseOutcome {
+    fn score(split: &Split, phase: &PhaseSplit, truth: &Truth) -> Self {
+        let uncertainty = split.uncertainty_of(phase).unwrap_or_default();
+        Self {
+            name: phase.phase.name.name().to_owned(),
+            took: ms(phase.phase.duration()),
+            truth: values(&truth.phase(&phase.phase)),
+            said: values(&phase.parts),
+            uncertainty: ms(uncertainty + phase.parts.unexplained),
+        }
     }
+
+    /// The part that is most wrong, if one is by more than 1 ms, 3 %, ± and what the truth itself leaves open.
+    pub(crate) fn wrong(&self, open: f64) -> Option<Part> {
+        let error = |part: &Part| (self.said[index(*part)] - self.truth[index(*part)]).abs();
+        let parts = Part::ALL.into_iter().filter(|part| *part != Part::Unexplained);
+        let most = parts.max_by(|a, b| error(a).total_cmp(&error(b)))?;
+        let allowed = (self.took * 0.03).max(1.0).max(self.uncertainty) + open;
+        (error(&most) > allowed).then_some(most)
+    }
+}
+
+fn values(parts: &Parts) -> [f64; 9] {
+    parts.named().map(|(_, duration)| ms(duration))
 }
 
 /// One sample of a case, scored. Times in milliseconds.
@@ -46,6 +68,12 @@ pub(crate) struct Outcome {
     pub(crate) uncertainty: Option<f64>,
     /// By how much server and pause may truly be more, and network less.
     pub(crate) open: f64,
+    /// Up to the response's first byte.
+    #[serde(default)]
+    pub(crate) phases: Vec<PhaseOutcome>,
+    /// The wrong rules by which this sample, which is right, would not be.
+    #[serde(default)]
+    pub(crate) notices: Vec<String>,
     /// What the passive reader says at the taps.
     #[serde(default)]
     pub(crate) wire: Vec<Reading>,
@@ -79,20 +107,43 @@ impl Outcome {
             said: [0.0; 9],
             uncertainty: None,
             open: 0.0,
+            phases: Vec::new(),
+            notices: Vec::new(),
             wire: Vec::new(),
             witness: None,
         }
     }
 
-    pub(crate) fn score(case: &Case, sample: u32, truth: &Truth, verdict: &Verdict) -> Self {
-        let values = |parts: &Parts| parts.named().map(|(_, duration)| ms(duration));
+    /// What the program says of `connection`; and by which wrong rules it would be wrong.
+    pub(crate) fn score(case: &Case, sample: u32, connection: &Connection, truth: &Truth) -> Self {
+        let right = Self::score_by(Rules::Right, case, sample, connection, truth);
+        if !right.is_right() {
+            return right;
+        }
+        let noticed = |(rules, _): &(Rules, Part)| {
+            !Self::score_by(*rules, case, sample, connection, truth).is_right()
+        };
+        let notices = Rules::WRONG.iter().filter(|rules| noticed(rules));
+        Self { notices: notices.map(|(rules, _)| format!("{rules:?}")).collect(), ..right }
+    }
+
+    fn score_by(
+        rules: Rules,
+        case: &Case,
+        sample: u32,
+        connection: &Connection,
+        truth: &Truth,
+    ) -> Self {
+        let split = Split::attribute_by(rules, connection);
+        let before = split.phases.iter().filter(|p| p.phase.name != PhaseName::Receive);
         Self {
             untold: None,
             total: ms(truth.parts.sum()),
             truth: values(&truth.parts),
-            said: values(&verdict.parts),
-            uncertainty: verdict.uncertainty.map(ms),
+            said: values(&split.parts),
+            uncertainty: split.server_uncertainty().map(ms),
             open: ms(truth.open),
+            phases: before.map(|phase| PhaseOutcome::score(&split, phase, truth)).collect(),
             ..Self::untold(case, sample, "")
         }
     }
@@ -129,6 +180,11 @@ impl Outcome {
             .filter(|part| *part != Part::Unexplained && self.error(*part).abs() > self.allowed())
     }
 
+    /// Phases with a part that is wrong, and which.
+    pub(crate) fn wrong_phases(&self) -> impl Iterator<Item = (&PhaseOutcome, Part)> {
+        self.phases.iter().filter_map(|phase| Some((phase, phase.wrong(self.open)?)))
+    }
+
     /// Said to be unknown, more than is negligible.
     pub(crate) fn evades(&self) -> bool {
         self.said[index(Part::Unexplained)] > (self.total * 0.03).max(1.0)
@@ -136,7 +192,7 @@ impl Outcome {
 
     /// No wrong part, and no evasion.
     pub(crate) fn is_right(&self) -> bool {
-        self.wrong().next().is_none() && !self.evades()
+        self.wrong().next().is_none() && self.wrong_phases().next().is_none() && !self.evades()
     }
 
     /// In multiples of what is allowed: the part that is most wrong.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firstbyte_core::split::Part;
+use firstbyte_core::split::{Part, Rules};
 
 use crate::score::Outcome;
 
@@ -22,7 +22,8 @@ pub(crate) fn print(outcomes: &[Outcome]) -> Bars {
     worst(&told);
     crate::wire::print(outcomes);
     crate::witness::print(outcomes);
-    lies(outcomes);
+    phases(&told);
+    wrong_rules(&told);
     bars(&told)
 }
 
@@ -160,22 +161,49 @@ fn worst(told: &[&Outcome]) {
             outcome.total,
             outcome.drawn()
         );
+        for (phase, part) in outcome.wrong_phases() {
+            let index = crate::score::index(part);
+            let (name, part) = (&phase.name, part.name());
+            println!("  - {name}: {part} {:.1} for {:.1}", phase.said[index], phase.truth[index]);
+        }
     }
 }
 
-/// Wrong rules put in on purpose.
-fn lies(outcomes: &[Outcome]) {
-    println!("\nA wrong rule put in for a part: samples in which it matters, and is found\n");
-    println!("| part | matters | found |\n|---|---:|---:|");
-    for part in Part::ALL {
-        let (matters, found) = crate::lie::found(outcomes, part);
-        println!("| {} | {matters} | {found} |", part.name());
+/// Wrong rules put into the program: how many of the samples that are right become wrong by each.
+fn wrong_rules(told: &[&Outcome]) {
+    println!("\nA wrong rule put into the program: samples that are right, and by it are not\n");
+    println!("| rule | gets wrong | noticed in |\n|---|---|---:|");
+    for (rules, part) in Rules::WRONG {
+        let name = format!("{rules:?}");
+        let noticed = told.iter().filter(|o| o.notices.contains(&name)).count();
+        println!("| {name} | {} | {noticed} |", part.name());
+    }
+}
+
+/// By phase, up to the response's first byte.
+fn phases(told: &[&Outcome]) {
+    println!("\nPhases up to the first byte, on quiet links and on others\n");
+    println!(
+        "| phase | quiet | parts right, % | others | parts right, % |\n|---|---:|---:|---:|---:|"
+    );
+    for name in ["resolve", "connect", "tls", "quic", "send", "wait"] {
+        let mut line = format!("| {name} |");
+        for quiet in [true, false] {
+            let samples = told.iter().filter(|outcome| outcome.quiet == quiet);
+            let open = samples.flat_map(|o| o.phases.iter().map(|phase| (phase, o.open)));
+            let of_it: Vec<_> = open.filter(|(phase, _)| phase.name == name).collect();
+            let right = of_it.iter().filter(|(phase, open)| phase.wrong(*open).is_none()).count();
+            line += &format!(" {} | {:.2} |", of_it.len(), share(right, of_it.len()));
+        }
+        println!("{line}");
     }
 }
 
 fn bars(told: &[&Outcome]) -> Bars {
     let n = told.len();
     let right = told.iter().filter(|o| o.wrong().next().is_none()).count();
+    let first = told.iter().filter(|o| o.quiet).collect::<Vec<_>>();
+    let first_right = first.iter().filter(|o| o.wrong_phases().next().is_none()).count();
     let evaded = told.iter().filter(|o| o.evades()).count();
     let named = told
         .iter()
@@ -193,6 +221,12 @@ fn bars(told: &[&Outcome]) -> Bars {
     let open = told.iter().filter(|o| o.open > o.allowed()).count();
     let rows = [
         ("no part wrong by more than 1 ms, 3 %, ±", share(right, n), 99.5, false),
+        (
+            "phases up to the first byte right, quiet links",
+            share(first_right, first.len()),
+            99.0,
+            false,
+        ),
         ("the largest part rightly named", share(named, n), 99.9, false),
         ("unexplained above 1 ms, 3 %", share(evaded, n), 0.5, true),
         ("± covers the truth", share(honest, covered.len()), 95.0, false),

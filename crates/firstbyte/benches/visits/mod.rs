@@ -74,10 +74,8 @@ impl Visit<'_> {
         c.attempts =
             vec![Attempt { remote, start: offset(syn), end, outcome: AttemptOutcome::Won }];
         let chunk = |ns: i64, bytes: u64, acknowledged: Option<i64>| Chunk {
-            stamp: Stamp::kernel(offset(ns)),
-            bytes,
             acknowledged: acknowledged.map(offset),
-            segments: None,
+            ..Chunk::new(Stamp::kernel(offset(ns)), bytes)
         };
         let flight = |direction, chunks: Vec<Chunk>, messages: &[&str]| Flight {
             direction,

@@ -12,6 +12,7 @@ mod demo;
 mod distances;
 mod explain;
 mod faults;
+mod first_byte;
 mod flights;
 #[allow(dead_code, reason = "shared with the benchmark, which looks at medians")]
 #[path = "../../benches/predict/grid.rs"]

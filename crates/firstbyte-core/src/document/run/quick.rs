@@ -364,7 +364,7 @@ impl<'a> Cursor<'a> {
             _ => return Err(Otherwise),
         };
         self.required("chunks")?;
-        let mut chunks = self.list(Self::chunk)?;
+        let mut chunks = self.list(|c| c.chunk(direction))?;
         if self.member("segments") {
             let mut counted = chunks.iter_mut();
             let or_null = |c: &mut Self| {
@@ -380,14 +380,14 @@ impl<'a> Cursor<'a> {
         Ok(Flight { direction, chunks, messages })
     }
 
-    fn chunk(&mut self) -> Quick<Chunk> {
+    fn chunk(&mut self, direction: Direction) -> Quick<Chunk> {
         let stamp = self.stamp()?;
         self.skip(",")?;
         let bytes = self.unsigned()?;
         self.skip(",")?;
-        let acknowledged = if self.skip("null").is_ok() { None } else { Some(self.offset()?) };
+        let then = if self.skip("null").is_ok() { None } else { Some(self.offset()?) };
         self.skip("]")?;
-        Ok(Chunk { stamp, bytes, acknowledged, segments: None })
+        Ok(Chunk::new(stamp, bytes).then(direction, then))
     }
 
     fn messages(&mut self, facts: &FactTable) -> Quick<Vec<String>> {

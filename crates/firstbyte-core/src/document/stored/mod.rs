@@ -119,7 +119,7 @@ pub struct StoredAttempt {
     pub error: Option<String>,
 }
 
-/// One flight. A chunk is when, by which clock, how many bytes, and when it was acknowledged.
+/// One flight. A chunk is when, by which clock, how many bytes, and when it was acknowledged (sent) or read (received).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in docs/formats.md, field by field")]
 pub struct StoredFlight {
@@ -383,8 +383,11 @@ impl StoredFlight {
     fn from_flight(flight: &Flight, interner: &mut Interner) -> Self {
         let chunks = flight.chunks.iter().map(|chunk| {
             let at = chunk.stamp.at.as_nanos();
-            let acknowledged = chunk.acknowledged.map(Offset::as_nanos);
-            (at, StoredClock(chunk.stamp.clock), chunk.bytes, acknowledged)
+            let then = match flight.direction {
+                Direction::Sent => chunk.acknowledged,
+                Direction::Received => chunk.read,
+            };
+            (at, StoredClock(chunk.stamp.clock), chunk.bytes, then.map(Offset::as_nanos))
         });
         let counts = || flight.chunks.iter().map(|chunk| chunk.segments);
         let segments = if counts().any(|n| n.is_some()) { counts().collect() } else { Vec::new() };
@@ -412,17 +415,19 @@ impl StoredFlight {
     fn flight(self, facts: &FactTable) -> Result<Flight, MissingFact> {
         let segments = self.segments.into_iter().chain(std::iter::repeat(None));
         let chunks = self.chunks.into_iter().zip(segments);
-        let chunks = chunks.map(|((at, clock, bytes, acknowledged), segments)| Chunk {
-            stamp: Stamp { at: Offset::from_nanos(at), clock: clock.0 },
-            bytes,
-            acknowledged: acknowledged.map(Offset::from_nanos),
-            segments,
+        let direction = match self.direction {
+            StoredDirection::Sent => Direction::Sent,
+            StoredDirection::Received => Direction::Received,
+        };
+        let chunks = chunks.map(|((at, clock, bytes, then), segments)| {
+            let stamp = Stamp { at: Offset::from_nanos(at), clock: clock.0 };
+            Chunk {
+                segments,
+                ..Chunk::new(stamp, bytes).then(direction, then.map(Offset::from_nanos))
+            }
         });
         Ok(Flight {
-            direction: match self.direction {
-                StoredDirection::Sent => Direction::Sent,
-                StoredDirection::Received => Direction::Received,
-            },
+            direction,
             chunks: chunks.collect(),
             messages: match self.messages {
                 Shared::Here(messages) => messages,

@@ -78,11 +78,16 @@ fn any_attempt() -> impl Strategy<Value = Attempt> {
 
 fn any_flight() -> impl Strategy<Value = Flight> {
     let direction = prop::sample::select(vec![Direction::Sent, Direction::Received]);
-    let chunk = (any_stamp(), 0u64..1 << 48, of(any_offset()), of(any::<u32>())).prop_map(
-        |(stamp, bytes, acknowledged, segments)| Chunk { stamp, bytes, acknowledged, segments },
-    );
-    (direction, vec(chunk, 0..4), vec(any_text(), 0..3))
-        .prop_map(|(direction, chunks, messages)| Flight { direction, chunks, messages })
+    let chunk = (any_stamp(), 0u64..1 << 48, of(any_offset()), of(any::<u32>()));
+    (direction, vec(chunk, 0..4), vec(any_text(), 0..3)).prop_map(
+        |(direction, chunks, messages)| {
+            let chunk = |(stamp, bytes, then, segments)| Chunk {
+                segments,
+                ..Chunk::new(stamp, bytes).then(direction, then)
+            };
+            Flight { direction, chunks: chunks.into_iter().map(chunk).collect(), messages }
+        },
+    )
 }
 
 fn any_tcp() -> impl Strategy<Value = TcpFacts> {

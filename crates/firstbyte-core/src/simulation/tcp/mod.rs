@@ -149,6 +149,8 @@ pub struct Habits {
     pub server_wake: Duration,
     /// The same at the client.
     pub client_wake: Duration,
+    /// The client's process reads so late that its kernel's timer acknowledges small segments.
+    pub client_reads_late: bool,
 }
 
 /// Plays `dialogue` over `path` until the client has the whole response.
@@ -246,7 +248,9 @@ impl Kernels {
             unacknowledged: 0,
         };
         // What the client sends is small: its window never matters but with uploads.
-        let client = host(Side::Client, CongestionControl::Cubic, 10, habits.client_wake, false);
+        let mut client =
+            host(Side::Client, CongestionControl::Cubic, 10, habits.client_wake, false);
+        client.receiver.reads_late = habits.client_reads_late;
         let (control, window) = (habits.congestion_control, habits.initial_window);
         let server = host(Side::Server, control, window, habits.server_wake, habits.nagle);
         (client, server)

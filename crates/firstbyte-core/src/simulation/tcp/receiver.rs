@@ -23,6 +23,8 @@ pub(super) struct Receiver {
     pingpong: bool,
     last_received: Option<Nanos>,
     small_segments: u32,
+    /// The process reads so late that nothing is acknowledged by a read that empties the buffer.
+    pub reads_late: bool,
     /// When what is held back is acknowledged by itself.
     pub ack_at: Option<Nanos>,
 }
@@ -38,6 +40,7 @@ impl Default for Receiver {
             pingpong: false,
             last_received: None,
             small_segments: 0,
+            reads_late: false,
             ack_at: None,
         }
     }
@@ -70,7 +73,7 @@ impl Receiver {
             return true;
         }
         self.small_segments += u32::from(end - start < mss);
-        if self.next - self.told > mss || self.small_segments > 1 {
+        if self.next - self.told > mss || self.small_segments > 1 && !self.reads_late {
             return true;
         }
         self.ack_at.get_or_insert(now + DELAYED_ACK);

@@ -41,6 +41,8 @@ pub(super) struct Case {
     pub kind: Kind,
     /// Segments that arrive together become one.
     pub merges: bool,
+    /// It is known when the client read what.
+    pub reads_known: bool,
     /// The path's times vary, packets are lost, or a link is slow.
     pub jitter: bool,
     pub loss: bool,
@@ -133,6 +135,7 @@ pub(super) fn case(seed: u64) -> Case {
         nagle: d.chance(15),
         server_wake: us(d.0.u64(20..300)),
         client_wake: us(d.0.u64(20..150)),
+        client_reads_late: d.chance(20),
         ..Habits::default()
     };
     let kind = match d.0.u32(0..100) {
@@ -150,7 +153,22 @@ pub(super) fn case(seed: u64) -> Case {
         p.up.jitter, p.down.jitter, p.up.loss, p.down.loss, p.up.rate, p.down.rate, p.mss, s.nagle
     );
     let merges = d.chance(50);
-    Case { seed, path, habits, dialogue, roles, kind, merges, jitter, loss, slow, about }
+    let reads_known = !habits.client_reads_late && d.chance(75);
+    let about = format!("{about} late {} known {reads_known}", habits.client_reads_late);
+    Case {
+        seed,
+        path,
+        habits,
+        dialogue,
+        roles,
+        kind,
+        merges,
+        reads_known,
+        jitter,
+        loss,
+        slow,
+        about,
+    }
 }
 
 fn talk(d: &mut Draw, kind: Kind, resumed: bool) -> (Dialogue, Vec<Role>, String) {
@@ -253,7 +271,7 @@ fn flight(d: &mut Draw, client: &mut Lines, server: &mut Server, resumed: bool, 
 /// Head and body, in one write or in many, with pauses or without.
 fn response(d: &mut Draw, server: &mut Server, needs: u64, think: Duration, said: &mut String) {
     let head = d.0.u64(100..600);
-    let body = if d.chance(8) { 0 } else { d.log(50.0, 60_000.0) as u64 };
+    let body = if d.chance(8) { 0 } else { d.log(50.0, 200_000.0) as u64 };
     *said += &format!(" head {head} body {body}");
     match d.0.u32(0..100) {
         0..=39 => server.write(Role::Answer, needs, think, head + body),

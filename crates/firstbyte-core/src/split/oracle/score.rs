@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use super::drawn::Case;
 use super::seen::Log;
-use super::truth::{PARTS, Tracer, Truth};
-use crate::split::Split;
+use super::truth::{PARTS, Tracer};
+use crate::split::{Parts, Rules, Split};
+use crate::timeline::PhaseName;
 
 /// One connection, judged.
 #[derive(Clone, Debug)]
@@ -15,31 +16,62 @@ struct Judged {
     jitter: bool,
     loss: bool,
     slow: bool,
-    truth: Truth,
-    said: Truth,
+    /// Of all phases together.
+    truth: [u64; 6],
+    said: [u64; 6],
+    phases: Vec<JudgedPhase>,
     unexplained: u64,
     uncertain: Option<u64>,
     total: u64,
     about: String,
 }
 
+/// A phase up to the response's first byte.
+#[derive(Clone, Debug)]
+struct JudgedPhase {
+    name: PhaseName,
+    truth: [u64; 6],
+    said: [u64; 6],
+    /// What may be wrong: ±, and what is said to be unexplained.
+    uncertain: u64,
+    took: u64,
+}
+
+/// The largest difference.
+fn most_apart(truth: &[u64; 6], said: &[u64; 6]) -> u64 {
+    truth.iter().zip(said).map(|(truth, said)| truth.abs_diff(*said)).max().unwrap_or(0)
+}
+
+/// 1 ms, or 3 %.
+fn bar(whole: u64) -> u64 {
+    (whole * 3 / 100).max(1_000_000)
+}
+
+impl JudgedPhase {
+    fn wrong(&self) -> bool {
+        most_apart(&self.truth, &self.said) > bar(self.took).max(self.uncertain)
+    }
+}
+
 impl Judged {
     /// By how much the worst part is wrong.
     fn error(&self) -> u64 {
-        let parts = self.truth.parts().into_iter().zip(self.said.parts());
-        parts.map(|(truth, said)| truth.abs_diff(said)).max().unwrap_or(0)
+        most_apart(&self.truth, &self.said)
     }
 
     fn uncertainty(&self) -> u64 {
         self.uncertain.unwrap_or(0) + self.unexplained
     }
 
-    fn bar(&self) -> u64 {
-        (self.total * 3 / 100).max(1_000_000)
+    /// In a phase up to the first byte, or in the whole.
+    fn wrong(&self) -> bool {
+        self.error() > bar(self.total).max(self.uncertainty())
+            || self.phases.iter().any(JudgedPhase::wrong)
     }
 
-    fn wrong(&self) -> bool {
-        self.error() > self.bar().max(self.uncertainty())
+    /// Says that it does not know, where that is more than may be wrong.
+    fn evades(&self) -> bool {
+        self.unexplained > bar(self.total)
     }
 
     /// ± holds the error, but for half a millisecond.
@@ -53,9 +85,9 @@ impl Judged {
 
     /// The largest part has another name, although the two differ by more than is allowed.
     fn misnamed(&self) -> bool {
-        let (truth, said) = (self.truth.parts(), self.said.parts());
+        let (truth, said) = (self.truth, self.said);
         let (largest, named) = (Self::largest(truth), Self::largest(said));
-        let allowed = self.bar().max(self.uncertainty());
+        let allowed = bar(self.total).max(self.uncertainty());
         largest != named && truth[largest] - truth[named] > allowed
     }
 }
@@ -70,41 +102,45 @@ pub(super) struct Score {
 type Which = fn(&Judged) -> bool;
 
 impl Score {
-    pub(super) fn add(&mut self, case: &Case) {
+    pub(super) fn add(&mut self, case: &Case, rules: Rules) {
         let Some(log) = Log::play_case(case) else {
             self.unconnected += 1;
             return;
         };
         let connection = log.connection(case);
-        let split = Split::attribute(&connection);
-        let truth = Tracer::truth(case, &log);
+        let split = Split::attribute_by(rules, &connection);
+        let course = Tracer::course(case, &log);
         let total = split.total().as_nanos() as u64;
         let place = case.dialogue.places.response_end;
-        if case.merges {
-            // The last stamp of what was merged.
-        } else {
+        if !case.merges {
+            // Where segments are merged, the last one's stamp is what there is.
             assert_eq!(Some(total), log.received_at(place), "seed {}", case.seed);
-            let parts: u64 = truth.parts().iter().sum();
-            assert_eq!(parts, total, "seed {}: {truth:?}", case.seed);
+            let parts: u64 = course.between(0, u64::MAX).parts().iter().sum();
+            assert_eq!(parts, total, "seed {}: {course:?}", case.seed);
         }
         let ns = |d: std::time::Duration| d.as_nanos() as u64;
-        let parts = split.parts;
+        let said = |parts: &Parts| PARTS.map(|part| ns(*parts.clone().part_mut(part)));
+        let before = split.phases.iter().filter(|p| p.phase.name != PhaseName::Receive);
+        let phases = before.map(|p| {
+            let (from, to) = (p.phase.start.as_nanos() as u64, p.phase.end.as_nanos() as u64);
+            JudgedPhase {
+                name: p.phase.name,
+                truth: course.between(from, to).parts(),
+                said: said(&p.parts),
+                uncertain: split.uncertainty_of(p).map_or(0, ns) + ns(p.parts.unexplained),
+                took: to - from,
+            }
+        });
         self.all.push(Judged {
             seed: case.seed,
             quiet: case.quiet(),
             jitter: case.jitter,
             loss: case.loss,
             slow: case.slow,
-            truth,
-            said: Truth {
-                network: ns(parts.network),
-                variation: ns(parts.variation),
-                server: ns(parts.server),
-                pause: ns(parts.pause),
-                transfer: ns(parts.transfer),
-                client: ns(parts.client),
-            },
-            unexplained: ns(parts.unexplained),
+            truth: course.between(0, total).parts(),
+            said: said(&split.parts),
+            phases: phases.collect(),
+            unexplained: ns(split.parts.unexplained),
             uncertain: split.server_uncertainty().map(ns),
             total,
             about: case.about.clone(),
@@ -117,9 +153,15 @@ impl Score {
         100.0 * count as f64 / among.len().max(1) as f64
     }
 
-    /// Of connections over quiet links: those in which no part is wrong.
+    /// Of connections over quiet links, percent: those in which no part of the whole, or of a phase up to the first byte,
+    /// is wrong.
     pub(super) fn right_on_quiet_links(&self) -> f64 {
         self.share(|j| j.quiet, |j| !j.wrong())
+    }
+
+    /// Connections that are wrong, or said to be unknown.
+    pub(super) fn bad(&self) -> Vec<u64> {
+        self.all.iter().filter(|j| j.wrong() || j.evades()).map(|j| j.seed).collect()
     }
 
     pub(super) fn report(&self) -> String {
@@ -141,9 +183,10 @@ impl Score {
             };
             let _ = writeln!(
                 out,
-                "{name}: n {}, right {:.2} %, named {:.2} %, covered {:.2} %, ± median {:.2} p90 {:.2} p99 {:.2} ms",
+                "{name}: n {}, right {:.2} %, of them phases {:.2} %, named {:.2} %, covered {:.2} %, ± median {:.2} p90 {:.2} p99 {:.2} ms",
                 uncertain.len(),
                 self.share(among, |j| !j.wrong()),
+                self.share(among, |j| !j.phases.iter().any(JudgedPhase::wrong)),
                 self.share(among, |j| !j.misnamed()),
                 self.share(among, Judged::covered),
                 at(50),
@@ -155,14 +198,15 @@ impl Score {
                     .all
                     .iter()
                     .filter(|j| among(j))
-                    .map(|j| (j.said.parts()[i] as f64 - j.truth.parts()[i] as f64) / 1e6)
+                    .map(|j| (j.said[i] as f64 - j.truth[i] as f64) / 1e6)
                     .collect();
                 errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
                 let at = |q: usize| errors.get(errors.len() * q / 1000).copied().unwrap_or(0.0);
                 let worst = errors.last().copied().unwrap_or(0.0);
                 let _ = writeln!(
                     out,
-                    "  {part:10} |error| median {:.3} p90 {:.3} p99 {:.3} p99.5 {:.3} worst {worst:.1} ms",
+                    "  {:10} |error| median {:.3} p90 {:.3} p99 {:.3} p99.5 {:.3} worst {worst:.1} ms",
+                    part.name(),
                     at(500),
                     at(900),
                     at(990),
@@ -174,12 +218,10 @@ impl Score {
             writeln!(out, "largest part, wrongly named: truth (down), said (across): {PARTS:?}");
         for (i, part) in PARTS.iter().enumerate() {
             let mut row = [0; 6];
-            for j in
-                self.all.iter().filter(|j| j.misnamed() && Judged::largest(j.truth.parts()) == i)
-            {
-                row[Judged::largest(j.said.parts())] += 1;
+            for j in self.all.iter().filter(|j| j.misnamed() && Judged::largest(j.truth) == i) {
+                row[Judged::largest(j.said)] += 1;
             }
-            let _ = writeln!(out, "  {part:10} {row:?}");
+            let _ = writeln!(out, "  {:10} {row:?}", part.name());
         }
         for (name, among) in groups {
             let mut worst: Vec<&Judged> =
@@ -194,12 +236,18 @@ impl Score {
                     out,
                     "{name} seed {}: truth {:?} said {:?} unexplained {:.1} ± {:.2}\n    {}",
                     j.seed,
-                    ms(j.truth.parts()),
-                    ms(j.said.parts()),
+                    ms(j.truth),
+                    ms(j.said),
                     j.unexplained as f64 / 1e6,
                     j.uncertainty() as f64 / 1e6,
                     j.about
                 );
+                for phase in j.phases.iter().filter(|phase| phase.wrong()) {
+                    let (truth, said) = (ms(phase.truth), ms(phase.said));
+                    let uncertain = phase.uncertain as f64 / 1e6;
+                    let name = phase.name.name();
+                    let _ = writeln!(out, "    {name}: {truth:?} said {said:?} ± {uncertain:.2}");
+                }
             }
         }
         out

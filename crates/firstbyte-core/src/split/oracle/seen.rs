@@ -24,6 +24,7 @@ struct Received {
     at: Nanos,
     start: u64,
     end: u64,
+    segments: u32,
 }
 
 /// What happened.
@@ -55,7 +56,7 @@ impl Observer for Log {
     }
 
     fn received(&mut self, at: Nanos, start: u64, end: u64) {
-        self.received.push(Received { at, start, end });
+        self.received.push(Received { at, start, end, segments: 1 });
     }
 
     fn acknowledged(&mut self, at: Nanos, before: u64) {
@@ -116,7 +117,7 @@ impl Log {
         set(Mark::RequestEnd, sent(places.request_end));
         set(Mark::ResponseStart, arrived(places.response_start));
         set(Mark::ResponseEnd, arrived(places.response_end));
-        c.flights = self.flights(&chunks);
+        c.flights = self.flights(&chunks, case.reads_known);
         let samples = self.sent.iter().filter_map(|s| Some(self.acknowledged_at(s.2)? - s.0));
         let syn = self.connected - self.syn_at;
         let known = (self.syn_again == 0).then_some(syn);
@@ -151,6 +152,7 @@ impl Log {
                     if merges && next.at - last.at < TOGETHER && next.end - last.start < 65_000 =>
                 {
                     (last.at, last.end) = (next.at, next.end);
+                    last.segments += 1;
                 }
                 _ => chunks.push(*next),
             }
@@ -158,17 +160,19 @@ impl Log {
         chunks
     }
 
-    fn flights(&self, received: &[Received]) -> Vec<Flight> {
+    fn flights(&self, received: &[Received], reads_known: bool) -> Vec<Flight> {
         let at = |ns: Nanos| Offset::from_nanos(ns.cast_signed());
         let chunk = |ns, bytes, acknowledged: Option<Nanos>| Chunk {
-            stamp: Stamp::kernel(at(ns)),
-            bytes,
             acknowledged: acknowledged.map(at),
-            segments: None,
+            ..Chunk::new(Stamp::kernel(at(ns)), bytes)
         };
         let mut events: Vec<(Direction, Chunk)> = Vec::new();
         for r in received {
-            events.push((Direction::Received, chunk(r.at, r.end - r.start, None)));
+            let read = reads_known.then(|| at(r.at));
+            // A client that notes the one notes the other.
+            let segments = reads_known.then_some(r.segments);
+            let chunk = Chunk { read, segments, ..chunk(r.at, r.end - r.start, None) };
+            events.push((Direction::Received, chunk));
         }
         for s in &self.sent {
             events.push((Direction::Sent, chunk(s.0, s.2 - s.1, self.acknowledged_at(s.2))));

@@ -4,24 +4,42 @@ use super::drawn::{Case, Role};
 use super::seen::Log;
 use crate::simulation::dialogue::Side;
 use crate::simulation::tcp::{Cause, Departure, Nanos};
+use crate::split::Part;
 
 /// Nanoseconds of each part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Truth {
-    pub network: u64,
-    pub variation: u64,
-    pub server: u64,
-    pub pause: u64,
-    pub transfer: u64,
-    pub client: u64,
-}
+pub(super) struct Truth([u64; 6]);
 
-pub(super) const PARTS: [&str; 6] =
-    ["network", "variation", "server", "pause", "transfer", "client"];
+pub(super) const PARTS: [Part; 6] =
+    [Part::Network, Part::Variation, Part::Server, Part::Pause, Part::Transfer, Part::Client];
 
 impl Truth {
-    pub(super) fn parts(&self) -> [u64; 6] {
-        [self.network, self.variation, self.server, self.pause, self.transfer, self.client]
+    pub(super) const fn parts(&self) -> [u64; 6] {
+        self.0
+    }
+}
+
+/// What a time went to, from one event to another.
+type Step = (Part, Event, Event);
+
+/// When something happened, at which side.
+type Event = (Nanos, Side);
+
+/// A connection's time from its begin on, without gaps: along the critical path to the response's first byte, and from
+/// there on along the one to its last, where what happens at the server is seen by the client a way back later.
+#[derive(Clone, Debug)]
+pub(super) struct Course(Vec<(Part, Nanos, Nanos)>);
+
+impl Course {
+    /// The parts of the time from `from` to `to`.
+    pub(super) fn between(&self, from: Nanos, to: Nanos) -> Truth {
+        let mut truth = Truth::default();
+        for (part, start, end) in &self.0 {
+            let took = (*end).min(to).saturating_sub((*start).max(from));
+            let place = PARTS.iter().position(|other| other == part);
+            truth.0[place.unwrap()] += took;
+        }
+        truth
     }
 }
 
@@ -35,6 +53,13 @@ const fn index(side: Side) -> usize {
     match side {
         Side::Client => 0,
         Side::Server => 1,
+    }
+}
+
+const fn other(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
     }
 }
 
@@ -55,24 +80,58 @@ pub(super) struct Tracer<'a> {
     case: &'a Case,
     log: &'a Log,
     base: Base,
-    truth: Truth,
+    /// The path to the response's first byte.
+    is_to_first: bool,
+    steps: Vec<Step>,
 }
 
 impl<'a> Tracer<'a> {
-    /// The truth by part of what the log says.
-    pub(super) fn truth(case: &'a Case, log: &'a Log) -> Truth {
-        let mut tracer = Self { case, log, base: Base::from_log(log), truth: Truth::default() };
-        let place = case.dialogue.places.response_end;
+    /// The truth of what the log says.
+    pub(super) fn course(case: &'a Case, log: &'a Log) -> Course {
+        let places = &case.dialogue.places;
+        let back = Base::from_log(log).way[1];
+        let seen = |(at, side): Event| if side == Side::Server { at + back } else { at };
+        let to_first = Self::path_to(case, log, places.response_start);
+        let mut all: Vec<_> = to_first.into_iter().map(|s| (s.0, s.1.0, s.2.0)).collect();
+        let first = all.last().map_or(0, |step| step.2);
+        let to_last = Self::path_to(case, log, places.response_end);
+        let to_last = to_last.into_iter().map(|s| (s.0, seen(s.1).max(first), seen(s.2)));
+        all.extend(to_last.filter(|step| step.2 > step.1));
+        Course(all)
+    }
+
+    /// The critical path to the byte at `place`.
+    fn path_to(case: &'a Case, log: &'a Log, place: u64) -> Vec<Step> {
+        let is_to_first = place == case.dialogue.places.response_start;
+        let base = Base::from_log(log);
+        let mut tracer = Self { case, log, base, is_to_first, steps: Vec::new() };
         let mut cause = tracer.bringer(Side::Server, place);
         while let Some(next) = cause {
             cause = tracer.back(next);
         }
         let (syn, connected) = log.syn();
-        let both = tracer.base.way[0] + tracer.base.way[1];
-        let took = connected - syn;
-        tracer.truth.network += both.min(took);
-        tracer.truth.variation += took.saturating_sub(both) + syn;
-        tracer.truth
+        let both = (tracer.base.way[0] + tracer.base.way[1]).min(connected - syn);
+        let client = |at| (at, Side::Client);
+        tracer.book(Part::Network, client(connected - both), client(connected));
+        tracer.book(Part::Variation, client(0), client(connected - both));
+        tracer.steps.sort_by_key(|step| (step.1.0, step.2.0));
+        tracer.steps
+    }
+
+    /// The server's write that the response begins with.
+    fn first_write(&self) -> usize {
+        let (mut end, place) = (0, self.case.dialogue.places.response_start);
+        let ends = self.case.dialogue.server.steps.iter().map(|step| {
+            end += step.bytes;
+            end
+        });
+        ends.take_while(|end| *end < place).count()
+    }
+
+    fn book(&mut self, part: Part, from: Event, to: Event) {
+        if to.0 > from.0 {
+            self.steps.push((part, from, to));
+        }
     }
 
     /// The packet with which the byte at `place` was there, all before it included.
@@ -123,16 +182,20 @@ impl<'a> Tracer<'a> {
         let i = index(packet.side);
         if let Some(before) = self.in_its_way(&packet) {
             let apart = passage.arrives - before.passage?.arrives;
-            let busy = apart.min(self.own(&packet));
-            self.truth.transfer += busy;
-            self.truth.variation += apart - busy;
+            let begun = passage.arrives - apart.min(self.own(&packet));
+            let there_at = |at| (at, other(packet.side));
+            self.book(Part::Transfer, there_at(begun), there_at(passage.arrives));
+            self.book(Part::Variation, there_at(passage.arrives - apart), there_at(begun));
             return Some(Cause::Packet(before.number));
         }
         let took = passage.arrives - packet.at;
         let busy = passage.busy - self.base.busy[i];
-        self.truth.network += self.base.way[i];
-        self.truth.transfer += busy.min(took - self.base.way[i]);
-        self.truth.variation += (took - self.base.way[i]).saturating_sub(busy);
+        let there = packet.at + self.base.way[i];
+        let passed = there + busy.min(took - self.base.way[i]);
+        let there_at = |at| (at, other(packet.side));
+        self.book(Part::Network, (packet.at, packet.side), there_at(there));
+        self.book(Part::Transfer, there_at(there), there_at(passed));
+        self.book(Part::Variation, there_at(passed), there_at(passage.arrives));
         self.released(packet)
     }
 
@@ -154,15 +217,15 @@ impl<'a> Tracer<'a> {
             };
             // What the client sent again, its kernel counts.
             let hole = packet.side == Side::Client || self.log.packets.iter().any(waited);
-            let part = if hole { &mut self.truth.variation } else { &mut self.truth.pause };
-            *part += packet.at - first.at;
+            let part = if hole { Part::Variation } else { Part::Pause };
+            self.book(part, (first.at, packet.side), (packet.at, packet.side));
             return self.released(first);
         }
         match packet.cause {
             Cause::Write(step) => self.write(packet.side, step, packet.at),
             Cause::DelayedAck(number) => {
                 let arrived = self.log.packets[number].passage?.arrives;
-                self.truth.pause += packet.at - arrived;
+                self.book(Part::Pause, (arrived, packet.side), (packet.at, packet.side));
                 Some(Cause::Packet(number))
             }
             Cause::Timer => {
@@ -171,7 +234,7 @@ impl<'a> Tracer<'a> {
                     p.side == packet.side && p.number < packet.number && p.bytes.1 > p.bytes.0
                 };
                 let before = *self.log.packets.iter().rfind(earlier)?;
-                self.truth.pause += packet.at - before.at;
+                self.book(Part::Pause, (before.at, packet.side), (packet.at, packet.side));
                 self.released(before)
             }
             Cause::Connected => None,
@@ -181,13 +244,14 @@ impl<'a> Tracer<'a> {
 
     fn write(&mut self, side: Side, step: usize, at: Nanos) -> Option<Cause> {
         let write = self.log.writes.iter().find(|w| w.side == side && w.step == step)?;
-        let took = at - write.prepared;
         let part = match (side, self.case.roles.get(step)) {
-            (Side::Client, _) => &mut self.truth.client,
-            (_, Some(Role::More)) => &mut self.truth.pause,
-            _ => &mut self.truth.server,
+            (Side::Client, _) => Part::Client,
+            // A first write that Nagle's algorithm holds back leaves with the second: the first byte is the server's time.
+            _ if self.is_to_first && step >= self.first_write() => Part::Server,
+            (_, Some(Role::More)) => Part::Pause,
+            _ => Part::Server,
         };
-        *part += took;
+        self.book(part, (write.prepared, side), (at, side));
         match write.cause {
             Cause::Write(before) => self.write(side, before, write.prepared),
             Cause::Connected => None,

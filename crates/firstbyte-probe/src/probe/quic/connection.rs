@@ -386,6 +386,21 @@ impl Connection {
         }
     }
 
+    /// The head of a response on the stream with this number is whole; another follows an interim one. Where that is in a
+    /// later datagram, the response begins with that one.
+    pub(in crate::probe) fn note_head(&mut self, stream: u64, interim: bool) {
+        let Ok(stream) = VarInt::from_u64(stream).map(StreamId::from) else { return };
+        let last = self.last_arrival();
+        self.with_times(stream, |times| {
+            times.response_start = if interim { None } else { times.response_start.or(last) };
+        });
+        let Some(request) = self.request.as_mut().filter(|r| r.stream == stream) else { return };
+        request.answered = !interim;
+        if interim && self.seen.borrow().connection.marks.at(Mark::InterimResponseStart).is_none() {
+            self.mark_arrival(Mark::InterimResponseStart);
+        }
+    }
+
     fn mark_arrival(&self, mark: Mark) {
         if let Some(arrival) = self.last_arrival() {
             self.seen.borrow_mut().mark(mark, When::Arrival(arrival));

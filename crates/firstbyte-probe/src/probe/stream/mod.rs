@@ -73,6 +73,7 @@ pub(super) struct Stream {
     handshake_complete_marked: bool,
     request_start_marked: bool,
     request_end_marked: bool,
+    interim_marked: bool,
     /// How many bytes of `outgoing` are before the request's first, once that is written.
     request_at: Option<usize>,
     /// The send that took the last bytes of the request so far.
@@ -109,6 +110,7 @@ impl Stream {
             handshake_complete_marked: false,
             request_start_marked: false,
             request_end_marked: false,
+            interim_marked: false,
             request_at: None,
             request_sent: None,
             facts_noted: Cell::new(false),
@@ -191,6 +193,7 @@ impl Stream {
         recorder.borrow_mut().restart(seen.borrow().timebase);
         seen.borrow_mut().record_with(recorder);
         (self.request_start_marked, self.request_end_marked) = (false, false);
+        self.interim_marked = false;
         (self.request_at, self.request_sent, self.fault) = (None, None, None);
     }
 

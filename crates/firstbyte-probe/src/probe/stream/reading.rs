@@ -7,6 +7,7 @@ use firstbyte_core::timeline::{Cause, Direction, Mark, PhaseName};
 
 use super::records::process_record;
 use super::{FIRST_BUFFER, Stream};
+use crate::net::Arrival;
 use crate::probe::observation::When;
 
 /// Read at most this much at once, when there is nothing left to time.
@@ -186,30 +187,60 @@ impl Stream {
         let begun = self.watch.response_started;
         let names = self.watch.received(&self.plaintext);
         let recorder = self.tcp.recorder();
-        let mut recorder = recorder.borrow_mut();
         for name in names {
-            recorder.name_message(Direction::Received, name);
+            recorder.borrow_mut().name_message(Direction::Received, name);
         }
-        if !begun && self.watch.response_started {
-            self.seen.borrow_mut().phase = PhaseName::Receive;
-            // An answer that comes early ends the request where it stands.
-            if let Some(id) = self.request_sent.filter(|_| !self.request_end_marked) {
-                self.seen.borrow_mut().mark(Mark::RequestEnd, When::Departure(id));
-                self.request_end_marked = true;
-            }
-            let offset = self.watch.response_offset;
-            let offset = match &mut self.tls {
-                Some(tls) => tls.stream_offset(offset),
-                None => Some(offset),
-            };
-            if let Some(arrival) = offset.and_then(|offset| recorder.arrival_of(offset)) {
-                self.seen.borrow_mut().mark(Mark::ResponseStart, When::Arrival(arrival));
-            }
+        if let Some(offset) = self.watch.interim_offset.filter(|_| !self.interim_marked)
+            && let Some([_, readable]) = self.arrivals_of(offset)
+        {
+            self.seen.borrow_mut().mark(Mark::InterimResponseStart, When::Arrival(readable));
+            self.interim_marked = true;
         }
-        drop(recorder);
+        if !begun {
+            self.mark_response();
+        }
         self.note_answered();
         if let Some(tls) = self.tls.as_mut().filter(|_| self.watch.response_started) {
             tls.records.clear();
         }
+    }
+
+    /// HTTP has read the head of the final response.
+    pub(in crate::probe) fn note_final_head(&mut self) {
+        if !self.watch.response_started {
+            self.watch.note_final_head();
+            self.mark_response();
+        }
+    }
+
+    /// Marks where the final response began, if it has.
+    fn mark_response(&mut self) {
+        if !self.watch.response_started {
+            return;
+        }
+        let mut seen = self.seen.borrow_mut();
+        seen.phase = PhaseName::Receive;
+        // An answer that comes early ends the request where it stands.
+        if let Some(id) = self.request_sent.filter(|_| !self.request_end_marked) {
+            seen.mark(Mark::RequestEnd, When::Departure(id));
+            self.request_end_marked = true;
+        }
+        if let Some([first, readable]) = self.arrivals_of(self.watch.response_offset) {
+            if first.stamp.at < readable.stamp.at {
+                seen.mark(Mark::ResponseFirstPacket, When::Arrival(first));
+            }
+            seen.mark(Mark::ResponseStart, When::Arrival(readable));
+        }
+    }
+
+    /// When the plaintext at `offset` arrived, and when it could be read: its record was whole.
+    pub(super) fn arrivals_of(&self, offset: u64) -> Option<[Arrival; 2]> {
+        let recorder = self.tcp.recorder();
+        let recorder = recorder.borrow();
+        let [first, last] = match &self.tls {
+            Some(tls) => tls.stream_offsets(offset)?,
+            None => [offset, offset],
+        };
+        Some([recorder.arrival_of(first)?, recorder.arrival_of(last)?])
     }
 }

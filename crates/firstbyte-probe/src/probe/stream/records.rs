@@ -49,8 +49,9 @@ pub(super) struct Early {
 
 /// A record that carried plaintext.
 pub(super) struct PlainRecord {
-    /// Offset of its first byte on the TCP stream.
+    /// Offset of its first byte on the TCP stream, and of the one behind its last.
     start: u64,
+    end: u64,
     /// Offset of its plaintext among all plaintext received.
     plaintext: u64,
 }
@@ -74,22 +75,22 @@ impl TlsLayer {
     fn note_decrypted(&mut self, unread: usize) {
         let new = (self.read + unread as u64).saturating_sub(self.decrypted);
         if new > 0 {
-            let start = self.received.record_start();
+            let (start, end) = (self.received.record_start(), self.received.offset());
             if self.records.len() == RECORDS {
                 self.records.pop_front();
             }
-            self.records.push_back(PlainRecord { start, plaintext: self.decrypted });
+            self.records.push_back(PlainRecord { start, end, plaintext: self.decrypted });
             self.decrypted += new;
         }
     }
 
-    /// Where on the TCP stream the plaintext at `offset` came from. The first of a record came with
-    /// the record's own first byte.
-    pub(super) fn stream_offset(&self, offset: u64) -> Option<u64> {
+    /// Where on the TCP stream the plaintext at `offset` came from, the first of a record with the record's own first
+    /// byte; and the last byte of its record, without which it cannot be read.
+    pub(super) fn stream_offsets(&self, offset: u64) -> Option<[u64; 2]> {
         let record = self.records.iter().rev().find(|r| r.plaintext <= offset)?;
         let within = offset - record.plaintext;
         let header = if within == 0 { 0 } else { RECORD_HEADER as u64 };
-        Some(record.start + header + within)
+        Some([record.start + header + within, record.end - 1])
     }
 }
 

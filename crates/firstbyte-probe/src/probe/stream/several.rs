@@ -68,23 +68,17 @@ impl Stream {
     /// Which responses began and ended with what came last.
     pub(super) fn note_answered(&mut self) {
         let received = self.watch.received_bytes();
-        let (Some(several), Some(streams)) = (&self.several, self.watch.streams()) else { return };
-        let recorder = self.tcp.recorder();
-        let recorder = recorder.borrow();
-        let last = recorder.last_arrival();
-        let arrival_of = |offset: u64| -> Option<Arrival> {
-            let on_wire = match &self.tls {
-                Some(tls) => tls.stream_offset(offset),
-                None => Some(offset),
-            };
-            on_wire.and_then(|offset| recorder.arrival_of(offset)).or(last)
+        let Some(streams) = self.watch.streams() else { return };
+        let begun = std::mem::take(&mut streams.begun);
+        let last = self.last_arrival();
+        let readable = |(stream, offset)| {
+            let arrivals = self.arrivals_of(offset);
+            (stream, arrivals.map(|[_, readable]| readable).or(last))
         };
-        for (stream, offset) in streams.begun.drain(..) {
-            several.with(stream, |times| {
-                if times.response_start.is_none() {
-                    times.response_start = arrival_of(offset);
-                }
-            });
+        let readable: Vec<(u32, Option<Arrival>)> = begun.into_iter().map(readable).collect();
+        let (Some(several), Some(streams)) = (&self.several, self.watch.streams()) else { return };
+        for (stream, readable) in readable {
+            several.with(stream, |times| times.response_start = readable);
         }
         streams.ending.retain(|(stream, end)| {
             let whole = *end <= received;

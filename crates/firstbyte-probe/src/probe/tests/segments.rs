@@ -115,9 +115,46 @@ fn a_finished_that_the_kernel_merged_with_settings_has_its_own_time() {
     });
 }
 
-/// One record of TLS fills eleven segments; the first byte is not there when the last one is.
+/// Status 103 on stream 1, which goes on.
+const EARLY_HINTS: &[u8] = &[0, 0, 5, 1, 4, 0, 0, 0, 1, 8, 3, b'1', b'0', b'3'];
+
+/// A 103 comes at once and the response 50 ms later: the wait is for the response.
 #[test]
-fn a_response_begins_where_its_first_record_does() {
+fn an_interim_response_is_not_the_first_byte() {
+    let http1_answer = || {
+        let interim = *b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+        http1(move || vec![Said::bytes(0, interim), Said::bytes(50, OK)])
+    };
+    let http2_answer = || {
+        |bytes: &[u8]| match bytes.starts_with(b"PRI") {
+            true => {
+                let first = [SETTINGS, SETTINGS_ACK, EARLY_HINTS].concat();
+                vec![Said::bytes(0, first), Said::bytes(50, HEADERS)]
+            }
+            false => Vec::new(),
+        }
+    };
+    simulated(async {
+        let over_http1 = TlsPeer::new(&Arc::new(CERTIFICATE.config(&[])), http1_answer());
+        let over_http2 = TlsPeer::new(&Arc::new(CERTIFICATE.config(&["h2"])), http2_answer());
+        let visits = [
+            Client::new(&Asked::default()).visit(over_http1).await,
+            Client::new(&http2(TlsVersion::V1_3)).visit(over_http2).await,
+            Client::plain().visit(Plain(http1_answer())).await,
+        ];
+        for visited in visits {
+            assert_eq!((visited.failure(), visited.status()), (None, Some(200)));
+            let since_request = |mark| visited.at(mark) - visited.at(Mark::RequestEnd);
+            assert!(since_request(Mark::InterimResponseStart) < ROUND_TRIP + ms(1));
+            let waited = since_request(Mark::ResponseStart);
+            assert!(waited >= ROUND_TRIP + ms(50) && waited < ROUND_TRIP + ms(51), "{waited:?}");
+        }
+    });
+}
+
+/// One record of TLS fills eleven segments; before the last one is there, nothing of it can be read.
+#[test]
+fn a_response_begins_when_its_first_record_is_whole() {
     simulated(async {
         let body = vec![b'x'; 15_000];
         let answer = [b"HTTP/1.1 200 OK\r\nContent-Length: 15000\r\n\r\n", &body[..]].concat();

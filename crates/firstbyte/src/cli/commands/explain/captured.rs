@@ -70,7 +70,8 @@ fn took(connection: &Connection, observed: &Observed) -> Option<Duration> {
     let within = ((near + far) / 8).max(Duration::from_millis(2));
     let asked = at(Mark::RequestEnd)?.since(begun);
     let answered = at(Mark::ResponseEnd)?.since(begun).checked_sub(near)?;
-    let receiving = at(Mark::ResponseEnd)?.since(at(Mark::ResponseStart)?);
+    let first_packet = connection.marks.first_packet_of_response()?;
+    let receiving = at(Mark::ResponseEnd)?.since(first_packet);
     let closest = |wanted: Duration, seen: &mut dyn Iterator<Item = Time>| {
         let off = |time: &Time| time.since(syn).abs_diff(wanted);
         seen.min_by_key(off).filter(|time| off(time) <= within)

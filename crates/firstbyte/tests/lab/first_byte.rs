@@ -1,0 +1,140 @@
+//! The first byte's own path: what the server takes before it, and how the client acknowledges meanwhile.
+//!
+//! The benchmarks `attribution -- --grid` and `accuracy -- --paired` measure every cell on an idle machine; these are some of
+//! them, with bounds that other load can only loosen.
+
+use std::fmt::Write as _;
+
+use firstbyte_core::document::SampleRecord;
+
+use crate::support::{PROGRAM, Permits, Scene, firstbyte, phase, run, samples, text};
+
+/// Servers that pass `/w` on to an application which thinks for as long as the request says.
+const SERVERS: [&str; 3] = ["nginx", "caddy", "builtin"];
+const ROUND_TRIPS: [u32; 2] = [20, 80];
+
+/// Hosts `nginx20.test` and so on.
+fn hosts() -> String {
+    let mut hosts = String::new();
+    let all = SERVERS.into_iter().flat_map(|server| ROUND_TRIPS.map(|rtt| (server, rtt)));
+    for (index, (server, rtt)) in all.enumerate() {
+        let backend = if server == "builtin" { "" } else { ", backend = true" };
+        let _ = write!(
+            hosts,
+            r#"
+[[host]]
+name = "{server}{rtt}"
+role = "server"
+ipv4 = "198.51.100.{}"
+names = ["{server}{rtt}.test"]
+server = {{ kind = "{server}"{backend} }}
+up = {{ delay = "{half}ms" }}
+down = {{ delay = "{half}ms" }}
+"#,
+            index + 1,
+            half = rtt / 2,
+        );
+    }
+    hosts
+}
+
+/// Runs a script of the client's; gives what it printed.
+fn run_script(script: &str) -> Vec<u8> {
+    let scene = Scene::with_servers(&hosts());
+    let mut command = firstbyte(&["lab", "run"]);
+    let output = run(command.arg(scene.file()).args(["--", "sh", "-c", script]));
+    assert!(output.status.success(), "{:?}\n{}", output.status, text(&output.stderr));
+    output.stdout
+}
+
+/// The application's time is the server's part of `wait`, however much it then writes, be its time shorter or longer than a
+/// round trip: what made the last byte late, a full window, says nothing of the first.
+#[test]
+fn think_time_is_the_servers_whatever_the_size_of_the_response() {
+    let _permits = Permits::one();
+    let sizes = [700, 14_000, 100_000];
+    let thinks = [0, 8, 50];
+    let mut script = String::new();
+    for (server, rtt) in SERVERS.into_iter().flat_map(|s| ROUND_TRIPS.map(|rtt| (s, rtt))) {
+        for (size, think) in sizes.into_iter().flat_map(|size| thinks.map(|think| (size, think))) {
+            for http in ["--http1.1", "--http2"] {
+                let url = format!("https://{server}{rtt}.test/w?think={think}&writes={size}");
+                let _ = writeln!(script, "{PROGRAM} -4 -n 1 --warmup 0 --json {http} '{url}'");
+            }
+        }
+    }
+    let all = samples(&run_script(&script));
+    assert_eq!(all.len(), SERVERS.len() * ROUND_TRIPS.len() * sizes.len() * thinks.len() * 2);
+    let mut thought = all.iter().zip((0..).map(|index| thinks[index / 2 % thinks.len()]));
+    // On a machine that has other things to do, round trips vary, and what is not the path's is the server's.
+    let server_part = |sample: &SampleRecord| {
+        let of_wait = phase(sample, "wait").map(|wait| &wait.parts);
+        of_wait.map_or(0.0, |parts| (parts.server_ns + parts.variation_ns) as f64 / 1e6)
+    };
+    // What an application does besides takes a while, and longer there.
+    let is_wrong = |sample: &SampleRecord, think: i32| {
+        let beyond = server_part(sample) - f64::from(think);
+        !(-0.5..20.0).contains(&beyond)
+    };
+    let wrong: Vec<String> = thought
+        .by_ref()
+        .filter(|(sample, think)| is_wrong(sample, *think))
+        .map(|(sample, think)| {
+            let remote = &sample.connection.remote;
+            format!(
+                "{think} ms: {:.1} from {remote:?}, {:?}",
+                server_part(sample),
+                phase(sample, "wait")
+            )
+        })
+        .collect();
+    assert!(
+        wrong.len() * 50 <= all.len(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        all.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Reading changes no acknowledgement: a total is curl's. One that is acknowledged late, because reports about what was sent
+/// wait in the socket's buffer, costs 40 ms; and so does one that curl sends late and this program at once.
+#[test]
+fn totals_are_those_of_curl() {
+    const PAIRS: usize = 3;
+    let _permits = Permits::all();
+    let cells = [
+        ("--http1.1", 700, 0),
+        ("--http1.1", 14_000, 50),
+        ("--http1.1", 40_000, 50),
+        ("--http2", 14_000, 50),
+    ];
+    let mut script = String::new();
+    for (http, size, think) in cells {
+        let url = format!("https://nginx80.test/w?think={think}&writes={size}");
+        for _ in 0..PAIRS {
+            let _ = writeln!(
+                script,
+                "curl -4ks {http} -o /dev/null -w '%{{time_total}} %{{time_namelookup}}\\n' '{url}'\n\
+                 {PROGRAM} -4ks {http} -n 1 -o /dev/null -w '%{{time_total}} %{{time_namelookup}}\\n' '{url}'"
+            );
+        }
+    }
+    let said = run_script(&script);
+    // Without the name service, which both ask in their own way.
+    let times: Vec<f64> = text(&said)
+        .lines()
+        .filter_map(|line| {
+            let (total, resolved) = line.split_once(' ')?;
+            Some((total.parse::<f64>().ok()? - resolved.parse::<f64>().ok()?) * 1e3)
+        })
+        .collect();
+    assert_eq!(times.len(), cells.len() * PAIRS * 2, "{}", text(&said));
+    let fastest = |of: &[f64], tool: usize| {
+        of.iter().skip(tool).step_by(2).copied().fold(f64::INFINITY, f64::min)
+    };
+    for (cell, times) in cells.iter().zip(times.chunks(PAIRS * 2)) {
+        let (curl, ours) = (fastest(times, 0), fastest(times, 1));
+        assert!((ours - curl).abs() < 10.0, "{cell:?}: {ours:.1} ms, curl {curl:.1} ms");
+    }
+}
