@@ -55,7 +55,7 @@ impl Tally {
             self.kept.push(&Exchange {
                 request_end: exchange.request_end.max(start),
                 response_first_packet: first_packet,
-                record_ns: record.clamp(0, u32::MAX.into()) as u32,
+                first_record_ns: record.clamp(0, u32::MAX.into()) as u32,
                 response_end: exchange.response_end.map(|at| at.max(start)),
                 ..exchange
             });

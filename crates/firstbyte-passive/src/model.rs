@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         if let Some(first) = first {
             set(Mark::RequestStart, Some(first.request_start), Sent);
             set(Mark::RequestEnd, Some(first.request_end), Sent);
-            if first.record_ns > 0 {
+            if first.first_record_ns > 0 {
                 set(Mark::ResponseFirstPacket, first.response_first_packet, Received);
             }
             set(Mark::ResponseStart, first.response_start(), Received);

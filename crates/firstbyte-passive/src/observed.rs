@@ -355,7 +355,7 @@ pub struct Exchange {
     /// First packet of the response; absent when none came.
     pub response_first_packet: Option<Time>,
     /// From then until the record was whole that the response begins with, up to 4 s: before that its head cannot be read.
-    pub record_ns: u32,
+    pub first_record_ns: u32,
     /// Last byte of the response.
     pub response_end: Option<Time>,
     /// Bytes of the request's records.
@@ -367,7 +367,7 @@ pub struct Exchange {
 impl Exchange {
     /// When the response's head could be read.
     pub fn response_start(&self) -> Option<Time> {
-        let whole = |first: Time| first.unix_ns().saturating_add(self.record_ns.into());
+        let whole = |first: Time| first.unix_ns().saturating_add(self.first_record_ns.into());
         self.response_first_packet.map(|first| Time::from_unix_ns(whole(first)))
     }
 }

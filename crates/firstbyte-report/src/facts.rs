@@ -135,7 +135,7 @@ impl Facts<'_> {
         self.clauses("round trip", clauses);
     }
 
-    /// What came of a response before its head could be read, where that was a while before.
+    /// The interim response and the first packet, if they came 1 ms or more before the head could be read.
     fn first_byte(&mut self, connection: &Connection) {
         const WHILE: Duration = Duration::from_millis(1);
         let at = |mark| connection.marks.at(mark);

@@ -180,7 +180,7 @@ pub struct Step {
     pub from: i64,
     /// End.
     pub to: i64,
-    /// By so much later the client sees what happens at the server within a response: both times are the client's.
+    /// How much later than at the server `from` and `to` are: within a response both are as the client sees them.
     pub seen_later: i64,
     /// Which rule took it so.
     pub rule: Rule,
@@ -228,7 +228,7 @@ pub struct Truth {
     /// From the origin on, without gaps: the critical path to the response's first packet, from there on the one to where
     /// its head could be read, and then the one to its last byte.
     pub path: Vec<Step>,
-    /// By so much each round trip is above the shortest of other connections: no shorter one is to be seen.
+    /// The least excess of this connection's round trips over the shortest of the others.
     always: Duration,
     /// By how much `server` and `pause` may be more, and `network` less: when an application wrote into
     /// a socket that was held back cannot be seen.
@@ -264,13 +264,13 @@ pub fn truth(connection: &Connection, captured: &Captured, known: &Known) -> Res
     let to = |packet| walk.clone().run_from(Event::Arrived(End::Server, packet));
     let (first, readable, last) = (to(first)?, to(readable)?, walk.clone().run()?);
     let back = i64::try_from(known.down.base.as_nanos()).unwrap_or(0);
-    Ok(last.after(readable.after(first, back), back))
+    Ok(last.continuing(readable.continuing(first, back), back))
 }
 
 impl Truth {
-    /// The truth of what led to an event, and, from there on, of what leads on to this one: what happens at the server
-    /// is seen by the client the way `back` later.
-    fn after(self, before: Self, back: i64) -> Self {
+    /// Follows `before` to its event, and this path from there on. The client sees the server's events of this path the
+    /// way `back` later.
+    fn continuing(self, before: Self, back: i64) -> Self {
         let first = before.path.last().map_or(i64::MIN, |step| step.to);
         // Each packet on its way leads from one end to the other, the last one to the client.
         let mut end = End::Client;

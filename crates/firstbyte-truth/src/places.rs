@@ -20,7 +20,7 @@ pub(super) struct Places {
     pub finished_end: u64,
     /// Bytes of the server's stream before the response's first packet.
     pub response_start: u64,
-    /// The same up to where the response's first byte could be read.
+    /// Bytes of the server's stream up to the end of the record with the response's first byte.
     pub response_readable: u64,
     /// Bytes of the server's stream up to the end of the response.
     pub response_end: u64,

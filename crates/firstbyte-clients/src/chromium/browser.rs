@@ -27,6 +27,8 @@ use crate::process::{ClientError, ClientProcess};
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// How long the page that shows an error may take: it comes from the browser itself.
 const ERROR_PAGE_LIMIT: Duration = Duration::from_secs(5);
+/// How long DevTools may take to report the end of a document after its script asked for the next one.
+const REPLACED_LIMIT: Duration = Duration::from_secs(1);
 /// A trace of one visit is a few hundred kilobytes.
 const TRACE_LIMIT_BYTES: usize = 256 << 20;
 const TRACE_PIECE_BYTES: usize = 1 << 20;
@@ -204,15 +206,36 @@ impl RunningChromium {
             loaded => loaded?,
         };
         // The document may come to its end behind the event, in DevTools' eyes.
-        let ended = self.devtools.wait_until("the document's end", &deadline, |event| {
+        let ends = |event: &DevToolsEvent| {
             let ends = ["Network.loadingFinished", "Network.loadingFailed"];
             let document = page::is_of_request(event, loader.as_deref());
             (tab.has(event) && document && ends.contains(&&*event.method)).then(|| event.clone())
+        };
+        // A script may ask for the next document: then DevTools does not always report the end of this one.
+        let mut was_asked = false;
+        let mut is_replaced = |event: &DevToolsEvent| {
+            let asked = page::asks_for_document(event, &tab.frame).filter(|_| tab.has(event));
+            let is_this = asked.is_some() && asked == loader.as_deref();
+            was_asked |= is_this;
+            (was_asked && asked.is_some() && !is_this).then(|| event.clone())
+        };
+        let ended = self.devtools.wait_until("the document's end", &deadline, |event| {
+            let ended = ends(event).map(|event| (event, false));
+            ended.or_else(|| is_replaced(event).map(|event| (event, true)))
         });
         self.devtools.put_back(loaded);
-        match ended {
+        let (last, is_replaced) = match ended {
             Err(ClientError::TimedOut { .. }) => return self.give_up(tab, loader),
-            ended => self.devtools.put_back(ended?),
+            ended => ended?,
+        };
+        self.devtools.put_back(last);
+        if is_replaced {
+            let left = deadline.left().unwrap_or_default();
+            let limit = Deadline::after(left.min(REPLACED_LIMIT));
+            match self.devtools.wait_until("the replaced document's end", &limit, ends) {
+                Err(ClientError::TimedOut { .. }) => {}
+                ended => self.devtools.put_back(ended?),
+            }
         }
         Ok(Navigated { identifier: loader, refused: None })
     }

@@ -26,7 +26,7 @@ pub(super) fn is_of_request(event: &DevToolsEvent, request: Option<&str>) -> boo
 }
 
 /// The identifier of the request, where `event` asks for a document of `frame`: not for one of a frame within it.
-fn asks_for_document<'a>(event: &'a DevToolsEvent, frame: &str) -> Option<&'a str> {
+pub(super) fn asks_for_document<'a>(event: &'a DevToolsEvent, frame: &str) -> Option<&'a str> {
     let text = |name| text(&event.params, name);
     let asks = event.method == "Network.requestWillBeSent"
         && text("type") == Some("Document")

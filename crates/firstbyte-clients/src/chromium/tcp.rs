@@ -402,8 +402,8 @@ fn exchange_marks(
     set(Mark::ResponseEnd, last.map(|(_, event)| event.at_us));
 }
 
-/// When the first and the last bytes came of what was read out last before `place`: of its TLS record, where that came in
-/// pieces.
+/// The arrivals of the first and the last bytes of the TLS record that was decrypted last before `place`. Without TLS both are
+/// the last arrival.
 fn arrivals(log: &NetLogRecord, socket: u64, place: usize) -> Option<[i64; 2]> {
     let mut came: Option<[i64; 2]> = None;
     let mut read_out = false;

@@ -1,7 +1,7 @@
 //! When the client acknowledged what arrived: pure acknowledgements have no stamps, so they are simulated
 //! as Linux sends them.
 //!
-//! Input: what arrived, when the process read it where that is known, and what the client sent. Output: every
+//! Input: segments that arrived, the process's reads if they are known, and the client's sends. Output: every
 //! acknowledgement, in order.
 
 /// TCP_DELACK_MIN and TCP_ATO_MIN of Linux.

@@ -98,7 +98,7 @@ fn a_window_of_two_segments() {
     c.flights[3].messages = names.map(str::to_owned).to_vec();
     let split = Split::attribute(&c);
     let server = |phase| ms(split.phase(phase).unwrap().parts.server);
-    // The response's first segment was late by that; what was held back came after it all the same.
+    // The server worked for 10 ms before the first segment; the window held back only the segments behind it.
     assert!((10.0..11.0).contains(&server(PhaseName::Wait)), "{split:#?}");
     assert!(server(PhaseName::Receive) < 0.1 && ms(split.parts.transfer) < 1.0, "{split:#?}");
     assert_eq!((split.round_trips, ms(split.parts.pause)), (4, 0.0), "{split:#?}");

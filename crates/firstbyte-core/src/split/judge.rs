@@ -250,7 +250,7 @@ impl Judge {
         }
     }
 
-    /// The same, judging by `rules`.
+    /// Judges by `rules` instead of the right ones.
     pub(super) fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }

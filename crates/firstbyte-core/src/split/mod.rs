@@ -154,7 +154,7 @@ impl Split {
         Self::in_order(connection).0
     }
 
-    /// The same by other rules, which are wrong: for tests.
+    /// Splits `connection` by wrong rules, for tests.
     pub fn attribute_by(rules: Rules, connection: &Connection) -> Self {
         Self::in_order_by(rules, connection).0
     }

@@ -160,20 +160,21 @@ pub(super) struct Found<'a> {
     /// When the request had left, and the response's first packet arrived.
     pub request: Option<Offset>,
     pub first_packet: Option<Offset>,
-    /// What comes so soon behind what was held back may have waited behind it.
+    /// A packet that follows a held one within this time may have waited behind it.
     pub behind: Duration,
 }
 
 impl Found<'_> {
-    /// Whether something was held back beside the answer: session tickets and settings, before the application had written
-    /// its response. That waited for the request alone.
-    fn is_beside_answer(&self, release: &Release) -> bool {
+    /// Whether the held packet came before the response: session tickets or settings. The response waited for the request
+    /// alone.
+    fn precedes_response(&self, release: &Release) -> bool {
         let after = self.request.is_some_and(|request| release.arrived > request);
         after && self.first_packet.is_some_and(|first| first > release.arrived + self.behind)
     }
 
-    /// What paths are laid to, in order: the response's first packet, its head, its end; or the end of what there was.
-    fn ends(&self) -> impl Iterator<Item = Offset> {
+    /// The ends of the paths, in order: the response's first packet, its head, its last byte. A connection that failed has
+    /// one path, to its last event.
+    fn path_ends(&self) -> impl Iterator<Item = Offset> {
         let last = self.walks.last().map(|walk| walk.phase.end);
         let wait = self.walks.iter().find(|walk| walk.phase.name == PhaseName::Wait);
         let wait = wait.map(|walk| walk.phase).filter(|phase| phase.complete);
@@ -203,7 +204,7 @@ impl Laid {
     pub(super) fn lay_critical_paths(found: Found<'_>) -> Self {
         let mut laid = Self::default();
         let mut from = Offset::from_nanos(i64::MIN);
-        for end in found.ends() {
+        for end in found.path_ends() {
             let path = Self::lay_path_to(found, end);
             let after = path.list.into_iter().filter(|stretch| stretch.end > from);
             laid.list.extend(after.map(|s| Stretch { start: s.start.max(from), ..s }));
@@ -504,8 +505,8 @@ fn was_blocked(pause: &Pause, from: Offset) -> bool {
 /// A write follows the write before it, whatever had been held back meanwhile: from a pause the path goes back to
 /// what was written before and came when it was written. And whether it was decided anywhere what that is.
 fn runs(found: Found<'_>, end: Offset) -> (Vec<Run<'_>>, bool) {
-    let beside = |release: &&Release| found.is_beside_answer(release);
-    let releases: Vec<&Release> = found.releases.iter().filter(|r| !beside(r)).collect();
+    let precedes = |release: &&Release| found.precedes_response(release);
+    let releases: Vec<&Release> = found.releases.iter().filter(|r| !precedes(r)).collect();
     let released = |at: Offset| releases.iter().rfind(|release| release.arrived == at);
     let was_released = |at: &Offset| releases.binary_search_by_key(at, |r| r.arrived).is_ok();
     let mut pauses: Vec<&Pause> = found.path.pauses.iter().collect();

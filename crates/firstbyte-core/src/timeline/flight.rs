@@ -34,8 +34,8 @@ impl Chunk {
         Self { stamp, bytes, acknowledged: None, read: None, segments: None }
     }
 
-    /// The same, with when it was acknowledged, if it was sent, or read, if it was received.
-    pub(crate) fn then(self, direction: Direction, at: Option<Offset>) -> Self {
+    /// Sets when the peer acknowledged a sent chunk, or when the process read a received one.
+    pub(crate) fn acknowledged_or_read_at(self, direction: Direction, at: Option<Offset>) -> Self {
         match direction {
             Direction::Sent => Self { acknowledged: at, ..self },
             Direction::Received => Self { read: at, ..self },

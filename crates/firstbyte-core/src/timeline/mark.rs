@@ -31,7 +31,7 @@ pub enum Mark {
     /// The head of the first interim response (100, 103) could be read (W3C firstInterimResponseStart). With
     /// `Expect: 100-continue` it comes before `RequestEnd`.
     InterimResponseStart,
-    /// The first packet of the final response arrived, where that was before `ResponseStart`: it holds the begin of a
+    /// The first packet of the final response arrived. Absent if `ResponseStart` is the same time: this packet begins a
     /// TLS record whose end came later.
     ResponseFirstPacket,
     /// The first byte of the final response's head could be read (W3C finalResponseHeadersStart): the TLS record that

@@ -93,7 +93,7 @@ impl Simulation {
             request_start: after(Duration::from_millis(30)),
             request_end: after(Duration::from_millis(30)),
             response_first_packet: Some(after(Duration::from_millis(30) + wait)),
-            record_ns: 0,
+            first_record_ns: 0,
             response_end: Some(after(Duration::from_millis(30) + wait)),
             request_bytes: 200,
             response_bytes: 2_000,

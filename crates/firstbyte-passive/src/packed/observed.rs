@@ -57,7 +57,7 @@ packed!(
 /// Each time is a difference to the one before: in this order, all are small. One byte says which there are.
 impl Pack for Exchange {
     fn pack(&self, to: &mut Packer) {
-        let record = (self.record_ns > 0).then_some(self.record_ns);
+        let record = (self.first_record_ns > 0).then_some(self.first_record_ns);
         let is_there =
             [self.response_first_packet.is_some(), record.is_some(), self.response_end.is_some()];
         (self.request_start, self.request_end).pack(to);
@@ -73,14 +73,14 @@ impl Pack for Exchange {
         let bits = u8::unpack(from);
         let is_there = |bit| bits & bit != 0;
         let response_first_packet = is_there(1).then(|| Pack::unpack(from));
-        let record_ns = if is_there(2) { Pack::unpack(from) } else { 0 };
+        let first_record_ns = if is_there(2) { Pack::unpack(from) } else { 0 };
         let response_end = is_there(4).then(|| Pack::unpack(from));
         let (request_bytes, response_bytes) = Pack::unpack(from);
         Self {
             request_start,
             request_end,
             response_first_packet,
-            record_ns,
+            first_record_ns,
             response_end,
             request_bytes,
             response_bytes,

@@ -92,14 +92,14 @@ prop_compose! {
 prop_compose! {
     fn exchange()(
         (request_start, request_end) in (time(), time()),
-        (response_first_packet, record_ns, response_end) in (of(time()), any::<u32>(), of(time())),
+        (response_first_packet, first_record_ns, response_end) in (of(time()), any::<u32>(), of(time())),
         (request_bytes, response_bytes) in any::<(u64, u64)>(),
     ) -> Exchange {
         Exchange {
             request_start,
             request_end,
             response_first_packet,
-            record_ns,
+            first_record_ns,
             response_end,
             request_bytes,
             response_bytes,
@@ -170,7 +170,7 @@ fn an_exchange_takes_about_twenty_bytes() {
             request_start: ms(1000 * second),
             request_end: ms(1000 * second),
             response_first_packet: Some(ms(1000 * second + 40)),
-            record_ns: 0,
+            first_record_ns: 0,
             response_end: Some(ms(1000 * second + 41)),
             request_bytes: 700,
             response_bytes: 60_000,

@@ -141,7 +141,7 @@ impl Exchanges {
             request_start: start,
             request_end: end,
             response_first_packet: None,
-            record_ns: 0,
+            first_record_ns: 0,
             response_end: None,
             request_bytes: bytes,
             response_bytes: 0,

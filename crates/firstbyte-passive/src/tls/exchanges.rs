@@ -40,12 +40,12 @@ struct Current {
     /// Place of the request's first byte.
     position: u32,
     /// Whether the response so far may be session tickets.
-    tickets: PerhapsTickets,
+    tickets: PossibleTickets,
 }
 
 /// Records that may be session tickets, all of one length. (It is small: a live connection has one.)
 #[derive(Clone, Copy, Debug)]
-enum PerhapsTickets {
+enum PossibleTickets {
     None,
     One { length: u16 },
     Two,
@@ -100,7 +100,7 @@ impl Exchanges {
                     request_start: record.start,
                     request_end: record.end,
                     response_first_packet: None,
-                    record_ns: 0,
+                    first_record_ns: 0,
                     response_end: None,
                     request_bytes: record.bytes(),
                     response_bytes: 0,
@@ -108,7 +108,7 @@ impl Exchanges {
                 self.current = Some(Current {
                     exchange,
                     position: record.position,
-                    tickets: PerhapsTickets::None,
+                    tickets: PossibleTickets::None,
                 });
             }
         }
@@ -135,40 +135,40 @@ impl Exchanges {
             }
             if first && self.tickets == 0 {
                 if TICKET.contains(&record.length) {
-                    current.tickets = PerhapsTickets::One { length: record.length };
+                    current.tickets = PossibleTickets::One { length: record.length };
                 } else {
                     self.none = true;
                 }
             }
-        } else if !matches!(current.tickets, PerhapsTickets::None) {
+        } else if !matches!(current.tickets, PossibleTickets::None) {
             let (many, alike) = match current.tickets {
-                PerhapsTickets::None => (0, false),
-                PerhapsTickets::One { length } => (1, length == record.length),
-                PerhapsTickets::Two => (2, false),
+                PossibleTickets::None => (0, false),
+                PossibleTickets::One { length } => (1, length == record.length),
+                PossibleTickets::Two => (2, false),
             };
             let waited = exchange.response_end.map_or(0, |end| record.start.signed_since(end));
             if waited > BURST_NS {
                 // They came by themselves, and what was asked for comes now.
                 self.tickets += many;
-                current.tickets = PerhapsTickets::None;
+                current.tickets = PossibleTickets::None;
                 exchange.response_first_packet = None;
                 exchange.response_bytes = 0;
             } else if alike {
                 // Two of the same length, as servers send tickets.
-                current.tickets = PerhapsTickets::Two;
+                current.tickets = PossibleTickets::Two;
             } else {
                 if many > 1 {
                     self.tickets += many;
                     exchange.response_first_packet = None;
                     exchange.response_bytes = 0;
                 }
-                current.tickets = PerhapsTickets::None;
+                current.tickets = PossibleTickets::None;
             }
         }
         if exchange.response_first_packet.is_none() {
             exchange.response_first_packet = Some(record.start);
             let whole = record.end.signed_since(record.start);
-            exchange.record_ns = whole.clamp(0, u32::MAX.into()) as u32;
+            exchange.first_record_ns = whole.clamp(0, u32::MAX.into()) as u32;
         }
         exchange.response_end = Some(record.end);
         exchange.response_bytes += record.bytes();
@@ -190,7 +190,7 @@ impl Exchanges {
     pub(super) fn close(&mut self) {
         if let Some(current) = self.current.take() {
             // One record that was the whole response.
-            self.none |= matches!(current.tickets, PerhapsTickets::One { .. });
+            self.none |= matches!(current.tickets, PossibleTickets::One { .. });
             self.tally.end(current.exchange);
         }
     }

@@ -29,7 +29,7 @@ pub struct UdpSocket {
     /// For each datagram sent, where its last byte stands among all bytes sent, modulo 2³²: the
     /// kernel numbers datagrams, the recorder bytes.
     ends: Vec<u32>,
-    /// So many of them the kernel has reported.
+    /// Datagrams that the kernel has reported.
     reported: usize,
     sent_bytes: u32,
 }
@@ -109,8 +109,8 @@ impl UdpSocket {
         Ok(Some(id))
     }
 
-    /// Takes over what the kernel has reported about sent datagrams so far. There is no system call where it has nothing left to
-    /// report: it speaks of each once, in their order.
+    /// Notes the kernel's reports about sent datagrams. The kernel reports each datagram once, in order: when all are reported,
+    /// there is no system call.
     pub fn collect_sent_stamps(&mut self) {
         while self.reported < self.ends.len() {
             let Some((number, at)) = self.socket.departed() else { return };

@@ -103,9 +103,9 @@ async fn one_of_several(
     seen: &Shared,
 ) -> Result<(), Problem> {
     let mut body = Body::new(options, false, seen);
-    let note = |stream, came| match came {
-        Came::Head { interim } => connection.borrow_mut().note_head(stream, interim),
-        Came::End => connection.borrow().note_answered(stream),
+    let note = |stream, event| match event {
+        ResponseEvent::Head { interim } => connection.borrow_mut().note_head(stream, interim),
+        ResponseEvent::End => connection.borrow().note_answered(stream),
     };
     exchange(&mut sender, target, options, &mut body, seen, note).await?;
     let status = seen.borrow().connection.facts.http.as_ref().and_then(|http| http.status);
@@ -115,22 +115,22 @@ async fn one_of_several(
     }
 }
 
-/// What has come of a response.
-enum Came {
-    /// A head: of an interim response, or the final one's.
+/// A part of a response that is complete.
+enum ResponseEvent {
+    /// The head of an interim response, or of the final one.
     Head { interim: bool },
     /// All of it.
     End,
 }
 
-/// One request on a stream of its own; `note` is called with the stream's number and what has come of the response.
+/// One request on a stream of its own; `note` is called with the stream's number and each part of the response.
 async fn exchange(
     sender: &mut SendRequest<Streams, Bytes>,
     target: &Target,
     options: &HttpOptions,
     body: &mut Body,
     seen: &Shared,
-    note: impl Fn(u64, Came),
+    note: impl Fn(u64, ResponseEvent),
 ) -> Result<(), Problem> {
     let mut stream = sender.send_request(http::request_head(target, options)).await?;
     if let Some(upload) =
@@ -142,7 +142,7 @@ async fn exchange(
     let head = loop {
         let (head, ()) = stream.recv_response().await?.into_parts();
         let interim = head.status.is_informational();
-        note(stream.id().into_inner(), Came::Head { interim });
+        note(stream.id().into_inner(), ResponseEvent::Head { interim });
         // Another follows an interim response (RFC 9114 §4.1).
         if !interim {
             break head;
@@ -156,7 +156,7 @@ async fn exchange(
             body.take(&piece).map_err(Problem::Told)?;
         }
     }
-    note(stream.id().into_inner(), Came::End);
+    note(stream.id().into_inner(), ResponseEvent::End);
     let announced = head.headers.get(::http::header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let bodiless = options.method == ::http::Method::HEAD || head.status == 304;
@@ -249,9 +249,9 @@ impl Open {
             }
         };
         let connection = &self.connection;
-        let note = |stream, came| match came {
-            Came::Head { interim } => connection.borrow_mut().note_head(stream, interim),
-            Came::End => {
+        let note = |stream, event| match event {
+            ResponseEvent::Head { interim } => connection.borrow_mut().note_head(stream, interim),
+            ResponseEvent::End => {
                 if let Some(arrival) = connection.borrow().last_arrival() {
                     seen.borrow_mut().mark(Mark::ResponseEnd, When::Arrival(arrival));
                 }

@@ -20,7 +20,7 @@ pub(super) struct HttpWatch {
     pub response_started: bool,
     /// Offset in the received plaintext at which the last head began: the final response's, once that has.
     pub response_offset: u64,
-    /// The same of the first interim response (RFC 9110 §15.2), once it is known to be one.
+    /// Offset in the received plaintext at which the first interim response began (RFC 9110 §15.2).
     pub interim_offset: Option<u64>,
     /// The first line that came back, whatever it was.
     pub answer: Option<String>,
@@ -94,7 +94,7 @@ struct Head {
 /// What a head ends with (RFC 9112 §2.1).
 const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
 
-/// What an interim response begins with (RFC 9112 §4), but for the minor version.
+/// The first bytes of an interim response (RFC 9112 §4); the minor version may differ.
 const INTERIM: &[u8; UP_TO_STATUS] = b"HTTP/1.1 1";
 const UP_TO_STATUS: usize = 10;
 const MINOR: usize = 7;

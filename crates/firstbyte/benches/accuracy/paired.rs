@@ -16,7 +16,7 @@ const ROUND_TRIPS_MS: [u32; 2] = [20, 80];
 const THINK_MS: [u32; 2] = [0, 50];
 const BODY_BYTES: [u32; 5] = [500, 14_000, 40_000, 100_000, 200_000];
 
-/// What is asked of which host.
+/// A request that both programs make.
 struct Cell {
     host: String,
     http: &'static str,
@@ -92,7 +92,7 @@ pub(crate) fn measure(pairs: usize) -> Result<bool, String> {
 /// The totals of one cell as text: firstbyte's, then curl's, in milliseconds.
 fn line(cell: &Cell, pairs: usize) -> String {
     let mut times = [Vec::new(), Vec::new()];
-    // Once for each, so that what is read from disk is in memory.
+    // The first pair reads both programs from disk and does not count.
     for pair in 0..=pairs {
         for (of, program) in times.iter_mut().zip([PROGRAM, "curl"]) {
             let total = total(program, cell);

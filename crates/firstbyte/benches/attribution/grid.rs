@@ -37,7 +37,7 @@ pub(crate) fn cases(seed: u64) -> Vec<Case> {
     cases
 }
 
-/// What was said of a cell, and what was true, in milliseconds: medians over its samples.
+/// The server's part of `wait` as the program says it, its true value, and `wait`: medians over a cell's samples, milliseconds.
 struct Cell {
     said: f64,
     truth: f64,

@@ -18,7 +18,7 @@ pub(crate) struct PhaseOutcome {
     pub(crate) took: f64,
     pub(crate) truth: [f64; 9],
     pub(crate) said: [f64; 9],
-    /// ±, and what is said to be unexplained.
+    /// The error that is allowed: ± and the unexplained part.
     pub(crate) uncertainty: f64,
 }
 

@@ -66,7 +66,7 @@ fn think_time_is_the_servers_whatever_the_size_of_the_response() {
     let all = samples(&run_script(&script));
     assert_eq!(all.len(), SERVERS.len() * ROUND_TRIPS.len() * sizes.len() * thinks.len() * 2);
     let mut thought = all.iter().zip((0..).map(|index| thinks[index / 2 % thinks.len()]));
-    // On a machine that has other things to do, round trips vary, and what is not the path's is the server's.
+    // Other load makes round trips vary: a share of the server's time is then `variation`.
     let server_part = |sample: &SampleRecord| {
         let of_wait = phase(sample, "wait").map(|wait| &wait.parts);
         of_wait.map_or(0.0, |parts| (parts.server_ns + parts.variation_ns) as f64 / 1e6)
@@ -97,8 +97,8 @@ fn think_time_is_the_servers_whatever_the_size_of_the_response() {
     );
 }
 
-/// Reading changes no acknowledgement: a total is curl's. One that is acknowledged late, because reports about what was sent
-/// wait in the socket's buffer, costs 40 ms; and so does one that curl sends late and this program at once.
+/// The program's total is curl's: both acknowledge at the same times. An acknowledgement that waits, because reports about
+/// sent data fill the socket's buffer, costs 40 ms.
 #[test]
 fn totals_are_those_of_curl() {
     const PAIRS: usize = 3;

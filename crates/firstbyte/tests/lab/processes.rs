@@ -1,7 +1,7 @@
 //! Processes that a program has started, and theirs: a lab's are among them.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ type Process = (u32, u64);
 pub(crate) struct Family {
     processes: BTreeSet<Process>,
     network_namespaces: BTreeSet<PathBuf>,
+    /// Held open: the kernel would give the number of a namespace that is gone to the next one, another test's.
+    open_namespaces: Vec<File>,
 }
 
 impl Family {
@@ -39,6 +41,8 @@ impl Family {
         family.network_namespaces =
             family.processes.iter().filter_map(|(pid, _)| network_namespace(*pid)).collect();
         family.network_namespaces.retain(|namespace| Some(namespace) != own.as_ref());
+        let open = |(pid, _): &Process| File::open(namespace_file(*pid)).ok();
+        family.open_namespaces = family.processes.iter().filter_map(open).collect();
         family
     }
 
@@ -81,7 +85,11 @@ fn all() -> Vec<(Process, u32)> {
 }
 
 fn network_namespace(pid: u32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+    fs::read_link(namespace_file(pid)).ok()
+}
+
+fn namespace_file(pid: u32) -> String {
+    format!("/proc/{pid}/ns/net")
 }
 
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

@@ -387,7 +387,7 @@ impl<'a> Cursor<'a> {
         self.skip(",")?;
         let then = if self.skip("null").is_ok() { None } else { Some(self.offset()?) };
         self.skip("]")?;
-        Ok(Chunk::new(stamp, bytes).then(direction, then))
+        Ok(Chunk::new(stamp, bytes).acknowledged_or_read_at(direction, then))
     }
 
     fn messages(&mut self, facts: &FactTable) -> Quick<Vec<String>> {

@@ -423,7 +423,8 @@ impl StoredFlight {
             let stamp = Stamp { at: Offset::from_nanos(at), clock: clock.0 };
             Chunk {
                 segments,
-                ..Chunk::new(stamp, bytes).then(direction, then.map(Offset::from_nanos))
+                ..Chunk::new(stamp, bytes)
+                    .acknowledged_or_read_at(direction, then.map(Offset::from_nanos))
             }
         });
         Ok(Flight {

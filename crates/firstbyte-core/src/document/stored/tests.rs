@@ -83,7 +83,7 @@ fn any_flight() -> impl Strategy<Value = Flight> {
         |(direction, chunks, messages)| {
             let chunk = |(stamp, bytes, then, segments)| Chunk {
                 segments,
-                ..Chunk::new(stamp, bytes).then(direction, then)
+                ..Chunk::new(stamp, bytes).acknowledged_or_read_at(direction, then)
             };
             Flight { direction, chunks: chunks.into_iter().map(chunk).collect(), messages }
         },

@@ -24,7 +24,7 @@ fn table_of_errors() {
     println!("{}", score(first.parse().unwrap()..end.parse().unwrap(), Rules::Right).report());
 }
 
-/// On quiet links hardly anything has to be guessed.
+/// On quiet links the arrivals leave little to guess.
 #[test]
 fn parts_are_the_truth() {
     let score = score(0..500, Rules::Right);

@@ -32,7 +32,7 @@ struct JudgedPhase {
     name: PhaseName,
     truth: [u64; 6],
     said: [u64; 6],
-    /// What may be wrong: ±, and what is said to be unexplained.
+    /// The error that is allowed: ± and the unexplained part.
     uncertain: u64,
     took: u64,
 }
@@ -69,7 +69,7 @@ impl Judged {
             || self.phases.iter().any(JudgedPhase::wrong)
     }
 
-    /// Says that it does not know, where that is more than may be wrong.
+    /// The unexplained part is larger than the error that is allowed.
     fn evades(&self) -> bool {
         self.unexplained > bar(self.total)
     }

@@ -86,7 +86,7 @@ pub(super) struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    /// The truth of what the log says.
+    /// The true course of the connection in `log`.
     pub(super) fn course(case: &'a Case, log: &'a Log) -> Course {
         let places = &case.dialogue.places;
         let back = Base::from_log(log).way[1];

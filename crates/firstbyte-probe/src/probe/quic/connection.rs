@@ -386,8 +386,8 @@ impl Connection {
         }
     }
 
-    /// The head of a response on the stream with this number is whole; another follows an interim one. Where that is in a
-    /// later datagram, the response begins with that one.
+    /// The head of a response on the stream with this number is whole. Another head follows an interim one: if it comes in a
+    /// later datagram, the response begins with that datagram.
     pub(in crate::probe) fn note_head(&mut self, stream: u64, interim: bool) {
         let Ok(stream) = VarInt::from_u64(stream).map(StreamId::from) else { return };
         let last = self.last_arrival();

@@ -148,7 +148,7 @@ fn a_peer_that_goes_away_anywhere_in_http1_without_tls() {
                 marks_that_were_seen_stay(&cut, &whole);
                 let (phase, cause) = cut.failure().unwrap();
                 assert!(is_gone(cause), "{left}, {how:?}: {cause:?}");
-                // So much tells that it is not an interim response's.
+                // Ten bytes tell a final response from an interim one.
                 let answered = left >= "HTTP/1.1 2".len();
                 assert_eq!(cut.has(Mark::ResponseStart), answered, "{left}, {how:?}");
                 let expected = if answered { PhaseName::Receive } else { PhaseName::Wait };

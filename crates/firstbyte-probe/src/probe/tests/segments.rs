@@ -152,7 +152,7 @@ fn an_interim_response_is_not_the_first_byte() {
     });
 }
 
-/// One record of TLS fills eleven segments; before the last one is there, nothing of it can be read.
+/// One TLS record fills eleven segments. The client can read nothing of it before the last segment arrives.
 #[test]
 fn a_response_begins_when_its_first_record_is_whole() {
     simulated(async {
